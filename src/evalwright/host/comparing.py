@@ -5,14 +5,20 @@ import logging
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from evalwright.contracts.errors import CannotEvaluate, RunNotFound, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.run_handle import RunHandle, is_evaluation
 from evalwright.signals.masking.credentials import mask_strictly
+
+if TYPE_CHECKING:
+    from evalwright.host.routing import ApiCall
 
 SECONDS = 120.0  # that a comparison may take
 RETRY_SECONDS = 60
@@ -45,6 +51,20 @@ def check_comparable(run: RunHandle) -> None:
     if edges[-1].type not in TERMINAL_TYPES:
         message = "only a run that has ended can be compared"
         raise ApiError(409, "conflict", message, {"runStatus": "running"})
+
+
+async def compare_for(call: "ApiCall", baseline_id: str, new_id: str, held: AsyncExitStack) -> Path:
+    """Compare two runs of a caller; the folder with the archive lasts as long as what is held."""
+    baseline, new = call.run_with(baseline_id), call.run_with(new_id)
+    tenant, limit = call.principal.tenant, call.host.comparisons
+    for run in (new, baseline):
+        await run.beside(partial(check_comparable, run))
+    held.enter_context(call.host.streams.hold())
+    held.enter_context(call.host.streams.hold_for(tenant))
+    folder = await asyncio.to_thread(TemporaryDirectory, prefix="evalwright-")
+    held.push_async_callback(asyncio.to_thread, folder.cleanup)  # it may hold many files
+    with limit.hold(), limit.hold_for(tenant):
+        return await compare(baseline, new, Path(folder.name))
 
 
 async def compare(baseline: RunHandle, new: RunHandle, work: Path) -> Path:

@@ -49,6 +49,17 @@ def all_votes(subject: str, judged: Sequence[Judged]) -> dict[str, list[bool]]:
     return votes
 
 
+def agreement_of(judged: Sequence[Judged], subject: str = "rubric") -> tuple[float, int] | None:
+    """How far judges agreed on all questions of a subject, and by how many votes; None without any.
+
+    It is the share of votes that are those of the majority.
+    """
+    votes = all_votes(subject, judged).values()
+    count = sum(map(len, votes))
+    agreeing = sum(max(given.count(True), given.count(False)) for given in votes)
+    return (agreeing / count, count) if count else None
+
+
 def _score(criteria: Sequence[Criterion], met: Sequence[bool]) -> float:
     reached = decimal_sum(c.weight for c, is_met in zip(criteria, met, strict=True) if is_met)
     return float(reached / decimal_sum(criterion.weight for criterion in criteria))

@@ -1,16 +1,13 @@
 """The report on two runs, as a download."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from evalwright.host.comparing import check_comparable, compare
+from evalwright.host.comparing import compare_for
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.v1.schemas import ID, RUN_ID, query, refusals
 
@@ -46,18 +43,8 @@ def _chunks(file: Path) -> Iterator[bytes]:
 
 async def download(call: ApiCall) -> Response:
     """Compare a run with a baseline and return the report, with secrets masked."""
-    baseline, new = call.query["baseline"], call.path["runId"]
-    tenant, limit = call.principal.tenant, call.host.comparisons
-    for run in (call.run_with(new), call.run_with(baseline)):
-        await run.beside(partial(check_comparable, run))
     async with AsyncExitStack() as held:
-        held.enter_context(call.host.streams.hold())
-        held.enter_context(call.host.streams.hold_for(tenant))
-        folder = await asyncio.to_thread(TemporaryDirectory, prefix="evalwright-")
-        held.push_async_callback(asyncio.to_thread, folder.cleanup)  # it may hold many files
-        work = Path(folder.name)
-        with limit.hold(), limit.hold_for(tenant):
-            archive = await compare(call.run_with(baseline), call.run, work)
+        archive = await compare_for(call, call.query["baseline"], call.path["runId"], held)
         return Download(archive, held.pop_all())
     raise AssertionError("a report is either refused or returned")
 

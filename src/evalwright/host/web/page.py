@@ -167,9 +167,13 @@ def _environment() -> Environment:
     )
 
 
-def _href(address: str) -> object:
+def href_html(address: str) -> Html:
     """An address for an attribute; slashes, which the templates would write as numbers, stay."""
-    return as_markup(Html(escape(display_text(address))))  # type: ignore[unescaped]
+    return Html(escape(display_text(address)))  # type: ignore[unescaped]
+
+
+def _href(address: str) -> object:
+    return as_markup(href_html(address))
 
 
 def _visible(value: Any) -> Any:

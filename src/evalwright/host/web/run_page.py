@@ -11,9 +11,10 @@ from evalwright.contracts.events import RunFailure, RunStarted
 from evalwright.host.feed import Subscriber
 from evalwright.host.run_handle import ENDED
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
+from evalwright.host.web import scorecard_page
 from evalwright.host.web.page import PageCall, page, render, run_address, see
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
-from evalwright.host.web.runs_page import figures_of, verdict_of
+from evalwright.host.web.runs_page import verdict_of
 from evalwright.reports import figures
 from evalwright.reports.html.markup import Html, as_markup
 from evalwright.store.protocol import RunFacts
@@ -34,8 +35,11 @@ SIGNS = {
 
 
 async def show(call: PageCall) -> Response:
-    """The page of a run."""
+    """The page of a run: its progress while it goes on, its scorecard once it has ended."""
+    if call.is_part:
+        return await scorecard_page.tasks(call)
     head = await call.beside(lambda: _head(call))
+    card = await scorecard_page.card(call) if head["is_over"] and head["is_evaluation"] else None
     live = NOT_READY if not head["is_over"] else None
     if not head["is_over"]:
         panel = asyncio.ensure_future(call.beside(lambda: _panel(call)))
@@ -47,6 +51,7 @@ async def show(call: PageCall) -> Response:
         title=f"{head['suite']} · {head['verdict']}",
         live=as_markup(live) if live is not None else None,
         **head,
+        **(card or {"loading": "", "bars": None}),
     )
 
 
@@ -58,9 +63,10 @@ def _head(call: PageCall) -> dict[str, Any]:
     run = call.log.facts(run_id)
     status = call.host.runs.status_of(run)
     tone, verdict = verdict_of(run, status)
-    found = call.host.figures.of(call.log, run)
+    has_failed = run.score is None or run.score < 1
     return {
         "run_id": run_id,
+        "is_evaluation": run.suite is not None,
         "suite": run.suite or run.workflow,
         "agent": run.agent or "",
         "tags": run.tags,
@@ -68,12 +74,10 @@ def _head(call: PageCall) -> dict[str, Any]:
         "tone": tone,
         "verdict": verdict,
         "is_over": status in ENDED,
-        "score": run.score,
         "started_us": run.started_us,
         "took": _took(run),
         "reason": _reason(call, run),
-        "can": _offered(call, run, status, has_failed=found is None or found.passed < found.tasks),
-        **figures_of(found),
+        "can": _offered(call, run, status, has_failed=has_failed),
     }
 
 
@@ -108,7 +112,8 @@ def _offered(call: PageCall, run: RunFacts, status: str, *, has_failed: bool) ->
 
 
 def _is_of_host(call: PageCall, run_id: str) -> bool:
-    return call.log.edges(run_id)[0].decode(RunStarted).owner is not None
+    first = next(call.log.read(run_id, limit=1))  # the last event of a large run is large
+    return first.decode(RunStarted).owner is not None
 
 
 # The live part.

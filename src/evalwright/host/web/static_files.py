@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from evalwright.reports.html.markup import STYLE_SHEET
+from evalwright.reports.html.markup import STYLE_SHEET, own_file
 
 PREFIX = "/static/"
 FOR_GOOD = "max-age=31536000, immutable"
@@ -19,12 +19,12 @@ _TYPES = {
     "svg": "image/svg+xml",
 }
 _SOURCES = {
-    "app.js": ("app.js",),
+    "app.js": ("app.js", "keys.js"),
     "icon.svg": ("icon.svg",),
     "htmx.js": ("vendor/htmx.min.js", "vendor/hx-sse.min.js"),
     "uplot.js": ("vendor/uPlot.iife.min.js",),
     "uplot.css": ("vendor/uPlot.min.css",),
-    "web.css": ("web.css",),
+    "web.css": ("web.css", "views.css"),
 }
 
 
@@ -62,7 +62,8 @@ def file_at(path: str) -> StaticFile | None:
 def _by_name() -> dict[str, StaticFile]:
     found = {name: _read(sources) for name, sources in _SOURCES.items()}
     # One design system: the pages have the style sheet of the reports, and a little beside it.
-    found["style.css"] = STYLE_SHEET.encode() + found.pop("web.css")
+    shared = STYLE_SHEET + own_file("run", "templates/page.css")
+    found["style.css"] = shared.encode() + found.pop("web.css")
     return {name: _static(name, content) for name, content in found.items()}
 
 

@@ -1,6 +1,14 @@
 """The table of pages: one entry for each; those with a name are in the menu, in this order."""
 
-from evalwright.host.web import run_page, runs_page, sign_in, start_page
+from evalwright.host.web import (
+    compare_page,
+    run_page,
+    runs_page,
+    scorecard_page,
+    sign_in,
+    start_page,
+    trace_page,
+)
 from evalwright.host.web.page import OPEN, SIGNED_IN, WebPage
 
 PAGES = [
@@ -14,6 +22,12 @@ PAGES = [
     WebPage("POST", "/runs/{runId}/cancel", run_page.cancel, ("runs:cancel",)),
     WebPage("POST", "/runs/{runId}/pause", run_page.pause, ("runs:cancel",)),
     WebPage("POST", "/runs/{runId}/resume", run_page.resume, ("runs:cancel",)),
+    WebPage("GET", "/runs/{runId}/tasks/{taskId}", trace_page.show, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/tasks/{taskId}/result", scorecard_page.result, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/tasks/{taskId}/steps/{step}", trace_page.payload, ("runs:read",)),
+    WebPage("GET", "/compare", compare_page.show, ("runs:read",), "Compare"),
+    WebPage("GET", "/compare/task", compare_page.case, ("runs:read",)),
+    WebPage("GET", "/compare/report.zip", compare_page.download, ("runs:read",)),
 ]
 KEY_PAGES = [  # only of a host: `evalwright view` has a door of its own
     WebPage("GET", "/sign-in", sign_in.show, OPEN),

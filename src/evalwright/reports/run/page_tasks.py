@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from evalwright.contracts.events import Event, Judged, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.verdicts import Verdict
-from evalwright.reports.figures import dollars
+from evalwright.reports.figures import dollars, percent
 from evalwright.reports.html.markup import (
     NAMES,
     NO_HTML,
@@ -23,6 +23,7 @@ from evalwright.reports.html.words import RESULTS, SEVERITIES, Label, badge_html
 from evalwright.reports.run.stories import MADE_ID
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.reports.run.task_tables import failed_checks, why
+from evalwright.scoring.rubric import agreement_of, all_votes
 
 _LONG = 20_000  # characters of one text
 _COMPARED = 4_000  # characters of a text whose words are compared
@@ -107,17 +108,17 @@ def _listed(names: Any) -> str:
     return "".join(f"\n{display_text(name)}\n" for name in names)
 
 
-def task_body(task: ReadTask) -> Html:
-    """What opens below the line of a task."""
+def task_body(task: ReadTask, *, findings: Html = NO_HTML, with_trace: bool = True) -> Html:
+    """What opens below the line of a task; `findings` in place of those without evidence."""
     record = task.record
     parts = [
         _error(record),
         _titled(Html("Input"), record.input),
         NO_HTML if record.error is not UNSET else _titled(Html("Output"), record.output),
         _checks(record.checks),
-        _findings(record),
+        findings or _findings(record),
         _judges(task),
-        _trace(task.trace),
+        _trace(task.trace) if with_trace else NO_HTML,
         _repetitions(record),
         _usage(record),
     ]
@@ -161,7 +162,7 @@ def _passed_check(check: CheckRecord) -> Html:
 
 
 def _failed_check(check: CheckRecord) -> Html:
-    expected, actual = _compared(check.expected, check.actual)
+    expected, actual = compared_html(check.expected, check.actual)
     head = Html(f"{_CHECKED[False]} <code>{name_html(check.check)}</code>{_partly(check)}")
     return Html(
         f'<li class="bad">{head}{_reason(check)}<div class="both">'
@@ -186,7 +187,7 @@ def _reason(check: CheckRecord) -> Html:
     return Html(f'<p class="why">{text_html(shortened(check.reason, _LONG))}</p>')
 
 
-def _compared(expected: Any, actual: Any) -> tuple[Html, Html]:
+def compared_html(expected: Any, actual: Any) -> tuple[Html, Html]:
     """Both with the words marked that differ, where they have enough in common."""
     a, b = shown(expected), shown(actual)
     marked = None
@@ -223,7 +224,13 @@ def _judges(task: ReadTask) -> Html:
     if not said:
         return NO_HTML
     more = _left_out(len(said))
-    return Html(f'<h3>Judges</h3><ul class="checks">{Html("".join(said[:_MOST]))}{more}</ul>')
+    agreed = agreement_of(task.judged)
+    told = NO_HTML
+    if agreed is not None and agreed[1] > len(all_votes("rubric", task.judged)):
+        share = text_html(percent(agreed[0], 1))
+        told = Html(f' <span class="muted">agreement {share}, {agreed[1]} votes</span>')
+    entries = Html("".join(said[:_MOST]))
+    return Html(f'<h3>Judges{told}</h3><ul class="checks">{entries}{more}</ul>')
 
 
 def _verdict(task: ReadTask, said: Judged, verdict: Verdict) -> Html:

@@ -127,11 +127,10 @@ def _read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
     is_masked = False
     mask = None if show_secrets else _mask()
     for event in events:
-        if mask is not None and event.type not in CONTENT_FREE:
-            body = mask(event.body)
-            if body is not event.body:
-                body = _unquoted(event.body, body) if event.type == Checked.TYPE else body
-                event, is_masked = replace(event, body=body), True  # noqa: PLW2901
+        if mask is not None:
+            masked = _masked(event, mask)
+            is_masked = is_masked or masked is not event
+            event = masked  # noqa: PLW2901
         kept.append(event)
         reader = readers.get(event.task_id or "")
         if reader is not None:
@@ -145,6 +144,34 @@ def _read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
         raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
     tasks = [reader.end() for reader in readers.values()]
     return RunReading(started.run_id, started, planned, tasks, kept, is_masked, show_secrets)
+
+
+def read_task(task: Task, events: Iterable[Event]) -> tuple[ReadTask, list[Event]]:
+    """Read one task from its events, which come back as they may be shown: with secrets masked."""
+    mask = _mask()
+    shown = msgspec.json.decode(mask(msgspec.json.encode(task)), type=Task)
+    kept = [_masked(event, mask) for event in events]
+    reader = _RecordReader(shown)
+    for event in kept:
+        reader.take(event)
+    return reader.end(), kept
+
+
+def mask_event(event: Event) -> Event:
+    """An event as it may be shown: with secrets masked."""
+    return _masked(event, _mask())
+
+
+def _masked(event: Event, mask: Callable[[bytes], bytes]) -> Event:
+    """The event with secrets masked; the same where it holds none."""
+    if event.type in CONTENT_FREE:
+        return event
+    body = mask(event.body)
+    if body is event.body:
+        return event
+    if event.type == Checked.TYPE:
+        body = _unquoted(event.body, body)
+    return replace(event, body=body)
 
 
 def _unquoted(body: bytes, masked: bytes) -> bytes:

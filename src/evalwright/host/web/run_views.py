@@ -1,0 +1,184 @@
+"""What pages know of runs: their tasks, plans and traces, read beside the event loop and kept.
+
+A run that has ended does not change, so what was made of its log can be kept; whether the run is
+still there is asked each time. Of a run that goes on, the scores are read on from where they were.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
+
+from evalwright.contracts.events import Event
+from evalwright.contracts.suite import Task
+from evalwright.host.errors import ApiError
+from evalwright.host.run_handle import RunHandle
+from evalwright.reports.run.task_list import (
+    RunFrame,
+    ScoreReader,
+    TaskList,
+    read_frame,
+    read_task_events,
+    recorded_tasks,
+)
+from evalwright.reports.run.timeline import TaskTimeline, timeline_of
+from evalwright.store.protocol import EventLog, RunFacts
+
+if TYPE_CHECKING:
+    from evalwright.host.host import Host
+    from evalwright.host.web.compare_pair import DeepComparison
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+RunKey: TypeAlias = tuple[str, str]  # partition and run
+
+MOST_TASKS = 600_000  # in all lists that are kept
+MOST_PLANNED = 128 * 1024 * 1024  # bytes of the plans that are kept
+MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
+MOST_STEPS = 200_000  # in all timelines that are kept
+
+
+class KeptViews(Generic[K, V]):
+    """Values that were asked for last, as long as there is room; each is made once at a time."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._kept: dict[K, tuple[int, V]] = {}
+        self._being_made: dict[K, asyncio.Future[tuple[int, V, bool]]] = {}
+
+    async def get(self, key: K, make: Callable[[], Awaitable[tuple[int, V, bool]]]) -> V:
+        """The value, made if it is not kept: its size, the value, and whether it may be kept."""
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._kept[key] = kept  # now it is the last to be forgotten
+            return kept[1]
+        making = self._being_made.get(key)
+        if making is None:
+            making = self._being_made[key] = asyncio.ensure_future(make())
+            making.add_done_callback(partial(self._finish, key))
+        return (await asyncio.shield(making))[1]
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def _finish(self, key: K, made: "asyncio.Future[tuple[int, V, bool]]") -> None:
+        self._being_made.pop(key, None)
+        if made.cancelled() or made.exception() is not None:
+            return
+        size, value, is_final = made.result()
+        if is_final and size <= self._room:
+            self._kept[key] = size, value
+            while sum(each for each, _ in self._kept.values()) > self._room:
+                self._kept.pop(next(iter(self._kept)))
+
+
+class RunView(NamedTuple):
+    """A run with its plan and its tasks."""
+
+    run: RunHandle
+    facts: RunFacts
+    frame: RunFrame
+    tasks: TaskList
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing will be added to it."""
+        return self.facts.ended_us is not None
+
+    def task(self, task_id: str) -> Task:
+        """A task of the suite; raises `ApiError` 404."""
+        found = self.frame.task(task_id, self.tasks.places.get(task_id))
+        if found is None:
+            raise ApiError(404, "not_found", "the run has no such task")
+        return found
+
+    def events(self, task: Task, last: int | None) -> list[Event]:
+        """The events of a task; `last` is where its score is."""
+        return read_task_events(self.run.log, self.run.run_id, task.task_id, task.repeat, last)
+
+
+class RunViews:
+    """The views of the runs of a host; used on one event loop."""
+
+    def __init__(self) -> None:
+        self._frames: KeptViews[RunKey, RunFrame] = KeptViews(MOST_PLANNED)
+        self._tasks: KeptViews[RunKey, TaskList] = KeptViews(MOST_TASKS)
+        self._readers: KeptViews[RunKey, ScoreReader] = KeptViews(MOST_TASKS)
+        self.comparisons: KeptViews[tuple[str, str, str], DeepComparison] = KeptViews(MOST_COMPARED)
+        self._timelines: KeptViews[tuple[str, str, str], TaskTimeline] = KeptViews(MOST_STEPS)
+
+    async def of(self, run: RunHandle) -> RunView:
+        """A run; raises `RunNotFound`, and `ApiError` 404 unless it is an evaluation."""
+        facts = await self.facts(run)
+        frame = await self._frames.get((run.partition, run.run_id), partial(_read_frame, run))
+        return RunView(run, facts, frame, await self.tasks(run, facts))
+
+    async def facts(self, run: RunHandle) -> RunFacts:
+        """A few facts of an evaluation, which are found quickly however large it is."""
+        facts = await run.beside(partial(run.log.facts, run.run_id))
+        if facts.suite is None:
+            raise ApiError(404, "not_found", "the run is not an evaluation")
+        return facts
+
+    def knows(self, run: RunHandle) -> bool:
+        """Whether a run that has ended can be shown without reading all of its tasks."""
+        key = run.partition, run.run_id
+        return key in self._frames and key in self._tasks
+
+    async def tasks(self, run: RunHandle, facts: RunFacts) -> TaskList:
+        """The tasks of a run."""
+        key = run.partition, run.run_id
+        return await self._tasks.get(key, partial(self._read_tasks, run, facts))
+
+    async def _read_tasks(self, run: RunHandle, facts: RunFacts) -> tuple[int, TaskList, bool]:
+        found = await run.beside(partial(recorded_tasks, run.log, facts))
+        if found is None:
+            key = run.partition, run.run_id
+            frame = await self._frames.get(key, partial(_read_frame, run))
+
+            async def begin() -> tuple[int, ScoreReader, bool]:
+                return len(frame.suite.tasks), ScoreReader(frame, facts), True
+
+            reader = await self._readers.get(key, begin)
+            found = await run.beside(partial(reader.read, run.log, run.run_id))
+        await run.beside(found.prepare)
+        return len(found.rows), found, facts.ended_us is not None
+
+    async def timeline(self, view: RunView, task: Task) -> TaskTimeline:
+        """The steps of a task."""
+        run = view.run
+        key = run.partition, run.run_id, task.task_id
+
+        async def make() -> tuple[int, TaskTimeline, bool]:
+            made = await run.beside(partial(_read_timeline, view, task))
+            return len(made.steps), made, view.has_ended
+
+        return await self._timelines.get(key, make)
+
+
+async def _read_frame(run: RunHandle) -> tuple[int, RunFrame, bool]:
+    frame = await run.beside(partial(read_frame, run.log, run.run_id))
+    return sum(map(len, map(bytes, frame.suite.tasks[:1000]))) * _thousands(frame), frame, True
+
+
+def _thousands(frame: RunFrame) -> int:
+    return 1 + len(frame.suite.tasks) // 1000
+
+
+def scored_at(log: EventLog, run_id: str, task_id: str) -> int | None:
+    """Where the score of a task is in the log; None where it has none."""
+    return log.upkeep.scored_at(run_id, [task_id]).get(task_id)
+
+
+def _read_timeline(view: RunView, task: Task) -> TaskTimeline:
+    run = view.run
+    return timeline_of(view.events(task, scored_at(run.log, run.run_id, task.task_id)))
+
+
+_VIEWS: "WeakKeyDictionary[Host, RunViews]" = WeakKeyDictionary()
+
+
+def views_of(host: "Host") -> RunViews:
+    """The views of a host."""
+    return _VIEWS.setdefault(host, RunViews())

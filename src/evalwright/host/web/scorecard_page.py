@@ -1,0 +1,398 @@
+"""The scorecard of a run: its bars, and its tasks a page at a time, failures first."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlencode
+
+from msgspec import UNSET
+from starlette.responses import Response
+
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import Event, Judged
+from evalwright.contracts.suite import Task
+from evalwright.host.run_handle import RunHandle
+from evalwright.host.web.page import PageCall, href_html, part, run_address, task_address
+from evalwright.host.web.run_views import RunView, RunViews, views_of
+from evalwright.reports import figures
+from evalwright.reports.html.markup import (
+    NO_HTML,
+    Html,
+    as_markup,
+    name_html,
+    quoted_html,
+    shortened,
+    text_html,
+)
+from evalwright.reports.html.words import SEVERITIES, badge_html, in_words
+from evalwright.reports.run.bars import RunBar, bars_of, score_so_far
+from evalwright.reports.run.evidence import EvidentFinding, StepLink, evident_findings
+from evalwright.reports.run.page_tasks import BADGES, status_of, task_body
+from evalwright.reports.run.task_list import TaskFilter, TaskList, TaskRow
+from evalwright.reports.run.task_records import ReadTask, read_task
+from evalwright.reports.run.task_tables import why
+from evalwright.scoring.repeats import Spread, TaskRepeats
+from evalwright.scoring.rubric import agreement_of
+from evalwright.scoring.statistics import wilson
+from evalwright.store.protocol import RunFilter
+
+AT_ONCE = 25  # tasks of a page
+LARGE = 20_000  # events of a run whose tasks come after the page
+ROOM = 24_000  # characters of what opens below the tasks of a page
+MOST_REPEATS = 50  # runs of a group
+_SHORT = 240
+
+Repeats: TypeAlias = dict[str, list[bool | None]]  # by task: how it came out in each run of a group
+
+STATUS_WORDS = {"failed": "failed", "open": "no score", "passed": "passed"}
+
+
+class TasksAsked(NamedTuple):
+    """The filters in an address."""
+
+    status: str = ""
+    q: str = ""
+    least: str = ""
+    most: str = ""
+    page: str = ""
+
+    @classmethod
+    def of(cls, call: PageCall) -> "TasksAsked":
+        """Those of a request; what is not known counts as not given."""
+        asked = cls(*map(call.asked, cls._fields))
+        return asked._replace(status=asked.status if asked.status in STATUS_WORDS else "")
+
+    @property
+    def wanted(self) -> TaskFilter:
+        """What the list shows."""
+        return TaskFilter(self.status, self.q, number_of(self.least), number_of(self.most))
+
+    def address(self, run_id: str, **changed: str) -> str:
+        """The address of the same list, but for what is changed."""
+        given = {name: value for name, value in (self._asdict() | changed).items() if value}
+        return f"{run_address(run_id)}?{urlencode(given)}" if given else run_address(run_id)
+
+
+def number_of(text: str) -> float | None:
+    """A number in an address; None for anything else."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if abs(number) < 1e18 else None
+
+
+async def card(call: PageCall) -> dict[str, Any]:
+    """What the page of a run that has ended shows.
+
+    Of a large run whose tasks are not known yet, the page comes first, and asks for them then.
+    """
+    asked, views = TasksAsked.of(call), views_of(call.host)
+    facts = await views.facts(call.run)
+    if facts.events > LARGE and not views.knows(call.run):
+        return {"loading": asked.address(facts.run_id), "bars": None}
+    return {"loading": "", **await _listed(call, views, asked)}
+
+
+async def tasks(call: PageCall) -> Response:
+    """The scorecard without the page around it."""
+    found = await _listed(call, views_of(call.host), TasksAsked.of(call))
+    return part(call, "scorecard.html", run_id=call.run.run_id, **found)
+
+
+async def _listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[str, Any]:
+    """All that the plan and the tasks tell."""
+    view = await views.of(call.run)
+    repeats = await read_repeats(call, views, view)
+    return await call.beside(partial(_read_list, view, asked, repeats))
+
+
+def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, Any]:
+    found = view.tasks.page(asked.wanted, int(number_of(asked.page) or 1), AT_ONCE)
+    run_id, counts = view.run.run_id, view.tasks.counts
+    pages = [
+        (words, asked.address(run_id, page=str(number)))
+        for words, number in (("« Previous", found.number - 1), ("Next »", found.number + 1))
+        if 1 <= number <= found.pages
+    ]
+    return {
+        "bars": [_bar(each) for each in bars_of(view.frame, view.tasks)],
+        "tiles": _tiles(view),
+        "facts": list(_facts(view)),
+        "baseline": view.frame.baseline.run_id if view.frame.baseline else "",
+        "repeats": _repeats_shown(repeats),
+        "asked": asked._asdict(),
+        "statuses": [(code, f"{words} ({counts[code]:,})") for code, words in STATUS_WORDS.items()],
+        "lines": as_markup(Html("\n".join(_lines(view, found.rows, repeats)))),
+        "total": found.total,
+        "number": found.number,
+        "last_page": found.pages,
+        "pages": pages,
+        "address": run_address(run_id),
+    }
+
+
+# Above the list.
+
+
+def _bar(bar: RunBar) -> dict[str, Any]:
+    share, at = bar.share, bar.at
+    words = {True: "met", False: "not met", None: "cannot be told"}
+    drawn = NO_HTML
+    if share is not None and at is not None:
+        drawn = _meter_html(min(1.0, max(0.0, share)), min(1.0, max(0.0, at)))
+    label = {True: BADGES["passed"], False: BADGES["failed"], None: BADGES["open"]}[bar.met]
+    return {
+        "name": bar.name,
+        "wanted": bar.wanted,
+        "reached": bar.reached,
+        "distance": bar.distance,
+        "words": words[bar.met],
+        "badge": as_markup(label),
+        "meter": as_markup(drawn),
+    }
+
+
+def _meter_html(share: float, at: float) -> Html:
+    return Html(
+        '<svg class="meter" width="100%" height="14" aria-hidden="true">'
+        '<rect class="back" width="100%" height="8" y="3"/>'
+        f'<rect class="new" width="{100 * share:.1f}%" height="8" y="3"/>'
+        f'<rect class="at" x="{100 * at:.1f}%" width="2" height="14"/></svg>'
+    )
+
+
+def _tiles(view: RunView) -> list[tuple[str, str, str]]:
+    """The key numbers: name, number, and what it is set against."""
+    tasks = view.tasks
+    counts, scored = tasks.counts, len(tasks.rows) - tasks.counts["open"]
+    tiles = [
+        ("Tasks", f"{len(tasks.rows):,}", f"{counts['open']:,} open" if counts["open"] else "")
+    ]
+    if scored:
+        low, high = wilson(counts["passed"], scored)
+        interval = f"95 % interval {100 * low:.0f}\N{EN DASH}{100 * high:.0f} %"
+        tiles.append(("Passed", figures.percent(counts["passed"], scored), interval))
+        tiles.append(("Score", f"{score_so_far(tasks):.4g}", ""))
+    tiles.append(("Failed", f"{counts['failed']:,}", ""))
+    if tasks.findings:
+        tiles.append(("Safety findings", f"{tasks.findings:,}", ""))
+    if tasks.totals is not None and tasks.totals.total_cost_usd is not None:
+        tiles.append(("Cost", figures.dollars(tasks.totals.total_cost_usd), ""))
+    return tiles
+
+
+def _facts(view: RunView) -> Iterator[tuple[str, str]]:
+    """What ran: name and value."""
+    frame = view.frame
+    yield "Suite", frame.name
+    yield "Agent", frame.agent.agent_id
+    if frame.agent.model or frame.agent.model_class:
+        yield "Model", frame.agent.model or str(frame.agent.model_class)
+    yield "Modes", ", ".join(view.tasks.modes)
+    if frame.panel is not None:
+        samples = f", {frame.panel.samples} samples each" if frame.panel.samples > 1 else ""
+        yield "Judges", f"{', '.join(frame.panel.judges)}{samples}"
+        yield from _agreement(view)
+    if frame.selection is not None:
+        chosen = ", ".join(frame.selection.by)
+        yield "Selected", f"{len(view.tasks.rows):,} of {frame.selection.of:,} tasks: {chosen}"
+    if frame.group is not None:
+        yield "Repeat", f"{frame.group.index} of {frame.group.size}"
+
+
+def _agreement(view: RunView) -> Iterator[tuple[str, str]]:
+    """How far the judges agreed, where that can be told without reading a very large log."""
+    if view.facts.events > LARGE:
+        return
+    by_task: dict[str, list[Judged]] = {}
+    for event in view.run.log.read(view.run.run_id, (Judged.TYPE,)):
+        by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
+    agreed = [each for each in map(agreement_of, by_task.values()) if each is not None]
+    votes = sum(count for _, count in agreed)
+    if votes:
+        share = sum(share * count for share, count in agreed) / votes
+        yield "Agreement of judges", f"{figures.percent(share, 1)} of {votes:,} votes"
+
+
+# Repeats: runs of the same suite, started together.
+
+
+async def read_repeats(call: PageCall, views: RunViews, view: RunView) -> Repeats:
+    """How each task came out in each run of the group, by its id; nothing without a group."""
+    if view.frame.group is None or view.frame.group.size < 2:
+        return {}
+    wanted = RunFilter(repeats=view.frame.group.id)
+    runs = await call.beside(lambda: call.log.find_runs(wanted, MOST_REPEATS))
+    found: Repeats = {}
+    for place, facts in enumerate(reversed(runs)):
+        for row in (await _tasks_of(call, views, facts.run_id)).rows:
+            found.setdefault(row.task_id, [None] * len(runs))[place] = row.passed
+    return found if len(runs) > 1 else {}
+
+
+async def _tasks_of(call: PageCall, views: RunViews, run_id: str) -> TaskList:
+    run: RunHandle = call.run_with(run_id)
+    try:
+        return await views.tasks(run, await views.facts(run))
+    except RunNotFound:  # deleted a moment ago
+        return TaskList([], [])
+
+
+def _repeats_shown(repeats: Repeats) -> dict[str, Any]:
+    """pass^k of the suite for each k, and how many tasks are flaky."""
+    tasks = [
+        each for each in (_task_repeats(name, of) for name, of in repeats.items()) if each.runs > 1
+    ]
+    if not tasks:
+        return {}
+    runs = min(task.runs for task in tasks)
+    rates = [
+        (k, figures.percent(sum(task.pass_hat(k) for task in tasks), len(tasks)))
+        for k in range(1, runs + 1)
+    ]
+    flaky = sum(task.verdict == "flaky" for task in tasks)
+    return {"runs": runs, "rates": rates[:10], "flaky": flaky, "tasks": len(tasks)}
+
+
+def _task_repeats(task_id: str, passed: Sequence[bool | None]) -> TaskRepeats:
+    known = [each for each in passed if each is not None]
+    return TaskRepeats(task_id, len(known), sum(known), Spread(0, 0, 0))
+
+
+def dots_html(passed: Sequence[bool | None]) -> Html:
+    """A strip of dots, one for each repeat: full for passed, empty for failed; and pass^k."""
+    signs = {
+        True: Html('<span class="good">&#9679;</span>'),
+        False: Html('<span class="bad">&#9675;</span>'),
+        None: Html('<span class="muted">&#183;</span>'),
+    }
+    repeats = _task_repeats("", passed)
+    strip = Html("".join([signs[each] for each in passed]))
+    words = f"{repeats.passes} of {repeats.runs} passed"
+    told = words
+    if repeats.runs > 1:
+        rate = figures.percent(repeats.pass_hat(repeats.runs), 1)
+        half = (repeats.runs + 1) // 2
+        told = f"{words}, pass^{half} {figures.percent(repeats.pass_hat(half), 1)}"
+        told += f", pass^{repeats.runs} {rate}" if half != repeats.runs else ""
+    return Html(
+        f'<span class="dots" role="img" aria-label="{quoted_html(words)}">{strip}</span> '
+        f'<span class="muted">{text_html(told)}</span>'
+    )
+
+
+# The list.
+
+
+def _lines(view: RunView, rows: Sequence[TaskRow], repeats: Repeats) -> Iterator[Html]:
+    """The entries of a page, with what opens below them as far as there is room."""
+    ids = [row.task_id for row in rows]
+    places = view.run.log.upkeep.scored_at(view.run.run_id, ids)
+    room = ROOM
+    for row in rows:
+        task = view.task(row.task_id)
+        read, body = None, NO_HTML
+        if room > 0 and (row.passed is False or task.repeat > 1):
+            read, events = shown_task(view, task, places.get(row.task_id))
+            body = result_html(view, task, read, events)
+            body = body if len(body) < room else NO_HTML
+            room -= len(body)
+        yield _line(view, row, read, body, repeats.get(row.task_id, ()))
+
+
+def shown_task(view: RunView, task: Task, last: int | None) -> tuple[ReadTask, list[Event]]:
+    """A task as it may be shown, and its events as they are."""
+    events = view.events(task, last)
+    return read_task(task, events)[0], events
+
+
+def result_html(view: RunView, task: Task, read: ReadTask, events: Sequence[Event]) -> Html:
+    """Expected and actual, checks, findings and what judges said."""
+    recorded = read.record.findings
+    found = evident_findings(task, view.frame.agent.agent_id, events, recorded)
+    address = task_address(view.run.run_id, task.task_id)
+    return task_body(read, findings=_findings_html(found, address), with_trace=False)
+
+
+def _line(
+    view: RunView,
+    row: TaskRow,
+    read: ReadTask | None,
+    body: Html,
+    repeats: Sequence[bool | None],
+) -> Html:
+    status = row.status if read is None else status_of(read.record)
+    address = href_html(task_address(view.run.run_id, row.task_id))
+    name = Html(f'<a href="{address}"><code>{name_html(row.task_id)}</code></a>')
+    head = Html(f"{BADGES[status]} {name} {_figures(row)}{_dots(read, repeats)}")
+    told = NO_HTML
+    if read is not None and status != "passed":
+        told = Html(f'<p class="why">{text_html(shortened(why(read.record), _SHORT))}</p>')
+    load = NO_HTML
+    if not body:
+        load = Html(
+            f' hx-get="{address}/result" hx-trigger="toggle once" hx-target="find .task"'
+            ' hx-swap="innerHTML"'
+        )
+    opened = Html(" open" if body and status != "passed" else "")
+    details = Html(
+        f"<details{opened}{load}><summary>Result of {name_html(row.task_id)}</summary>"
+        f'<div class="task">{body}</div></details>'
+    )
+    failed = Html(" data-failed" if row.passed is False else "")
+    return Html(f'<li data-task{failed}><div class="row">{head}</div>{told}{details}</li>')
+
+
+def _figures(row: TaskRow) -> Html:
+    facts = [] if row.score is None else [f"score {row.score:.4g}"]
+    if row.latency_ms is not None:
+        facts.append(f"{row.latency_ms:,} ms")
+    if row.cost_usd is not None:
+        facts.append(figures.dollars(row.cost_usd))
+    return Html(f'<span class="muted">{text_html(" · ".join(facts))}</span>')
+
+
+def _dots(read: ReadTask | None, repeats: Sequence[bool | None]) -> Html:
+    strips = []
+    if read is not None and read.record.repetitions is not UNSET:
+        strips.append(dots_html([each.passed is True for each in read.record.repetitions]))
+    if repeats:
+        strips.append(dots_html(repeats))
+    return Html("".join([Html(f" {each}") for each in strips]))
+
+
+def _findings_html(found: Sequence[EvidentFinding], address: str) -> Html:
+    if not found:
+        return NO_HTML
+    entries = Html("".join([_finding_html(each, address) for each in found]))
+    return Html(f'<h3>Safety findings</h3><ul class="checks">{entries}</ul>')
+
+
+def _finding_html(found: EvidentFinding, address: str) -> Html:
+    head = Html(f"{badge_html(SEVERITIES[found.severity])} {text_html(in_words(found.kind))}")
+    if not found.title:
+        return Html(f'<li>{head} <span class="muted">by a judge</span></li>')
+    links = Html(", ".join([_evidence_html(each, address) for each in found.links]))
+    evidence = Html(f'<p class="why">Evidence: {links}</p>' if links else "")
+    notes = Html(f'<p class="why">{text_html(found.notes)}</p>' if found.notes else "")
+    return Html(f"<li>{head}: {text_html(found.title)}{notes}{evidence}</li>")
+
+
+def _evidence_html(link: StepLink, address: str) -> Html:
+    words = text_html(link.words[:100])
+    if link.sequence is None:
+        return words
+    return Html(f'<a href="{href_html(address)}#s{link.sequence}">{words}</a>')
+
+
+async def result(call: PageCall) -> Response:
+    """What opens below one task."""
+    view = await views_of(call.host).of(call.run)
+    task = view.task(call.path["taskId"])
+
+    def read() -> Html:
+        place = view.run.log.upkeep.scored_at(view.run.run_id, [task.task_id]).get(task.task_id)
+        return result_html(view, task, *shown_task(view, task, place))
+
+    return Response(await call.beside(read), media_type="text/html")

@@ -1,0 +1,397 @@
+"""The trace of a task: its steps as a timeline, or as a tree with a waterfall; a part at a time."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import UNSET
+from starlette.responses import Response
+
+from evalwright.contracts.events import (
+    Checked,
+    Decided,
+    EvalScored,
+    Event,
+    Found,
+    InvocationStarted,
+    Judged,
+    ProviderUsage,
+    Reasoned,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.suite import Task
+from evalwright.host.errors import ApiError
+from evalwright.host.web.page import PageCall, href_html, page, part, task_address
+from evalwright.host.web.run_views import RunView, scored_at, views_of
+from evalwright.host.web.scorecard_page import number_of, result_html, shown_task
+from evalwright.reports import figures
+from evalwright.reports.html.markup import (
+    NO_HTML,
+    Html,
+    as_markup,
+    name_html,
+    shortened,
+    shown,
+    text_html,
+)
+from evalwright.reports.html.words import TOOL_STATUSES, Label, badge_html
+from evalwright.reports.run.page_tasks import BADGES, status_of
+from evalwright.reports.run.task_records import mask_event
+from evalwright.reports.run.timeline import StepKind, TaskTimeline, TraceStep
+
+AT_ONCE = {"timeline": 60, "waterfall": 120}  # steps
+SHORT = 300  # characters of a payload that is shown at once
+FIRST = 140  # characters of a longer one
+LONG = 200_000  # characters of one that was opened
+DEEPEST = 6
+
+_WORDS: dict[StepKind, str] = {
+    "invocation": "invokes",
+    "model": "model",
+    "call": "calls",
+    "result": "result",
+    "reasoning": "reasons",
+    "answer": "answers",
+    "judge": "judge",
+    "finding": "finding",
+    "check": "checks",
+    "score": "score",
+    "event": "event",
+}
+_ERROR = badge_html(TOOL_STATUSES["error"])
+_NOT_PASSED = badge_html(Label("not passed", TOOL_STATUSES["error"].sign, "bad"))
+
+
+class StepsAsked(NamedTuple):
+    """Which steps are to be shown, and how."""
+
+    view: str
+    first: int
+    step: int | None  # the sequence of one that is to be among them
+
+    @classmethod
+    def of(cls, call: PageCall) -> "StepsAsked":
+        """What an address asks for; what is not known counts as not given."""
+        view = call.asked("view") if call.asked("view") in AT_ONCE else "timeline"
+        step = number_of(call.asked("step"))
+        first = int(number_of(call.asked("from")) or 0)
+        return cls(view, max(0, first), None if step is None else int(step))
+
+    def begin(self, steps: Sequence[TraceStep]) -> int:
+        """Where the part begins."""
+        if self.step is None:
+            return self.first
+        size = AT_ONCE[self.view]
+        places = (
+            place for place, each in enumerate(steps) if self.step in (each.sequence, each.answered)
+        )
+        return next(places, 0) // size * size
+
+
+async def show(call: PageCall) -> Response:
+    """The page, or only a part of its steps."""
+    views, asked = views_of(call.host), StepsAsked.of(call)
+    view = await views.of(call.run)
+    task = view.task(call.path["taskId"])
+    timeline = await views.timeline(view, task)
+    steps = await call.beside(partial(_part, view, task, timeline, asked))
+    if call.is_part:
+        return part(call, "trace_steps.html", **steps)
+    told = await call.beside(partial(_told, view, task))
+    address = task_address(view.run.run_id, task.task_id)
+    return page(
+        call,
+        "trace.html",
+        title=f"Trace of {task.task_id}",
+        run_id=view.run.run_id,
+        task_id=task.task_id,
+        tiles=list(_tiles(timeline)),
+        around=_around(view, task.task_id),
+        of=len(view.tasks.rows),
+        views=[
+            (words, _shown_as(address, name), name == asked.view)
+            for name, words in (("timeline", "Timeline"), ("waterfall", "Tree and waterfall"))
+        ],
+        view=asked.view,
+        **told,
+        **steps,
+    )
+
+
+async def payload(call: PageCall) -> Response:
+    """What one step holds, in full."""
+    views = views_of(call.host)
+    view = await views.of(call.run)
+    task = view.task(call.path["taskId"])
+    timeline = await views.timeline(view, task)
+    wanted = call.path["step"]
+    step = next((each for each in timeline.steps if str(each.sequence) == wanted), None)
+    if step is None:
+        raise ApiError(404, "not_found", "the trace has no such step")
+
+    def read() -> Html:
+        return _payload_html(step, _events_of(view, [step]), LONG)
+
+    return Response(await call.beside(read), media_type="text/html")
+
+
+def _told(view: RunView, task: Task) -> dict[str, Any]:
+    """What the task came to."""
+    place = scored_at(view.run.log, view.run.run_id, task.task_id)
+    read, events = shown_task(view, task, place)
+    record = read.record
+    status = status_of(record)
+    return {
+        "badge": as_markup(BADGES[status]),
+        "score": "" if record.score is None else f"score {record.score:.4g}",
+        "is_open": status != "passed",
+        "result": as_markup(result_html(view, task, read, events)),
+    }
+
+
+def _tiles(timeline: TaskTimeline) -> Iterator[tuple[str, str]]:
+    took = timeline.took_us / 1000
+    yield "Steps", f"{len(timeline.steps):,}"
+    yield "Time", figures.duration(took, took)
+    if timeline.input_tokens or timeline.output_tokens:
+        yield "Tokens in", f"{timeline.input_tokens:,}"
+        yield "Tokens out", f"{timeline.output_tokens:,}"
+        cost = timeline.cost_usd
+        yield "Cost", "unknown" if cost is None else figures.dollars(cost)
+
+
+def _around(view: RunView, task_id: str) -> dict[str, Any]:
+    """The tasks beside this one, by the keys that lead to them."""
+    found = view.tasks.around(task_id)
+    if found is None:
+        return {"place": 0, "links": []}
+    known = (("k", "« Previous", found.previous), ("j", "Next »", found.next))
+    links = [(key, words, name) for key, words, name in known if name]
+    if found.next_failure:
+        links.append(("f", "Next failure", found.next_failure))
+    run_id = view.run.run_id
+    return {
+        "place": found.place,
+        "links": [(key, words, task_address(run_id, name)) for key, words, name in links],
+    }
+
+
+def _shown_as(address: str, view: str, first: int = 0) -> str:
+    asked = {"view": view, **({"from": str(first)} if first else {})}
+    return f"{address}?{urlencode(asked)}"
+
+
+def _part(view: RunView, task: Task, timeline: TaskTimeline, asked: StepsAsked) -> dict[str, Any]:
+    """Some of the steps, and where the others are."""
+    size, first = AT_ONCE[asked.view], asked.begin(timeline.steps)
+    steps = timeline.steps[first : first + size]
+    address = task_address(view.run.run_id, task.task_id)
+    if asked.view == "timeline":
+        events = _events_of(view, steps)
+        lines = [_step_html(step, timeline, events, address) for step in steps]
+    else:
+        lines = [_bar_html(step, timeline, address) for step in steps]
+    rest = len(timeline.steps) - first - len(steps)
+    before = max(0, first - size)
+    return {
+        "steps": as_markup(Html("\n".join(lines))),
+        "rest": rest,
+        "more": _shown_as(address, asked.view, first + size),
+        "earlier": _shown_as(address, asked.view, before) if first else "",
+    }
+
+
+def _events_of(view: RunView, steps: Sequence[TraceStep]) -> Mapping[int, Event]:
+    """The events of some steps by their sequence, as they may be shown."""
+    wanted = {each.sequence for each in steps} | {each.answered for each in steps}
+    places = [place for place in wanted if place is not None]
+    if not places:
+        return {}
+    first, last = min(places), max(places)
+    read = view.run.log.read(view.run.run_id, (), first - 1, last - first + 1)
+    return {event.sequence: mask_event(event) for event in read if event.sequence in wanted}
+
+
+# A step of the timeline.
+
+
+def _step_html(
+    step: TraceStep, timeline: TaskTimeline, events: Mapping[int, Event], address: str
+) -> Html:
+    body = _payload_html(step, events, SHORT)
+    told = NO_HTML
+    if body:
+        is_short = len(_text(step, events)) <= SHORT
+        href = href_html(f"{address}/steps/{step.sequence}")
+        if step.kind == "reasoning" and is_short:
+            told = Html(f"<details><summary>Show</summary>{body}</details>")
+        elif is_short:
+            told = body
+        else:
+            first = text_html(_first(step, events))
+            told = Html(
+                f'<details hx-get="{href}" hx-trigger="toggle once" hx-target="find .payload"'
+                f' hx-swap="innerHTML"><summary>{first}</summary>'
+                '<div class="payload"></div></details>'
+            )
+    return Html(f"{_opening(step)}{_head(step, timeline, address)}{told}</li>")
+
+
+def _opening(step: TraceStep) -> Html:
+    depth = min(step.depth, DEEPEST)
+    return Html(f'<li data-step class="step d{depth} is-{step.kind}" id="s{step.sequence}">')
+
+
+def _head(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
+    bad = NO_HTML
+    if step.is_bad:
+        bad = _NOT_PASSED if step.kind in ("check", "score") else _ERROR
+    name = Html(f" <code>{name_html(step.name)}</code>" if step.name else "")
+    words = text_html(_WORDS[step.kind])
+    return Html(
+        f'<div class="row"><b>{words}</b>{name} {bad} {_times(step, timeline, address)}</div>'
+    )
+
+
+def _times(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
+    """When it was, as the link to the step; and what it took."""
+    since = (step.at_us - timeline.started_us) / 1000
+    facts = [figures.duration(step.took_us / 1000, step.took_us / 1000)] if step.took_us else []
+    if step.kind == "model":
+        facts.append(f"{step.input_tokens:,} tokens in, {step.output_tokens:,} out")
+        facts.append("cost unknown" if step.cost_usd is None else figures.dollars(step.cost_usd))
+    href = href_html(f"{address}#s{step.sequence}")
+    when = text_html(f"+{figures.duration(since, since)}")
+    told = text_html(" · ".join(facts))
+    return Html(
+        f'<a class="when" href="{href}" title="Link to this step">{when}</a>'
+        f' <span class="muted">{told}</span>'
+    )
+
+
+def _first(step: TraceStep, events: Mapping[int, Event]) -> str:
+    """The beginning of what a step holds, in one line."""
+    text = _text(step, events)
+    if step.kind == "reasoning":  # it stays folded
+        return f"{len(text):,} characters"
+    line = " ".join(text[: 4 * FIRST].split())[:FIRST]
+    return f"{line}… ({len(text):,} characters)"
+
+
+def _text(step: TraceStep, events: Mapping[int, Event]) -> str:
+    return "\n".join(text for _, text in _parts(step, events))
+
+
+def _payload_html(step: TraceStep, events: Mapping[int, Event], limit: int) -> Html:
+    """What a step holds: what was sent and what came back, an answer, a thought, a verdict."""
+    pieces = [
+        Html(f'<h3>{title}</h3><pre tabindex="0">{text_html(shortened(text, limit))}</pre>')
+        if title
+        else Html(f'<pre tabindex="0">{text_html(shortened(text, limit))}</pre>')
+        for title, text in _parts(step, events)
+    ]
+    return Html("".join(pieces))
+
+
+def _parts(step: TraceStep, events: Mapping[int, Event]) -> list[tuple[Html, str]]:
+    """The texts of a step, each with a title where there are several."""
+    found: list[tuple[Html, str]] = []
+    event = events.get(step.sequence)
+    try:
+        if event is not None:
+            found += _texts_of(event)
+        answer = None if step.answered is None else events.get(step.answered)
+        if answer is not None:
+            found += _texts_of(answer)
+    except msgspec.MsgspecError:
+        found.append((NO_HTML, "(this event cannot be read)"))
+    return found
+
+
+_SENT, _CAME, _FAILED = Html("Sent"), Html("Came back"), Html("Failed")
+_Texts: TypeAlias = Iterator[tuple[Html, str]]
+
+
+def _texts_of(event: Event) -> _Texts:
+    """What an event says, in a form for readers."""
+    say = _TEXTS.get(event.type)
+    if say is not None:
+        yield from say(event)
+    elif event.type not in _TOLD_BY_STEP:
+        yield NO_HTML, _readable(event.payload())
+
+
+def _call(event: Event) -> _Texts:
+    called = event.decode(ToolCalled)
+    if called.inputs is not UNSET:
+        yield _SENT, _readable(called.inputs)
+
+
+def _result(event: Event) -> _Texts:
+    came = event.decode(ToolReturned)
+    if came.error is not UNSET:
+        yield _FAILED, f"{came.error.code}: {came.error.message}"
+    if came.outcome is not UNSET:
+        yield _CAME, _readable(came.outcome)
+
+
+def _thought(event: Event) -> _Texts:
+    yield NO_HTML, event.decode(Reasoned).reasoning
+
+
+def _decision(event: Event) -> _Texts:
+    yield NO_HTML, _readable(event.decode(Decided).decision)
+
+
+def _judged(event: Event) -> _Texts:
+    said = (
+        f"{verdict.question}: {'met' if verdict.met else 'not met'}. {verdict.reason}"
+        for verdict in event.decode(Judged).verdicts
+    )
+    yield NO_HTML, "\n".join(said)
+
+
+def _checked(event: Event) -> _Texts:
+    said = (
+        f"{check.check}: {'passed' if check.passed else 'failed'}. {check.reason}".strip()
+        for check in event.decode(Checked).checks
+    )
+    yield NO_HTML, "\n".join(said)
+
+
+_TEXTS: dict[str, Callable[[Event], _Texts]] = {
+    ToolCalled.TYPE: _call,
+    ToolReturned.TYPE: _result,
+    Reasoned.TYPE: _thought,
+    Decided.TYPE: _decision,
+    Judged.TYPE: _judged,
+    Checked.TYPE: _checked,
+}
+_TOLD_BY_STEP = frozenset((InvocationStarted.TYPE, ProviderUsage.TYPE, Found.TYPE, EvalScored.TYPE))
+
+
+def _readable(value: Any) -> str:
+    """A value as people read it: texts as they are, the rest as indented JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
+        return shown(value)
+
+
+# A step of the tree, with its bar.
+
+
+def _bar_html(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
+    left = min(99.5, 100 * timeline.offset(step))
+    width = max(0.5, min(100 * timeline.share(step), 100 - left))
+    tone = Html("old" if step.is_bad else "new")
+    bar = Html(
+        '<svg class="fall" width="100%" height="10" aria-hidden="true">'
+        f'<rect class="{tone}" x="{left:.2f}%" width="{width:.2f}%" height="10"/></svg>'
+    )
+    return Html(f"{_opening(step)}{_head(step, timeline, address)}{bar}</li>")

@@ -1,0 +1,248 @@
+"""Two runs task by task: what got worse, how sure that is, and what speaks against comparing them.
+
+Of each run only the lists of its tasks and its plan are needed, so it is quick for any run.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeAlias
+
+from evalwright.comparison.own_records import in_words
+from evalwright.contracts.planning import LeftOut
+from evalwright.reports.run.bars import score_so_far
+from evalwright.reports.run.task_list import RunFrame, TaskList, TaskRow
+from evalwright.scoring.bootstrap import score_change
+from evalwright.scoring.regression import RegressionReport, TaskChange, difference
+from evalwright.scoring.statistics import paired_change
+from evalwright.scoring.thresholds import pass_score
+
+ChangeGroup: TypeAlias = Literal["worse", "lower", "better", "failing", "unchanged", "alone"]
+GROUPS: dict[ChangeGroup, str] = {
+    "worse": "Got worse",
+    "lower": "Lower score, same verdict",
+    "better": "Got better",
+    "failing": "Still failing",
+    "unchanged": "Unchanged",
+    "alone": "In one run only",
+}
+OLD_S = 7 * 86_400  # seconds after which a baseline is called old
+
+
+class ComparedSide(NamedTuple):
+    """A run as comparisons see it."""
+
+    run_id: str
+    started_us: int
+    status: str
+    frame: RunFrame
+    tasks: TaskList
+
+
+class PairedTask(NamedTuple):
+    """A task in both runs; None where a run does not have it, or has no score for it."""
+
+    task_id: str
+    before: TaskRow | None
+    after: TaskRow | None
+
+    @property
+    def group(self) -> ChangeGroup:
+        """How it changed."""
+        before, after = self.before, self.after
+        if before is None or after is None or before.score is None or after.score is None:
+            return "alone"
+        if before.passed != after.passed:
+            return "better" if after.passed else "worse"
+        if after.score < before.score:
+            return "lower"
+        if not after.passed:
+            return "failing"
+        return "better" if after.score > before.score else "unchanged"
+
+    @property
+    def change(self) -> float:
+        """By how much the score rose; below 0 if it fell, 0 where it cannot be told."""
+        scores = [row.score for row in (self.before, self.after) if row is not None]
+        if len(scores) < 2 or scores[0] is None or scores[1] is None:
+            return 0.0
+        return difference(scores[1], scores[0])
+
+
+class ScoreBounds(NamedTuple):
+    """Score thresholds for both runs."""
+
+    before_least: float | None = None
+    before_most: float | None = None
+    after_least: float | None = None
+    after_most: float | None = None
+
+    def take(self, task: PairedTask) -> bool:
+        """Whether a task is within all of them."""
+        return _within(task.before, self.before_least, self.before_most) and _within(
+            task.after, self.after_least, self.after_most
+        )
+
+
+def _within(row: TaskRow | None, least: float | None, most: float | None) -> bool:
+    if least is None and most is None:
+        return True
+    if row is None or row.score is None:
+        return False
+    return (least is None or row.score >= least) and (most is None or row.score <= most)
+
+
+class PairedRuns:
+    """Two runs, the first of which is the baseline."""
+
+    def __init__(self, before: ComparedSide, after: ComparedSide) -> None:
+        self.before = before
+        self.after = after
+        self.left_out = _left_out(before.frame, after.frame)
+        self._not_compared = frozenset(self.left_out.changed)
+
+    @cached_property
+    def tasks(self) -> Sequence[PairedTask]:
+        """All tasks of both: in the order of the new run, then those that only the baseline has."""
+        old = {row.task_id: row for row in self.before.tasks.rows}
+        new = self.after.tasks.rows
+        known = self.after.tasks.places
+        pairs = [PairedTask(row.task_id, self._partner(old.get(row.task_id)), row) for row in new]
+        pairs += [PairedTask(name, row, None) for name, row in old.items() if name not in known]
+        return pairs
+
+    def _partner(self, row: TaskRow | None) -> TaskRow | None:
+        """A task that is another one now has no partner."""
+        return None if row is None or row.task_id in self._not_compared else row
+
+    @cached_property
+    def groups(self) -> Mapping[ChangeGroup, Sequence[PairedTask]]:
+        """The tasks by how they changed, those that fell most first."""
+        found: dict[ChangeGroup, list[PairedTask]] = {name: [] for name in GROUPS}
+        for task in self.tasks:
+            found[task.group].append(task)
+        for name in ("worse", "lower"):
+            found[name].sort(key=lambda task: task.change)
+        return found
+
+    @cached_property
+    def report(self) -> RegressionReport:
+        """Whether the change is more than chance."""
+        changes = tuple(map(_change, (task for task in self.tasks if task.group != "alone")))
+        verdicts = [(task.passed_before, task.passed) for task in changes]
+        old, new = score_so_far(self.before.tasks), score_so_far(self.after.tasks)
+        return RegressionReport(
+            baseline_run_id=self.before.run_id,
+            baseline_score=old,
+            score=new,
+            score_delta=difference(new, old),
+            tasks=changes,
+            pass_change=paired_change(
+                both=verdicts.count((True, True)),
+                only_baseline=verdicts.count((True, False)),
+                only_new=verdicts.count((False, True)),
+                neither=verdicts.count((False, False)),
+            ),
+            score_change=score_change([task.difference for task in changes]),
+        )
+
+    @property
+    def age_s(self) -> float:
+        """How much older the baseline is than the new run, in seconds."""
+        return (self.after.started_us - self.before.started_us) / 1_000_000
+
+    def warnings(self) -> list[str]:
+        """What speaks against comparing the two."""
+        return [words for warn in _WARNINGS for words in warn(self)]
+
+
+def _change(task: PairedTask) -> TaskChange:
+    before, after = task.before, task.after
+    assert before is not None
+    assert after is not None
+    return TaskChange(
+        task.task_id,
+        before.score or 0.0,
+        after.score or 0.0,
+        before.passed is True,
+        after.passed is True,
+    )
+
+
+def _left_out(before: RunFrame, after: RunFrame) -> LeftOut:
+    """The tasks that are not the same in both."""
+    if before.suite.tasks == after.suite.tasks:
+        return LeftOut()
+    old, new = before.raw_tasks(), after.raw_tasks()
+    return LeftOut(
+        changed=[name for name in new if name in old and old[name] != new[name]],
+        new=[name for name in new if name not in old],
+        removed=[name for name in old if name not in new],
+    )
+
+
+def _other_suite(pair: PairedRuns) -> Iterator[str]:
+    old, new = pair.before.frame, pair.after.frame
+    if old.suite.suite_id != new.suite.suite_id:
+        yield f"Not comparable: the baseline is of another suite, {old.name}."
+    elif old.suite.version != new.suite.version:
+        versions = f"{old.suite.version} before, {new.suite.version} now"
+        yield f"Not fully comparable: other version of the suite, {versions}."
+    out = pair.left_out
+    if (out.changed or out.new or out.removed) and old.suite.suite_id == new.suite.suite_id:
+        yield in_words(out)
+
+
+def _other_bars(pair: PairedRuns) -> Iterator[str]:
+    old, new = (pass_score(side.frame.suite.thresholds) for side in (pair.before, pair.after))
+    if old != new:
+        yield f"The bar for the score was {old:.4g} and is {new:.4g}."
+
+
+def _other_judges(pair: PairedRuns) -> Iterator[str]:
+    old, new = (side.frame.panel for side in (pair.before, pair.after))
+    before = ", ".join(sorted(old.judges)) if old else "no judge"
+    after = ", ".join(sorted(new.judges)) if new else "no judge"
+    if before != after:
+        judged = f"the baseline was judged by {before}, the new run by {after}"
+        yield f"Not fully comparable: {judged}."
+
+
+def _other_modes(pair: PairedRuns) -> Iterator[str]:
+    old, new = sorted(pair.before.tasks.modes), sorted(pair.after.tasks.modes)
+    if old != new:
+        yield f"Other modes: {', '.join(old)} before, {', '.join(new)} now."
+    if "live-shadow" in {*old, *new}:
+        yield "A live-shadow run is not deterministic: another one may give a different result."
+
+
+def _not_ended(pair: PairedRuns) -> Iterator[str]:
+    for name, side in (("baseline", pair.before), ("new run", pair.after)):
+        open_tasks = side.tasks.counts["open"]
+        if side.status != "completed":
+            state = side.status if side.status in ("failed", "cancelled") else "not ended"
+            yield f"The {name} is {state}: {open_tasks:,} of its tasks have no score."
+
+
+def _parts(pair: PairedRuns) -> Iterator[str]:
+    for name, side in (("baseline", pair.before), ("new run", pair.after)):
+        if side.frame.selection is not None:
+            count = f"{len(side.tasks.rows):,} of {side.frame.selection.of:,} tasks"
+            yield f"The {name} is of a part of its suite: {count}."
+
+
+def _age(pair: PairedRuns) -> Iterator[str]:
+    if pair.age_s < 0:
+        yield "The baseline is newer than the run that it is compared with."
+    elif pair.age_s > OLD_S:
+        yield f"The baseline is old: {int(pair.age_s // 86_400)} days before the new run."
+
+
+_WARNINGS: tuple[Callable[[PairedRuns], Iterator[str]], ...] = (
+    _other_suite,
+    _other_judges,
+    _other_modes,
+    _other_bars,
+    _not_ended,
+    _parts,
+    _age,
+)

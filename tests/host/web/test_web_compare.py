@@ -1,0 +1,154 @@
+"""Comparing runs in the browser: what got worse, how sure that is, causes, gates, warnings."""
+
+import io
+import re
+import zipfile
+
+import pytest
+
+from evalwright.contracts.planning import Group
+from host.server import ServedHost
+from host.web.recorded import HOSTILE_TEXT as EVIL
+from host.web.recorded import Tenant, a_tenant
+from reports.run.page_samples import Told, a_trace, bad, ok
+
+
+@pytest.fixture(scope="module")
+def tenant(lasting: ServedHost) -> Tenant:
+    return a_tenant(lasting)
+
+
+@pytest.fixture(scope="module")
+def pair(tenant: Tenant) -> tuple[str, str]:
+    """Of five tasks one got worse, one better, one fails still."""
+    before = {name: Told("shipped on Monday", bad() if name in "cd" else ok()) for name in "abcde"}
+    after = {name: Told("shipped on Friday", bad() if name in "ad" else ok()) for name in "abcde"}
+    old = tenant.keep("old", before, ago_s=12 * 86_400)
+    return old, tenant.keep("new", after)
+
+
+def shown(tenant: Tenant, path: str, **headers: str) -> str:
+    answer = tenant.visitor.get(path, **headers)
+    assert answer.status == 200, answer.text
+    return answer.text
+
+
+def tasks_in(page: str) -> list[str]:
+    return re.findall(r"<li data-task[^>]*>.*?<code>(\w+)</code>", page)
+
+
+def test_it_opens_on_what_got_worse_and_the_rest_is_folded(tenant: Tenant, pair: tuple[str, str]):
+    page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}")
+    assert tasks_in(page) == ["a"]
+    assert "Got worse (1)" in page
+    for words in ("Got better (1)", "Still failing (1)", "Unchanged (2)"):
+        assert words in page
+    part = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}&group=unchanged", HX_Request="true")
+    assert tasks_in(part) == ["b", "e"]
+    assert "<html" not in part
+
+
+def test_significance_flakiness_cause_gate_and_signals_are_together(
+    tenant: Tenant, pair: tuple[str, str]
+):
+    page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}")
+    assert "Do not ship yet: 1 case got worse" in page
+    assert "95 % interval" in page
+    assert "Not distinguishable from noise" in page
+    for words in ("<dt>Flaky</dt>", "<dt>Gated</dt>", "<dt>With signals</dt>", "Cause: <b>"):
+        assert words in page
+
+
+def test_the_age_of_the_baseline_and_what_cannot_be_compared_are_said(
+    tenant: Tenant, pair: tuple[str, str]
+):
+    page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}")
+    assert "The baseline is 11 days older" in page
+    assert "The baseline is old" in page
+    other = tenant.keep("other", {"a": Told("x", ok())}, version="2.0.0")
+    page = shown(tenant, f"/compare?run={pair[1]}&run={other}")
+    assert "other version of the suite, 1.0.0 before, 2.0.0 now" in page
+    assert "not compared: removed: b, c, d, e" in page
+
+
+def test_scores_can_be_bounded_in_the_address(tenant: Tenant, pair: tuple[str, str]):
+    both = f"/compare?run={pair[0]}&run={pair[1]}"
+    assert tasks_in(shown(tenant, f"{both}&before_least=0.5&after_most=0.5")) == ["a"]
+    page = shown(tenant, f"{both}&after_least=0.5")
+    assert tasks_in(page) == []
+    assert "No task within these thresholds" in page
+    assert "Still failing" not in page
+
+
+def test_both_answers_are_shown_word_by_word(tenant: Tenant, pair: tuple[str, str]):
+    part = shown(tenant, f"/compare/task?run={pair[0]}&run={pair[1]}&task=a")
+    assert "shipped on <mark>Monday</mark>" in part
+    assert "shipped on <mark>Friday</mark>" in part
+    assert "It is lost." in part, "what was expected"
+
+
+def test_the_portable_report_can_be_downloaded(tenant: Tenant, pair: tuple[str, str]):
+    visitor = tenant.visitor
+    headers = {"Cookie": "; ".join(f"{k}={v}" for k, v in visitor.cookies.items())}
+    import http.client
+
+    connection = http.client.HTTPConnection(*visitor.address, timeout=60)
+    connection.request("GET", f"/compare/report.zip?run={pair[0]}&run={pair[1]}", None, headers)
+    response = connection.getresponse()
+    content = response.read()
+    connection.close()
+    assert response.status == 200
+    assert "attachment" in (response.getheader("Content-Disposition") or "")
+    assert {"report.html", "compare-report.json"} <= set(
+        zipfile.ZipFile(io.BytesIO(content)).namelist()
+    )
+    assert visitor.get(f"/compare/report.zip?run={pair[0]}").status == 400
+
+
+def test_three_runs_are_set_beside_the_first(tenant: Tenant, pair: tuple[str, str]):
+    third = tenant.keep("third", {name: Told("x", ok()) for name in "abcde"})
+    page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}&run={third}")
+    assert "Tasks that differ (3)" in page
+    assert "2 tasks came out the same" in page
+    assert page.count(f"/compare?run={pair[0]}&amp;run=") == 2
+
+
+def test_runs_can_be_chosen_from_those_of_the_same_suite(tenant: Tenant, pair: tuple[str, str]):
+    page = shown(tenant, f"/compare?run={pair[1]}")
+    assert f'value="{pair[1]}"' in page
+    assert pair[0] in page
+    assert "Runs of the same suite" in page
+    assert shown(tenant, "/compare").count("<option") >= 2
+    assert tenant.visitor.get("/compare?run=unknown&run=nothing").status == 404
+
+
+def test_repeats_show_which_changes_are_flaky(lasting: ServedHost):
+    tenant, runs = a_tenant(lasting), []
+    for side in ("old", "new"):
+        for number in (1, 2):
+            passes = side == "old" and number == 1
+            group = Group(f"{side}-{tenant.name}", number, 2)
+            tasks = {"a": Told("x", ok() if passes else bad())}
+            runs.append(tenant.keep(f"{side}-{number}", tasks, group=group))
+    page = shown(tenant, f"/compare?run={runs[0]}&run={runs[2]}")
+    assert "≈ flaky" in page.replace("&#8776;", "≈")
+    assert 'aria-label="1 of 2 passed"' in page
+
+
+def test_a_run_that_goes_on_is_compared_as_far_as_it_is(tenant: Tenant, pair: tuple[str, str]):
+    running = tenant.keep("running", {"a": Told("x", ok())}, is_open=True)
+    page = shown(tenant, f"/compare?run={pair[0]}&run={running}")
+    assert "told of runs that have ended" in page
+    assert "The new run is not ended" in page
+
+
+def test_nothing_that_agents_said_becomes_markup(lasting: ServedHost):
+    tenant = a_tenant(lasting)
+    told = {"more": a_trace(EVIL, EVIL), "question": EVIL}
+    old = tenant.keep("old", {"a": Told(EVIL, ok(), **told)})
+    new = tenant.keep("new", {"a": Told(EVIL[::-1], bad(EVIL, EVIL, reason=EVIL), **told)})
+    for path in (f"/compare?run={old}&run={new}", f"/compare/task?run={old}&run={new}&task=a"):
+        page = shown(tenant, path)
+        assert "<script>window" not in page
+        assert "<img" not in page
+        assert "<iframe" not in page

@@ -1,0 +1,157 @@
+"""The scorecard in the browser: bars, failures first, evidence, repeats; a page at a time."""
+
+import re
+
+import pytest
+
+from builders import AGENT_ID
+from evalwright.contracts.events import Found, Judged, ToolCalled, ToolReturned
+from evalwright.contracts.planning import Group
+from evalwright.contracts.summary import SafetyFinding
+from evalwright.contracts.verdicts import Verdict
+from evalwright.host.web import scorecard_page
+from host.server import ServedHost
+from host.web.recorded import HOSTILE_TEXT as EVIL
+from host.web.recorded import Tenant, a_tenant
+from reports.run.page_samples import Told, a_trace, bad, many, ok
+
+TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+
+
+@pytest.fixture
+def tenant(lasting: ServedHost) -> Tenant:
+    return a_tenant(lasting)
+
+
+def shown(tenant: Tenant, path: str, **headers: str) -> str:
+    answer = tenant.visitor.get(path, **headers)
+    assert answer.status == 200, answer.text
+    return answer.text
+
+
+def test_a_failure_shows_the_words_that_differ_and_links_to_its_trace(tenant: Tenant):
+    differs = bad("equals", "shipped on Monday by van", actual="shipped on Friday by van")
+    run = tenant.keep("run", {"a-1": Told("yes", ok()), "b-2": Told("no", differs)})
+
+    page = shown(tenant, f"/runs/{run}")
+
+    assert "shipped on <mark>Monday</mark> by van" in page
+    assert "shipped on <mark>Friday</mark> by van" in page
+    assert page.index("b-2</code>") < page.index("a-1</code>"), "failures come first"
+    assert re.findall(r'href="([^"]*/tasks/[^"]*)"', page) == [
+        f"/runs/{run}/tasks/b-2",
+        f"/runs/{run}/tasks/a-1",
+    ]
+
+
+def test_each_bar_says_how_far_it_was_met(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad())})
+    page = shown(tenant, f"/runs/{run}")
+    assert "at least 0.7 (the default)" in page
+    assert "0.2 below" in page
+    assert "not met" in page
+    assert "✗ Failed" in page
+
+
+def test_filters_are_in_the_address_and_a_script_gets_only_the_list(tenant: Tenant):
+    run = tenant.keep("run", many(60))
+    page = shown(tenant, f"/runs/{run}?status=passed&page=2")
+    assert "54 tasks, page 2 of 3" in page
+    assert "status=passed&amp;page=3" in page
+    part = shown(tenant, f"/runs/{run}?q=00010&least=0&most=0.5", HX_Request="true")
+    assert part.startswith('<div id="tasks">')
+    assert "1 task;" in part
+    assert "No task fits" in shown(tenant, f"/runs/{run}?q=nothing&status=unknown&page=x")
+
+
+def test_judges_are_heard_with_their_reasons_and_how_far_they_agreed(tenant: Tenant):
+    said = [
+        Judged("rubric", judge, 1, "v1", [Verdict("c1", f"{judge} says so", met)])
+        for judge, met in (("acme:one", False), ("acme:two", False), ("acme:three", True))
+    ]
+    run = tenant.keep("run", {"a": Told("no", bad(), more=said)})
+    page = shown(tenant, f"/runs/{run}")
+    assert "acme:two says so" in page
+    assert "agreement 66.7 %, 3 votes" in page
+
+
+def test_a_finding_points_at_the_step_that_shows_it(tenant: Tenant):
+    more = [
+        ToolCalled(AGENT_ID, "mail:send", "c1", {"to": "x@example.com", "text": TOKEN}),
+        ToolReturned(AGENT_ID, "mail:send", "c1", {"sent": True}),
+        Found("signals", [SafetyFinding("secret_in_output", "high")]),
+    ]
+    run = tenant.keep("run", {"a": Told(f"I sent {TOKEN}", bad(), more=more)})
+    page = shown(tenant, f"/runs/{run}")
+    assert "secret in output" in page
+    assert re.search(rf'href="[^"]*{run}[^"]*a#s\d+">final output</a>', page)
+    assert TOKEN not in page
+    assert "by a judge" not in page
+
+
+def test_repeats_are_a_strip_of_dots_with_the_chance_that_all_pass(tenant: Tenant):
+    runs = []
+    for number, passes in enumerate((True, False, True, True), 1):
+        tasks = {"a": Told("yes", ok()), "b": Told("x", ok() if passes else bad())}
+        group = Group(f"group-{tenant.name}", number, 4)
+        runs.append(tenant.keep(f"run-{number}", tasks, group=group))
+    page = shown(tenant, f"/runs/{runs[1]}")
+    assert 'aria-label="3 of 4 passed"' in page
+    assert "pass^2 50.0 %, pass^4 0.0 %" in page
+    assert "1 of 2 tasks is flaky" in page
+    assert '<th scope="col" class="n">pass^4</th>' in page
+
+
+def test_a_run_that_goes_on_is_shown_as_far_as_it_is(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad())}, is_open=True)
+    assert "no score (2)" in shown(tenant, f"/runs/{run}", HX_Request="true")
+    assert "Trace of a" in shown(tenant, f"/runs/{run}/tasks/a")
+
+
+def test_what_is_not_there_is_not_found(tenant: Tenant, lasting: ServedHost):
+    run = tenant.keep("run", {"a": Told("yes", ok())})
+    other = a_tenant(lasting)
+    for path in (f"/runs/{run}", f"/runs/{run}/tasks/a", f"/runs/{run}/tasks/a/result"):
+        assert tenant.visitor.get(path).status == 200
+        assert other.visitor.get(path).status == 404, "another tenant's"
+    assert tenant.visitor.get(f"/runs/{run}/tasks/unknown").status == 404
+    assert tenant.visitor.get("/runs/unknown").status == 404
+
+
+def test_the_page_of_a_large_run_comes_before_its_tasks(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(scorecard_page, "LARGE", 10)
+    run = tenant.keep("run", many(20))
+    first = shown(tenant, f"/runs/{run}?status=failed")
+    assert "Reading the tasks of this run" in first
+    assert 'hx-trigger="load"' in first
+    assert "2 tasks" in shown(tenant, f"/runs/{run}?status=failed", HX_Request="true")
+    assert "task-00010</code>" in shown(tenant, f"/runs/{run}"), "now they are known"
+
+
+def test_a_page_stays_small_however_much_failed(tenant: Tenant):
+    long = bad("equals", "x" * 15_000, actual="y" * 15_000)
+    run = tenant.keep("run", {f"t-{n}": Told("z" * 15_000, long) for n in range(60)})
+    page = shown(tenant, f"/runs/{run}")
+    assert len(page.encode()) <= 60_000
+    assert "x" * 1000 in shown(tenant, f"/runs/{run}/tasks/t-7/result")
+
+
+def test_nothing_that_an_agent_said_becomes_markup(tenant: Tenant):
+    run = tenant.keep(
+        "run",
+        {
+            "a": Told(
+                EVIL,
+                bad(EVIL, EVIL, actual=EVIL[::-1], reason=EVIL),
+                question={EVIL: EVIL},
+                more=a_trace(EVIL, EVIL),
+            )
+        },
+    )
+    for path in ("", "/tasks/a", "/tasks/a?view=waterfall", "/tasks/a/result"):
+        page = shown(tenant, f"/runs/{run}{path}")
+        assert "<script>window" not in page
+        assert "<img" not in page
+        assert "<iframe" not in page
