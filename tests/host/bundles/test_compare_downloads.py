@@ -128,7 +128,7 @@ def test_a_wrong_id_given_to_the_process_is_answered_as_no_run(
 ):
     ours = newcomer.evaluate(a_suite(1))
     theirs = lasting.caller("rival").evaluate(a_suite(1))
-    monkeypatch.setattr("evalwright.host.v1.comparisons.check_comparable", lambda *_: None)
+    monkeypatch.setattr("evalwright.host.comparing.check_comparable", lambda *_: None)
     reply = download(newcomer, ours, theirs)
     assert reply.refusal == (404, "not_found")
     assert lasting.log.place.encode() not in reply.body
