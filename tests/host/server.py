@@ -18,7 +18,8 @@ from evalwright.host.keys import create_key
 from evalwright.host.scopes import SCOPES
 from evalwright.host.serving import create_server, open_socket, serve
 from evalwright.models.config import Config
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.location import open_log
+from evalwright.store.protocol import EventLog
 from host.caller import Caller
 from subjects.command import Evalwright, subject
 from subjects.waiting import eventually
@@ -42,7 +43,7 @@ AGENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def new_key(log: SqliteLog, tenant: str = TENANT, **fields: Any) -> str:
+def new_key(log: EventLog, tenant: str = TENANT, **fields: Any) -> str:
     """The text of a new key, which may do everything unless scopes are named."""
     fields.setdefault("scopes", list(SCOPES))
     return create_key(log.records, datetime.now(UTC), tenant, **fields)[0]
@@ -51,7 +52,7 @@ def new_key(log: SqliteLog, tenant: str = TENANT, **fields: Any) -> str:
 class ServedHost:
     """A host that is being served by a thread of this process."""
 
-    def __init__(self, host: Host, log: SqliteLog, url: str) -> None:
+    def __init__(self, host: Host, log: EventLog, url: str) -> None:
         self.host = host
         self.log = log
         self.url = url
@@ -75,14 +76,14 @@ class ServedHost:
 
 @contextmanager
 def running_host(
-    db: Path,
+    db: Path | str,
     *,
     config: Config | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Iterator[ServedHost]:
     """Serve a host until the context ends; `settings` are those of `[host]` beside the agents."""
-    log = SqliteLog(db)
+    log = open_log(str(db))
     table = {"agents": AGENTS, "shutdown_s": SHUTDOWN_S, **(settings or {})}
     host = Host(log, config or Config(host=table), **more)
     listener = open_socket("127.0.0.1", 0)
@@ -189,7 +190,7 @@ class HostProcess:
 
     def caller(self, tenant: str = TENANT, **fields: Any) -> Caller:
         """A client with a new key of a tenant."""
-        log = SqliteLog(self.db)
+        log = open_log(str(self.db))
         try:
             return Caller(self.url, new_key(log, tenant, **fields))
         finally:

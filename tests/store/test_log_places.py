@@ -49,7 +49,7 @@ def test_a_log_is_named_by_a_path_or_a_url(tmp_path: Path, url: str, file: str) 
         ("sqlite://", "--db sqlite://: write sqlite:///relative/path"),
         (":memory:", "--db :memory:: a log is kept in a file"),
         ("sqlite:///:memory:", "--db :memory:: a log is kept in a file"),
-        ("mysql://host/db", "--db mysql://…: this version keeps its log in SQLite"),
+        ("mysql://host/db", "--db mysql://…: a log is in SQLite or in PostgreSQL"),
         ("~no-such-user/log.db", "--db ~no-such-user/log.db: there is no such user"),
     ],
 )

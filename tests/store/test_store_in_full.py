@@ -59,10 +59,10 @@ def lost(log: SqliteLog, *events: Any, run_id: str = "run") -> tuple[type[BaseEx
     [
         ("", "--db is empty; name a file, or leave it out"),
         (
-            "postgres://there/db",
+            "mysql://there/db",
             (
-                "--db postgres://…: this version keeps its log in SQLite; "
-                "name a file or sqlite:///path"
+                "--db mysql://…: a log is in SQLite or in PostgreSQL; "
+                "name a file, sqlite:///path or postgresql://user@host/database"
             ),
         ),
         (

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.api.running import log_path, place_of
+from evalwright.api.running import log_place, place_of
 from evalwright.api.runs import RunResult
 from evalwright.contracts.documents import read_input, write_whole
 from evalwright.contracts.errors import BadInput
@@ -61,7 +61,7 @@ class Baselines:
 
     def list(self, *, db: str | Path | None = None) -> "builtins.list[BaselineReport]":
         """All baselines, by name, suite and agent; none where there is no log yet."""
-        place = str(log_path(db))
+        place = str(log_place(db))
         if not log_exists(place):
             return []
         with existing_log(place) as log:
@@ -69,7 +69,7 @@ class Baselines:
 
     def show(self, name: str, *, db: str | Path | None = None) -> "builtins.list[BaselineReport]":
         """The runs that are called by this name: one for each suite and agent."""
-        with existing_log(str(log_path(db))) as log:
+        with existing_log(str(log_place(db))) as log:
             return [_report(log, each) for each in baselines_called(log, name)]
 
     def rm(
@@ -81,13 +81,13 @@ class Baselines:
         db: str | Path | None = None,
     ) -> None:
         """Forget a name, of all suites and agents or of one; the runs stay in the log."""
-        with existing_log(str(log_path(db))) as log:
+        with existing_log(str(log_place(db))) as log:
             meant = baselines_called(log, name, suite, agent_id)
             named_baselines.remove_baselines(log, meant)
 
     def export(self, file: str | Path, *names: str, db: str | Path | None = None) -> None:
         """Write baselines with their runs to a file: those of these names, or all."""
-        with existing_log(str(log_path(db))) as log:
+        with existing_log(str(log_place(db))) as log:
             chosen = [each for name in names for each in baselines_called(log, name)]
             chosen = chosen if names else list_baselines(log)
             if not chosen:
@@ -102,7 +102,7 @@ class Baselines:
     ) -> "builtins.list[BaselineReport]":
         """Add the baselines of a file, and their runs, to the log."""
         source = read_input(str(file))
-        with opened_log(str(log_path(db))) as log:
+        with opened_log(str(log_place(db))) as log:
             added = named_baselines.import_baselines(log, source, str(file))
             return [_report(log, each) for each in added]
 

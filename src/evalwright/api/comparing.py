@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from evalwright.api.running import log_path
+from evalwright.api.running import log_place
 from evalwright.api.runs import RunResult
 from evalwright.contracts.errors import BadInput
 from evalwright.reports.folder.build import CompareOptions, compare_runs
-from evalwright.store.location import open_existing_log
+from evalwright.store.location import open_existing_log, shown_db
 
 Side: TypeAlias = RunResult | str | Path
 
@@ -60,8 +60,9 @@ def compare(
     """
     places = {side.db for side in (baseline, new) if isinstance(side, RunResult)}
     if len(places) > 1:
-        raise BadInput(f"both runs must be in one log: {' and '.join(sorted(map(str, places)))}")
-    place = log_path(db if db is not None else next(iter(places), None))
+        shown = " and ".join(sorted(shown_db(str(place)) for place in places))
+        raise BadInput(f"both runs must be in one log: {shown}")
+    place = log_place(db if db is not None else next(iter(places), None))
     with TemporaryDirectory() as scratch:
         folder = Path(out) if out is not None else Path(scratch) / "report"
         options = CompareOptions(

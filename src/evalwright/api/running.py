@@ -40,7 +40,7 @@ from evalwright.engine.subjects import SuiteSubject, given_subject, is_data_file
 from evalwright.engine.workers import complete, run_until_signalled
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import configured_log
-from evalwright.store.location import chosen_path, existing_log, opened_log
+from evalwright.store.location import chosen_address, chosen_path, existing_log, opened_log
 
 SuiteGiven: TypeAlias = (
     str | Path | Suite | Mapping[str, Any] | Sequence[Task | Mapping[str, Any]] | contract.Suite
@@ -132,7 +132,7 @@ async def arun(
     chosen, wanted = _options(options)
     subject, name, agent = _subject(suite, agent)
     settings = load_config(named=config)
-    place = log_path(db, settings)
+    place = log_place(db, settings)
     if wanted is not None:
         subject = _selected(subject, wanted, name, place)
     named = agent if isinstance(agent, str) else None
@@ -156,7 +156,7 @@ async def arun(
     return await _run(session, subject, name, place)
 
 
-async def _run(session: Session, subject: SuiteSubject, name: str, place: Path) -> RunResult:
+async def _run(session: Session, subject: SuiteSubject, name: str, place: str | Path) -> RunResult:
     baseline = session.options.baseline
     try:
         with log_for(str(place), baseline) if baseline else nullcontext() as recorded:
@@ -206,21 +206,21 @@ def load(run: str | Path | RunResult = "latest", *, db: str | Path | None = None
         return RunResult(place, [project(read_history(log, each)) for each in ids])
 
 
-def place_of(run: Any, db: str | Path | None) -> tuple[Path, str]:
+def place_of(run: Any, db: str | Path | None) -> tuple[str | Path, str]:
     """The log of a run, and its name there."""
     if isinstance(run, RunResult):
-        return log_path(run.db if db is None else db), run.id
+        return log_place(run.db if db is None else db), run.id
     if isinstance(run, str | Path) and str(run):
-        return log_path(db), str(run)
+        return log_place(db), str(run)
     raise BadInput(f"{run!r:.60} is not a run: give its id, latest, a baseline's name or files")
 
 
-def log_path(db: str | Path | None, settings: Config | None = None) -> Path:
-    """The file of the log: as named, or as the environment or the settings name it."""
+def log_place(db: str | Path | None, settings: Config | None = None) -> str | Path:
+    """The file or the address of the log: as named, or as the environment or settings name it."""
     given = None if db is None else str(db)
     if given is None:
         given = configured_log(given, (settings or load_config()).run)
-    return chosen_path(given).absolute()
+    return chosen_address(given) or chosen_path(given).absolute()
 
 
 def _subject(
@@ -246,7 +246,7 @@ def _subject(
     return _subject(Suite(tasks=suite), agent)
 
 
-def _selected(subject: SuiteSubject, wanted: Wanted, name: str, place: Path) -> SuiteSubject:
+def _selected(subject: SuiteSubject, wanted: Wanted, name: str, place: str | Path) -> SuiteSubject:
     with existing_log(str(place)) if wanted.needs_log else nullcontext() as log:
         suite, selection = select(subject.suite, wanted, name, log)
     return subject._replace(suite=suite, selection=selection)

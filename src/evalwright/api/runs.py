@@ -90,7 +90,7 @@ class RunResult:
     holds them all, `passed` asks all of them, and `score` is their mean.
     """
 
-    def __init__(self, db: Path, outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, db: str | Path, outcomes: Sequence[Outcome]) -> None:
         first = outcomes[0]
         self._db = db
         self._outcomes = outcomes
@@ -103,8 +103,8 @@ class RunResult:
         )
 
     @property
-    def db(self) -> Path:
-        """The file of the log that holds the run."""
+    def db(self) -> str | Path:
+        """The file, or the address, of the log that holds the run."""
         return self._db
 
     @cached_property

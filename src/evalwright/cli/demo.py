@@ -18,6 +18,7 @@ from evalwright.cli.results import Results
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.summary import EvalSummary
 from evalwright.models.config import Config
+from evalwright.store.location import shown_db
 
 BAR = """
 One task failed, and the run still passed: its score is above the suite's bar of 0.8.
@@ -72,7 +73,7 @@ def command(*, db: str | None, local: bool) -> int:
     tell(ATTACKS.format(count=hardened.task_count))
     for line in _table(vulnerable, hardened):
         tell(line)
-    tell(NEXT.format(evalwright=_command_name(), db=f" --db {shlex.quote(db)}" if db else ""))
+    tell(NEXT.format(evalwright=_command_name(), db=_at(db)))
     return code or withstood
 
 
@@ -88,7 +89,7 @@ def _with_local_model(db: str | None) -> int:
     results = _results(write_stdout, quiet=False)
     code = _evaluate(folder / "suite.yaml", str(folder / "agent.json"), None, options, results, db)
     if code == 0:
-        tell(LOCAL.format(evalwright=_command_name(), db=f" --db {shlex.quote(db)}" if db else ""))
+        tell(LOCAL.format(evalwright=_command_name(), db=_at(db)))
     return code
 
 
@@ -151,3 +152,7 @@ def _row(name: str, *columns: str) -> str:
 def _command_name() -> str:
     """The command as the user can type it here: by its path, where it is not on the search path."""
     return "evalwright" if shutil.which("evalwright") else sys.argv[0]
+
+
+def _at(db: str | None) -> str:
+    return f" --db {shlex.quote(shown_db(db))}" if db else ""

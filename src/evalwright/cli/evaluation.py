@@ -37,7 +37,7 @@ from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import NO_DEFAULTS
 from evalwright.reports.forms import FORMS_OF, STEP_SUMMARY
 from evalwright.reports.run.progress import progress_for
-from evalwright.store.location import existing_log, opened_log
+from evalwright.store.location import existing_log, opened_log, shown_db
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ class ProgressObserver:
         if self._run_id is None:
             return
         db = self._request.db
-        where = f" --db {shlex.quote(db)}" if db else ""
+        where = f" --db {shlex.quote(shown_db(db))}" if db else ""
         more = " --workers" if self._request.workers else ""
         if self._request.workers and isinstance(error, Interrupted):
             again = f"evalwright run --resume {self._run_id} --workers{where}"

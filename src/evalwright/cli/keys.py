@@ -11,7 +11,7 @@ from evalwright.cli.parameters import db_option, json_option, parse_duration
 from evalwright.contracts.errors import BadInput
 from evalwright.host.keys import Key, create_key, list_keys, revoke_key
 from evalwright.host.scopes import DEFAULT_SCOPES
-from evalwright.store.location import chosen_path, log_exists, opened_log
+from evalwright.store.location import log_exists, opened_log, shown_place
 
 
 @click.group(
@@ -120,7 +120,7 @@ def _keys(db: str | None, tenant: str | None) -> list[Key]:
 
 
 def _no_key(db: str | None, whose: str = "") -> str:
-    return f"{chosen_path(db)}: no keys{whose}; create one with `evalwright keys create`"
+    return f"{shown_place(db)}: no keys{whose}; create one with `evalwright keys create`"
 
 
 def _lines(key: Key, now: datetime) -> str:

@@ -55,8 +55,8 @@ def fleet_address(db: str | None) -> str:
 
 
 _DB_HELP = (
-    "The event log, a file or sqlite:///path; default: $EVALWRIGHT_DB, `db` of the settings file, "
-    "or the data folder."
+    "The event log: a file, sqlite:///path, or postgresql://user@host/database. Default: "
+    "$EVALWRIGHT_DB, `db` of the settings file, or a file in the data folder."
 )
 db_option = click.option(
     "--db",

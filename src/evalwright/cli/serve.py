@@ -1,6 +1,7 @@
 """`evalwright serve`: the HTTP host."""
 
 import os
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import click
 from evalwright.cli.output import say, warn
 from evalwright.cli.parameters import chosen_config, config_option, configured_db, plain_db_option
 from evalwright.models.config import Config
-from evalwright.store.location import HOST_PATIENCE, opened_log
+from evalwright.store.location import HOST_PATIENCE, opened_log, shown_db
 from evalwright.store.records import LOCAL_TENANT
 
 if TYPE_CHECKING:
@@ -149,5 +150,5 @@ def _first_key(host: "Host", url: str, db: str | None) -> str | None:
     bundled = host.catalogue.agent(LOCAL_TENANT, BUNDLED_AGENT)
     suite = bundled.eval_suite_ref if bundled else "SUITE@VERSION"
     agent = bundled.agent_id if bundled else "AGENT"
-    at = f" --db {db}" if db else ""
+    at = f" --db {shlex.quote(shown_db(db))}" if db else ""
     return FIRST_KEY.format(tenant=LOCAL_TENANT, key=key, url=url, suite=suite, agent=agent, db=at)

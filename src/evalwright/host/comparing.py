@@ -16,6 +16,7 @@ from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.run_handle import RunHandle, is_evaluation
 from evalwright.signals.masking.credentials import mask_strictly
+from evalwright.store.location import VARIABLE
 
 if TYPE_CHECKING:
     from evalwright.host.routing import ApiCall
@@ -73,7 +74,7 @@ async def compare(baseline: RunHandle, new: RunHandle, work: Path) -> Path:
     Both runs must have passed `check_comparable`. The process opens the log itself, restricted to
     the partition of the new run: whatever ids it is given, it finds no run of anybody else.
     """
-    code = await _executed(new.log.place, new.partition, (baseline.run_id, new.run_id), work)
+    code = await _executed(new.log.address, new.partition, (baseline.run_id, new.run_id), work)
     if code == TOO_LARGE:
         message = f"the report is larger than {MOST_BYTES} bytes; ask the host's operator for it"
         raise ApiError(422, "report_too_large", message)
@@ -112,8 +113,10 @@ def _last_lines(printed: Path) -> list[str]:
 
 
 async def _executed(log: str, partition: str, run_ids: tuple[str, str], work: Path) -> int:
-    command = (sys.executable, "-P", "-m", _PROCESS, log, partition, *run_ids, str(work))
-    environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
+    command = (sys.executable, "-P", "-m", _PROCESS, partition, *run_ids, str(work))
+    kept = [name for name in os.environ if name in _KEPT_ENVIRONMENT or name.startswith("PG")]
+    # An address may hold a password, and everybody can see the words of a command.
+    environment = {VARIABLE: log, **{name: os.environ[name] for name in kept}}
     with (work / _PRINTED).open("xb") as printed:
         running = await asyncio.create_subprocess_exec(
             *command,

@@ -5,13 +5,13 @@ prints goes to the host's log: of an error that is not ours the type and the sta
 may hold what a tenant sent.
 """
 
+import os
 import sys
 import traceback
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from evalwright.comparison.inputs import open_runs
@@ -27,7 +27,8 @@ from evalwright.host.comparing import (
 )
 from evalwright.reports.folder.build import ReportRequest, write_report
 from evalwright.signals.suppression import Suppressions
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.location import VARIABLE, open_log
+from evalwright.store.protocol import EventLog
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment that an archive can name
 _MODE = 0o644 << 16
@@ -39,10 +40,10 @@ _CODES: dict[type[EvalwrightError], int] = {  # the first that fits
 }
 
 
-def main(log: Path, partition: str, baseline: str, new: str, work: Path) -> int:
+def main(log: str | Path, partition: str, baseline: str, new: str, work: Path) -> int:
     """Compare two runs of a partition of a log; returns the exit code."""
     try:
-        return _compare(partial(SqliteLog, log, partition), baseline, new, work)
+        return _compare(lambda: open_log(str(log)).for_tenant(partition), baseline, new, work)
     except EvalwrightError as error:
         sys.stderr.write(f"{error}\n")
         return next(code for kind, code in _CODES.items() if isinstance(error, kind))
@@ -52,8 +53,8 @@ def main(log: Path, partition: str, baseline: str, new: str, work: Path) -> int:
         return 1
 
 
-def _compare(open_log: Callable[[], SqliteLog], baseline: str, new: str, work: Path) -> int:
-    with closing(open_runs(baseline, new, open_log)) as inputs:
+def _compare(open_part: Callable[[], EventLog], baseline: str, new: str, work: Path) -> int:
+    with closing(open_runs(baseline, new, open_part)) as inputs:
         request = ReportRequest(
             inputs=inputs,
             out=work / REPORT,
@@ -83,5 +84,5 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    place, partition, baseline, new, work = sys.argv[1:]
-    sys.exit(main(Path(place), partition, baseline, new, Path(work)))
+    partition, baseline, new, work = sys.argv[1:]
+    sys.exit(main(os.environ[VARIABLE], partition, baseline, new, Path(work)))

@@ -18,6 +18,7 @@ from evalwright.host.executor_maker import ExecutorMaker
 from evalwright.host.extension import NO_EXTENSION, Extension
 from evalwright.host.feed import Feed
 from evalwright.host.forking import Forks
+from evalwright.host.hosts import Hosts
 from evalwright.host.idempotency import Idempotency
 from evalwright.host.key_watch import KeyWatch
 from evalwright.host.limits import (
@@ -47,6 +48,7 @@ from evalwright.host.web.run_figures import FiguresCache
 from evalwright.host.web.sessions import forget_sessions
 from evalwright.host.webhooks.delivery import WebhookSender
 from evalwright.host.webhooks.posting import DeliveryReport, Poster
+from evalwright.host.webhooks.sharing import SharedWebhooks
 from evalwright.host.webhooks.subscriptions import Subscriptions
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog, NewEvent
@@ -90,6 +92,7 @@ class Host:
     ) -> None:
         self.log = log
         self.records = log.records
+        self.hosts = Hosts(log.records)
         self.clock: Clock = clock or SystemClock()
         self.settings: HostSettings = host_settings(config)
         self.extension = extension
@@ -122,7 +125,9 @@ class Host:
             self.clock,
             self.settings.webhooks,
             self._note_delivery,
+            self.hosts,
         )
+        self.shared_webhooks = SharedWebhooks(self.webhooks, self.hosts)
         self.is_ready = False
         self.store_check = StoreCheck(log)
         self._measure()
@@ -188,10 +193,20 @@ class Host:
         self.feed.listen(self._hear)
         self.log.accompany(self._accompany)
         await asyncio.to_thread(self._seal_secrets)
+        if not self.hosts.is_alone:
+            await self.hosts.beat()
         await self.webhooks.start()
         await self.recovery.recover()
         self.feed.hear(self.orders.hear)
-        works = (self._sweep, self.key_watch.run, self.orders.run, self.recovery.run)
+        self.feed.hear(self.shared_webhooks.hear)
+        works = (
+            self._sweep,
+            self._stay_alive,
+            self.key_watch.run,
+            self.orders.run,
+            self.recovery.run,
+            self.shared_webhooks.run,
+        )
         background = [asyncio.create_task(work()) for work in works]
         self.is_ready = True
         try:
@@ -204,6 +219,7 @@ class Host:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
             await self.webhooks.close()
+            await self.hosts.leave()
             await self.models.close()
             await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()
@@ -258,16 +274,27 @@ class Host:
         self.is_ready = False
         await self.runs.stop(self.settings.shutdown_s)
 
+    async def _stay_alive(self) -> None:
+        async def beaten() -> None:
+            self.rates.divide(self.hosts.count)
+            await self.shared_webhooks.beaten()
+
+        await self.hosts.run(beaten)
+
     async def _sweep(self) -> None:
         while True:
-            try:
-                await self.idempotency.forget_old()
-                await forget_sessions(self.records, self.clock.now_us(), self.settings.session_s)
-                await self.deployments.sweep(self.clock.now_us())
-            except StoreError as error:
-                _logger.warning("old documents are not deleted: %s", error)
-            await self.retention.sweep()
+            if self.hosts.is_leader:
+                await self._sweep_once()
             await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _sweep_once(self) -> None:
+        try:
+            await self.idempotency.forget_old()
+            await forget_sessions(self.records, self.clock.now_us(), self.settings.session_s)
+            await self.deployments.sweep(self.clock.now_us())
+        except StoreError as error:
+            _logger.warning("old documents are not deleted: %s", error)
+        await self.retention.sweep()
 
     def _hear(self, run_id: str, events: list[Event]) -> None:
         """Pass durable events on; if their owner is not known, once it was read from the log."""

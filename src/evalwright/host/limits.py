@@ -47,11 +47,16 @@ class Buckets:
     def __init__(self, rate: Rate, most: int = MOST_BUCKETS) -> None:
         assert rate.per_second > 0, "a rate must be positive"
         assert rate.burst >= 1, "a bucket must hold at least one request"
-        self._interval = max(1, round(_SECOND_NS / rate.per_second))
-        self._capacity = self._interval * rate.burst
+        self._rate = rate
+        self.divide(1)
         self._full_at: dict[str, int] = {}
         self._most = most
         self._sweep_at = FEWEST_TO_SWEEP
+
+    def divide(self, parts: int) -> None:
+        """Allow only a part of the rate: others allow the rest."""
+        self._interval = max(1, round(_SECOND_NS * parts / self._rate.per_second))
+        self._capacity = self._interval * max(1, self._rate.burst // parts)
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -91,6 +96,11 @@ class RateLimits:
         self._tenants = Buckets(per_tenant)
         self._addresses = Buckets(per_address)
         self._clock_ns = clock_ns
+
+    def divide(self, hosts: int) -> None:
+        """Share the rates with other hosts, each of which counts for itself."""
+        for buckets in (self._keys, self._tenants, self._addresses):
+            buckets.divide(hosts)
 
     def take(self, key_id: str, tenant: str) -> None:
         """Count a request; raises `ApiError` 429 without counting if it is too many."""

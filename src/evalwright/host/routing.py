@@ -103,8 +103,9 @@ class ApiCall:
         """A run of the caller, by its id."""
         return RunHandle(self.log, self.principal.partition, run_id)
 
-    def new_run(self) -> RunHandle:
+    async def new_run(self) -> RunHandle:
         """A run of the caller that is about to be created."""
+        await self.host.subscriptions.refresh(self.principal.tenant)
         return self.run_with(new_run_id(self.host.clock))
 
     def completion(self, response: Response) -> list[RecordChange]:

@@ -31,15 +31,29 @@ class WrongKey(BadInput):
 class Vault:
     """Seals and opens secrets; the key is made or read when it is first needed."""
 
-    def __init__(self, key_file: Path, given: str | None = None) -> None:
+    def __init__(
+        self, key_file: Path, given: str | None = None, *, makes_folder: bool = False
+    ) -> None:
         self._file = key_file
+        self._makes_folder = makes_folder
         self._given = given
         self._key: bytes | None = None
         self._making = threading.Lock()
 
     @classmethod
     def beside(cls, place: str, environment: Mapping[str, str] | None = None) -> "Vault":
-        """The vault of the database at a place; a key in the environment comes first."""
+        """The vault of the database at a place; a key in the environment comes first.
+
+        The key of a database server is in the user's data folder: hosts on several machines need
+        the same one in their environment.
+        """
+        if "://" in place:
+            from platformdirs import user_data_path
+
+            name = hashlib.sha256(place.encode()).hexdigest()[:16]
+            folder = user_data_path("evalwright", appauthor=False)
+            given = (environment or {}).get(VARIABLE)
+            return cls(folder / f"postgresql-{name}-key", given, makes_folder=True)
         real = Path(os.path.realpath(place))
         return cls(real.with_name(f"{real.name}-key"), (environment or {}).get(VARIABLE))
 
@@ -138,6 +152,8 @@ class Vault:
 
         The file appears with its content, so that nobody reads half a key.
         """
+        if self._makes_folder:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         new = self._file.with_name(f"{self._file.name}.{secrets.token_hex(4)}")
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

@@ -45,7 +45,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("agent", "agent", {"metavar": "REF"}, "the agent, where a suite names none"),
     ("agent-id", "agent_id", {}, "the agent's id, if its reference does not give one"),
     ("model", "model", {"metavar": "NAME"}, "the model of a manifest agent: provider:model"),
-    ("db", "db", {"metavar": "FILE"}, "the log of runs"),
+    ("db", "db", {"metavar": "URL"}, "the log of runs: a file or a PostgreSQL address"),
     ("config", "config", {"metavar": "FILE"}, "the settings file"),
     ("judge", "judges", {"metavar": "NAME", "action": "append"}, "a model that judges answers"),
     ("judge-samples", "judge_samples", {"type": _at_least_one}, "how often each judge is asked"),

@@ -189,8 +189,8 @@ def chosen_path(url: str | None = None) -> Path:
     elif scheme != "sqlite":
         # The rest is not repeated: it may hold a password.
         raise BadInput(
-            f"{named_by} {scheme}://…: this version keeps its log in SQLite; "
-            "name a file or sqlite:///path"
+            f"{named_by} {scheme}://…: a log is in SQLite or in PostgreSQL; "
+            "name a file, sqlite:///path or postgresql://user@host/database"
         )
     elif not name.startswith("/") or name == "/":
         raise BadInput(
@@ -304,8 +304,25 @@ class Faults(NamedTuple):
 SQLITE_FAULTS = Faults(may_pass, unavailable, blames_the_place, explain_refusal)
 
 
+def shown_db(db: str) -> str:
+    """What was given as `--db`, without a password."""
+    return db if chosen_address(db) is None else shown_place(db)
+
+
+def shown_place(db: str | None = None) -> str:
+    """The log as it may be shown: an address without its password, or a file."""
+    address = chosen_address(db)
+    if address is None:
+        return str(chosen_path(db))
+    from evalwright.store.postgres.address import masked
+
+    return masked(address)
+
+
 def log_exists(db: str | None) -> bool:
-    """Whether there is a file where the log would be."""
+    """Whether there is a file where the log would be; a database makes its tables itself."""
+    if chosen_address(db) is not None:
+        return True
     path = chosen_path(db)
     with clear_errors(str(path)):
         try:
@@ -317,7 +334,7 @@ def log_exists(db: str | None) -> bool:
 
 def nothing_recorded(db: str | None) -> str:
     """What to say where there is no log yet."""
-    return f"{chosen_path(db)}: no run has been recorded here; start with `evalwright run`"
+    return f"{shown_place(db)}: no run has been recorded here; start with `evalwright run`"
 
 
 def open_existing_log(db: str | None) -> "EventLog":

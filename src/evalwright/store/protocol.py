@@ -109,6 +109,10 @@ class EventLog(EventSink, Protocol):
         """Where the log is kept, for messages."""
 
     @property
+    def address(self) -> str:
+        """What opens the log again; it may hold a password, so it is not shown."""
+
+    @property
     def records(self) -> Records:
         """The documents that are kept with the log."""
 

@@ -7,7 +7,7 @@ Each share, such as the reads of one tenant, has a queue of its own, and the que
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
@@ -53,6 +53,15 @@ class EndedRuns:
     def _drop(self, key: tuple[str | None, str]) -> None:
         _, size, _ = self._known.pop(key, (0.0, 0, []))
         self._bytes -= size
+
+    def forget(self, run_ids: Sequence[str] | None) -> None:
+        """Forget runs of which another process told; without any, all."""
+        if run_ids is None:
+            self.clear()
+            return
+        with self._change:
+            for key in [key for key in self._known if key[1] in run_ids]:
+                self._drop(key)
 
     def clear(self) -> None:
         """Forget all: a run was deleted."""
@@ -161,6 +170,8 @@ class ReadingThreads:
 class LogReading:
     """What a log has for those who must not wait for the disk."""
 
-    def __init__(self) -> None:
-        self.threads = ReadingThreads()
+    def __init__(
+        self, most: int = MOST_THREADS, most_per_share: int = MOST_THREADS_PER_SHARE
+    ) -> None:
+        self.threads = ReadingThreads(most, most_per_share)
         self.ended_runs = EndedRuns()  # to be cleared when a run is deleted

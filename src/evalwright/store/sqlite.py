@@ -168,7 +168,7 @@ class SqliteLog:
         self._database = database or Database(path, patience)
         self._tenant = tenant
         self._mine = "" if tenant is None else " AND tenant = :tenant"
-        self.place = self._database.place
+        self.address = self.place = self._database.place
         self.records: Records = self._database
 
     @property

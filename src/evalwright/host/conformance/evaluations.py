@@ -72,7 +72,7 @@ async def evaluate(
         agent_channel=channel,
     )
     planned = await asyncio.to_thread(host.planner.plan, call.log, principal.partition, request)
-    run = call.new_run()
+    run = await call.new_run()
     await host.runs.start(run, planned)
     await host.runs.finish(run)
     return run

@@ -146,7 +146,7 @@ async def invoke(call: ApiCall, agent_id: str, task_input: Any, staging: Staging
     except BadInput as error:
         raise invalid([Problem("$.agentId", str(error))]) from None
     agent = StagedAgent(loaded, registered, staging)
-    draft = HeldRecorder(call.new_run(), call.host.clock, call.host.redactor)
+    draft = HeldRecorder(await call.new_run(), call.host.clock, call.host.redactor)
     draft.record(None, run_started(call.principal, WORKFLOW_ID, {"agentId": agent_id}))
     try:
         done = await _invoker(call, agent, registered, draft).invoke(

@@ -121,7 +121,7 @@ async def create(call: ApiCall) -> Response:
         call.host.planner.plan, call.log, call.principal.partition, request
     )
 
-    run = call.new_run()
+    run = await call.new_run()
     response = created(run, planned.warnings)
     changes = [*call.completion(response), *scope.changes(run.run_id)]
     with announced(call, run):
@@ -202,7 +202,7 @@ async def _create_workflow(call: ApiCall) -> Response:
         metadata=body.get("metadata"),
         configurable=body.get("configurable") or None,
     )
-    run = call.new_run()
+    run = await call.new_run()
     response = created(run)
     with announced(call, run):
         await call.host.runs.start_workflow(run, started, call.completion(response))

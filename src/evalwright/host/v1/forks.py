@@ -76,7 +76,7 @@ async def fork_run(call: ApiCall) -> Response:
     )
     is_replay = request.mode == "replay"
     status = await call.host.runs.status(call.run) if is_replay else "running"
-    run = call.new_run()
+    run = await call.new_run()
     response = _forked(run.run_id, request, status)
     fork = ForkOrigin(request.source, request.from_sequence, request.mode)
     exports = call.host.exports

@@ -14,7 +14,10 @@ from contextlib import suppress
 
 import msgspec
 
-from evalwright.contracts.errors import StoreError
+from evalwright.contracts.errors import RunNotFound, StoreError
+from evalwright.contracts.events import TERMINAL_TYPES, Event
+from evalwright.host.hosts import Hosts
+from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
 
 KIND = "webhook_cursor"
@@ -73,6 +76,19 @@ class Cursor:
         self.position = sequence + 1
         self.attempts = 0
 
+    def read(
+        self, log: EventLog, types: Sequence[str], most: int, most_bytes: int
+    ) -> tuple[list[Event], bool]:
+        """The next events of the run, and whether there may be more."""
+        page: list[Event] = []
+        size = 0
+        for event in log.read(self.run_id, types, self.position - 1, most):
+            size += len(event.body)
+            if page and size > most_bytes:
+                return page, True
+            page.append(event)
+        return page, len(page) == most and page[-1].type not in TERMINAL_TYPES
+
     def next_reach(self, *, is_last: bool) -> int:
         """How far events may be sent until the next save; the last save says how far they were."""
         further = min(self.attempts, 1) if is_last else WINDOW
@@ -93,6 +109,14 @@ class Cursor:
         return RecordChange(KIND, self.tenant, self.key, msgspec.json.encode(stored))
 
 
+def log_end(log: EventLog, run_id: str) -> int:
+    """How many events a run has; none if it was deleted."""
+    try:
+        return log.facts(run_id).events
+    except RunNotFound:
+        return 0
+
+
 def cursor_key(webhook_id: str, run_id: str) -> str:
     """The key of the document of a cursor."""
     return f"{webhook_id}/{run_id}"
@@ -109,8 +133,9 @@ def first_cursor(
 class CursorKeeper:
     """Saves cursors, many in one commit, and again and again while the store fails."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, hosts: Hosts) -> None:
         self._records = records
+        self._hosts = hosts
         self._unsaved: dict[tuple[str, str], Cursor] = {}
         self._beside: list[RecordChange] = []
         self._waiting: list[asyncio.Future[None]] = []
@@ -148,6 +173,15 @@ class CursorKeeper:
                 del self._unsaved[place]
         await self._idle.wait()
 
+    async def drop(self) -> None:
+        """Save nothing more: another host delivers now, from what was saved last."""
+        self._unsaved, self._beside = {}, []
+        for each in self._waiting:
+            each.cancel()
+        self._waiting = []
+        await self._idle.wait()
+        self._unsaved = {}
+
     async def close(self) -> None:
         """Save everything, once; what fails is sent again by the next process."""
         self._is_closing = True
@@ -184,7 +218,8 @@ class CursorKeeper:
         changes = [each.change(reach) for each, reach in zip(taken.values(), reaches, strict=True)]
         self._idle.clear()
         try:
-            await asyncio.wrap_future(self._records.write([*beside, *changes]))
+            written = [*self._hosts.fence, *beside, *changes]
+            await asyncio.wrap_future(self._records.write(written))
         except StoreError as error:
             _log.warning("the cursors of webhooks cannot be saved: %s", error)
             self._unsaved = {**taken, **self._unsaved}

@@ -74,6 +74,28 @@ class ParkedDelivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
         }
 
 
+def park(
+    webhook_id: str,
+    event: Event,
+    workspace: str | None,
+    attempts: int,
+    now_us: int,
+    result: AttemptResult,
+) -> ParkedDelivery:
+    """The dead letter of an event whose last attempt had a result."""
+    return ParkedDelivery(
+        webhook_id=webhook_id,
+        run_id=event.run_id,
+        sequence=event.sequence,
+        event_type=event.type,
+        workspace=workspace,
+        attempts=attempts,
+        parked_us=now_us,
+        last_reason=result.reason,
+        last_status=result.status,
+    )
+
+
 def letter_key(webhook_id: str, run_id: str, sequence: int) -> str:
     """The key of the document of a dead letter."""
     return f"{webhook_id}/{run_id}/{sequence:012d}"

@@ -5,7 +5,7 @@ be delivered is known from the log and from the cursors beside it, so that a res
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
@@ -16,20 +16,26 @@ from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.contracts.events import Event
 from evalwright.contracts.planning import Owner
 from evalwright.engine.clock import Clock
-from evalwright.host.principal import tenant_of
+from evalwright.host.hosts import Hosts
+from evalwright.host.principal import place_of, tenant_of
 from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks import cursors, dead_letters
 from evalwright.host.webhooks.cursors import CursorKeeper, cursor_key, first_cursor
 from evalwright.host.webhooks.dead_letters import ParkedDelivery
-from evalwright.host.webhooks.lanes import Lane, LaneTools
-from evalwright.host.webhooks.posting import TIMEOUT_S, DeliveryReport, Poster
+from evalwright.host.webhooks.lanes import Lane
+from evalwright.host.webhooks.posting import TIMEOUT_S, DeliveryReport, LaneTools, Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
-from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.records import RecordChange
+from evalwright.store.protocol import ALL_RUNS, EventLog, NewEvent, RunFacts
+from evalwright.store.records import RecordChange, RecordConflict
 
 READERS = 2  # threads that read the log for all lanes
 DELETED_AT_ONCE = 500
 MOST_OPEN = 100_000  # runs of a tenant that a new subscription joins
+JOIN_SECONDS = 0.3  # in which another host may create a run without knowing of it
+NEWS = "webhooks"  # told like a run: subscriptions have changed
+RESENDING = "webhook_resending"  # dead letters that the leader is to send again
+RECENT_US = 10_000_000
+_PAGE = 50
 
 Found = TypeVar("Found")
 
@@ -45,13 +51,17 @@ class WebhookSender:
         clock: Clock,
         settings: WebhookSettings,
         report: Callable[[DeliveryReport], None],
+        hosts: Hosts | None = None,
     ) -> None:
         self._log = log
+        self._hosts = hosts = hosts or Hosts(log.records)
         self._subscriptions = subscriptions
         self._poster = poster
-        self._keeper = CursorKeeper(log.records)
+        self._keeper = CursorKeeper(log.records, hosts)
         self._readers = ThreadPoolExecutor(READERS, "webhook-reader")
-        self._tools = LaneTools(log, poster, self._keeper, clock, settings, self._readers, report)
+        self._tools = LaneTools(
+            log, poster, self._keeper, clock, settings, self._readers, report, hosts
+        )
         self._lanes: dict[str, dict[str, Lane]] = {}  # by tenant and webhook
         self._is_closing = False
 
@@ -100,6 +110,8 @@ class WebhookSender:
         made = await self._subscriptions.create(tenant, workspace, wanted)
         # Every run that is created from here on begins with a cursor of this subscription.
         try:
+            if not self._hosts.is_alone:
+                await asyncio.sleep(JOIN_SECONDS)
             changes = await self._read(lambda: self._joined_runs(made))
             await asyncio.wrap_future(self._log.records.write(changes))
         except StoreError:
@@ -107,23 +119,37 @@ class WebhookSender:
                 await self._subscriptions.delete(made)
             raise
         self._add(made)
+        self._log.tell([NEWS])
         return made
 
     def _joined_runs(self, subscription: Subscription) -> list[RecordChange]:
         """The cursors of runs that were open before there was the subscription."""
         tenant, prefix = subscription.tenant, f"{subscription.webhook_id}/"
         changes = []
-        for run_id, partition in self._log.open_runs():
+        for run_id, partition in (*self._log.open_runs(), *self._recent_runs(subscription)):
             edges = self._edges(run_id) if tenant_of(partition) == tenant else []
             if not edges:
                 continue
             workspace, tags = run_origin(edges[0].body)
             if subscription.follows(workspace, tags):
-                first = first_cursor(workspace, position=edges[-1].sequence + 1)
+                is_new = not self._hosts.is_alone and edges[0].at_us >= subscription.created_us
+                position = 0 if is_new else edges[-1].sequence + 1
+                first = first_cursor(workspace, position=position)
                 key, body = f"{prefix}{run_id}", msgspec.json.encode(first)
                 changes.append(RecordChange(cursors.KIND, tenant, key, body))
         known = set(self._log.records.keys(cursors.KIND, tenant, prefix, limit=MOST_OPEN))
         return [change for change in changes if change.key not in known]
+
+    def _recent_runs(self, subscription: Subscription) -> Iterator[tuple[str, str]]:
+        """Runs that other hosts began since there is the subscription, and that have ended."""
+        before, page = None, list[RunFacts]()
+        while not self._hosts.is_alone and (page := self._log.find_runs(ALL_RUNS, _PAGE, before)):
+            for run in page:
+                if run.started_us < subscription.created_us:
+                    return
+                if run.ended_us is not None:
+                    yield run.run_id, run.tenant
+            before = page[-1].run_id
 
     def _edges(self, run_id: str) -> list[Event]:
         try:
@@ -150,6 +176,7 @@ class WebhookSender:
             if not self._is_closing:
                 self._add(found)
             raise
+        self._log.tell([NEWS])
         return True
 
     async def _delete_all(self, kind: str, tenant: str, prefix: str) -> None:
@@ -177,13 +204,21 @@ class WebhookSender:
     async def resend(self, lane: Lane, delivery_ids: Sequence[str] | None) -> int:
         """Send dead letters again: these, or all; gives how many."""
         found = await self._letters(lane, delivery_ids)
-        lane.resend(found)
+        if self._hosts.is_leader:
+            lane.resend(found)
+        elif found:
+            subscription = lane.subscription
+            place = RESENDING, subscription.tenant, subscription.webhook_id
+            body = msgspec.json.encode([letter.delivery_id for letter in found])
+            await asyncio.wrap_future(self._log.records.write([RecordChange(*place, body)]))
+            self._log.tell([NEWS])
         return len(found)
 
     async def discard(self, lane: Lane, delivery_id: str) -> bool:
         """Delete a dead letter; False if there is none with this id."""
         found = await self._letters(lane, [delivery_id])
         await lane.discard(found)
+        self._log.tell([NEWS])
         return bool(found)
 
     async def _letters(
@@ -195,6 +230,60 @@ class WebhookSender:
         )
         wanted = None if delivery_ids is None else set(delivery_ids)
         return [letter for letter in found if wanted is None or letter.delivery_id in wanted]
+
+    # Several hosts.
+
+    async def follow_others(self) -> None:
+        """Follow what other hosts did to subscriptions and dead letters."""
+        now_us = self._tools.clock.now_us()
+        found = {each.webhook_id: each for each in await self._read(self._subscriptions.load)}
+        for lane in list(self.lanes()):
+            subscription = lane.subscription
+            is_recent = now_us - subscription.created_us < RECENT_US  # it may not have been read
+            if subscription.webhook_id not in found and not is_recent:
+                self._lanes[subscription.tenant].pop(subscription.webhook_id, None)
+                await lane.leave()
+                await self._keeper.forget(subscription.tenant, subscription.webhook_id)
+        for webhook_id, subscription in found.items():
+            lane_or_none = self.lane(subscription.tenant, webhook_id)
+            if lane_or_none is None:
+                self._add(subscription)
+            else:
+                lane_or_none.look()
+        if self._hosts.is_leader:
+            await self._resend_for_others()
+
+    async def _resend_for_others(self) -> None:
+        records = self._log.records
+        for tenant, record in await self._read(lambda: records.of_all_tenants(RESENDING)):
+            lane = self.lane(tenant, record.key)
+            if lane is not None:
+                lane.resend(await self._letters(lane, msgspec.json.decode(record.body)))
+            removal = RecordChange(RESENDING, tenant, record.key, None, record.body)
+            with suppress(RecordConflict):
+                await asyncio.wrap_future(records.write([removal]))
+
+    async def leave(self) -> None:
+        """Deliver no more: another host does."""
+        await asyncio.gather(*(lane.leave() for lane in self.lanes()))
+        await self._keeper.drop()
+
+    async def hear_of(self, run_ids: Sequence[str]) -> None:
+        """Take note of runs to which other processes have appended."""
+        if not self._hosts.is_leader or not any(self._lanes.values()):
+            return
+        for run in await self._read(lambda: self._facts(run_ids)):
+            tenant, _, workspace = place_of(run.tenant).partition("/")
+            for lane in list(self._lanes.get(tenant, {}).values()):
+                if lane.subscription.follows(workspace or None, run.tags):
+                    lane.look(run.run_id)
+
+    def _facts(self, run_ids: Sequence[str]) -> list[RunFacts]:
+        found = []
+        for run_id in run_ids:
+            with suppress(RunNotFound):
+                found.append(self._log.facts(run_id))
+        return found
 
     # Runs.
 
@@ -222,7 +311,7 @@ class WebhookSender:
         repeated: range = range(0),
     ) -> None:
         """Take note of durable events of a run, in order; does not block."""
-        lanes = self._lanes.get(tenant)
+        lanes = self._lanes.get(tenant) if self._hosts.is_leader else None
         if not lanes or self._is_closing or _is_replay(repeated):
             return
         for lane in lanes.values():

@@ -9,33 +9,35 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event
-from evalwright.engine.clock import Clock
-from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks import cursors
-from evalwright.host.webhooks.cursors import Cursor, CursorKeeper, StoredCursor, first_cursor
+from evalwright.host.webhooks.cursors import (
+    Cursor,
+    StoredCursor,
+    first_cursor,
+    log_end,
+)
 from evalwright.host.webhooks.dead_letters import (
     MOST_KEPT,
     ParkedDelivery,
     count_dead_letters,
     find_event,
+    park,
 )
 from evalwright.host.webhooks.posting import (
     Attempt,
     AttemptResult,
     DeliveryOutcome,
     DeliveryReport,
-    Poster,
+    LaneTools,
     delivery_id,
 )
 from evalwright.host.webhooks.subscriptions import Subscription
-from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange
 
 PAGE = 16  # events read at once
@@ -51,20 +53,11 @@ _log = logging.getLogger(__name__)
 _random = random.Random()  # noqa: S311 - it only spreads attempts over time
 
 
-class LaneTools(NamedTuple):
-    """What all lanes share."""
-
-    log: EventLog
-    poster: Poster
-    keeper: CursorKeeper
-    clock: Clock
-    settings: WebhookSettings
-    readers: ThreadPoolExecutor
-    report: Callable[[DeliveryReport], None]
-
-
 class Lane:
-    """The deliveries to one subscription; used from one event loop."""
+    """The deliveries to one subscription; used from one event loop.
+
+    Of several hosts only the leader delivers. The lanes of others only count dead letters.
+    """
 
     def __init__(self, subscription: Subscription, tools: LaneTools) -> None:
         self.subscription = subscription
@@ -109,6 +102,29 @@ class Lane:
             self._unread = ""
         self.wake()
 
+    def look(self, run_id: str | None = None) -> None:
+        """Read the log: another process has appended to a run, or perhaps to any."""
+        if run_id is None:
+            self._unread = ""
+            self._is_counted = False  # dead letters, too, may have been discarded
+        else:
+            self._news[run_id] = None
+        self.wake()
+
+    async def leave(self) -> None:
+        """Leave the deliveries to another host."""
+        task = self.stop()
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+        self.cursors, self._news, self._resending = {}, {}, deque()
+        self._unread, self._is_counted, self._is_stopping = "", False, False
+        self.failures = 0
+
+    async def recount(self) -> None:
+        """Count the dead letters, which another host may have added."""
+        records, tenant = self._tools.log.records, self.subscription.tenant
+        self.parked = await self._read(lambda: count_dead_letters(records, tenant, self._id))
+
     def resend(self, letters: Sequence[ParkedDelivery]) -> None:
         """Attempt to deliver dead letters once more, until one fails."""
         known = {letter.key for letter in self._resending}
@@ -126,7 +142,7 @@ class Lane:
 
     def wake(self) -> None:
         """Work, unless it is working already."""
-        if self._task is None and not self._is_stopping:
+        if self._task is None and not self._is_stopping and self._tools.hosts.is_leader:
             self._task = asyncio.create_task(self._work())
 
     def stop(self, grace_s: float = 0.0) -> "asyncio.Task[None] | None":
@@ -165,7 +181,7 @@ class Lane:
     async def _work(self) -> None:
         pause_s = STORE_RETRY_S[0]
         try:
-            while self._has_work:
+            while self._has_work and self._tools.hosts.is_leader:
                 try:
                     await self._step()
                     pause_s = STORE_RETRY_S[0]
@@ -193,9 +209,8 @@ class Lane:
 
     async def _step(self) -> None:
         if not self._is_counted:
-            records, tenant = self._tools.log.records, self.subscription.tenant
             self._is_counted = True  # unless others are discarded meanwhile
-            self.parked = await self._read(lambda: count_dead_letters(records, tenant, self._id))
+            await self.recount()
         elif self._resending:
             await self._resend_next()
         elif self._news:
@@ -237,17 +252,11 @@ class Lane:
         if run_id in self.cursors:
             return
         stored = msgspec.json.decode(body, type=StoredCursor)
-        end = await self._read(lambda: self._log_end(run_id))
+        end = await self._read(lambda: log_end(self._tools.log, run_id))
         if run_id in self.cursors or self._tools.keeper.holds(tenant, key):
             return
         self.cursors[run_id] = Cursor(tenant, self._id, run_id, stored, end)
         self._news[run_id] = None
-
-    def _log_end(self, run_id: str) -> int:
-        try:
-            return self._tools.log.facts(run_id).events
-        except RunNotFound:
-            return 0
 
     def _settle(self, cursor: Cursor, event: Event, *, is_sent: bool = False) -> None:
         """Go on after an event that was delivered, parked, or not wanted."""
@@ -292,16 +301,9 @@ class Lane:
 
     def _page(self, cursor: Cursor) -> tuple[list[Event], bool]:
         """The next events of a run, and whether there may be more."""
-        page: list[Event] = []
-        size, types = 0, self.subscription.exact_types
+        types = self.subscription.exact_types
         wanted = (*types, *TERMINAL_TYPES) if types else ()
-        after = cursor.position - 1
-        for event in self._tools.log.read(cursor.run_id, wanted, after, PAGE):
-            size += len(event.body)
-            if page and size > PAGE_BYTES:
-                return page, True
-            page.append(event)
-        return page, len(page) == PAGE and page[-1].type not in TERMINAL_TYPES
+        return cursor.read(self._tools.log, wanted, PAGE, PAGE_BYTES)
 
     async def _deliver(self, cursor: Cursor, event: Event) -> None:
         """Attempt to deliver an event until it is taken or parked."""
@@ -333,6 +335,8 @@ class Lane:
         return Attempt(delivery_id(self._id, event.run_id, event.sequence), number, is_repeat)
 
     async def _post(self, event: Event, workspace: str | None, attempt: Attempt) -> AttemptResult:
+        if not self._tools.hosts.is_leader:  # another host may have sent it
+            raise asyncio.CancelledError
         self._is_posting = True
         try:
             result = await self._tools.poster.post(self.subscription, event, workspace, attempt)
@@ -354,17 +358,8 @@ class Lane:
 
     async def _park(self, cursor: Cursor, event: Event, result: AttemptResult) -> None:
         """Give an event up: keep it as a dead letter, and go on with the next one."""
-        letter = ParkedDelivery(
-            webhook_id=self._id,
-            run_id=event.run_id,
-            sequence=event.sequence,
-            event_type=event.type,
-            workspace=cursor.workspace,
-            attempts=cursor.attempts,
-            parked_us=self._tools.clock.now_us(),
-            last_reason=result.reason,
-            last_status=result.status,
-        )
+        now_us = self._tools.clock.now_us()
+        letter = park(self._id, event, cursor.workspace, cursor.attempts, now_us, result)
         self._settle(cursor, event, is_sent=True)
         self.parked += 1
         await self._tools.keeper.save(cursor, [letter.change(self.subscription.tenant)])

@@ -3,6 +3,8 @@
 import hashlib
 import hmac
 import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
@@ -11,8 +13,12 @@ from evalwright import __version__
 from evalwright.contracts.events import Event
 from evalwright.engine.clock import Clock
 from evalwright.host.egress import Egress, EgressRefused
+from evalwright.host.hosts import Hosts
+from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks.content import without_content
+from evalwright.host.webhooks.cursors import CursorKeeper
 from evalwright.host.webhooks.subscriptions import Subscription
+from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     import aiohttp
@@ -167,3 +173,16 @@ def delivery_headers(
         "Evalwright-Delivery-Attempt": str(attempt.number),
         "Evalwright-Redelivery": "true" if attempt.is_repeat else "false",
     }
+
+
+class LaneTools(NamedTuple):
+    """What all lanes share."""
+
+    log: EventLog
+    poster: Poster
+    keeper: CursorKeeper
+    clock: Clock
+    settings: WebhookSettings
+    readers: ThreadPoolExecutor
+    report: Callable[[DeliveryReport], None]
+    hosts: Hosts

@@ -205,6 +205,12 @@ class Subscriptions:
         known = [*self._stored(tenant), *coming]
         return [each for each in known if each.webhook_id not in self._leaving]
 
+    async def refresh(self, tenant: str) -> None:
+        """Know what other hosts did: a run of the tenant is about to begin."""
+        if not self._records.is_near:
+            found = await read_soon(self._records, tenant, lambda: self._load(tenant))
+            self._remember(tenant, found)
+
     def of_tenant(self, tenant: str) -> tuple[Subscription, ...]:
         """The subscriptions of a tenant, also those that another process made a while ago."""
         now = self._clock.monotonic_s()

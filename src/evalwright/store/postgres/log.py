@@ -14,6 +14,7 @@ from evalwright.store.location import Patience
 from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.connections import LogConnections, tenants_of
 from evalwright.store.postgres.leases import Leases
+from evalwright.store.postgres.news import RunNews
 from evalwright.store.postgres.queries import (
     CONTENT,
     EDGES,
@@ -45,6 +46,7 @@ from evalwright.store.writes import Write
 T = TypeVar("T")
 
 MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
+MOST_THREADS, MOST_THREADS_PER_SHARE = 16, 8  # that read; each waits for an answer
 _NO_BOUND = 2**63 - 1
 _FIRST_PAGE, _LARGEST_PAGE = 32, 1024  # events
 _PAGE_BYTES = 1024 * 1024  # of bodies, after which pages do not grow any more
@@ -59,7 +61,8 @@ class PostgresDatabase:
         self._patience = patience or Patience()
         self.connections = LogConnections(url, self.place)
         self.leases = Leases(self.connections)
-        self.reading = LogReading()
+        self.news = RunNews(self.connections)
+        self.reading = LogReading(MOST_THREADS, MOST_THREADS_PER_SHARE)
         self.records = PostgresRecords(self.connections, lambda: self.writer, self.reading)
         self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
         self._writer: PostgresWriter | None = None
@@ -82,6 +85,7 @@ class PostgresDatabase:
                     self._writer = PostgresWriter(
                         self._url, self.place, self._patience, self.remember, self.leases.held
                     )
+                    self._writer.observe(lambda run_id, *_: self.news.tell([run_id]))
         return self._writer
 
     @property
@@ -115,6 +119,7 @@ class PostgresDatabase:
         if self._writer:
             self._writer.close()
         self.reading.threads.close()
+        self.news.close()
         self.connections.close()
 
 
@@ -147,10 +152,10 @@ class PostgresLog:
         database: PostgresDatabase | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self._url = url
         self._database = database or PostgresDatabase(url, patience)
         self._tenant = tenant
         self._tenants = tenants_of([tenant])
+        self.address = url
         self.place = self._database.place
         self.records: Records = self._database.records
 
@@ -161,7 +166,7 @@ class PostgresLog:
 
     def for_tenant(self, tenant: str) -> "PostgresLog":
         """The same log, restricted to the runs of one tenant."""
-        return PostgresLog(self._url, tenant, self._database)
+        return PostgresLog(self.address, tenant, self._database)
 
     @property
     def backlog(self) -> int:
@@ -207,10 +212,13 @@ class PostgresLog:
         self._database.writer.observe(observer, self._tenant)
 
     def hear(self, news: News) -> None:
-        """Call with the runs that other processes have appended to."""
+        """Call with the runs that other processes have appended to, once that is durable."""
+        self._database.news.hear(self._database.reading.ended_runs.forget)
+        self._database.news.hear(news)
 
     def tell(self, run_ids: Sequence[str]) -> None:
         """Let other processes hear of runs of which they are to look at something else."""
+        self._database.news.tell(run_ids)
 
     def accompany(self, companion: Companion) -> None:
         """Write the documents that the companion gives for each new run with its first events."""

@@ -141,6 +141,7 @@ class PostgresUpkeep:
         self._database.connections.refuse_closed()
         count = self._database.connections.run(self._prune(run_ids, reason, kinds))
         self._database.reading.ended_runs.clear()
+        self._database.news.tell(run_ids)
         return count
 
     async def _prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int:
