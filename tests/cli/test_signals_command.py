@@ -254,7 +254,7 @@ def test_inputs_are_never_written_to(signals: Signals, tmp_path: Path) -> None:
 def test_places_that_cannot_be_read_or_written_are_bad_input(
     signals: Signals, tmp_path: Path
 ) -> None:
-    for traces in (tmp_path, tmp_path / "none.jsonl", tmp_path / ("x" * 300)):
+    for traces in (tmp_path / "none.jsonl", tmp_path / ("x" * 300)):
         with pytest.raises(BadInput, match="cannot be read"):
             signals(a_line(1), traces=traces)
     for out in (tmp_path, tmp_path / "no" / "folder.jsonl"):

@@ -23,6 +23,7 @@ from evalwright.comparison.run_folder import RunFolder, Unreadable
 from evalwright.comparison.summary import Mean
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
+from evalwright.scans import shards
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import Imported
 from snapshots import check_snapshot
@@ -443,19 +444,19 @@ def _trace_line(case_id: str = "t1") -> bytes:
 def test_traces_are_unpacked_block_by_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
 ) -> None:
-    monkeypatch.setattr(materialize, "_BLOCK", 4)
+    monkeypatch.setattr(shards, "_BLOCK", 4)
     path = tmp_path / "traffic"
     path.write_bytes(pack(b"0123456789"))
-    assert list(materialize.blocks(path)) == [b"0123", b"4567", b"89"]
+    assert list(shards.blocks_of(path)) == [b"0123", b"4567", b"89"]
     path.write_bytes(pack(b""))
-    assert list(materialize.blocks(path)) == []
+    assert list(shards.blocks_of(path)) == []
 
 
 def test_files_that_only_begin_like_packed_ones_are_read_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "traffic"
     for data in (b"\x1f", b"\x1f\x8c123", b"x\x1f\x8b"):
         path.write_bytes(data)
-        assert list(materialize.blocks(path)) == [data]
+        assert list(shards.blocks_of(path)) == [data]
 
 
 @pytest.mark.parametrize(
@@ -479,10 +480,10 @@ def test_broken_packed_files_are_refused_with_the_reason(
     path = tmp_path / "traffic.gz"
     path.write_bytes(data)
     with pytest.raises(BadInput) as refused:
-        list(materialize.blocks(path))
+        list(shards.blocks_of(path))
     assert str(refused.value) == f"{path}: cannot be read: {reason}"
     with pytest.raises(BadInput) as missing:
-        list(materialize.blocks(tmp_path / "none"))
+        list(shards.blocks_of(tmp_path / "none"))
     assert str(missing.value) == f"{tmp_path}/none: cannot be read: No such file or directory"
 
 

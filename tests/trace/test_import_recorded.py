@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalwright.comparison.materialize import blocks
+from evalwright.scans.shards import blocks_of
 from evalwright.signals.scan import scan_traces
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import import_responses
@@ -25,7 +25,7 @@ LACK = {
 
 @EVERY
 def test_the_one_case_is_read_whole(path):
-    (found,) = import_responses(blocks(path), path.name)
+    (found,) = import_responses(blocks_of(path), path.name)
     assert found.fault is None
     trace = decode_trace(found.response, found.case_id)
     lacks = LACK.get(path.name, set())
@@ -49,7 +49,7 @@ def test_the_one_case_is_read_whole(path):
 @EVERY
 def test_a_token_in_the_answer_is_found(path):
     leaked = b"It is ghp_" + b"Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAa7B"
-    text = b"".join(blocks(path)).replace(b"T-2 could not be read.", leaked)
+    text = b"".join(blocks_of(path)).replace(b"T-2 could not be read.", leaked)
     (scanned,) = scan_traces([text], path.name)
     assert [signal.kind for signal in scanned.signals] == ["secret_in_output"]
 
@@ -64,7 +64,7 @@ def test_every_shared_example_has_its_prompt_both_calls_and_the_answer():
     for path in sorted(SHARED.iterdir()):
         if path.name.startswith(OTHERS):
             continue
-        cases = list(import_responses(blocks(path), path.name))
+        cases = list(import_responses(blocks_of(path), path.name))
         assert [case.fault for case in cases] == [None] * len(cases), path.name
         traces = [decode_trace(case.response, case.case_id) for case in cases]
         (trace,) = [each for each in traces if len(pair_results(each)) == 2][:1]

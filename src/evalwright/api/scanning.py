@@ -25,7 +25,7 @@ def scan(traces: Traces, *, baseline: Traces | None = None) -> list[dict[str, An
 
 
 def _recorded(traces: Traces) -> tuple[Iterable[bytes], str]:
-    from evalwright.comparison.materialize import blocks, name_of
+    from evalwright.scans.shards import blocks_of, name_of
 
     if isinstance(traces, Mapping):
         return [msgspec.json.encode(traces)], "trace.json"
@@ -34,7 +34,7 @@ def _recorded(traces: Traces) -> tuple[Iterable[bytes], str]:
     if not isinstance(traces, str | Path):
         raise BadInput(f"{traces!r:.60}: not traces; name a file, or give documents")
     path = Path(traces)
-    return blocks(path), name_of(path)
+    return blocks_of(path), name_of(path)
 
 
 def lint(

@@ -21,7 +21,9 @@ from evalwright.cli.parameters import (
     db_option,
     form_options,
     github_option,
+    jobs_option,
     json_option,
+    on_option,
     wanted_forms,
 )
 from evalwright.contracts.errors import BadInput
@@ -65,6 +67,8 @@ _PROGRESS_EVERY = 500
 @click.option(
     "--show-secrets", is_flag=True, help="Do not mask secrets and personal data in the report."
 )
+@jobs_option
+@on_option
 @json_option
 @db_option
 def command(
@@ -77,9 +81,9 @@ def command(
 ) -> int:
     """Compare a new run with a baseline: what changed, why, and whether to ship.
 
-    A side is a run directory (run.json and one response per case), a file of traces (JSON lines,
-    OTLP JSON, message logs; gzipped or not), or a run in Evalwright's own log (an id, latest, or
-    the name of a baseline). The report is one folder that opens anywhere: report.html,
+    A side is a run directory (run.json and one response per case), a file or folder of traces
+    (JSON lines, OTLP JSON, message logs; gzipped or not), or a run in Evalwright's own log (an id,
+    latest, or the name of a baseline). The report is one folder that opens anywhere: report.html,
     compare-report.json, a page for each case, and copies of the data behind it. Secrets and
     personal data are masked.
     """

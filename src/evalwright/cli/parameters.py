@@ -73,6 +73,18 @@ config_option = click.option(
     help="The only settings file to read; by default your own, and the nearest evalwright.toml in "
     "this folder or above, as far as you trust it.",
 )
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    show_default="one for each core, at most 8",
+    help="How many processes work on it; what comes out is the same for any number.",
+)
+on_option = click.option(
+    "--on",
+    type=click.Choice(["ray"]),
+    help="Work on a Ray cluster instead (evalwright[ray]); its machines must see the same files.",
+)
 secrets_option = click.option(
     "--show-secrets", is_flag=True, help="Do not mask secrets in answers and errors."
 )

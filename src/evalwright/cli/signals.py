@@ -2,113 +2,163 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
-from evalwright.cli.output import Emit, check_place, reserve_stdout, say, write_file
+from evalwright.cli.output import (
+    Emit,
+    Streams,
+    check_place,
+    reserve_stdout,
+    say,
+    stop_in_good_order,
+    write_file,
+)
+from evalwright.cli.parameters import jobs_option, on_option
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.understood import NOTHING
 
 if TYPE_CHECKING:
-    from evalwright.signals.scan import BaselineTraces, ScannedTrace
+    from evalwright.scans.signals import ScanPart
 
 
-@click.command(epilog="Example: evalwright signals --traces new.jsonl.gz --baseline old.jsonl.gz")
+@click.command(
+    epilog="""Examples: evalwright signals --traces new.jsonl.gz --baseline old.jsonl.gz
+    evalwright signals --traces exports/2026-11/ --jobs 16 --out signals.jsonl"""
+)
 @click.option(
     "--traces",
     required=True,
     type=click.Path(path_type=Path),
-    help="Traces to look at: OTLP JSON, message logs, exports of tracing tools, gzipped or not.",
+    help="Traces to look at: OTLP JSON, message logs, exports of tracing tools, gzipped or not; "
+    "a file, or a folder of them.",
 )
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
-    help="Traces of the same cases that are known to be good.",
+    help="Traces of the same cases that are known to be good; a file or a folder.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
 @click.option("--show-secrets", is_flag=True, help="Do not mask secrets and personal data.")
-def command(*, traces: Path, baseline: Path | None, out: Path | None, show_secrets: bool) -> int:
+@jobs_option
+@on_option
+def command(
+    *,
+    traces: Path,
+    baseline: Path | None,
+    out: Path | None,
+    show_secrets: bool,
+    jobs: int | None = None,
+    on: str | None = None,
+) -> int:
     """Find security signals in recorded traces.
 
     One line of JSON for each trace, in order: {"id": <trace id>, "signals": [...]}. A trace is
     paired with the baseline by its base_case_id, else its case_id, else by what the user asked.
     Exit code 2 when a record could not be read; its line then has an "error".
     """
-    from evalwright.comparison.materialize import blocks, name_of  # not to complete a command
-    from evalwright.signals.scan import BaselineTraces, scan_traces
+    from evalwright.scans.parts import parts_in_order  # not to complete a command
+    from evalwright.scans.shards import TraceFiles
+    from evalwright.scans.signals import SignalScan
+    from evalwright.scans.spread import engine_named
 
     if out is not None:
         check_place(out)
         _keep_inputs(out, traces, baseline)
-    known = BaselineTraces(blocks(baseline), name_of(baseline)) if baseline is not None else None
-    for fault in known.faults if known else ():
-        say(f"the baseline lacks a trace: {fault}")
-    masked = not show_secrets
-    notes: list[str] = []
-    scanned = scan_traces(blocks(traces), name_of(traces), known, masked=masked, notes=notes)
-    lines = ScanLines(traces, scanned)
-    if out is not None:
-        write_file(out, lines)
-    else:
-        emit: Emit = reserve_stdout()
-        for line in lines:
-            emit(line)
-    for note in (*notes, *_pairing(traces, known), *lines.notes()):
+    stop_in_good_order()
+    engine = engine_named(on, jobs)
+    with ExitStack() as stack:
+        known = None
+        missing: list[str] = []
+        if baseline is not None:
+            from evalwright.scans.baseline import keep_baseline
+
+            folder = stack.enter_context(TemporaryDirectory(prefix="evalwright-"))
+            known, missing = keep_baseline(TraceFiles(baseline), Path(folder), engine)
+        for fault in missing:
+            say(f"the baseline lacks a trace: {fault}")
+        scan = SignalScan(known, masked=not show_secrets)
+        parts = stack.enter_context(closing(parts_in_order(scan, TraceFiles(traces), engine)))
+        lines = ScanLines(traces, parts)
+        if out is not None:
+            write_file(out, lines)
+        else:
+            emit: Emit = reserve_stdout()
+            for line in lines:
+                emit(line)
+    for note in lines.notes(beside=known is not None):
         say(note)
-    return 2 if lines.faults or (known and known.faults) else 0
-
-
-def _pairing(traces: Path, known: "BaselineTraces | None") -> Iterator[str]:
-    if known is None:
-        return
-    if not known.paired:
-        yield f"{traces}: no trace has a partner in the baseline, so none was compared with it"
-    if known.by_prompt:
-        count = "1 trace" if known.by_prompt == 1 else f"{known.by_prompt} traces"
-        yield f"{traces}: {count} paired by the user's prompt"
+    return 2 if lines.tally.faults or missing else 0
 
 
 def _keep_inputs(out: Path, *inputs: Path | None) -> None:
     for path in inputs:
-        if path is not None and os.path.realpath(out) == os.path.realpath(path):
+        if path is None:
+            continue
+        place, source = Path(os.path.realpath(out)), Path(os.path.realpath(path))
+        if place == source:
             raise BadInput(f"{out}: is the input {path}, and inputs are never written to")
+        if place.is_relative_to(source) and source.is_dir():
+            raise BadInput(f"{out}: is in the input {path}, and inputs are never written to")
 
 
 class ScanLines:
     """The lines of the result; counts what could not be read, and what was passed over."""
 
-    def __init__(self, path: Path, scanned: "Iterator[ScannedTrace]") -> None:
+    def __init__(self, path: Path, parts: "Iterator[ScanPart]") -> None:
+        from evalwright.scans.signals import ScanTally
+
         self._path = path
-        self._scanned = scanned
-        self.count = 0
-        self.faults = 0
-        self._first_fault = ""
-        self._partly = 0
-        self._first_part = ""
+        self._parts = parts
+        self._notes: list[str] = []
+        self.tally = ScanTally()
 
     def __iter__(self) -> Iterator[bytes]:
-        for each in self._scanned:
-            self.count += 1
-            if each.error is not None:
-                self.faults += 1
-                self._first_fault = self._first_fault or each.error
-            if each.passed_over is not None:
-                self._partly += 1
-                self._first_part = self._first_part or f"{each.id}: {each.passed_over}"
-            yield msgspec.json.encode(each) + b"\n"
-        if not self.count:
+        progress = ScanProgress()
+        for part in self._parts:
+            self.tally.merge(part.tally)
+            self._notes += part.notes
+            yield part.lines
+            if part.stop is not None:
+                raise BadInput(part.stop)
+            progress(self.tally.count)
+        if not self.tally.count:
             raise BadInput(f"{self._path}: {NOTHING}: it is empty; see docs/trace-formats.md")
 
-    def notes(self) -> Iterator[str]:
+    def notes(self, *, beside: bool) -> Iterator[str]:
         """What a reader has to know beside the lines."""
-        if self.faults == self.count:
-            reason = self._first_fault.rpartition(f"{NOTHING}: ")[2]
-            yield f"{self._path}: {NOTHING}: {reason}"
-        elif self.faults:
-            yield f"{self._path}: {self.faults} of {self.count} records could not be read"
-        if self._partly:
-            traces = f"{self._partly} of {self.count} traces"
-            yield f"{self._path}: {traces} were read in part, for example {self._first_part}"
+        found, path = self.tally, self._path
+        yield from self._notes
+        if beside and not found.paired:
+            yield f"{path}: no trace has a partner in the baseline, so none was compared with it"
+        if found.by_prompt:
+            count = "1 trace" if found.by_prompt == 1 else f"{found.by_prompt} traces"
+            yield f"{path}: {count} paired by the user's prompt"
+        if found.faults == found.count:
+            reason = found.first_fault.rpartition(f"{NOTHING}: ")[2]
+            yield f"{path}: {NOTHING}: {reason}"
+        elif found.faults:
+            yield f"{path}: {found.faults} of {found.count} records could not be read"
+        if found.partly:
+            traces = f"{found.partly} of {found.count} traces"
+            yield f"{path}: {traces} were read in part, for example {found.first_part}"
+
+
+class ScanProgress:
+    """A line on a terminal that says how many traces were looked at, every second."""
+
+    def __init__(self) -> None:
+        self._shown = Streams.err.isatty() and not Streams.out.isatty()
+        self._next = monotonic() + 1
+
+    def __call__(self, count: int) -> None:
+        """Show that so many are done."""
+        if self._shown and monotonic() >= self._next:
+            self._next = monotonic() + 1
+            Streams.err.write(f"\r{count:,} traces\r")
+            Streams.err.flush()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from evalwright.comparison.logged_run import LoggedRun
     from evalwright.comparison.partners import Pairing
     from evalwright.contracts.planning import LeftOut
+    from evalwright.scans.spread import ShardEngine
     from evalwright.store.protocol import EventLog
 
 _CASES = "cases.json"
@@ -83,13 +84,19 @@ class Inputs(msgspec.Struct, frozen=True):
 
 
 def open_inputs(
-    named: BothSides[str], cases: Path | None, open_log: Callable[[], "EventLog"], work: Path
+    named: BothSides[str],
+    cases: Path | None,
+    open_log: Callable[[], "EventLog"],
+    work: Path,
+    engine: "ShardEngine | None" = None,
 ) -> Inputs:
-    """Open both sides. A file of traces is unpacked in the work folder."""
+    """Open both sides. A file of traces is unpacked in the work folder, by the engine's means."""
     logs = [LogReader(open_log)]
     try:
-        new, new_cases = open_side(named.new, logs, work / "new")
-        baseline, baseline_cases = open_side(named.baseline, logs, work / "baseline", new)
+        new, new_cases = open_side(named.new, logs, work / "new", engine=engine)
+        baseline, baseline_cases = open_side(
+            named.baseline, logs, work / "baseline", new, engine=engine
+        )
         found = cases if cases is not None else new_cases
         found = found if found is not None else baseline_cases
         case_file = CaseFile(found) if isinstance(found, Path) else found
@@ -187,7 +194,11 @@ def _paired(baseline: ComparedRun, new: ComparedRun, cases: Cases | None) -> "Pa
 
 
 def open_side(
-    named: str, logs: list[LogReader], work: Path, new: ComparedRun | None = None
+    named: str,
+    logs: list[LogReader],
+    work: Path,
+    new: ComparedRun | None = None,
+    engine: "ShardEngine | None" = None,
 ) -> tuple[ComparedRun, Cases | Path | None]:
     """One side; a run that has its events in a file gets a log of its own in the work folder.
 
@@ -200,15 +211,15 @@ def open_side(
         raise BadInput(f"{named}: cannot be read: {error.strerror}") from None
     if exists and (own := _open_events(named, logs, work)) is not None:
         return own, own.cases
-    if is_folder:
+    if is_folder and not _holds_files_of_traces(path):
         run = RunFolder(path)
         _refuse_other_folders(run, named)
         run.above = tuple(folders_above(path))
         return run, find_cases(run)
     if exists:
-        from evalwright.comparison.materialize import open_traces
+        from evalwright.comparison.materialize import ALONE, open_traces
 
-        traces = open_traces(path, work)
+        traces = open_traces(path, work, engine or ALONE)
         traces.above = tuple(folders_above(path))
         return traces, None
     own = _open_logged(named, logs[0], new)
@@ -248,6 +259,15 @@ def _open_events(named: str, logs: list[LogReader], work: Path) -> "LoggedRun | 
     log = LogReader(partial(open_log, f"{work}.db"))
     logs.append(log)
     return LoggedRun(log, adopt_run(log.opened(), path))
+
+
+def _holds_files_of_traces(folder: Path) -> bool:
+    """Whether a folder is no run directory, and holds files of many traces."""
+    if (folder / RUN_META).exists():
+        return False
+    from evalwright.scans.shards import MANY_TRACES
+
+    return any(each.name.lower().endswith(MANY_TRACES) for each in folder.iterdir())
 
 
 def _refuse_other_folders(run: RunFolder, named: str) -> None:

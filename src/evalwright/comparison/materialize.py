@@ -1,13 +1,8 @@
 """Recorded traffic, written as a run directory for the time of a comparison."""
 
-import gzip
-import os
-import shutil
-import zlib
 from collections.abc import Iterable, Iterator
-from io import BufferedReader
+from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import msgspec
@@ -20,26 +15,134 @@ from evalwright.comparison.run_folder import (
     RunFolder,
     Unnamed,
 )
-from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
+from evalwright.scans.parts import parts_in_order
+from evalwright.scans.shards import Shard, TraceFiles, name_of, read_shard
+from evalwright.scans.spread import LocalProcesses, ShardEngine
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import Imported
-from evalwright.trace.importers.archives import ZIP_MAGIC, unpacked
-from evalwright.trace.importers.formats import import_placed
 from evalwright.trace.understood import NOTHING, why_nothing
 
-_BLOCK = 1 << 20
 _ANSWERS = "answers"
+_IN_A_PIECE = 512
+ALONE = LocalProcesses(1)
 
 
-def open_traces(path: Path, folder: Path) -> RunFolder:
-    """The traces of a file, each as a response in the folder; a file without any is refused."""
-    name = name_of(path)
+class ResponsesPart(msgspec.Struct):
+    """Responses that were written: the listing of them, and those that no case id names."""
+
+    shard: Shard
+    listing: bytes
+    unnamed: list[Unnamed]
+    notes: list[str]
+    count: int
+    faulty: int
+    first_fault: str | None = None
+    is_free: bool = True
+
+
+class WriteResponses:
+    """Writes the traces of shards to a folder, each as a response under a number."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, load: tuple[Shard, ...]) -> ResponsesPart:
+        """All traces of a load."""
+        notes: list[str] = []
+        stretches = [(shard, shard.stretch()) for shard in load]
+        found = (
+            _understood(*each)
+            for shard, stretch in stretches
+            for each in read_shard(shard, stretch, notes)
+        )
+        part = self._write(load[0], found, notes, 0)
+        part.shard = load[-1]
+        part.is_free = all(shard.is_free(stretch) for shard, stretch in stretches)
+        return part
+
+    def pieces(self, shard: Shard) -> Iterator[ResponsesPart]:
+        """The traces of a shard, some at a time."""
+        notes: list[str] = []
+        found = (_understood(*each) for each in read_shard(shard, shard.stretch(), notes))
+        count = 0
+        while True:
+            part = self._write(shard, islice(found, _IN_A_PIECE), notes, count)
+            notes, count = [], count + part.count
+            yield part
+            if part.count < _IN_A_PIECE:
+                return
+
+    def _write(
+        self, shard: Shard, records: Iterator[Imported], notes: list[str], first: int
+    ) -> ResponsesPart:
+        before = f"{shard.file}-{shard.start}-" if shard.file or shard.start else ""
+        listing, unnamed, faults = [], [], []
+        for number, record in enumerate(records, first):
+            name = f"{before}{number:08}{SUFFIX}"
+            listing.append(_write_response(record, self._folder / name))
+            if _is_unnamed(record):
+                unnamed.append(Unnamed(name, record.case_id, record.named_by, record.asked))
+            if record.fault:
+                faults.append(record.fault)
+        first_fault = faults[0] if faults else None
+        count = len(listing)
+        return ResponsesPart(
+            shard, b"".join(listing), unnamed, notes, count, len(faults), first_fault
+        )
+
+
+def open_traces(path: Path, folder: Path, engine: ShardEngine = ALONE) -> RunFolder:
+    """The traces of a file or of a folder of them, each as a response in the folder.
+
+    Refused if there are none, or none that can be read.
+    """
+    files = TraceFiles(path)
     notes: list[str] = []
-    found = (_understood(*each) for each in import_placed(blocks(path), name, notes))
-    run = materialize(_with_a_trace(found, path), {"run_id": name.partition(".")[0]}, folder)
+    unnamed: list[Unnamed] = []
+    count, faulty, fault = 0, 0, "it is empty"
+    folder.mkdir()
+    with (folder / _ANSWERS).open("xb") as listing:
+        for part in parts_in_order(WriteResponses(folder), files, engine):
+            listing.write(part.listing)
+            notes += part.notes
+            unnamed += part.unnamed
+            if not faulty and part.first_fault:
+                fault = part.first_fault
+            count += part.count
+            faulty += part.faulty
+    if faulty == count:
+        raise BadInput(f"{path}: {NOTHING}: {fault.rpartition(f'{NOTHING}: ')[2]}")
+    run = _opened(folder, {"run_id": name_of(path).partition(".")[0]}, unnamed)
     run.notes = tuple(notes)
     return run
+
+
+def materialize(records: Iterable[Imported], meta: dict[str, Any], folder: Path) -> RunFolder:
+    """Write each response under a number, and a listing of the cases that they answer."""
+    folder.mkdir()
+    part = WriteResponses(folder)._write(Shard("", ""), iter(records), [], 0)
+    (folder / _ANSWERS).write_bytes(part.listing)
+    return _opened(folder, meta, part.unnamed)
+
+
+def _opened(folder: Path, meta: dict[str, Any], unnamed: list[Unnamed]) -> RunFolder:
+    (folder / RUN_META).write_bytes(msgspec.json.encode(meta))
+    run = RunFolder(folder, folder / _ANSWERS)
+    run.unnamed = unnamed
+    return run
+
+
+def _write_response(record: Imported, path: Path) -> bytes:
+    """Write a response; gives its line of the listing."""
+    response: dict[str, Any] = {**record.response}
+    if _is_unnamed(record):
+        response.pop("case_id", None)  # it says no more than where it was found
+    if record.fault:
+        response[IMPORT_FAULT] = record.fault
+    path.write_bytes(msgspec.json.encode(response))
+    answer = ListedResponse(record.case_id, record.base_case_id, path.name)
+    return msgspec.json.encode(answer) + b"\n"
 
 
 def _understood(record: Imported, place: str) -> Imported:
@@ -53,72 +156,5 @@ def _understood(record: Imported, place: str) -> Imported:
     return msgspec.structs.replace(record, fault=fault)
 
 
-def _with_a_trace(records: Iterable[Imported], path: Path) -> Iterator[Imported]:
-    """All records, if one of them can be read; else what is wrong with the first."""
-    unread: list[Imported] = []
-    source = iter(records)
-    for record in source:
-        unread.append(record)
-        if record.fault is None:
-            yield from unread
-            yield from source
-            return
-    reason = unread[0].fault if unread else "it is empty"
-    raise BadInput(f"{path}: {NOTHING}: {str(reason).rpartition(f'{NOTHING}: ')[2]}")
-
-
-def name_of(path: Path) -> str:
-    """The name of a file as text: bytes that are not UTF-8 are replaced, JSON cannot hold them."""
-    return os.fsencode(path.name).decode("utf-8", "replace")
-
-
-def materialize(records: Iterable[Imported], meta: dict[str, Any], folder: Path) -> RunFolder:
-    """Write each response under a number, and a listing of the cases that they answer."""
-    folder.mkdir()
-    (folder / RUN_META).write_bytes(msgspec.json.encode(meta))
-    listing = folder / _ANSWERS
-    unnamed: list[Unnamed] = []
-    with listing.open("xb") as lines:
-        for number, record in enumerate(records):
-            response: dict[str, Any] = {**record.response}
-            if _is_unnamed(record):
-                response.pop("case_id", None)  # it says no more than where it was found
-            if record.fault:
-                response[IMPORT_FAULT] = record.fault
-            name = f"{number:08}{SUFFIX}"
-            (folder / name).write_bytes(msgspec.json.encode(response))
-            answer = ListedResponse(record.case_id, record.base_case_id, name)
-            lines.write(msgspec.json.encode(answer) + b"\n")
-            if _is_unnamed(record):
-                unnamed.append(Unnamed(name, record.case_id, record.named_by, record.asked))
-    run = RunFolder(folder, listing)
-    run.unnamed = unnamed
-    return run
-
-
-def _unpacked(plain: BufferedReader, place: str) -> Iterator[bytes]:
-    """The lines of a log that is packed; what lies in it is listed at its end."""
-    with TemporaryFile() as copy:
-        if not plain.seekable():
-            shutil.copyfileobj(plain, copy)
-        yield from unpacked(plain if plain.seekable() else copy, place)
-
-
 def _is_unnamed(record: Imported) -> bool:
     return record.named_by != "case_id" and not record.base_case_id and not record.fault
-
-
-def blocks(path: Path) -> Iterator[bytes]:
-    """The content of a file, unpacked where it is packed, piece by piece."""
-    try:
-        with open_input(path) as plain:
-            magic = plain.peek(4)[:4]  # a pipe cannot be read twice
-            if magic == ZIP_MAGIC:
-                yield from _unpacked(plain, str(path))
-                return
-            file = gzip.GzipFile(fileobj=plain) if magic[:2] == b"\x1f\x8b" else plain
-            while block := file.read(_BLOCK):
-                yield block
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise BadInput(f"{path}: cannot be read: {reason}") from None

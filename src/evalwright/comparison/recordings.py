@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from evalwright.comparison.case_file import CaseFile
 from evalwright.comparison.cases import parse_case
 from evalwright.comparison.inputs import LogReader, find_cases, open_side
-from evalwright.comparison.materialize import blocks, name_of
 from evalwright.comparison.run_folder import SUFFIX, ComparedRun, RunFolder, Unreadable
 from evalwright.contracts.errors import BadInput
+from evalwright.scans.shards import blocks_of, name_of
 from evalwright.trace.importers import Imported
 from evalwright.trace.importers.formats import import_placed
 from evalwright.trace.recording import Recording
@@ -76,7 +76,7 @@ class Recordings:
                     log.close()
 
     def _of_traces(self, path: Path) -> Iterator[Recording]:
-        for record, place in import_placed(blocks(path), self.name, self.notes):
+        for record, place in import_placed(blocks_of(path), self.name, self.notes):
             yield _imported(record, place)
 
 

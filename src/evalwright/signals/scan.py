@@ -1,6 +1,7 @@
 """Recorded traffic → the security signals of each trace in it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -25,44 +26,88 @@ class ScannedTrace(msgspec.Struct, frozen=True, omit_defaults=True):
     passed_over: str | None = None
 
 
-class BaselineTraces:
-    """Traces that are known to be good, by their case; kept as JSON until they are asked for."""
+class KeptTraces(Protocol):
+    """Where good traces are kept, as JSON, until they are asked for."""
 
-    def __init__(self, blocks: Iterable[bytes], name: str) -> None:
-        self._found: dict[str, bytes] = {}
-        self._asked: dict[str | None, str] = {}
+    def get(self, key: str) -> bytes | None:
+        """The first trace of a case."""
+
+    def asked(self, digest: str) -> str | None:
+        """The case in which this was asked first."""
+
+
+class PairedTraces:
+    """Pairs traces with those that are known to be good; counts those that found theirs."""
+
+    def __init__(self, kept: KeptTraces) -> None:
+        self._kept = kept
         self.by_prompt = 0  # traces that were paired by it
         self.paired = 0  # traces that were paired at all
-        self.faults: list[str] = []
-        for record, place in import_placed(blocks, name):
-            reason = record.fault or _why_nothing(decode_trace(record.response, ""), place)
-            if reason:
-                self.faults.append(reason)
-                continue
-            key = record.base_case_id or record.case_id
-            self._found.setdefault(key, msgspec.json.encode(record.response))
-            if record.asked is not None:
-                self._asked.setdefault(record.asked, key)
 
     def of(self, record: Imported) -> Trace | None:
         """The baseline of a trace, by its base_case_id, else its case_id, else what was asked."""
         key = record.base_case_id or record.case_id
-        found = self._found.get(key) or self._found.get(record.case_id)
+        found = self._kept.get(key)
+        if found is None and record.case_id != key:
+            found = self._kept.get(record.case_id)
         if record.named_by == "place" or (found is None and record.named_by != "case_id"):
-            same = self._asked.get(record.asked)
+            same = None if record.asked is None else self._kept.asked(record.asked)
             if same is not None and same != key:
                 self.by_prompt += 1
-                found = self._found[same]
+                found = self._kept.get(same)
         if found is None:
             return None
         self.paired += 1
         return decode_trace(msgspec.json.decode(found), key)
 
 
+class GoodTrace(msgspec.Struct, frozen=True, array_like=True):
+    """A trace of the baseline: its case, a digest of what was asked, and itself as JSON."""
+
+    key: str
+    asked: str | None
+    response: bytes
+
+
+def good_trace(record: Imported, place: str) -> GoodTrace | str:
+    """A record of the baseline as it is kept, or why it cannot be used."""
+    reason = record.fault or _why_nothing(decode_trace(record.response, ""), place)
+    if reason:
+        return reason
+    key = record.base_case_id or record.case_id
+    return GoodTrace(key, record.asked, msgspec.json.encode(record.response))
+
+
+class BaselineTraces(PairedTraces):
+    """The good traces of a file that is not large; `faults` say what of it cannot be used."""
+
+    def __init__(self, blocks: Iterable[bytes], name: str) -> None:
+        super().__init__(self)
+        self._found: dict[str, bytes] = {}
+        self._asked: dict[str, str] = {}
+        self.faults: list[str] = []
+        for each in import_placed(blocks, name):
+            good = good_trace(*each)
+            if isinstance(good, str):
+                self.faults.append(good)
+                continue
+            self._found.setdefault(good.key, good.response)
+            if good.asked is not None:
+                self._asked.setdefault(good.asked, good.key)
+
+    def get(self, key: str) -> bytes | None:
+        """The first trace of a case."""
+        return self._found.get(key)
+
+    def asked(self, digest: str) -> str | None:
+        """The case in which this was asked first."""
+        return self._asked.get(digest)
+
+
 def scan_traces(
     blocks: Iterable[bytes],
     name: str,
-    baselines: BaselineTraces | None = None,
+    baselines: PairedTraces | None = None,
     *,
     masked: bool = True,
     notes: list[str] | None = None,
@@ -71,7 +116,17 @@ def scan_traces(
 
     What of the file is no trace is told in `notes`.
     """
-    for record, place in import_placed(blocks, name, notes):
+    return scan_records(import_placed(blocks, name, notes), baselines, masked=masked)
+
+
+def scan_records(
+    records: Iterable[tuple[Imported, str]],
+    baselines: PairedTraces | None = None,
+    *,
+    masked: bool = True,
+) -> Iterator[ScannedTrace]:
+    """The signals of every trace, in order; each record comes with its place."""
+    for record, place in records:
         trace_id = record.trace_id or record.case_id
         if record.fault:
             yield ScannedTrace(trace_id, (), record.fault)
@@ -88,7 +143,7 @@ def scan_traces(
 
 
 def scan_all(
-    blocks: Iterable[bytes], name: str, baselines: BaselineTraces | None = None
+    blocks: Iterable[bytes], name: str, baselines: PairedTraces | None = None
 ) -> list[ScannedTrace]:
     """The signals of every trace in a file that holds at least one."""
     found = list(scan_traces(blocks, name, baselines))

@@ -18,6 +18,7 @@ from comparing import Pair, a_call, a_case, a_response, a_result, files_of
 from evalwright.comparison.pipeline import Comparer
 from evalwright.contracts.errors import CannotEvaluate
 from evalwright.reports.folder import pool
+from evalwright.scans.spread import LocalProcesses
 from reported import names_in, write
 from subjects.command import Evalwright
 
@@ -42,8 +43,8 @@ def pair(tmp_path: Path) -> Pair:
 def share_out(monkeypatch: pytest.MonkeyPatch, cores: int = 3) -> None:
     monkeypatch.setattr(pool, "_IN_A_BATCH", BATCH)
     monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
-    monkeypatch.setattr(pool, "_cores", lambda: cores)
-    monkeypatch.setattr(pool, "_has_threads", lambda: False)  # those of the test runner
+    monkeypatch.setattr(pool, "cores", lambda: cores)
+    monkeypatch.setattr(pool, "has_threads", lambda: False)  # those of the test runner
 
 
 @pytest.fixture
@@ -93,13 +94,13 @@ def test_several_processes_write_the_same_bytes_as_one(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writers: list[int] = []
-    really_write = pool._write_in_processes
+    really_map = LocalProcesses.map_shards
 
-    def write_in_processes(planned, processes, writer):
-        writers.append(processes)
-        return really_write(planned, processes, writer)
+    def map_shards(self, fn, shards):
+        writers.append(self.processes)
+        return really_map(self, fn, shards)
 
-    monkeypatch.setattr(pool, "_write_in_processes", write_in_processes)
+    monkeypatch.setattr(LocalProcesses, "map_shards", map_shards)
     write(pair, tmp_path / "alone")
     assert writers == []
     share_out(monkeypatch)
@@ -114,7 +115,7 @@ def test_no_process_is_forked_beside_another_thread(
 ) -> None:
     write(pair, tmp_path / "alone")
     monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
-    monkeypatch.setattr(pool, "_cores", lambda: 3)
+    monkeypatch.setattr(pool, "cores", lambda: 3)
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("a fork can copy a lock that is held"))
     write(pair, tmp_path / "threaded")
     assert files_of(tmp_path / "alone") == files_of(tmp_path / "threaded")
@@ -122,10 +123,10 @@ def test_no_process_is_forked_beside_another_thread(
 
 THREADS = """\
 import threading
-from evalwright.reports.folder import pool
-print(pool._has_threads())
+from evalwright.scans.spread import has_threads
+print(has_threads())
 threading.Thread(target=threading.Event().wait, daemon=True).start()
-print(pool._has_threads())
+print(has_threads())
 """
 
 
@@ -162,14 +163,15 @@ class InACircle:
 
 
 class LeavingCircles:
-    """Writes nothing, and leaves a circle for each case."""
+    """Does nothing, and leaves a circle for each shard; tells how many of them are left."""
 
     def __init__(self) -> None:
         self.left: list[weakref.ref[InACircle]] = []
 
-    def write_batch(self, planned: list[str]) -> list[str]:
-        self.left += [weakref.ref(InACircle()) for _ in planned]
-        return planned
+    def __call__(self, _shard: int) -> int:
+        count = sum(each() is not None for each in self.left)
+        self.left.append(weakref.ref(InACircle()))
+        return count
 
 
 @pytest.fixture
@@ -180,13 +182,8 @@ def _without_collections() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_without_collections")
-def test_what_a_batch_leaves_behind_is_gone_before_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    writer = LeavingCircles()
-    monkeypatch.setattr(pool, "_writers", [writer])
-    pool._write_batch(["one", "two"])
-    assert [each() for each in writer.left] == [None, None]
+def test_what_a_shard_leaves_behind_is_gone_before_the_next() -> None:
+    assert list(LocalProcesses(2).map_shards(LeavingCircles(), range(8))) == [0] * 8
 
 
 @pytest.mark.usefixtures("processes")

@@ -35,6 +35,7 @@ from evalwright.reports.html.overview import (
     render_overview,
     render_rows_chunk,
 )
+from evalwright.scans.spread import ShardEngine, engine_named
 from evalwright.signals.masking import mask_text, mask_value
 from evalwright.signals.suppression import Suppressions
 
@@ -63,6 +64,8 @@ class CompareOptions(msgspec.Struct, frozen=True):
     report_id: str | None = None
     suppress: Path | None = None
     show_secrets: bool = False
+    jobs: int | None = None  # processes; by default as many as are worth it
+    on: str | None = None  # an engine of `scans.spread`, in place of processes
 
 
 class ReportRequest(msgspec.Struct, frozen=True):
@@ -75,6 +78,7 @@ class ReportRequest(msgspec.Struct, frozen=True):
     report_id: str
     masked: bool = True
     sources: tuple[Path, ...] = ()
+    engine: ShardEngine | None = None
 
 
 class WrittenReport(msgspec.Struct, frozen=True):
@@ -101,10 +105,13 @@ def compare_runs(
     """
     suppressions = read_suppressions(options.suppress)
     named = BothSides(options.baseline, options.new)
+    engine = engine_named(options.on, options.jobs)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="evalwright-") as work,
-            contextlib.closing(open_inputs(named, options.cases, open_log, Path(work))) as inputs,
+            contextlib.closing(
+                open_inputs(named, options.cases, open_log, Path(work), engine)
+            ) as inputs,
         ):
             files = [Path(named.baseline), Path(named.new), options.suppress]
             sources = tuple(path for path in files if path is not None and path.is_file())
@@ -121,6 +128,7 @@ def compare_runs(
                 report_id=_report_id(options, inputs),
                 masked=not options.show_secrets,
                 sources=sources,
+                engine=engine if options.on or options.jobs else None,
             )
             return write_report(request, progress)
     except OSError as error:  # no room for what the inputs unpack to
@@ -258,7 +266,8 @@ class _ReportBuild:
         )
         for href, data in comparer.meta_files:
             write_new(self._folder, href, data)
-        cases = write_cases(plan, CaseWriter(comparer, self._folder, request.report_id))
+        writer = CaseWriter(comparer, self._folder, request.report_id)
+        cases = write_cases(plan, writer, request.engine)
         with (
             contextlib.closing(cases) as written,  # whatever happens, its processes end first
             (self._folder / "cases.json").open("xb", _BUFFER) as definitions,

@@ -19,6 +19,7 @@ from evalwright.trace.importers.message_lines import MessageLines, is_lone_messa
 from evalwright.trace.importers.message_logs import MessageLogs
 from evalwright.trace.importers.openhands import OpenHandsEvents, is_openhands
 from evalwright.trace.importers.records import (
+    FileStretch,
     Imported,
     ImportRecord,
     PassedOver,
@@ -54,6 +55,10 @@ class Importer(Protocol):
 
     def rest(self) -> Iterable[Imported | PassedOver]:
         """The file has ended: gives the cases that only now are complete."""
+        ...
+
+    def is_idle(self) -> bool:
+        """Whether later records are read as if there had been none before them."""
         ...
 
 
@@ -107,6 +112,10 @@ class AgentTraces:
     def rest(self) -> Iterable[Imported]:
         """Nothing waits."""
         return ()
+
+    def is_idle(self) -> bool:
+        """Each record stands for itself."""
+        return True
 
 
 def _is_otlp(value: Json) -> bool:
@@ -246,10 +255,16 @@ def import_responses(
 
 
 def import_placed(
-    chunks: Iterable[bytes], name: str, notes: list[str] | None = None
+    chunks: Iterable[bytes],
+    name: str,
+    notes: list[str] | None = None,
+    stretch: FileStretch | None = None,
 ) -> Iterator[tuple[Imported, str]]:
-    """The same, each with its place in the file, which is its name if it is not known."""
-    for found, record in _import(chunks, name):
+    """The same, each with its place in the file, which is its name if it is not known.
+
+    Of a stretch of the file, those cases that are complete at its end, unless it is the last.
+    """
+    for found, record in _import(chunks, name, stretch):
         if isinstance(found, Imported):
             yield found, record.place if record else f"{name}: {found.case_id}"
         elif notes is not None:
@@ -257,13 +272,14 @@ def import_placed(
 
 
 def _import(
-    chunks: Iterable[bytes], name: str
+    chunks: Iterable[bytes], name: str, stretch: FileStretch | None
 ) -> Iterator[tuple[Imported | PassedOver, ImportRecord | None]]:
     """What importers give, with the record if it is of that one alone."""
+    stretch = stretch or FileStretch()
     importers = {each.name: each.importer(name) for each in FORMATS}
     known = _Known()
     wrappers = Wrappers(lambda value: known.format_of(value) is not None, _is_part)
-    for record in wrappers.unwrapped(read_records(chunks, name)):
+    for record in wrappers.unwrapped(read_records(chunks, name, stretch), stretch):
         found = None if record.fault else known.format_of(record.value)
         if found is None or found.in_order:
             for other, importer in importers.items():
@@ -275,6 +291,7 @@ def _import(
             is_alone = found.importer is not MessageLogs  # they wait for later records
             given = importers[found.name].take(record)
             yield from ((each, record if is_alone else None) for each in given)
+    stretch.is_free = all(importer.is_idle() for importer in importers.values())
     for importer in importers.values():
         yield from ((each, None) for each in importer.pause())
     for importer in importers.values():

@@ -70,6 +70,10 @@ class InspectLogs:
         """Nothing waits for a later record."""
         return ()
 
+    def is_idle(self) -> bool:
+        """No header was read, which would tell of the samples after it."""
+        return not self._header
+
     def rest(self) -> Iterator[Imported]:
         """A log without samples tells of no case."""
         if self._place is not None:

@@ -66,6 +66,10 @@ class MessageLines:
         """Nothing waits after a pause."""
         return ()
 
+    def is_idle(self) -> bool:
+        """No conversation has begun."""
+        return not self._messages
+
 
 def _plain(raw: dict[str, Any]) -> dict[str, Any]:
     inner = raw.get("message")

@@ -81,6 +81,10 @@ class MessageLogs:
         waiting, self._waiting = self._waiting, []
         yield from map(_imported, waiting)
 
+    def is_idle(self) -> bool:
+        """No exchange waits for the next."""
+        return not self._waiting
+
 
 def _exchange(record: ImportRecord) -> _Exchange | None:
     value = record.value

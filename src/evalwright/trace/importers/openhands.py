@@ -106,6 +106,10 @@ class OpenHandsEvents:
         """Nothing waits after a pause."""
         return ()
 
+    def is_idle(self) -> bool:
+        """No conversation has begun."""
+        return not self._events
+
 
 def _imported(value: Json, number: int, place: str) -> Imported:
     holder = value if isinstance(value, dict) else {}

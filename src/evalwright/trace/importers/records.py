@@ -15,7 +15,7 @@ from evalwright.trace.model import Json, text_of
 
 MAX_RECORD_BYTES = 128 * 1024 * 1024
 _KEPT_OF_REFUSED = 4096
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _ID_IN_TEXT = re.compile(rb'"(case_id|trace_id)"\s{0,8}:\s{0,8}"([^"\\\x00-\x1f]{1,200})"')
 _SEARCHED = 4096
 _OPENING = re.compile(rb"\s*+[\[{]\s*+")
@@ -106,25 +106,44 @@ def _finite(found: re.Match[bytes]) -> bytes:
     return found.group() if found.group().startswith(b'"') else b"null"
 
 
+class FileStretch(msgspec.Struct):
+    """Lines of a file that are read apart from those before and after them.
+
+    `lines` and `records` count what came before. Whoever reads it says whether each line stands
+    for itself, how many records there are up to its end, and whether what follows it `is_free` of
+    it: nothing is held back for a later record.
+    """
+
+    lines: int = 0
+    records: int = 0
+    line_by_line: bool | None = None
+    is_free: bool = False
+
+
 class _Line(msgspec.Struct, frozen=True):
     number: int
     text: bytes
     refused: bool = False
 
 
-def read_records(chunks: Iterable[bytes], name: str) -> Iterator[ImportRecord]:
+def read_records(
+    chunks: Iterable[bytes], name: str, stretch: FileStretch | None = None
+) -> Iterator[ImportRecord]:
     """The records of a file: of each line its own, or of documents over many lines.
 
     Chunks are lines or blocks, cut anywhere.
     """
-    lines = _written(_lines(chunks))
+    stretch = stretch or FileStretch()
+    lines = _written(_lines(chunks, stretch.lines))
     first, second = next(lines, None), next(lines, None)
     if first is None:
         return
     head = [line for line in (first, second) if line is not None]
-    line_by_line = second is None or _is_line_by_line(first, second)
+    if stretch.line_by_line is None:
+        stretch.line_by_line = second is None or _is_line_by_line(first, second)
+    line_by_line = stretch.line_by_line
     for number, (document, alone) in enumerate(
-        _documents(chain(head, lines), line_by_line=line_by_line), 1
+        _documents(chain(head, lines), line_by_line=line_by_line), stretch.records + 1
     ):
         place = name if alone and not line_by_line else f"{name}: line {document.number}"
         yield _record(number, place, document)
@@ -225,17 +244,17 @@ def _record(number: int, place: str, line: _Line) -> ImportRecord:
 def _written(lines: Iterable[_Line]) -> Iterator[_Line]:
     """The lines that say something, the first without its byte order mark."""
     for line in lines:
-        content = line.text.removeprefix(_BOM) if line.number == 1 else line.text
+        content = line.text.removeprefix(BOM) if line.number == 1 else line.text
         if content.strip():
             yield _Line(line.number, content, line.refused)
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[_Line]:
-    pending = _Pending()
+def _lines(chunks: Iterable[bytes], before: int) -> Iterator[_Line]:
+    pending = _Pending(before)
     stripped = False
     for place, chunk in enumerate(chunks):
         if place == 1:
-            stripped = pending.is_whole()
+            stripped = pending.is_first_line() and chunk[:1] != b"\n" and pending.is_whole()
         if stripped:
             yield pending.take()
         *ended, rest = chunk.split(b"\n")
@@ -249,10 +268,10 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[_Line]:
 class _Pending:
     """The line that is being put together; beyond the limit only its beginning is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: int) -> None:
         self._parts: list[bytes] = []
         self._size = 0
-        self._number = 0
+        self._number = self._before = before
 
     def add(self, part: bytes) -> None:
         self._size += len(part)
@@ -260,6 +279,10 @@ class _Pending:
             self._parts.append(part)
         else:
             self._parts = [b"".join([*self._parts, part[:_KEPT_OF_REFUSED]])[:_KEPT_OF_REFUSED]]
+
+    def is_first_line(self) -> bool:
+        """Whether no line has ended yet."""
+        return self._number == self._before
 
     def is_whole(self) -> bool:
         """Whether there is a whole value already: then chunks are lines without line ends."""

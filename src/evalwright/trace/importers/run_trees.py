@@ -57,6 +57,10 @@ class RunTrees:
         if self._nodes:
             yield from self._cases(self._nodes.values(), self._name)
 
+    def is_idle(self) -> bool:
+        """No run waits for others of its tree, and no conversation for its next turn."""
+        return not self._nodes and not self._turns
+
     def _cases(
         self, nodes: Iterable[dict[str, Any]], place: str
     ) -> Iterator[Imported | PassedOver]:

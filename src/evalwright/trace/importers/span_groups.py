@@ -87,6 +87,10 @@ class SpanGroups:
         """No trace is complete before the end of the file."""
         return ()
 
+    def is_idle(self) -> bool:
+        """No span was taken."""
+        return not self._taken
+
     def rest(self) -> Iterator[Imported | PassedOver]:
         """One case for each trace in which an agent or a model did something."""
         self._join_logs()

@@ -82,5 +82,9 @@ class Transcripts:
         """Nothing waits for the end of the file."""
         return ()
 
+    def is_idle(self) -> bool:
+        """Each record stands for itself."""
+        return True
+
 
 NOTHING = "has the form of a trace, but nothing that was said or done; see docs/trace-formats.md"

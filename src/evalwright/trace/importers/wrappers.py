@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.trace.importers.records import ImportRecord
+from evalwright.trace.importers.records import FileStretch, ImportRecord
 from evalwright.trace.importers.values import structure_from_text
 from evalwright.trace.model import Json
 
@@ -39,15 +39,18 @@ class Wrappers:
         self._is_record = is_record
         self._is_part = is_part
 
-    def unwrapped(self, records: Iterable[ImportRecord]) -> Iterator[ImportRecord]:
-        """Documents that hold many records, as these records."""
-        count = 0
+    def unwrapped(
+        self, records: Iterable[ImportRecord], stretch: FileStretch
+    ) -> Iterator[ImportRecord]:
+        """Documents that hold many records, as these records; the stretch counts them."""
+        count = stretch.records
         for record in records:
             found = [("", record.value)] if record.fault else self.held(record.value)
             for place, value in found:
                 count += 1
                 where = record.place + (f": {place}" if place else "")
                 yield msgspec.structs.replace(record, number=count, place=where, value=value)
+        stretch.records = count
 
     def held(
         self, value: Json, place: str = "", levels: int = _MOST_WRAPPERS

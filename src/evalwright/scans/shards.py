@@ -1,0 +1,259 @@
+"""Files and folders of recorded traffic, cut into shards that are read each for itself.
+
+A shard is a stretch of a file, from the beginning of one line to that of another. Where more
+cannot be told beforehand, as of a packed file, it is the whole file.
+"""
+
+import gzip
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Generator, Iterator
+from io import BufferedReader
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import msgspec
+
+from evalwright.contracts.documents import open_input
+from evalwright.contracts.errors import BadInput
+from evalwright.trace.importers.archives import ZIP_MAGIC, unpacked
+from evalwright.trace.importers.formats import import_placed
+from evalwright.trace.importers.records import (
+    BOM,
+    MAX_RECORD_BYTES,
+    FileStretch,
+    Imported,
+    faulty,
+)
+
+_BLOCK = 1 << 20
+_HEAD = 4 << 20  # the most of each of the first two lines of a file that is cut
+_MOST_AT_HEAD = 1000  # lines, if most of them are empty
+_FILES_AT_ONCE = 512
+_ENDINGS = (".json", ".jsonl", ".ndjson", ".eval")
+MANY_TRACES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")  # how names of such files end
+_PACKED = (".gz", ".zip")
+_NOT_TRACES = ("run.json", "cases.json")
+_GZIP_MAGIC = b"\x1f\x8b"
+_SPACE = rb"[ \t\r\x0b\x0c]*+"
+# Lines that say nothing, or that begin a document of several lines.
+_OTHER_LINES = re.compile(rb"\n" + _SPACE + rb"([\[{]?)" + _SPACE + rb"(?=\n)")
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """A stretch of a file; `file` is its place among the files, `name` stands in faults.
+
+    `lines` and `records` count those before it. `records_after` is how many there should be at its
+    end; it is None where the shard ends with the file.
+    """
+
+    path: str
+    name: str
+    file: int = 0
+    in_folder: bool = False
+    start: int = 0
+    end: int | None = None
+    lines: int = 0
+    records: int = 0
+    records_after: int | None = None
+
+    def stretch(self) -> FileStretch:
+        """What a reader has to know of what came before, and says of its end."""
+        return FileStretch(self.lines, self.records, True if self.start else None)
+
+    def is_free(self, stretch: FileStretch) -> bool:
+        """Whether those after it were right to begin where they did."""
+        planned = self.records_after
+        return planned is None or (stretch.is_free and stretch.records == planned)
+
+    def rest(self) -> "Shard":
+        """All of the file from here on."""
+        return msgspec.structs.replace(self, end=None, records_after=None)
+
+
+class TraceFiles:
+    """The files of recorded traffic that a user named: one, or all in a folder, in their order."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if os.path.isdir(path):  # noqa: PTH112 - it knows no name that is too long
+            names = sorted(_trace_files(path))
+            if not names:
+                kinds = ", ".join(_ENDINGS)
+                raise BadInput(f"{path}: no file of traces in it; they end in {kinds} or .gz")
+            shown = name_of(path.resolve())
+            self._files = [
+                Shard(f"{path}/{name}", f"{shown}/{_text(name)}", number, in_folder=True)
+                for number, name in enumerate(names)
+            ]
+        else:
+            self._files = [Shard(str(path), name_of(path))]
+
+    def whole(self) -> Iterator[Shard]:
+        """Each file as one shard."""
+        yield from self._files
+
+    def loads(self, first: int, size: int) -> Iterator[tuple[Shard, ...]]:
+        """From a file on, shards of about this size; several where files are small."""
+        load: list[Shard] = []
+        waiting = 0
+        for file in self._files[first:]:
+            length = _length(file.path)
+            if waiting + length > size or len(load) == _FILES_AT_ONCE:
+                if load:
+                    yield tuple(load)
+                load, waiting = [], 0
+            if length > size:
+                yield from ((each,) for each in _cut(file, size))
+            else:
+                load.append(file)
+                waiting += length
+        if load:
+            yield tuple(load)
+
+
+def read_shard(
+    shard: Shard, stretch: FileStretch, notes: list[str] | None = None
+) -> Iterator[tuple[Imported, str]]:
+    """The cases of a shard, each with its place.
+
+    In a folder, one that nothing else names is named after its file, and a file that cannot be
+    read is a case with a fault: it must not hide what is in the others.
+    """
+    found = import_placed(_blocks(shard), shard.name, notes, stretch)
+    if not shard.in_folder:
+        yield from found
+        return
+    try:
+        for record, place in found:
+            yield _named_after(shard, record), place
+    except BadInput as error:
+        fault = faulty(stretch.records + 1, str(error))
+        yield msgspec.structs.replace(fault, case_id=shard.name), shard.name
+
+
+def _named_after(shard: Shard, record: Imported) -> Imported:
+    is_numbered = record.case_id.startswith("record-")
+    if not is_numbered or (record.named_by != "place" and "case_id" in record.response):
+        return record
+    stem = _text(os.path.basename(shard.path)).partition(".")[0]  # noqa: PTH119
+    name = stem if record.case_id == "record-1" else f"{stem}/{record.case_id}"
+    return msgspec.structs.replace(record, case_id=name)
+
+
+def _blocks(shard: Shard) -> Iterator[bytes]:
+    """The content of a shard, piece by piece."""
+    if not shard.start and shard.end is None:
+        yield from blocks_of(Path(shard.path))
+        return
+    try:
+        with open_input(shard.path) as file:
+            file.seek(shard.start)
+            left = None if shard.end is None else shard.end - shard.start
+            while block := file.read(_BLOCK if left is None else min(_BLOCK, left)):
+                left = None if left is None else left - len(block)
+                yield block
+    except OSError as error:
+        raise BadInput(f"{shard.path}: cannot be read: {error.strerror}") from None
+
+
+def blocks_of(path: Path) -> Iterator[bytes]:
+    """The content of a file, unpacked where it is packed, piece by piece."""
+    try:
+        with open_input(path) as plain:
+            magic = plain.peek(4)[:4]  # a pipe cannot be read twice
+            if magic == ZIP_MAGIC:
+                yield from _unpacked(plain, str(path))
+                return
+            file = gzip.GzipFile(fileobj=plain) if magic[:2] == _GZIP_MAGIC else plain
+            while block := file.read(_BLOCK):
+                yield block
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput(f"{path}: cannot be read: {reason}") from None
+
+
+def name_of(path: Path) -> str:
+    """The name of a file as text: bytes that are not UTF-8 are replaced, JSON cannot hold them."""
+    return _text(path.name)
+
+
+def _text(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _trace_files(folder: Path) -> Iterator[str]:
+    """Files that may hold traces, by their paths in the folder; not what is hidden or captured."""
+
+    def refuse(error: OSError) -> None:
+        raise BadInput(f"{error.filename}: cannot be read: {error.strerror}")
+
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [each for each in folders if not each.startswith((".", "_"))]
+        for name in names:
+            plain = name.lower().removesuffix(_PACKED[0]).removesuffix(_PACKED[1])
+            if plain.endswith(_ENDINGS) and name not in _NOT_TRACES and not name.startswith("."):
+                yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118
+
+
+def _length(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - of each of many thousand files
+    except OSError:
+        return 0
+
+
+def _unpacked(plain: BufferedReader, place: str) -> Iterator[bytes]:
+    """The lines of a log that is packed; what lies in it is listed at its end."""
+    with TemporaryFile() as copy:
+        if not plain.seekable():
+            shutil.copyfileobj(plain, copy)
+        yield from unpacked(plain if plain.seekable() else copy, place)
+
+
+def _cut(whole: Shard, size: int) -> Iterator[Shard]:
+    """A file in stretches, as far as each of its lines is a record that stands for itself."""
+    try:
+        with open_input(whole.path) as file:
+            if file.seekable() and _is_line_by_line(file.peek(4)[:4], file, whole.name):
+                file.seek(0)
+                whole = yield from _stretches(file, whole, size)
+    except OSError:
+        pass  # whoever reads the shard says it
+    yield whole
+
+
+def _is_line_by_line(magic: bytes, file: BufferedReader, name: str) -> bool:
+    """Whether its first lines are records, and nothing of them is needed for the next."""
+    if magic == ZIP_MAGIC or magic[:2] == _GZIP_MAGIC:
+        return False
+    head: list[bytes] = []
+    written = 0
+    while written < 2 and len(head) < _MOST_AT_HEAD and (line := file.readline(_HEAD)):
+        head.append(line)
+        written += bool(line.strip())
+    stretch = FileStretch()
+    for _ in import_placed(head, name, None, stretch):
+        pass
+    return stretch.is_free and stretch.line_by_line is True and stretch.records == written == 2
+
+
+def _stretches(file: BufferedReader, whole: Shard, size: int) -> Generator[Shard, None, Shard]:
+    """All stretches but the last; gives back the last, which goes to the end of the file."""
+    rest, end = whole, whole.start
+    while True:
+        data = file.read(size)
+        tail = b"" if data.endswith(b"\n") else file.readline(MAX_RECORD_BYTES)
+        end += len(data) + len(tail)
+        if not (tail or data).endswith(b"\n") or not file.peek(1):
+            return rest
+        data = b"\n" + (data if rest.start else data.removeprefix(BOM)) + tail
+        others = _OTHER_LINES.findall(data)
+        if any(others):  # a document of several lines: where it ends is not known
+            return rest
+        lines = rest.lines + data.count(b"\n") - 1
+        records = rest.records + lines - rest.lines - len(others)
+        yield msgspec.structs.replace(rest, end=end, records_after=records)
+        rest = msgspec.structs.replace(rest, start=end, lines=lines, records=records)
