@@ -146,7 +146,7 @@ class Host:
         )
         limit = ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant)
         self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
-        self.orders = RunOrders(self.log, self.runs)
+        self.orders = RunOrders(self.log, self.runs, self.clock)
         self.recovery = Recovery(self.log, maker, self.runs, self._adopt)
 
     def _measure(self) -> None:
@@ -220,6 +220,7 @@ class Host:
             await asyncio.gather(*background, return_exceptions=True)
             await self.webhooks.close()
             await self.hosts.leave()
+            await self.orders.close()
             await self.models.close()
             await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()

@@ -2,6 +2,7 @@
 
 A host that does not execute a run leaves an order beside the log, and waits until the log says that
 it was carried out. The host that executes the run hears of the order, or finds it a moment later.
+What workers execute is changed in the tables of the fleet.
 """
 
 import asyncio
@@ -9,17 +10,23 @@ import logging
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
-from evalwright.contracts.events import Event, RunPaused, RunResumed
+from evalwright.contracts.events import Event, RunCancelled, RunPaused, RunResumed
+from evalwright.engine.clock import Clock
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.run_handle import ENDED, ExecutedElsewhere, RunHandle, Status
 from evalwright.host.runs import CANCEL_SECONDS, Runs
-from evalwright.store.protocol import EventLog
+from evalwright.signals.masking.credentials import mask_reason
+from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange, RecordConflict
+
+if TYPE_CHECKING:
+    from evalwright.engine.fleet.database import FleetDatabase
+    from evalwright.engine.fleet.handing import FleetRuns
 
 KIND = "run_order"
 LOOK_SECONDS = 1.0  # between two looks for orders that were not heard of
@@ -46,11 +53,13 @@ class RunOrder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class RunOrders:
     """Changes runs that this host executes, and lets other hosts change theirs."""
 
-    def __init__(self, log: EventLog, runs: Runs) -> None:
+    def __init__(self, log: EventLog, runs: Runs, clock: Clock) -> None:
         self._log = log
         self._runs = runs
+        self._clock = clock
         self._is_alone = log.records.is_near  # a log in a file has one host
         self._came = asyncio.Event()
+        self._fleet: FleetDatabase | None = None
 
     async def cancel(self, run: RunHandle, reason: str | None, by: str) -> Status:
         """Cancel a run; raises `ApiError` 409 if it has ended."""
@@ -59,7 +68,13 @@ class RunOrders:
         except ExecutedElsewhere:
             if self._is_alone:
                 raise
-        await self._order(run, RunOrder("cancel", secrets.token_hex(8), reason, by), CANCEL_SECONDS)
+        if (fleet := await self._fleet_with(run)) is not None:
+            began_us = (await run.look())[0].at_us
+            ending = RunCancelled(mask_reason(reason), by, self._since_ms(began_us))
+            await fleet.end(run.run_id, [_new(self._runs.event(run, ending))])
+        else:
+            order = RunOrder("cancel", secrets.token_hex(8), reason, by)
+            await self._order(run, order, CANCEL_SECONDS)
         status = await self._runs.status(run)
         return status if status in ENDED else "cancelling"
 
@@ -72,6 +87,10 @@ class RunOrders:
         except ExecutedElsewhere:
             if self._is_alone:
                 raise
+        if (fleet := await self._fleet_with(run)) is not None:
+            paused = self._runs.event(run, RunPaused(mask_reason(reason), "drain-current-node"))
+            await fleet.pause(run.run_id, _new(paused))
+            return paused
         order = RunOrder("pause", secrets.token_hex(8), reason, is_immediate=immediately)
         return await self._recorded(run, order)
 
@@ -82,7 +101,29 @@ class RunOrders:
         except ExecutedElsewhere:
             if self._is_alone:
                 raise
+        if (fleet := await self._fleet_with(run)) is not None:
+            resumed = self._runs.event(run, RunResumed(mask_reason(reason)))
+            await fleet.resume(run.run_id, _new(resumed))
+            return resumed
         return await self._recorded(run, RunOrder("resume", secrets.token_hex(8), reason))
+
+    async def _fleet_with(self, run: RunHandle) -> "FleetRuns | None":
+        """The fleet, if workers have the run."""
+        from evalwright.engine.fleet.database import FleetDatabase
+        from evalwright.engine.fleet.handing import FleetRuns
+
+        if self._fleet is None:
+            self._fleet = FleetDatabase(self._log.address, self._log)
+        found = FleetRuns(self._fleet, self._clock)
+        return found if await found.has(run.run_id) else None
+
+    def _since_ms(self, began_us: int) -> int:
+        return max(0, self._clock.now_us() - began_us) // 1000
+
+    async def close(self) -> None:
+        """Close the connections to the fleet."""
+        if self._fleet is not None:
+            await self._fleet.close()
 
     async def _recorded(self, run: RunHandle, order: RunOrder) -> Event:
         """The event that an order led to."""
@@ -155,3 +196,7 @@ class RunOrders:
                 await self._runs.pause(run, order.reason, immediately=order.is_immediate)
             case "resume":
                 await self._runs.resume(run, order.reason)
+
+
+def _new(event: Event) -> NewEvent:
+    return NewEvent(event.type, event.task_id, event.at_us, event.body)

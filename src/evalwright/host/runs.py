@@ -174,7 +174,7 @@ class Runs:
 
     async def _fail(self, run: RunHandle, detail: ErrorDetail) -> None:
         """End a run that cannot go on, as soon as that can be recorded."""
-        event = self._event(run, RunFailure(detail))
+        event = self.event(run, RunFailure(detail))
         await run.keep(NewEvent(event.type, None, event.at_us, event.body))
 
     def executes(self, run_id: str) -> bool:
@@ -245,7 +245,7 @@ class Runs:
         policy: DrainPolicy = "immediate" if immediately else "drain-current-node"
         paused = RunPaused(mask_reason(reason), policy)
         if not running.executor.pause(paused, immediately=immediately):
-            return self._event(run, paused)
+            return self.event(run, paused)
         try:
             return await self._record(run, paused)
         except StoreError:
@@ -325,11 +325,12 @@ class Runs:
         return "paused" if running.executor.is_paused else "running"
 
     async def _record(self, run: RunHandle, payload: Payload) -> Event:
-        event = self._event(run, payload)
+        event = self.event(run, payload)
         await run.append([NewEvent(event.type, None, event.at_us, event.body)])
         return event
 
-    def _event(self, run: RunHandle, payload: Payload) -> Event:
+    def event(self, run: RunHandle, payload: Payload) -> Event:
+        """An event as it is recorded, without its sequence."""
         body = self._redactor.redact(msgspec.json.encode(payload))
         return Event(run.run_id, -1, payload.TYPE, None, self._clock.now_us(), body)
 

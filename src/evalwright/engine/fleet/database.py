@@ -51,6 +51,7 @@ class FleetDatabase:
         self.queue: TaskQueue = queue or PgQueuer()
         self._idle: list[Connection] = []
         self._writers: WeakKeyDictionary[Connection, _ConnectionWriter] = WeakKeyDictionary()
+        self._grown: WeakKeyDictionary[Connection, list[str]] = WeakKeyDictionary()
         self._free = asyncio.Semaphore(MOST_CONNECTIONS)
         self._due_lanes: set[str] = set()  # to be told of
         self._says_all = False  # that something happened which concerns everybody
@@ -74,8 +75,11 @@ class FleetDatabase:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A connection within a transaction."""
-        async with self.connection() as connection, connection.transaction():
-            yield connection
+        async with self.connection() as connection:
+            async with connection.transaction():
+                yield connection
+            if (grown := self._grown.pop(connection, None)) is not None:
+                self.log.tell(grown)
 
     async def _connected(self) -> Connection:
         connection = await address.connect(self.url)
@@ -122,10 +126,13 @@ class FleetDatabase:
 
     # Events, in the transaction of their caller.
 
-    async def append(self, connection: Connection, run: int, events: Sequence[NewEvent]) -> None:
-        """Append events to a run, by its number in the log."""
+    async def append(
+        self, connection: Connection, run_id: str, run: int, events: Sequence[NewEvent]
+    ) -> None:
+        """Append events to a run, by its number in the log; others hear of it after the commit."""
         if not events:
             return
+        self._grown.setdefault(connection, []).append(run_id)
         growth = RunGrowth(Position(run, _NOT_AT_THE_START, ""), None)
         growth.add(events)
         writer = self._writers[connection]

@@ -127,7 +127,7 @@ class Ending:
         ceiling = Ceiling(run.plan, held.ledger)
         last = await self._last(connection, run, held, change, len(mine), ceiling)
         events = [*change.events, *self._encoded(last, run.redactor)]
-        await self._database.append(connection, run.run, events)
+        await self._database.append(connection, run.run_id, run.run, events)
         if last:
             return await self._database.due(connection, _LEAVE, run.run_id, len(mine))
         return await self._settle(connection, run.run_id, change, held.ledger, ceiling.height)
@@ -260,7 +260,7 @@ class Ending:
                 due = await self._wait(connection, run, held, taken.task_id, ceiling.height)
             else:
                 last = self._encoded(out_of_money(over, self._duration_ms(run)), run.redactor)
-                await self._database.append(connection, run.run, last)
+                await self._database.append(connection, run.run_id, run.run, last)
                 due = await self._database.due(connection, _LEAVE, run.run_id, 0)
             await self._database.queue.put(connection, due)
             await self._database.queue.drop(connection, [taken])

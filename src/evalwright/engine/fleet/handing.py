@@ -164,7 +164,7 @@ class FleetRuns:
         async with self._database.transaction() as connection:
             if (run := await connection.fetchval(_LOCK, run_id)) is None:
                 return False
-            await self._database.append(connection, run, [event])
+            await self._database.append(connection, run_id, run, [event])
             owner = await connection.fetchval(_STOP, run_id, True)
             await connection.execute(_WITHDRAW, run_id, owner)
         return True
@@ -174,7 +174,7 @@ class FleetRuns:
         async with self._database.transaction() as connection:
             if (run := await connection.fetchval(_LOCK, run_id)) is None:
                 return False
-            await self._database.append(connection, run, [event])
+            await self._database.append(connection, run_id, run, [event])
             owner = await connection.fetchval(_STOP, run_id, False)
             await connection.execute(_REOPEN, run_id)
             due = await self._database.due(connection, _RELEASE, owner)
@@ -187,7 +187,7 @@ class FleetRuns:
         async with self._database.transaction() as connection:
             if (run := await connection.fetchval(_LOCK, run_id)) is None:
                 return False
-            await self._database.append(connection, run, events)
+            await self._database.append(connection, run_id, run, events)
             due = await self._database.due(connection, _LEAVE, run_id)
             await self._database.queue.put(connection, due)
         self._database.announce(due)
