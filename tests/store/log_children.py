@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from log_events import an_event, nobody_can_write, numbered
+from log_events import Place, an_event, nobody_can_write, numbered, opened
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
 from evalwright.store import schema
@@ -27,6 +27,10 @@ from evalwright.store.sqlite import SqliteLog
 ENOUGH = 1_000_000  # more than any test waits for
 
 
+def place_of(argument: str) -> Place:
+    return argument if "://" in argument else Path(argument)
+
+
 def say(line: object) -> None:
     os.write(1, f"{line}\n".encode())
 
@@ -37,7 +41,7 @@ def hear() -> str:
 
 def acknowledge_flushed(path: str, first: str, body_size: str) -> None:
     """Go on with the run for ever; say how many events it has after each flush."""
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     for number in range(int(first), ENOUGH, 3):
         log.append("run", padded(numbered(number, 3), body_size))
         if number % 2 == 0:
@@ -47,11 +51,11 @@ def acknowledge_flushed(path: str, first: str, body_size: str) -> None:
 
 def note(path: str, run_id: str) -> None:
     """Note usage of a run that it executes, while nobody can write."""
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     log.append(run_id, [an_event("run.started")])
     with log.claim(run_id):
         log.flush(run_id).result()
-        with nobody_can_write(Path(path)):
+        with nobody_can_write(place_of(path)):
             log.note(run_id, [an_event("provider.usage", "task-1", '{"inputTokens":1}')])
             say("noted")
             hear()
@@ -59,7 +63,7 @@ def note(path: str, run_id: str) -> None:
 
 def acknowledge_watched(path: str, first: str, body_size: str) -> None:
     """Go on with the run for ever; say how many events it has when the watcher hears of them."""
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     known = int(first)
 
     def watcher(events: Sequence[NewEvent]) -> None:
@@ -76,7 +80,7 @@ def acknowledge_watched(path: str, first: str, body_size: str) -> None:
 
 def acknowledge_with_documents(path: str, first: str) -> None:
     """Go on with the run for ever, with a document for each event; say how many it has."""
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     for number in range(int(first), ENOUGH):
         document = RecordChange("note", "a", f"{number:06}", b"%d" % number, expected=None)
         log.append("run", numbered(number), [document])
@@ -91,7 +95,7 @@ def padded(events: list[NewEvent], body_size: str) -> list[NewEvent]:
 
 def append_when_told(path: str, run_id: str) -> None:
     """Append one event for each line that is heard; say how that went."""
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     say("ready")
     while hear():
         try:
@@ -106,7 +110,7 @@ def append_when_told(path: str, run_id: str) -> None:
 def append_many(path: str, count: str, number: str) -> None:
     """Append to a run of its own, flushing now and then."""
     hear()
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     for index in range(int(count)):
         log.append(f"run-{number}", numbered(index))
         if index % 10 == 0:
@@ -116,7 +120,7 @@ def append_many(path: str, count: str, number: str) -> None:
 
 def read_and_close(path: str) -> None:
     """Open, read, close: as a command that shows something does."""
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     say(",".join(f"{run_id}={len(list(log.read(run_id)))}" for run_id in log.run_ids()))
     log.close()
 
@@ -125,7 +129,7 @@ def open_when_told(path: str, number: str) -> None:
     """Open the log at the same moment as others, and write a run of its own to it."""
     say("ready")
     hear()
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     log.append(f"run-{number}", [an_event()])
     log.close()
     say("done")
@@ -144,7 +148,7 @@ def try_to_lock(path: str) -> None:
 
 def claim(path: str, *run_ids: str) -> None:
     """Claim runs until told to let go, one by one."""
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     with ExitStack() as held:
         for run_id in run_ids:
             try:
@@ -159,7 +163,7 @@ def claim(path: str, *run_ids: str) -> None:
 
 def look_without_end(path: str, run_id: str) -> None:
     """Ask again and again whether a run is claimed."""
-    log = SqliteLog(Path(path))
+    log = opened(place_of(path))
     say("looking")
     while True:
         log.is_claimed(run_id)

@@ -2,8 +2,8 @@
 
 from log_events import PATIENCE
 
+from evalwright.store.protocol import EventLog
 from evalwright.store.records import ANY, Record, RecordChange
-from evalwright.store.sqlite import SqliteLog
 
 
 def a_note(
@@ -12,7 +12,7 @@ def a_note(
     return RecordChange("note", tenant, key, body, expected)  # type: ignore[arg-type]
 
 
-def write(log: SqliteLog, *changes: RecordChange) -> None:
+def write(log: EventLog, *changes: RecordChange) -> None:
     log.records.write(changes).result(PATIENCE)
 
 

@@ -2,13 +2,16 @@
 
 from concurrent.futures import Future
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import grows_at_most
-from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.writes import FEW, MANY, Flush, WaitingWrites, Write, due_flushes
+
+pytestmark = pytest.mark.both_databases
+
 
 runs = st.lists(st.sampled_from([None, "a", "b", "c"]), max_size=4 * MANY)
 
@@ -82,7 +85,7 @@ def test_a_flush_waits_for_what_is_written_later() -> None:
     assert due_flushes(flushes, waiting_for(["b"])) == (flushes[:1], flushes[1:])
 
 
-def test_many_writes_of_many_runs_are_all_durable_when_flushed(log: SqliteLog) -> None:
+def test_many_writes_of_many_runs_are_all_durable_when_flushed(log: EventLog) -> None:
     names = [f"run-{n}" for n in range(40)]
     for number in range(100):
         for name in names:

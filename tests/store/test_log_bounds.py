@@ -3,16 +3,18 @@
 import errno
 import sqlite3
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from log_documents import a_note, keys, write
 from log_events import (
+    Place,
     a_score,
     a_start,
     an_end,
     an_event,
+    asked,
     nobody_can_write,
+    opened,
     raw_connection,
     types_of,
     written,
@@ -28,13 +30,17 @@ from evalwright.contracts.errors import (
 )
 from evalwright.store import claims, migration, sqlite, writer
 from evalwright.store.location import blames_the_place, explain
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.protocol import EventLog
+
+pytestmark = pytest.mark.both_databases
+
 
 # What is remembered.
 
 
+@pytest.mark.sqlite_only
 def test_the_numbers_of_runs_are_remembered_up_to_a_bound(
-    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "MOST_REMEMBERED", 3)
     remembered = []
@@ -48,7 +54,7 @@ def test_the_numbers_of_runs_are_remembered_up_to_a_bound(
 
 
 def test_runs_that_take_no_more_are_remembered_up_to_a_bound_the_newest_of_them(
-    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run breaks in two views: its tenant's, and the view of all."""
     monkeypatch.setattr(writer, "MOST_BROKEN", 4)
@@ -67,11 +73,12 @@ def test_runs_that_take_no_more_are_remembered_up_to_a_bound_the_newest_of_them(
 # What is durable.
 
 
-def test_a_commit_is_on_the_disk_when_it_is_acknowledged(log: SqliteLog) -> None:
+@pytest.mark.sqlite_only
+def test_a_commit_is_on_the_disk_when_it_is_acknowledged(log: EventLog) -> None:
     assert log._database.writer._connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
-def test_an_append_of_no_events_leaves_no_position_behind(log: SqliteLog) -> None:
+def test_an_append_of_no_events_leaves_no_position_behind(log: EventLog) -> None:
     log.append("run", [a_start(), an_end()])
     written(log)
     log.append("run", [], [a_note()])
@@ -80,7 +87,7 @@ def test_an_append_of_no_events_leaves_no_position_behind(log: SqliteLog) -> Non
     assert log._database.writer._positions == {}
 
 
-def test_a_watcher_of_the_tenant_and_one_of_all_hear_the_same_once(log: SqliteLog) -> None:
+def test_a_watcher_of_the_tenant_and_one_of_all_hear_the_same_once(log: EventLog) -> None:
     heard: list[tuple[str, int]] = []
     log.watch("run", lambda events: heard.append(("all", len(events))))
     log.for_tenant("local").watch("run", lambda events: heard.append(("local", len(events))))
@@ -91,7 +98,7 @@ def test_a_watcher_of_the_tenant_and_one_of_all_hear_the_same_once(log: SqliteLo
     assert sorted(heard) == [("all", 2), ("local", 2)]
 
 
-def test_events_of_several_appends_reach_a_watcher_in_order(log: SqliteLog, path: Path) -> None:
+def test_events_of_several_appends_reach_a_watcher_in_order(log: EventLog, path: Place) -> None:
     heard: list[str] = []
     log.watch("run", lambda events: heard.extend(event.type for event in events))
     with nobody_can_write(path):
@@ -106,7 +113,7 @@ def test_events_of_several_appends_reach_a_watcher_in_order(log: SqliteLog, path
 # Lists.
 
 
-def test_a_list_has_a_thousand_documents_unless_more_are_asked_for(log: SqliteLog) -> None:
+def test_a_list_has_a_thousand_documents_unless_more_are_asked_for(log: EventLog) -> None:
     write(log, *(a_note(f"{number:04}") for number in range(1001)))
 
     assert keys(log.records.list("note", "a")) == [f"{number:04}" for number in range(1000)]
@@ -114,17 +121,16 @@ def test_a_list_has_a_thousand_documents_unless_more_are_asked_for(log: SqliteLo
     assert len(log.records.list("note", "a", limit=2000)) == 1001
 
 
-def test_a_document_as_old_as_the_bound_is_not_forgotten(log: SqliteLog, path: Path) -> None:
+def test_a_document_as_old_as_the_bound_is_not_forgotten(log: EventLog, path: Place) -> None:
     write(log, a_note("old"), a_note("older"))
-    with raw_connection(path) as raw:
-        raw.execute("UPDATE records SET at_us = CASE key WHEN 'old' THEN 5 ELSE 4 END")
+    asked(path, "UPDATE records SET at_us = CASE key WHEN 'old' THEN 5 ELSE 4 END")
 
     log.records.forget("note", 5).result()
 
     assert keys(log.records.list("note", "a")) == ["old"]
 
 
-def test_documents_of_all_tenants_are_in_order_of_tenant_and_key(log: SqliteLog) -> None:
+def test_documents_of_all_tenants_are_in_order_of_tenant_and_key(log: EventLog) -> None:
     write(log, a_note("2", tenant="b"), a_note("1", tenant="b"), a_note("3", tenant="a"))
 
     found = [(tenant, record.key) for tenant, record in log.records.of_all_tenants("note")]
@@ -134,8 +140,9 @@ def test_documents_of_all_tenants_are_in_order_of_tenant_and_key(log: SqliteLog)
 # Claims.
 
 
+@pytest.mark.sqlite_only
 def test_without_locks_of_the_system_every_claim_is_granted(
-    log: SqliteLog, path: Path, monkeypatch: pytest.MonkeyPatch
+    log: EventLog, path: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claims, "HAS_LOCKS", False)
     with log.claim("run"), log.claim("run"):
@@ -144,7 +151,8 @@ def test_without_locks_of_the_system_every_claim_is_granted(
     assert not path.with_name("log.db-claims").exists()
 
 
-def test_looking_at_a_claim_makes_no_lock_file(log: SqliteLog, path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_looking_at_a_claim_makes_no_lock_file(log: EventLog, path: Place) -> None:
     log.append("run", [a_start()])
     written(log)
 
@@ -152,14 +160,14 @@ def test_looking_at_a_claim_makes_no_lock_file(log: SqliteLog, path: Path) -> No
     assert not path.with_name("log.db-claims").exists()
 
 
-def test_a_run_that_is_being_executed_says_what_to_do(log: SqliteLog) -> None:
+def test_a_run_that_is_being_executed_says_what_to_do(log: EventLog) -> None:
     with log.claim("run"), pytest.raises(RunBusy) as refusal, log.claim("run"):
         pass
 
     assert str(refusal.value) == "run run is already being executed; wait until it ends"
 
 
-def test_neighbouring_runs_are_claimed_independently(log: SqliteLog) -> None:
+def test_neighbouring_runs_are_claimed_independently(log: EventLog) -> None:
     for number in range(3):
         log.append(f"run-{number}", [a_start()])
         written(log, f"run-{number}")
@@ -170,8 +178,8 @@ def test_neighbouring_runs_are_claimed_independently(log: SqliteLog) -> None:
         assert [log.is_claimed(f"run-{number}") for number in range(3)] == [False, True, False]
 
 
-def test_a_closed_log_grants_no_claim(path: Path) -> None:
-    log = SqliteLog(path)
+def test_a_closed_log_grants_no_claim(path: Place) -> None:
+    log = opened(path)
     log.close()
     with pytest.raises(StoreError, match="the event log is closed"), log.claim("run"):
         pass
@@ -180,9 +188,10 @@ def test_a_closed_log_grants_no_claim(path: Path) -> None:
 # Files.
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("journal", ["-wal", "-journal"])
-def test_half_a_page_is_damage_unless_a_journal_says_how_it_ends(path: Path, journal: str) -> None:
-    SqliteLog(path).close()
+def test_half_a_page_is_damage_unless_a_journal_says_how_it_ends(path: Place, journal: str) -> None:
+    opened(path).close()
     with path.open("ab") as file:
         file.write(b"\0" * 100)
 
@@ -197,39 +206,42 @@ def test_half_a_page_is_damage_unless_a_journal_says_how_it_ends(path: Path, jou
     )
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(("number", "shown"), [(0, "0x0"), (-1, "0xffffffff"), (17, "0x11")])
 def test_the_database_of_another_program_is_named_by_its_id(
-    path: Path, number: int, shown: str
+    path: Place, number: int, shown: str
 ) -> None:
     with raw_connection(path) as raw:
         raw.execute(f"PRAGMA application_id = {number}")
         raw.execute("CREATE TABLE theirs (x)")
 
     with pytest.raises(NotAnEventLog) as refusal:
-        SqliteLog(path)
+        opened(path)
     assert str(refusal.value) == (
         f"{path}: a database of another program (application id {shown}); "
         "name another file with --db"
     )
 
 
-def test_a_text_file_is_not_a_log(path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_a_text_file_is_not_a_log(path: Place) -> None:
     path.write_text("notes\n" * 1000)
 
     with pytest.raises(NotAnEventLog) as refusal:
-        SqliteLog(path)
+        opened(path)
     assert str(refusal.value) == (
         f"{path}: not an Evalwright database; name another file with --db"
     )
 
 
+@pytest.mark.sqlite_only
 def test_a_migration_that_another_process_has_done_meanwhile_is_not_repeated(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The version is read again once the lock is held."""
     versions = iter([0, migration.VERSION])
     with ExitStack() as held:
-        SqliteLog(path).close()
+        opened(path).close()
         raw = held.enter_context(raw_connection(path))
         monkeypatch.setattr(migration, "known_version", lambda *_: next(versions))
         migration.migrate(raw, "log.db")

@@ -6,14 +6,17 @@ import threading
 from pathlib import Path
 
 import pytest
-from log_events import PATIENCE, a_start, an_event, written
+from log_events import PATIENCE, Place, a_start, an_event, asked, opened, written
 from log_processes import a_child
 
 from evalwright.contracts.errors import CannotEvaluate, RunBusy, RunNotFound, StoreError
+from evalwright.store.protocol import EventLog
 from evalwright.store.sqlite import SqliteLog
 
+pytestmark = pytest.mark.both_databases
 
-def test_a_run_that_another_process_executes_cannot_be_claimed(log: SqliteLog, path: Path) -> None:
+
+def test_a_run_that_another_process_executes_cannot_be_claimed(log: EventLog, path: Place) -> None:
     with a_child("claim", path, "run") as other:
         assert other.hear() == "claimed"
 
@@ -28,13 +31,14 @@ def test_a_run_that_another_process_executes_cannot_be_claimed(log: SqliteLog, p
             pass
 
 
-def test_a_claim_here_is_respected_by_another_process(log: SqliteLog, path: Path) -> None:
+def test_a_claim_here_is_respected_by_another_process(log: EventLog, path: Place) -> None:
     with log.claim("run"), a_child("claim", path, "run", "other") as other:
         assert other.hear().startswith("RunBusy: run run is already being executed")
         assert other.hear() == "claimed"
 
 
-def test_a_claim_is_dropped_when_its_holder_is_killed(log: SqliteLog, path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_a_claim_is_dropped_when_its_holder_is_killed(log: EventLog, path: Place) -> None:
     with a_child("claim", path, "run") as other:
         assert other.hear() == "claimed"
         other.kill()
@@ -44,15 +48,15 @@ def test_a_claim_is_dropped_when_its_holder_is_killed(log: SqliteLog, path: Path
         assert log.is_claimed("run")
 
 
-def test_a_claim_ends_with_its_context_also_by_an_error(log: SqliteLog) -> None:
+def test_a_claim_ends_with_its_context_also_by_an_error(log: EventLog) -> None:
     with pytest.raises(OSError, match="the agent's own"), log.claim("run"):
         raise OSError("the agent's own")
 
     assert not log.is_claimed("run")
 
 
-def test_a_run_cannot_be_claimed_twice_in_one_process(log: SqliteLog, path: Path) -> None:
-    also = SqliteLog(path)
+def test_a_run_cannot_be_claimed_twice_in_one_process(log: EventLog, path: Place) -> None:
+    also = opened(path)
     with log.claim("run"):
         assert log.is_claimed("run")
         assert also.is_claimed("run")
@@ -62,17 +66,17 @@ def test_a_run_cannot_be_claimed_twice_in_one_process(log: SqliteLog, path: Path
     also.close()
 
 
-def in_another_process(path: Path) -> str:
+def in_another_process(path: Place) -> str:
     with a_child("claim", path, "run") as other:
         return other.hear()
 
 
-def test_looking_at_a_claim_does_not_release_it(log: SqliteLog, path: Path) -> None:
+def test_looking_at_a_claim_does_not_release_it(log: EventLog, path: Place) -> None:
     """POSIX drops a process's locks on a file when the process closes any descriptor of it."""
     with log.claim("other"), log.claim("run"):
         assert log.is_claimed("run")
         assert log.is_claimed("other")
-        second = SqliteLog(path)
+        second = opened(path)
         assert second.is_claimed("run")
         second.close()
 
@@ -80,7 +84,7 @@ def test_looking_at_a_claim_does_not_release_it(log: SqliteLog, path: Path) -> N
 
 
 def test_the_end_or_refusal_of_one_claim_does_not_release_another(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     with a_child("claim", path, "theirs") as other, log.claim("run"):
         assert other.hear() == "claimed"
@@ -95,7 +99,7 @@ def test_the_end_or_refusal_of_one_claim_does_not_release_another(
     assert in_another_process(path) == "claimed"
 
 
-def test_looking_never_makes_a_claim_fail(log: SqliteLog, path: Path) -> None:
+def test_looking_never_makes_a_claim_fail(log: EventLog, path: Place) -> None:
     with log.claim("run"):
         pass
     with a_child("look_without_end", path, "run") as other:
@@ -105,7 +109,7 @@ def test_looking_never_makes_a_claim_fail(log: SqliteLog, path: Path) -> None:
                 assert log.is_claimed("run")
 
 
-def test_threads_that_want_one_run_get_it_one_at_a_time(log: SqliteLog) -> None:
+def test_threads_that_want_one_run_get_it_one_at_a_time(log: EventLog) -> None:
     inside, most, refused = 0, 0, 0
     count = threading.Lock()
     began = threading.Barrier(4)
@@ -136,12 +140,13 @@ def test_threads_that_want_one_run_get_it_one_at_a_time(log: SqliteLog) -> None:
     assert not log.is_claimed("run")
 
 
-def test_claims_through_a_link_and_through_the_file_meet(path: Path, tmp_path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_claims_through_a_link_and_through_the_file_meet(path: Place, tmp_path: Path) -> None:
     link = tmp_path / "elsewhere" / "link.db"
     link.parent.mkdir()
-    SqliteLog(path).close()
+    opened(path).close()
     link.symlink_to(path)
-    linked, direct = SqliteLog(link), SqliteLog(path)
+    linked, direct = SqliteLog(link), opened(path)
 
     with linked.claim("run"), pytest.raises(RunBusy), direct.claim("run"):
         pass
@@ -167,7 +172,7 @@ def test_a_claim_holds_although_the_working_directory_changes(
     assert log.place == "log.db"
 
 
-def test_a_run_can_be_claimed_while_another_is_being_read(log: SqliteLog, path: Path) -> None:
+def test_a_run_can_be_claimed_while_another_is_being_read(log: EventLog, path: Place) -> None:
     """An unfinished read holds on to an old state of the file: one cannot write from there."""
     log.append("old", [a_start(), *[an_event()] * 500])
     written(log, "old")
@@ -177,34 +182,33 @@ def test_a_run_can_be_claimed_while_another_is_being_read(log: SqliteLog, path: 
     written(log, "old")
 
     with log.claim("new"):
-        assert in_the_file(path) == ["old", "new"]
+        assert in_the_log(path) == ["old", "new"]
     assert len(list(reading)) == 500
 
 
-def in_the_file(path: Path) -> list[str]:
-    log = SqliteLog(path)
-    rows = log._database.query("SELECT run_id FROM runs ORDER BY run", ())
-    log.close()
-    return [run_id for (run_id,) in rows]
+def in_the_log(path: Place) -> list[str]:
+    return [run_id for (run_id,) in asked(path, "SELECT run_id FROM runs ORDER BY run")]
 
 
-def test_a_claimed_run_without_events_is_not_listed(log: SqliteLog) -> None:
+def test_a_claimed_run_without_events_is_not_listed(log: EventLog) -> None:
     with log.claim("run"):
         assert log.run_ids() == []
 
 
-def test_nobody_claims_an_unknown_run(log: SqliteLog) -> None:
+def test_nobody_claims_an_unknown_run(log: EventLog) -> None:
     with pytest.raises(RunNotFound):
         log.is_claimed("unknown")
 
 
-def test_the_lock_file_is_for_its_owner_alone(log: SqliteLog, path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_the_lock_file_is_for_its_owner_alone(log: EventLog, path: Place) -> None:
     with log.claim("run"):
         lock_file = path.with_name("log.db-claims")
         assert stat.S_IMODE(lock_file.stat().st_mode) == 0o600
 
 
-def test_no_descriptor_is_left_open(log: SqliteLog) -> None:
+@pytest.mark.sqlite_only
+def test_no_descriptor_is_left_open(log: EventLog) -> None:
     with log.claim("run"):
         pass
     before = open_descriptors()
@@ -228,7 +232,8 @@ def _is_open(number: int) -> bool:
     return True
 
 
-def test_a_lock_file_that_cannot_be_opened_is_a_clear_error(log: SqliteLog, path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_a_lock_file_that_cannot_be_opened_is_a_clear_error(log: EventLog, path: Place) -> None:
     path.with_name("log.db-claims").mkdir()
 
     with pytest.raises(StoreError, match=r"log\.db: .*Is a directory.*--db"), log.claim("run"):

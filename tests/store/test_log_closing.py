@@ -13,21 +13,26 @@ import pytest
 from log_events import (
     PATIENCE,
     UNUSUAL,
+    Place,
     a_start,
     an_event,
     eventually,
     nobody_can_write,
     numbered,
+    opened,
     types_of,
     written,
 )
 
 from evalwright.contracts.errors import StoreError
 from evalwright.store import sqlite, sqlite_writer, writer
+from evalwright.store.protocol import EventLog
 from evalwright.store.sqlite import SqliteLog
 
+pytestmark = pytest.mark.both_databases
 
-def test_a_flush_that_nobody_waits_for_any_more_does_not_stop_the_writer(log: SqliteLog) -> None:
+
+def test_a_flush_that_nobody_waits_for_any_more_does_not_stop_the_writer(log: EventLog) -> None:
     log.append("run", [a_start()])
     assert log.flush("run").cancel()
 
@@ -35,12 +40,12 @@ def test_a_flush_that_nobody_waits_for_any_more_does_not_stop_the_writer(log: Sq
     written(log)
 
 
-async def _flush_until_cancelled(log: SqliteLog) -> None:
+async def _flush_until_cancelled(log: EventLog) -> None:
     async with asyncio.timeout(0):
         await asyncio.wrap_future(log.flush("run"))
 
 
-def test_a_timeout_while_flushing_does_not_stop_the_writer(log: SqliteLog, path: Path) -> None:
+def test_a_timeout_while_flushing_does_not_stop_the_writer(log: EventLog, path: Place) -> None:
     with nobody_can_write(path):
         log.append("run", [a_start()])
         with pytest.raises(TimeoutError):
@@ -99,8 +104,8 @@ MOMENTS: dict[str, Callable[[Any, Callable[[], None]], None]] = {
 
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
 def test_what_arrives_while_the_writer_turns_to_its_queue_is_not_forgotten(
-    log: SqliteLog,
-    path: Path,
+    log: EventLog,
+    path: Place,
     moment: Callable[[Any, Callable[[], None]], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -119,8 +124,8 @@ def test_what_arrives_while_the_writer_turns_to_its_queue_is_not_forgotten(
     assert types_of(path) == ["run.started", "agent.decided"]
 
 
-def test_a_log_is_not_closed_between_the_look_at_an_append_and_its_queueing(path: Path) -> None:
-    log = SqliteLog(path)
+def test_a_log_is_not_closed_between_the_look_at_an_append_and_its_queueing(path: Place) -> None:
+    log = opened(path)
     queue = log._database.writer._queue
     closing = threading.Thread(target=log.close)
 
@@ -144,13 +149,13 @@ def test_a_log_is_not_closed_between_the_look_at_an_append_and_its_queueing(path
 def test_an_append_while_the_log_is_closed_is_either_written_or_refused(tmp_path: Path) -> None:
     for attempt in range(20):
         path = tmp_path / f"{attempt}.db"
-        log = SqliteLog(path)
+        log = opened(path)
         taken = Counter[str]()
         began = threading.Barrier(4)
 
         def work(
             run_id: str,
-            log: SqliteLog = log,
+            log: EventLog = log,
             began: threading.Barrier = began,
             taken: Counter[str] = taken,
         ) -> None:
@@ -184,7 +189,7 @@ def test_a_flush_while_the_log_is_closed_is_answered(tmp_path: Path) -> None:
         answers: list[object] = []
 
         def work(
-            log: SqliteLog = log,
+            log: EventLog = log,
             began: threading.Event = began,
             answers: list[object] = answers,
         ) -> None:
@@ -207,8 +212,9 @@ def test_a_flush_while_the_log_is_closed_is_answered(tmp_path: Path) -> None:
         assert set(answers) <= {None}
 
 
+@pytest.mark.sqlite_only
 def test_threads_that_begin_together_share_one_writer(
-    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
 
@@ -238,8 +244,8 @@ def test_threads_that_begin_together_share_one_writer(
 # Closing.
 
 
-def test_closing_writes_what_is_queued(path: Path) -> None:
-    log = SqliteLog(path)
+def test_closing_writes_what_is_queued(path: Place) -> None:
+    log = opened(path)
     for number in range(500):
         log.append("run", numbered(number))
     log.close()
@@ -247,19 +253,19 @@ def test_closing_writes_what_is_queued(path: Path) -> None:
     assert len(types_of(path)) == 500
 
 
-def test_a_log_may_be_closed_twice_and_without_having_been_used(path: Path) -> None:
-    unused = SqliteLog(path)
+def test_a_log_may_be_closed_twice_and_without_having_been_used(path: Place) -> None:
+    unused = opened(path)
     unused.close()
     unused.close()
 
-    used = SqliteLog(path)
+    used = opened(path)
     used.append("run", [a_start()])
     used.close()
     used.close()
     assert types_of(path) == ["run.started"]
 
 
-USES: dict[str, Callable[[SqliteLog], object]] = {
+USES: dict[str, Callable[[EventLog], object]] = {
     "append": lambda log: log.append("run", [an_event()]),
     "flush": lambda log: log.flush("run").result(PATIENCE),
     "watch": lambda log: log.watch("new", lambda _: None),
@@ -281,14 +287,14 @@ USES: dict[str, Callable[[SqliteLog], object]] = {
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize("past", ["a writer", "a reader"])
-def test_a_closed_log_says_so(path: Path, use: Callable[[SqliteLog], object], past: str) -> None:
-    log = SqliteLog(path)
+def test_a_closed_log_says_so(path: Place, use: Callable[[EventLog], object], past: str) -> None:
+    log = opened(path)
     log.append("run", [a_start()])
     log.close()
     if past == "a reader":
-        log = SqliteLog(path)
+        log = opened(path)
         log.close()
 
-    with pytest.raises(StoreError, match=r"log\.db: .*closed"):
+    with pytest.raises(StoreError, match=r": .*closed"):
         use(log)
     assert types_of(path) == ["run.started"]

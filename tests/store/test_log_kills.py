@@ -4,16 +4,19 @@ import random
 from pathlib import Path
 
 import pytest
+from log_events import Place, opened
 from log_processes import a_child
 
-from evalwright.store.sqlite import SqliteLog
+pytestmark = pytest.mark.both_databases
+
 
 BIG = 3000  # bytes in a body with which the log grows fast enough to be checkpointed
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("role", ["acknowledge_flushed", "acknowledge_watched"])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_killed_writer_loses_no_acknowledged_event(path: Path, role: str, seed: int) -> None:
+def test_a_killed_writer_loses_no_acknowledged_event(path: Place, role: str, seed: int) -> None:
     chance = random.Random(f"{role} {seed}")
     length = 0
     for _ in range(3):  # each goes on in what the one before has left
@@ -25,6 +28,7 @@ def test_a_killed_writer_loses_no_acknowledged_event(path: Path, role: str, seed
         assert length >= int(heard[-1])
 
 
+@pytest.mark.sqlite_only
 def test_a_log_that_was_killed_at_any_write_of_its_creation_is_opened_and_used(
     tmp_path: Path,
 ) -> None:
@@ -38,6 +42,7 @@ def test_a_log_that_was_killed_at_any_write_of_its_creation_is_opened_and_used(
     assert {outcome.split()[1] for outcome in outcomes} == {"1"}
 
 
+@pytest.mark.sqlite_only
 def test_a_writer_that_is_killed_at_any_write_loses_no_acknowledged_event(tmp_path: Path) -> None:
     limits = range(150_000, 277_000, 3_571)
     with a_child("die_while_appending", tmp_path, *limits) as child:
@@ -48,9 +53,9 @@ def test_a_writer_that_is_killed_at_any_write_loses_no_acknowledged_event(tmp_pa
     assert int(outcomes[-1][1]) > int(outcomes[0][1])
 
 
-def whole_length(path: Path) -> int:
+def whole_length(path: Place) -> int:
     """How many events the run has; fails unless each is in its place."""
-    log = SqliteLog(path)
+    log = opened(path)
     events = list(log.read("run"))
     log.close()
     assert [(event.sequence, int(event.body)) for event in events] == [

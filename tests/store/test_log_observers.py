@@ -2,15 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from log_events import (
+    Place,
     a_start,
     an_end,
     an_event,
     nobody_can_write,
     numbered,
+    opened,
     rows_of,
     types_of,
     written,
@@ -18,9 +19,10 @@ from log_events import (
 
 from evalwright.contracts.errors import LogConflict
 from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.store.protocol import NewEvent
+from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+
+pytestmark = pytest.mark.both_databases
 
 
 class Ear:
@@ -35,7 +37,7 @@ class Ear:
         self.heard[run_id] += [(first + n, event.body) for n, event in enumerate(events)]
 
 
-def test_an_observer_is_told_the_run_the_first_sequence_and_the_events(log: SqliteLog) -> None:
+def test_an_observer_is_told_the_run_the_first_sequence_and_the_events(log: EventLog) -> None:
     ear = Ear()
     log.observe(ear)
 
@@ -49,7 +51,7 @@ def test_an_observer_is_told_the_run_the_first_sequence_and_the_events(log: Sqli
 
 
 def test_an_observer_hears_of_all_runs_in_order_and_what_it_hears_is_durable(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     ear = Ear()
     missing: list[str] = []
@@ -71,9 +73,9 @@ def test_an_observer_hears_of_all_runs_in_order_and_what_it_hears_is_durable(
         assert ear.heard[f"run-{run}"] == [(number, b"%d" % number) for number in range(40)]
 
 
-def test_a_log_that_is_opened_again_tells_of_sequences_that_go_on(path: Path) -> None:
+def test_a_log_that_is_opened_again_tells_of_sequences_that_go_on(path: Place) -> None:
     for first in (0, 2):
-        log = SqliteLog(path)
+        log = opened(path)
         ear = Ear()
         log.observe(ear)
         log.append("run", numbered(first, 2))
@@ -82,7 +84,7 @@ def test_a_log_that_is_opened_again_tells_of_sequences_that_go_on(path: Path) ->
         assert ear.calls == [("run", first, 2)]
 
 
-def test_observers_hear_nothing_of_refused_events_and_of_documents_alone(log: SqliteLog) -> None:
+def test_observers_hear_nothing_of_refused_events_and_of_documents_alone(log: EventLog) -> None:
     ear = Ear()
     log.observe(ear)
     log.append("run", [a_start(), an_end()])
@@ -95,7 +97,7 @@ def test_observers_hear_nothing_of_refused_events_and_of_documents_alone(log: Sq
 
 
 def test_an_observer_that_raises_is_logged_and_let_go_and_others_are_not(
-    log: SqliteLog, path: Path, caplog: pytest.LogCaptureFixture
+    log: EventLog, path: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls: list[str] = []
     ear = Ear()
@@ -120,7 +122,7 @@ def test_an_observer_that_raises_is_logged_and_let_go_and_others_are_not(
     assert types_of(path, "one") == ["agent.decided"] * 2
 
 
-def test_an_observer_may_read_and_append(log: SqliteLog) -> None:
+def test_an_observer_may_read_and_append(log: EventLog) -> None:
     found: list[int] = []
 
     def observer(run_id: str, first: int, events: Sequence[NewEvent]) -> None:
@@ -140,7 +142,7 @@ def test_an_observer_may_read_and_append(log: SqliteLog) -> None:
 
 
 @pytest.mark.parametrize("end", TERMINAL_TYPES)
-def test_nothing_is_kept_of_a_run_that_has_ended(log: SqliteLog, end: str) -> None:
+def test_nothing_is_kept_of_a_run_that_has_ended(log: EventLog, end: str) -> None:
     view = log.for_tenant("a")
     for number in range(50):
         run_id = f"run-{number}"
@@ -156,7 +158,7 @@ def test_nothing_is_kept_of_a_run_that_has_ended(log: SqliteLog, end: str) -> No
     assert kept(log) == {"_positions": 0, "_watchers": 0, "_broken": 0}
 
 
-def test_of_a_run_that_lost_events_only_the_loss_is_kept(log: SqliteLog) -> None:
+def test_of_a_run_that_lost_events_only_the_loss_is_kept(log: EventLog) -> None:
     log.watch("run", lambda _: None)
     log.append("run", [a_start()])
     log.append("run", [an_event("eval.scored", None)])
@@ -166,7 +168,7 @@ def test_of_a_run_that_lost_events_only_the_loss_is_kept(log: SqliteLog) -> None
     assert kept(log) == {"_positions": 0, "_watchers": 0, "_broken": 2}
 
 
-def test_an_open_run_is_known_until_it_ends(log: SqliteLog) -> None:
+def test_an_open_run_is_known_until_it_ends(log: EventLog) -> None:
     log.watch("run", lambda _: None)
     log.append("run", [a_start()])
     written(log)
@@ -174,6 +176,6 @@ def test_an_open_run_is_known_until_it_ends(log: SqliteLog) -> None:
     assert kept(log) == {"_positions": 1, "_watchers": 1, "_broken": 0}
 
 
-def kept(log: SqliteLog) -> dict[str, int]:
+def kept(log: EventLog) -> dict[str, int]:
     writer = log._database.writer
     return {name: len(getattr(writer, name)) for name in ("_positions", "_watchers", "_broken")}

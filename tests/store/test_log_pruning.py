@@ -2,14 +2,16 @@
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from log_events import a_score, a_start, an_end, an_event, raw_connection, written
+from log_events import Place, a_score, a_start, an_end, an_event, opened, raw_connection, written
 
 from evalwright.contracts.errors import LogConflict, RunNotFound, RunPruned
 from evalwright.store import schema
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.protocol import EventLog
+
+pytestmark = pytest.mark.both_databases
+
 
 PLAN = '{"suite":{"tasks":"' + "x" * 5000 + '"},"n":%d}'
 NEXT_EVENT = "INSERT INTO events (run, seq, type, at_us, body"
@@ -17,7 +19,7 @@ TABLES = ("runs", "events", "run_facts", "run_tags", "contents")
 
 
 @pytest.fixture
-def raw(log: SqliteLog, path: Path) -> Iterator[sqlite3.Connection]:
+def raw(log: EventLog, path: Place) -> Iterator[sqlite3.Connection]:
     """A log of two ended runs with the same suite, and an open one."""
     for number, run_id in enumerate(("old", "older", "open")):
         started = an_event("run.started", None, '{"workflowId":"w","tags":["nightly"]}')
@@ -41,6 +43,7 @@ def sizes(raw: sqlite3.Connection) -> list[tuple[object, ...]]:
     return raw.execute("SELECT * FROM partition_sizes").fetchall()
 
 
+@pytest.mark.sqlite_only
 def test_a_pruned_run_is_deleted_whole_and_leaves_a_tombstone(raw: sqlite3.Connection) -> None:
     (before,) = sizes(raw)
     bytes_of_a_run = raw.execute("SELECT bytes FROM run_facts WHERE run = 1").fetchone()[0]
@@ -53,6 +56,7 @@ def test_a_pruned_run_is_deleted_whole_and_leaves_a_tombstone(raw: sqlite3.Conne
     assert found.fetchall() == [("old", "acme", "completed", 4, 7, "old")]
 
 
+@pytest.mark.sqlite_only
 def test_a_content_goes_with_the_last_run_that_has_it(raw: sqlite3.Connection) -> None:
     raw.execute(
         "INSERT INTO events (run, seq, type, at_us, body) VALUES (3, 3, ?, 0, '')", ("run.failed",)
@@ -66,6 +70,7 @@ def test_a_content_goes_with_the_last_run_that_has_it(raw: sqlite3.Connection) -
     assert sizes(raw) == [("acme", 0, 0, 0)]
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     "statement",
     [
@@ -92,6 +97,7 @@ def test_no_other_tombstone_can_be_written(raw: sqlite3.Connection, statement: s
     assert prune(raw, "open") == 0
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize(
     "statement",
     [
@@ -112,8 +118,9 @@ def test_nothing_else_deletes_or_changes_anything(raw: sqlite3.Connection, state
     assert counts(raw) == before
 
 
+@pytest.mark.sqlite_only
 def test_a_pruned_run_does_not_return_and_its_number_is_not_used_again(
-    raw: sqlite3.Connection, log: SqliteLog
+    raw: sqlite3.Connection, log: EventLog
 ) -> None:
     raw.execute("INSERT INTO runs (run_id, tenant) VALUES ('last', 'acme')")
     raw.execute(
@@ -133,21 +140,20 @@ def test_a_pruned_run_does_not_return_and_its_number_is_not_used_again(
 
 @pytest.mark.parametrize("types", [(), ("agent.decided", "x")])
 def test_a_reader_is_told_when_its_run_is_pruned_meanwhile(
-    log: SqliteLog, path: Path, types: tuple[str, ...]
+    log: EventLog, path: Place, types: tuple[str, ...]
 ) -> None:
     """What it has read so far must not pass for the whole run."""
     log.append("run", [a_start(), *[an_event()] * 100, an_end()])
     written(log)
     reading = log.read("run", types)
     next(reading)
-    with raw_connection(path) as raw:
-        assert prune(raw, "run") == 1
+    assert log.upkeep.prune(["run"], "old", ()) == 1
 
     with pytest.raises(RunNotFound, match="was pruned"):
         list(reading)
 
 
-def test_a_run_that_is_pruned_while_its_suite_is_read_is_not_called_damaged(log: SqliteLog) -> None:
+def test_a_run_that_is_pruned_while_its_suite_is_read_is_not_called_damaged(log: EventLog) -> None:
     log.append("run", [a_start(), an_event("evalwright.planned", None, PLAN % 1), an_end()])
     written(log)
     reader = log.read("run")
@@ -160,9 +166,9 @@ def test_a_run_that_is_pruned_while_its_suite_is_read_is_not_called_damaged(log:
 
 
 def test_a_restored_run_is_found_by_those_who_knew_it_before_it_was_pruned(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
-    other = SqliteLog(path)
+    other = opened(path)
     events = [a_start(), an_end()]
     log.append("run", events)
     written(log)

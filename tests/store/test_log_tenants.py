@@ -4,18 +4,20 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from log_events import (
     PATIENCE,
+    Place,
     a_start,
     an_end,
     an_event,
+    asked,
     nobody_can_write,
     numbered,
+    opened,
     raw_connection,
     types_of,
     written,
@@ -23,10 +25,12 @@ from log_events import (
 
 from evalwright.contracts.errors import LogConflict, RunBusy, RunNotFound
 from evalwright.store import schema
-from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.protocol import EventLog, NewEvent
 
-ASKS: dict[str, Callable[[SqliteLog, str], object]] = {
+pytestmark = pytest.mark.both_databases
+
+
+ASKS: dict[str, Callable[[EventLog, str], object]] = {
     "read": lambda log, run_id: list(log.read(run_id)),
     "read of a type": lambda log, run_id: list(log.read(run_id, ["run.started"], after=0, limit=1)),
     "edges": lambda log, run_id: log.edges(run_id),
@@ -36,9 +40,8 @@ ASKS: dict[str, Callable[[SqliteLog, str], object]] = {
 }
 
 
-def tenant_in_the_file(path: Path, run_id: str = "run") -> str:
-    with raw_connection(path) as connection:
-        ((tenant,),) = connection.execute("SELECT tenant FROM runs WHERE run_id = ?", (run_id,))
+def tenant_in_the_file(path: Place, run_id: str = "run") -> str:
+    ((tenant,),) = asked(path, "SELECT tenant FROM runs WHERE run_id = ?", run_id)
     return str(tenant)
 
 
@@ -46,7 +49,7 @@ def tenant_in_the_file(path: Path, run_id: str = "run") -> str:
 
 
 def test_a_run_belongs_to_the_tenant_through_whose_view_it_was_entered(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     log.for_tenant("a").append("appended", [a_start()])
     written(log, "appended")
@@ -57,7 +60,7 @@ def test_a_run_belongs_to_the_tenant_through_whose_view_it_was_entered(
     assert tenant_in_the_file(path, "claimed") == "b"
 
 
-def test_runs_of_the_command_line_are_of_the_tenant_local(log: SqliteLog, path: Path) -> None:
+def test_runs_of_the_command_line_are_of_the_tenant_local(log: EventLog, path: Place) -> None:
     log.append("appended", [a_start()])
     written(log, "appended")
     with log.claim("claimed"):
@@ -67,7 +70,7 @@ def test_runs_of_the_command_line_are_of_the_tenant_local(log: SqliteLog, path: 
     assert log.for_tenant("local").run_ids() == ["appended"]
 
 
-def test_a_log_without_a_tenant_goes_on_with_the_runs_of_all(log: SqliteLog, path: Path) -> None:
+def test_a_log_without_a_tenant_goes_on_with_the_runs_of_all(log: EventLog, path: Place) -> None:
     log.for_tenant("a").append("run", [a_start()])
     written(log.for_tenant("a"))
 
@@ -80,7 +83,7 @@ def test_a_log_without_a_tenant_goes_on_with_the_runs_of_all(log: SqliteLog, pat
     assert len(list(log.read("run"))) == len(list(log.for_tenant("a").read("run"))) == 2
 
 
-def test_the_nameless_tenant_is_a_tenant_like_any_other(log: SqliteLog, path: Path) -> None:
+def test_the_nameless_tenant_is_a_tenant_like_any_other(log: EventLog, path: Place) -> None:
     nameless = log.for_tenant("")
     nameless.append("run", [a_start()])
     written(nameless)
@@ -91,7 +94,8 @@ def test_the_nameless_tenant_is_a_tenant_like_any_other(log: SqliteLog, path: Pa
     assert nameless.run_ids() == ["run"]
 
 
-def test_the_runs_of_a_log_from_before_tenants_are_local(path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_the_runs_of_a_log_from_before_tenants_are_local(path: Place) -> None:
     with raw_connection(path) as old:
         old.executescript(schema.FIRST_VERSION)
         old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
@@ -101,7 +105,7 @@ def test_the_runs_of_a_log_from_before_tenants_are_local(path: Path) -> None:
         old.execute("INSERT INTO events VALUES (1, 1, 'run.completed', NULL, 6, '{}')")
         old.execute("INSERT INTO events VALUES (2, 0, 'run.started', NULL, 7, '{}')")
 
-    log = SqliteLog(path)
+    log = opened(path)
     local = log.for_tenant("local")
     local.append("open", [an_event()])
     written(local, "open")
@@ -122,7 +126,7 @@ def test_the_runs_of_a_log_from_before_tenants_are_local(path: Path) -> None:
 
 @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
 def test_a_run_of_another_tenant_is_answered_as_one_that_does_not_exist(
-    log: SqliteLog, ask: Callable[[SqliteLog, str], object]
+    log: EventLog, ask: Callable[[EventLog, str], object]
 ) -> None:
     log.for_tenant("a").append("theirs", [a_start()])
     written(log, "theirs")
@@ -140,16 +144,16 @@ def test_a_run_of_another_tenant_is_answered_as_one_that_does_not_exist(
 
 @pytest.mark.parametrize("through", ["the same log", "a log opened anew"])
 def test_an_append_to_a_run_of_another_tenant_is_refused_and_does_the_run_no_harm(
-    path: Path, through: str
+    path: Place, through: str
 ) -> None:
     """Also where the writer knows the run's position by heart and need not look it up."""
-    log = SqliteLog(path)
+    log = opened(path)
     owner, intruder = log.for_tenant("a"), log.for_tenant("b")
     owner.append("run", [a_start()])
     written(owner)
     if through == "a log opened anew":
         log.close()
-        log = SqliteLog(path)
+        log = opened(path)
         owner, intruder = log.for_tenant("a"), log.for_tenant("b")
 
     intruder.append("run", [an_event("agent.reasoned")])
@@ -169,7 +173,7 @@ def test_an_append_to_a_run_of_another_tenant_is_refused_and_does_the_run_no_har
     assert tenant_in_the_file(path) == "a"
 
 
-def test_of_tenants_that_enter_one_id_at_once_the_first_has_it(log: SqliteLog, path: Path) -> None:
+def test_of_tenants_that_enter_one_id_at_once_the_first_has_it(log: EventLog, path: Place) -> None:
     a, b = log.for_tenant("a"), log.for_tenant("b")
     with nobody_can_write(path):
         a.append("run", [a_start()])
@@ -183,7 +187,7 @@ def test_of_tenants_that_enter_one_id_at_once_the_first_has_it(log: SqliteLog, p
     assert (a.run_ids(), b.run_ids()) == (["run"], [])
 
 
-def test_a_run_that_lost_events_takes_no_more_in_any_view_that_has_it(log: SqliteLog) -> None:
+def test_a_run_that_lost_events_takes_no_more_in_any_view_that_has_it(log: EventLog) -> None:
     a, b = log.for_tenant("a"), log.for_tenant("b")
     a.append("run", [a_start(), an_end()])
     a.append("run", [an_event()])
@@ -196,7 +200,7 @@ def test_a_run_that_lost_events_takes_no_more_in_any_view_that_has_it(log: Sqlit
     written(b)  # to whom nothing is said of it
 
 
-def test_what_the_log_of_all_lost_is_lost_for_the_tenant(log: SqliteLog) -> None:
+def test_what_the_log_of_all_lost_is_lost_for_the_tenant(log: EventLog) -> None:
     a = log.for_tenant("a")
     a.append("run", [a_start()])
     written(a)
@@ -208,7 +212,7 @@ def test_what_the_log_of_all_lost_is_lost_for_the_tenant(log: SqliteLog) -> None
         a.append("run", [an_event()])
 
 
-def test_watchers_and_observers_of_a_tenant_hear_of_its_runs_alone(log: SqliteLog) -> None:
+def test_watchers_and_observers_of_a_tenant_hear_of_its_runs_alone(log: EventLog) -> None:
     heard: defaultdict[str, list[str]] = defaultdict(list)
 
     def told(name: str) -> Callable[..., None]:
@@ -235,7 +239,7 @@ def test_watchers_and_observers_of_a_tenant_hear_of_its_runs_alone(log: SqliteLo
     }
 
 
-def test_a_claim_is_one_for_all_views_of_a_run(log: SqliteLog) -> None:
+def test_a_claim_is_one_for_all_views_of_a_run(log: EventLog) -> None:
     with log.for_tenant("a").claim("run"):
         for view in (log, log.for_tenant("a")):
             assert view.is_claimed("run")
@@ -288,7 +292,7 @@ class Model:
 
 @given(tries=deeds, pace=st.sampled_from(["one by one", "in groups"]))
 def test_every_tenant_sees_its_own_runs_and_no_other(
-    shared_log: SqliteLog, tries: list[tuple[str, str, str]], pace: str
+    shared_log: EventLog, tries: list[tuple[str, str, str]], pace: str
 ) -> None:
     model = Model(example=next(examples))
     for who, which, what in tries:
@@ -304,7 +308,7 @@ def test_every_tenant_sees_its_own_runs_and_no_other(
     assert shared_log.run_ids(limit=len(model.owners)) == list(reversed(model.owners))
 
 
-def assert_it_sees(view: SqliteLog, tenant: str, model: Model) -> None:
+def assert_it_sees(view: EventLog, tenant: str, model: Model) -> None:
     for run_id in map(model.name, RUNS):
         is_refused = view.flush(run_id).exception(PATIENCE) is not None
         assert is_refused == ((tenant, run_id) in model.refused)

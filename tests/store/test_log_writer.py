@@ -10,6 +10,7 @@ import pytest
 from log_events import (
     PATIENCE,
     UNUSUAL,
+    Place,
     a_score,
     a_start,
     an_end,
@@ -17,6 +18,7 @@ from log_events import (
     eventually,
     nobody_can_write,
     numbered,
+    opened,
     rows_of,
     types_of,
     written,
@@ -24,22 +26,23 @@ from log_events import (
 
 from evalwright.contracts.errors import LogConflict
 from evalwright.store import sqlite, writer
-from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.protocol import EventLog, NewEvent
+
+pytestmark = pytest.mark.both_databases
 
 
-def writer_waits(log: SqliteLog) -> None:
+def writer_waits(log: EventLog) -> None:
     """The writer has taken an append and waits for the lock that the test holds."""
     log.append("first", [a_start()])
     eventually(lambda: in_hand(log) == 1, "the writer takes the append")
 
 
-def in_hand(log: SqliteLog) -> int:
+def in_hand(log: EventLog) -> int:
     """How many appends the writer has taken and not yet written."""
     return log._database.writer.waiting.in_hand
 
 
-def test_events_get_their_sequence_in_the_order_of_appending(log: SqliteLog) -> None:
+def test_events_get_their_sequence_in_the_order_of_appending(log: EventLog) -> None:
     log.append("run", numbered(0, 2))
     log.append("run", numbered(2))
     written(log)
@@ -51,19 +54,19 @@ def test_events_get_their_sequence_in_the_order_of_appending(log: SqliteLog) -> 
     ]
 
 
-def test_a_log_that_is_opened_again_goes_on_where_it_stopped(path: Path) -> None:
+def test_a_log_that_is_opened_again_goes_on_where_it_stopped(path: Place) -> None:
     for first in (0, 2, 4):
-        log = SqliteLog(path)
+        log = opened(path)
         log.append("run", numbered(first, 2))
         log.close()
 
-    with_bodies = SqliteLog(path)
+    with_bodies = opened(path)
     assert [int(event.body) for event in with_bodies.read("run")] == list(range(6))
     with_bodies.close()
 
 
 def test_appends_of_many_threads_stay_whole_and_in_the_order_of_their_thread(
-    log: SqliteLog,
+    log: EventLog,
 ) -> None:
     threads, appends, unit = 6, 60, 3
 
@@ -93,7 +96,7 @@ def test_appends_of_many_threads_stay_whole_and_in_the_order_of_their_thread(
         )
 
 
-def test_an_append_becomes_durable_although_nobody_flushes(log: SqliteLog, path: Path) -> None:
+def test_an_append_becomes_durable_although_nobody_flushes(log: EventLog, path: Place) -> None:
     log.append("run", [a_start()])
 
     eventually(lambda: rows_of(path) == [(0, "run.started")], "the event is in the file")
@@ -117,8 +120,9 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return executed
 
 
+@pytest.mark.sqlite_only
 def test_appends_that_wait_for_the_disk_are_committed_together(
-    statements: Counter[str], log: SqliteLog, path: Path
+    statements: Counter[str], log: EventLog, path: Place
 ) -> None:
     with nobody_can_write(path):
         writer_waits(log)
@@ -131,8 +135,9 @@ def test_appends_that_wait_for_the_disk_are_committed_together(
     assert statements["COMMIT"] == 2  # the one that waited, and the thousand
 
 
+@pytest.mark.sqlite_only
 def test_an_append_that_nobody_waits_for_waits_for_company(
-    statements: Counter[str], log: SqliteLog, path: Path, monkeypatch: pytest.MonkeyPatch
+    statements: Counter[str], log: EventLog, path: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "GATHER_SECONDS", UNUSUAL)
     statements.clear()
@@ -146,10 +151,10 @@ def test_an_append_that_nobody_waits_for_waits_for_company(
 
 
 def test_flushing_and_closing_do_not_wait_out_the_gathering_time(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "GATHER_SECONDS", UNUSUAL)
-    log = SqliteLog(path)
+    log = opened(path)
     log.append("run", [a_start()])
     written(log)
     assert types_of(path) == ["run.started"]
@@ -159,7 +164,7 @@ def test_flushing_and_closing_do_not_wait_out_the_gathering_time(
     assert types_of(path) == ["run.started", "agent.decided"]
 
 
-def test_a_flush_waits_for_the_disk(log: SqliteLog, path: Path) -> None:
+def test_a_flush_waits_for_the_disk(log: EventLog, path: Place) -> None:
     with nobody_can_write(path):
         log.append("run", [a_start()])
         flush = log.flush("run")
@@ -170,12 +175,12 @@ def test_a_flush_waits_for_the_disk(log: SqliteLog, path: Path) -> None:
     assert types_of(path) == ["run.started"]
 
 
-def test_a_flush_of_a_run_without_appends_is_done_at_once(log: SqliteLog) -> None:
+def test_a_flush_of_a_run_without_appends_is_done_at_once(log: EventLog) -> None:
     assert log.flush("nothing").result(PATIENCE) is None
 
 
 def test_the_backlog_counts_the_appends_that_wait_and_those_being_written(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     assert log.backlog == 0
     with nobody_can_write(path):
@@ -205,7 +210,7 @@ BAD_APPENDS = {
 
 @pytest.mark.parametrize("bad", BAD_APPENDS.values(), ids=BAD_APPENDS)
 def test_a_bad_append_breaks_only_its_own_run(
-    log: SqliteLog, path: Path, bad: list[NewEvent]
+    log: EventLog, path: Place, bad: list[NewEvent]
 ) -> None:
     with nobody_can_write(path):
         writer_waits(log)
@@ -215,7 +220,7 @@ def test_a_bad_append_breaks_only_its_own_run(
         log.append("run", [an_event("agent.reasoned")])
         log.append("after", [a_start()])
 
-    with pytest.raises(LogConflict, match=r"run run in .*log\.db refused an event"):
+    with pytest.raises(LogConflict, match=r"run run in .* refused an event"):
         written(log, "run")
     written(log, "before")
     written(log, "after")
@@ -223,7 +228,7 @@ def test_a_bad_append_breaks_only_its_own_run(
     assert types_of(path, "run") == ["run.started", "eval.scored"]
 
 
-def test_a_run_that_lost_an_event_takes_no_more(log: SqliteLog, path: Path) -> None:
+def test_a_run_that_lost_an_event_takes_no_more(log: EventLog, path: Place) -> None:
     log.append("run", [a_start(), an_end()])
     log.append("run", [an_event()])
     with pytest.raises(LogConflict):
@@ -243,7 +248,7 @@ def test_a_run_that_lost_an_event_takes_no_more(log: SqliteLog, path: Path) -> N
 
 
 def test_what_was_queued_behind_a_lost_event_is_not_written_either(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     """Else the log would look whole, with an event missing from its middle."""
     log.watch("innocent", lambda _: log.append("run", [an_event("agent.reasoned")]))
@@ -262,7 +267,7 @@ def test_what_was_queued_behind_a_lost_event_is_not_written_either(
 
 
 def test_watchers_hear_of_events_in_order_and_only_when_they_are_durable(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     heard: list[bytes] = []
     in_the_file: list[int] = []
@@ -283,7 +288,7 @@ def test_watchers_hear_of_events_in_order_and_only_when_they_are_durable(
     assert in_the_file[-1] == 300
 
 
-def test_watchers_hear_nothing_of_refused_events_and_of_other_runs(log: SqliteLog) -> None:
+def test_watchers_hear_nothing_of_refused_events_and_of_other_runs(log: EventLog) -> None:
     heard: list[str] = []
     log.watch("run", lambda events: heard.extend(event.type for event in events))
     log.append("other", [an_event("agent.reasoned")])
@@ -296,7 +301,7 @@ def test_watchers_hear_nothing_of_refused_events_and_of_other_runs(log: SqliteLo
 
 
 def test_a_watcher_that_raises_is_logged_and_let_go_and_the_log_goes_on(
-    log: SqliteLog, path: Path, caplog: pytest.LogCaptureFixture
+    log: EventLog, path: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls: list[int] = []
     heard: list[str] = []

@@ -1,19 +1,20 @@
 """Documents found by prefix and in pages, and forgotten when they are old."""
 
 from itertools import count
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from log_documents import a_note, keys, write
-from log_events import PATIENCE, raw_connection
+from log_events import PATIENCE, Place, asked, opened
 
+from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+
+pytestmark = pytest.mark.both_databases
 
 
-def test_documents_are_listed_by_key_from_a_prefix_on_and_in_pages(log: SqliteLog) -> None:
+def test_documents_are_listed_by_key_from_a_prefix_on_and_in_pages(log: EventLog) -> None:
     names = ["run-1/c", "run-1/a", "run-10/a", "run-1/b", "run-2/a", "run-1/", "run-1", "Run-1/a"]
     write(log, *[a_note(name) for name in names])
     under = ["run-1/", "run-1/a", "run-1/b", "run-1/c"]
@@ -30,7 +31,7 @@ def test_documents_are_listed_by_key_from_a_prefix_on_and_in_pages(log: SqliteLo
 
 @pytest.mark.parametrize("prefix", ["%", "_", "a%", "a_", "*", "[a]", "ä", "🙂", "\\", "a\0"])
 def test_signs_that_stand_for_others_elsewhere_stand_for_themselves(
-    log: SqliteLog, prefix: str
+    log: EventLog, prefix: str
 ) -> None:
     names = [
         "a",
@@ -67,7 +68,7 @@ signs = st.text(st.sampled_from("ab/%_\0\x7f\u00e9\ud7ff\ue000\U0010fffe\U0010ff
     limit=st.integers(1, 5),
 )
 def test_a_list_is_what_a_search_through_all_keys_would_find(
-    shared_log: SqliteLog, names: set[str], prefix: str, after: str, limit: int
+    shared_log: EventLog, names: set[str], prefix: str, after: str, limit: int
 ) -> None:
     tenant = f"tenant-{next(numbers)}"
     write(shared_log, *[a_note(name, name.encode(), tenant=tenant) for name in names])
@@ -86,14 +87,15 @@ def test_a_list_is_what_a_search_through_all_keys_would_find(
     assert paged == wanted
 
 
+@pytest.mark.sqlite_only
 def test_a_short_list_is_found_without_looking_at_what_comes_after_it(
-    path: Path, steps: list[int]
+    path: Place, steps: list[int]
 ) -> None:
     """Such as the annotations of one run among those of all."""
-    log = SqliteLog(path)
+    log = opened(path)
     write(log, *[a_note(f"run-{number:05}/1") for number in range(20_000)])
     log.close()
-    log = SqliteLog(path)
+    log = opened(path)
     steps.clear()
     assert len(log.records.list("note", "a", "run-00007/")) == 1
     assert len(log.records.list("note", "a", after="run-19000/1", limit=5)) == 5
@@ -105,7 +107,7 @@ def test_a_short_list_is_found_without_looking_at_what_comes_after_it(
 # Forgetting.
 
 
-def test_old_documents_of_a_kind_are_forgotten(log: SqliteLog, path: Path) -> None:
+def test_old_documents_of_a_kind_are_forgotten(log: EventLog, path: Place) -> None:
     write(
         log, a_note("old"), a_note("older", tenant="b"), RecordChange("suite", "a", "old", b"kept")
     )
@@ -120,7 +122,7 @@ def test_old_documents_of_a_kind_are_forgotten(log: SqliteLog, path: Path) -> No
     assert keys(log.records.list("suite", "a")) == ["old"]
 
 
-def test_a_document_that_is_written_again_is_young_again(log: SqliteLog, path: Path) -> None:
+def test_a_document_that_is_written_again_is_young_again(log: EventLog, path: Place) -> None:
     write(log, a_note())
     age(path, "5")
     assert log.records.list("note", "a")[0].at_us == 5
@@ -131,6 +133,5 @@ def test_a_document_that_is_written_again_is_young_again(log: SqliteLog, path: P
     assert log.records.get("note", "a", "note") == b"new"
 
 
-def age(path: Path, at_us: str) -> None:
-    with raw_connection(path) as connection:
-        connection.execute(f"UPDATE records SET at_us = {at_us}")
+def age(path: Place, at_us: str) -> None:
+    asked(path, f"UPDATE records SET at_us = {at_us}")

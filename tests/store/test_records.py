@@ -8,12 +8,14 @@ import pytest
 from log_documents import a_note, keys, write
 from log_events import (
     PATIENCE,
+    Place,
     a_start,
     an_end,
     an_event,
     eventually,
     nobody_can_write,
     numbered,
+    opened,
     types_of,
     written,
 )
@@ -21,13 +23,16 @@ from log_processes import a_child
 
 from evalwright.contracts.errors import LogConflict, StoreError
 from evalwright.store.location import Patience
+from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, RecordConflict
-from evalwright.store.sqlite import SqliteLog
+
+pytestmark = pytest.mark.both_databases
+
 
 # One document.
 
 
-def test_a_document_is_read_as_it_was_written(log: SqliteLog) -> None:
+def test_a_document_is_read_as_it_was_written(log: EventLog) -> None:
     body = bytes(range(256))
     write(log, a_note("pack", body))
 
@@ -35,7 +40,7 @@ def test_a_document_is_read_as_it_was_written(log: SqliteLog) -> None:
     assert [(found.key, found.body) for found in log.records.list("note", "a")] == [("pack", body)]
 
 
-def test_a_document_is_of_one_kind_and_one_tenant(log: SqliteLog) -> None:
+def test_a_document_is_of_one_kind_and_one_tenant(log: EventLog) -> None:
     write(log, a_note(body=b"of a"), a_note(body=b"of b", tenant="b"))
     write(log, RecordChange("suite", "a", "note", b"a suite"))
 
@@ -50,17 +55,17 @@ def test_a_document_is_of_one_kind_and_one_tenant(log: SqliteLog) -> None:
     ]
 
 
-def test_documents_outlive_the_log_that_wrote_them(path: Path) -> None:
-    log = SqliteLog(path)
+def test_documents_outlive_the_log_that_wrote_them(path: Place) -> None:
+    log = opened(path)
     log.records.write([a_note()])
     log.close()
 
-    again = SqliteLog(path)
+    again = opened(path)
     assert again.records.get("note", "a", "note") == b"text"
     again.close()
 
 
-def test_a_document_that_must_be_new_is_written_once(log: SqliteLog) -> None:
+def test_a_document_that_must_be_new_is_written_once(log: EventLog) -> None:
     write(log, a_note(body=b"first", expected=None))
 
     with pytest.raises(RecordConflict, match="the note 'note' has changed meanwhile"):
@@ -68,7 +73,7 @@ def test_a_document_that_must_be_new_is_written_once(log: SqliteLog) -> None:
     assert log.records.get("note", "a", "note") == b"first"
 
 
-def test_a_document_is_replaced_only_by_who_knows_what_it_is(log: SqliteLog) -> None:
+def test_a_document_is_replaced_only_by_who_knows_what_it_is(log: EventLog) -> None:
     write(log, a_note(body=b"1"))
 
     write(log, a_note(body=b"2", expected=b"1"))
@@ -81,7 +86,7 @@ def test_a_document_is_replaced_only_by_who_knows_what_it_is(log: SqliteLog) -> 
     assert log.records.get("note", "a", "absent") is None
 
 
-def test_an_empty_document_is_not_an_absent_one(log: SqliteLog) -> None:
+def test_an_empty_document_is_not_an_absent_one(log: EventLog) -> None:
     write(log, a_note(body=b""))
 
     assert log.records.get("note", "a", "note") == b""
@@ -90,7 +95,7 @@ def test_an_empty_document_is_not_an_absent_one(log: SqliteLog) -> None:
     write(log, a_note(body=b"text", expected=b""))
 
 
-def test_a_document_is_deleted_with_or_without_an_expectation(log: SqliteLog) -> None:
+def test_a_document_is_deleted_with_or_without_an_expectation(log: EventLog) -> None:
     write(log, a_note("one"), a_note("two"), a_note("three"))
 
     write(log, a_note("one", None), a_note("two", None, expected=b"text"), a_note("absent", None))
@@ -102,7 +107,7 @@ def test_a_document_is_deleted_with_or_without_an_expectation(log: SqliteLog) ->
     assert log.records.get("note", "a", "one") == b"again"
 
 
-def test_of_many_who_change_what_they_have_read_one_succeeds(log: SqliteLog) -> None:
+def test_of_many_who_change_what_they_have_read_one_succeeds(log: EventLog) -> None:
     write(log, a_note(body=b"0"))
 
     tries = [log.records.write([a_note(body=b"%d" % n, expected=b"0")]) for n in range(1, 20)]
@@ -115,14 +120,14 @@ def test_of_many_who_change_what_they_have_read_one_succeeds(log: SqliteLog) -> 
 # Groups.
 
 
-def test_the_changes_of_a_group_see_those_before_them(log: SqliteLog) -> None:
+def test_the_changes_of_a_group_see_those_before_them(log: EventLog) -> None:
     write(log, a_note(body=b"1", expected=None), a_note(body=b"2", expected=b"1"))
 
     assert log.records.get("note", "a", "note") == b"2"
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
-def test_of_a_group_with_a_conflict_nothing_is_written(log: SqliteLog, position: int) -> None:
+def test_of_a_group_with_a_conflict_nothing_is_written(log: EventLog, position: int) -> None:
     write(log, a_note("kept", b"old"))
     group = [a_note("new"), a_note("kept", None)]
     group.insert(position, a_note("taken", expected=b"something"))
@@ -135,7 +140,7 @@ def test_of_a_group_with_a_conflict_nothing_is_written(log: SqliteLog, position:
     ]
 
 
-def test_a_conflict_does_no_harm_to_what_is_committed_with_it(log: SqliteLog, path: Path) -> None:
+def test_a_conflict_does_no_harm_to_what_is_committed_with_it(log: EventLog, path: Place) -> None:
     with nobody_can_write(path):
         before = log.records.write([a_note("before")])
         log.append("run", [a_start()])
@@ -151,7 +156,7 @@ def test_a_conflict_does_no_harm_to_what_is_committed_with_it(log: SqliteLog, pa
 
 
 def test_a_refused_event_does_no_harm_to_documents_and_the_other_way_round(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     with nobody_can_write(path):
         log.append("run", [a_start(), an_end(), an_event()])
@@ -173,13 +178,13 @@ BAD_CHANGES = {
 
 @pytest.mark.parametrize("bad", BAD_CHANGES.values(), ids=BAD_CHANGES)
 def test_a_change_that_cannot_be_written_fails_alone(
-    log: SqliteLog, path: Path, bad: RecordChange
+    log: EventLog, path: Place, bad: RecordChange
 ) -> None:
     with nobody_can_write(path):
         refused = log.records.write([a_note("half"), bad])
         good = log.records.write([a_note("good")])
 
-    with pytest.raises(StoreError, match=r"log\.db refused a document: ") as refusal:
+    with pytest.raises(StoreError, match=r" refused a document: ") as refusal:
         refused.result(PATIENCE)
     assert not isinstance(refusal.value, RecordConflict)
     good.result(PATIENCE)
@@ -187,7 +192,7 @@ def test_a_change_that_cannot_be_written_fails_alone(
 
 
 def test_a_write_that_nobody_waits_for_any_more_does_not_stop_the_writer(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     with nobody_can_write(path):
         log.records.write([a_note("given up")]).cancel()
@@ -197,10 +202,11 @@ def test_a_write_that_nobody_waits_for_any_more_does_not_stop_the_writer(
     assert "later" in keys(log.records.list("note", "a"))
 
 
+@pytest.mark.sqlite_only
 def test_documents_of_a_file_that_stays_locked_fail_and_say_why(
-    path: Path,
+    path: Place,
 ) -> None:
-    log = SqliteLog(path, patience=Patience(0, 0, 0))
+    log = opened(path, patience=Patience(0, 0, 0))
     with nobody_can_write(path), pytest.raises(StoreError, match=r"log\.db: .*locked; another"):
         write(log, a_note())
 
@@ -213,7 +219,7 @@ def test_documents_of_a_file_that_stays_locked_fail_and_say_why(
 # With events.
 
 
-def test_events_and_documents_are_written_together(log: SqliteLog, path: Path) -> None:
+def test_events_and_documents_are_written_together(log: EventLog, path: Place) -> None:
     log.append("run", [a_start()], [a_note(expected=None)])
     written(log)
 
@@ -222,7 +228,7 @@ def test_events_and_documents_are_written_together(log: SqliteLog, path: Path) -
 
 
 def test_a_conflict_in_the_documents_of_an_append_writes_no_event(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     write(log, a_note(body=b"taken"))
     with nobody_can_write(path):
@@ -242,7 +248,7 @@ def test_a_conflict_in_the_documents_of_an_append_writes_no_event(
     ]
 
 
-def test_a_refused_event_writes_none_of_the_documents_of_its_append(log: SqliteLog) -> None:
+def test_a_refused_event_writes_none_of_the_documents_of_its_append(log: EventLog) -> None:
     log.append("run", [a_start(), an_end()])
     log.append("run", [an_event()], [a_note()])
 
@@ -252,7 +258,7 @@ def test_a_refused_event_writes_none_of_the_documents_of_its_append(log: SqliteL
 
 
 def test_documents_may_be_changed_in_the_name_of_a_run_that_has_ended(
-    log: SqliteLog, path: Path
+    log: EventLog, path: Place
 ) -> None:
     log.append("run", [a_start(), an_end()])
     log.append("run", [], [a_note()])
@@ -262,9 +268,10 @@ def test_documents_may_be_changed_in_the_name_of_a_run_that_has_ended(
     assert types_of(path) == ["run.started", "run.completed"]
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("seed", range(4))
 def test_a_killed_writer_leaves_each_event_with_its_document_or_neither(
-    path: Path, seed: int
+    path: Place, seed: int
 ) -> None:
     chance = random.Random(seed)
     length = 0
@@ -290,9 +297,9 @@ def test_a_writer_that_is_killed_at_any_write_leaves_events_with_their_documents
     assert int(outcomes[-1][1]) > int(outcomes[0][1])
 
 
-def whole_length(path: Path) -> int:
+def whole_length(path: Place) -> int:
     """How many events the run has; fails unless there is one document for each."""
-    log = SqliteLog(path)
+    log = opened(path)
     events = [event.body for event in log.read("run")]
     documents = [record.body for record in log.records.list("note", "a", limit=1_000_000)]
     log.close()
@@ -304,7 +311,7 @@ def whole_length(path: Path) -> int:
 # What is read is what is there.
 
 
-def test_who_has_written_reads_it_although_another_is_still_reading(log: SqliteLog) -> None:
+def test_who_has_written_reads_it_although_another_is_still_reading(log: EventLog) -> None:
     """Within one connection an unfinished read would show all others the state it began with."""
     log.append("run", numbered(0, 500))
     written(log)
@@ -320,7 +327,7 @@ def test_who_has_written_reads_it_although_another_is_still_reading(log: SqliteL
     assert len(list(reading)) == 499
 
 
-def test_writes_may_be_waited_for_in_any_order(log: SqliteLog) -> None:
+def test_writes_may_be_waited_for_in_any_order(log: EventLog) -> None:
     waits: list[Future[None]] = [log.records.write([a_note(str(n))]) for n in range(100)]
     for wait in reversed(waits):
         wait.result(PATIENCE)

@@ -4,15 +4,15 @@ import json
 import re
 import sqlite3
 from itertools import product
-from pathlib import Path
 
 import pytest
-from log_events import an_end, an_event, raw_connection, written
+from log_events import Place, an_end, an_event, raw_connection, written
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.store import facts
-from evalwright.store.protocol import NewEvent, RunFacts, RunFilter
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.protocol import EventLog, NewEvent, RunFacts, RunFilter
+
+pytestmark = pytest.mark.both_databases
 
 
 def a_described_start(tags: list[str] | None = None, **inputs: object) -> NewEvent:
@@ -20,7 +20,7 @@ def a_described_start(tags: list[str] | None = None, **inputs: object) -> NewEve
     return an_event("run.started", None, json.dumps(body))
 
 
-def opened(modes: str = "golden") -> NewEvent:
+def begun(modes: str = "golden") -> NewEvent:
     body = {"suiteId": "a.evals.b", "suiteVersion": "1.0.0", "taskCount": 1, "modes": [modes]}
     return an_event("eval.started", None, json.dumps(body))
 
@@ -31,7 +31,7 @@ def scored(score: float) -> NewEvent:
 
 
 @pytest.fixture
-def runs(log: SqliteLog) -> SqliteLog:
+def runs(log: EventLog) -> EventLog:
     """Twelve runs of two tenants, two agents and two suites; every third has ended."""
     for number, (tenant, agent, suite) in enumerate(product("ab", "xy", ("s@1", "t@2", None))):
         start = a_described_start(["even"] * (number % 2 == 0), agentId=agent, evalSuiteRef=suite)
@@ -44,14 +44,14 @@ def ids(found: list[RunFacts]) -> list[str]:
     return [run.run_id for run in found]
 
 
-def test_the_facts_of_a_run_follow_its_log(log: SqliteLog) -> None:
+def test_the_facts_of_a_run_follow_its_log(log: EventLog) -> None:
     start = a_described_start(["nightly", "a b"], agentId="agent", evalSuiteRef="s@1.0.0")
     view = log.for_tenant("acme")
-    view.append("run", [start, opened()])
+    view.append("run", [start, begun()])
     expected = RunFacts(
         *("run", "acme", start.at_us, None, "running", "evalwright.eval", "s@1.0.0", "agent"),
         *(["nightly", "a b"], ["golden"], None, None, None, None, 2),
-        len(start.body) + len(opened().body),
+        len(start.body) + len(begun().body),
     )
     for kind, status in [
         ("run.paused", "paused"),
@@ -78,7 +78,7 @@ def test_the_facts_of_a_run_follow_its_log(log: SqliteLog) -> None:
     )
 
 
-def test_a_run_without_events_has_no_facts(log: SqliteLog) -> None:
+def test_a_run_without_events_has_no_facts(log: EventLog) -> None:
     with log.claim("claimed"):
         assert log.find_runs() == []
         for name in ("claimed", "absent"):
@@ -122,7 +122,7 @@ def matches(run: RunFacts, asked: dict[str, object]) -> bool:
 @pytest.mark.parametrize("asked", FILTERS, ids=str)
 @pytest.mark.parametrize("tenant", ["a", "b", None])
 def test_a_filter_finds_what_matches_newest_first_and_by_pages(
-    runs: SqliteLog, tenant: str | None, asked: dict[str, object]
+    runs: EventLog, tenant: str | None, asked: dict[str, object]
 ) -> None:
     view = runs if tenant is None else runs.for_tenant(tenant)
     wanted = RunFilter(**asked)  # type: ignore[arg-type]
@@ -138,11 +138,12 @@ def test_a_filter_finds_what_matches_newest_first_and_by_pages(
     assert paged == expected
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("asked", FILTERS[1:], ids=str)
 @pytest.mark.parametrize("tenant", ["a", None])
 def test_an_index_answers_and_no_event_is_read(
-    runs: SqliteLog,
-    path: Path,
+    runs: EventLog,
+    path: Place,
     monkeypatch: pytest.MonkeyPatch,
     tenant: str | None,
     asked: dict[str, object],
@@ -162,7 +163,7 @@ def test_an_index_answers_and_no_event_is_read(
     assert not any("TEMP B-TREE" in step for step in plan), plan
 
 
-def explained(path: Path, statement: str, values: object) -> list[str]:
+def explained(path: Place, statement: str, values: object) -> list[str]:
     with raw_connection(path) as raw:
         rows = raw.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()  # type: ignore[arg-type]
         return [row[3] for row in rows]
@@ -183,7 +184,7 @@ def explained(path: Path, statement: str, values: object) -> list[str]:
     ],
     ids=lambda body: body[:60],
 )
-def test_whatever_a_run_begins_with_it_is_written_and_listed(log: SqliteLog, body: str) -> None:
+def test_whatever_a_run_begins_with_it_is_written_and_listed(log: EventLog, body: str) -> None:
     log.append("run", [an_event("run.started", None, body), an_end()])
     written(log)
 
@@ -193,10 +194,11 @@ def test_whatever_a_run_begins_with_it_is_written_and_listed(log: SqliteLog, bod
     assert len(found.tags) <= facts.MOST_TAGS
 
 
-def test_facts_can_be_derived_again_from_the_log(runs: SqliteLog, path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_facts_can_be_derived_again_from_the_log(runs: EventLog, path: Place) -> None:
     plan = an_event("evalwright.planned", None, json.dumps({"suite": "x" * 9000}))
     start = a_described_start(["heavy"], agentId="agent", evalSuiteRef="s@1", notes="x" * 9000)
-    runs.for_tenant("a").append("large", [start, plan, opened(), scored(0.1 + 0.2), an_end()])
+    runs.for_tenant("a").append("large", [start, plan, begun(), scored(0.1 + 0.2), an_end()])
     written(runs)
     with raw_connection(path) as raw:
         before = everything(raw)

@@ -13,11 +13,13 @@ import pytest
 from log_documents import a_note, write
 from log_events import (
     PATIENCE,
+    Place,
     a_score,
     a_start,
     an_end,
     an_event,
     nobody_can_write,
+    opened,
     raw_connection,
     written,
 )
@@ -33,9 +35,12 @@ from evalwright.contracts.errors import (
 )
 from evalwright.contracts.events import Event
 from evalwright.store import claims, location, migration, sqlite, writer
+from evalwright.store.protocol import EventLog
 from evalwright.store.records import Record, RecordChange, RecordConflict
 from evalwright.store.sqlite import SqliteLog
 from snapshots import check_snapshot
+
+pytestmark = pytest.mark.both_databases
 
 
 def said(call: Any, *given: Any) -> tuple[type[BaseException], str]:
@@ -45,7 +50,7 @@ def said(call: Any, *given: Any) -> tuple[type[BaseException], str]:
     return type(caught.value), str(caught.value)
 
 
-def lost(log: SqliteLog, *events: Any, run_id: str = "run") -> tuple[type[BaseException], str]:
+def lost(log: EventLog, *events: Any, run_id: str = "run") -> tuple[type[BaseException], str]:
     """What is said of a run when its writer refuses these events."""
     log.append(run_id, list(events))
     return said(log.flush(run_id).result, PATIENCE)
@@ -120,7 +125,8 @@ def test_the_users_own_log(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [(("evalwright",), {"appauthor": False})]
 
 
-def test_a_log_to_read_from_is_not_made(path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_a_log_to_read_from_is_not_made(path: Place) -> None:
     nothing = f"{path}: no run has been recorded here; start with `evalwright run`"
     assert not location.log_exists(str(path))
     assert location.nothing_recorded(str(path)) == nothing
@@ -129,8 +135,9 @@ def test_a_log_to_read_from_is_not_made(path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.sqlite_only
 @pytest.mark.parametrize("opened", [location.opened_log, location.existing_log])
-def test_an_opened_log_is_closed_also_by_an_error(path: Path, opened: Any) -> None:
+def test_an_opened_log_is_closed_also_by_an_error(path: Place, opened: Any) -> None:
     SqliteLog(path).close()
     assert location.log_exists(str(path))
     with pytest.raises(ZeroDivisionError), opened(str(path)) as log:  # noqa: PT012
@@ -140,7 +147,8 @@ def test_an_opened_log_is_closed_also_by_an_error(path: Path, opened: Any) -> No
     assert said(log.flush, "run") == (StoreError, f"{path}: the event log is closed")
 
 
-def test_a_place_that_cannot_be_looked_at_is_a_clear_error(path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_a_place_that_cannot_be_looked_at_is_a_clear_error(path: Place) -> None:
     path.write_bytes(b"")
     below = path / "log.db"
     elsewhere = "name a writable file with --db"
@@ -173,8 +181,9 @@ def test_a_translated_error_has_its_cause() -> None:
 # Files.
 
 
-def test_the_schema_of_a_new_file(path: Path) -> None:
-    SqliteLog(path).close()
+@pytest.mark.sqlite_only
+def test_the_schema_of_a_new_file(path: Place) -> None:
+    opened(path).close()
     with raw_connection(path) as raw:
         rows = raw.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
         told = {
@@ -187,7 +196,8 @@ def test_the_schema_of_a_new_file(path: Path) -> None:
     check_snapshot(Path(__file__).parent / "snapshots" / "schema.json", told)
 
 
-def test_what_is_no_log_is_refused_in_full(path: Path, tmp_path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_what_is_no_log_is_refused_in_full(path: Place, tmp_path: Path) -> None:
     assert said(migration.inspect_file, tmp_path, "there") == (
         NotAnEventLog,
         "there: not a file; name another place with --db",
@@ -199,8 +209,9 @@ def test_what_is_no_log_is_refused_in_full(path: Path, tmp_path: Path) -> None:
     )
 
 
-def test_a_newer_log_is_refused_in_full(path: Path) -> None:
-    SqliteLog(path).close()
+@pytest.mark.sqlite_only
+def test_a_newer_log_is_refused_in_full(path: Place) -> None:
+    opened(path).close()
     with raw_connection(path) as raw:
         raw.execute("PRAGMA user_version = 4")
     assert said(SqliteLog, path) == (
@@ -212,8 +223,9 @@ def test_a_newer_log_is_refused_in_full(path: Path) -> None:
     )
 
 
-def test_a_damaged_log_is_refused_and_closed(path: Path) -> None:
-    SqliteLog(path).close()
+@pytest.mark.sqlite_only
+def test_a_damaged_log_is_refused_and_closed(path: Place) -> None:
+    opened(path).close()
     whole = path.read_bytes()
     path.write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
     kind, words = said(SqliteLog, path)
@@ -222,8 +234,9 @@ def test_a_damaged_log_is_refused_and_closed(path: Path) -> None:
     assert words.endswith("); restore it from a copy, or name another file with --db")
 
 
+@pytest.mark.sqlite_only
 def test_a_half_migration_is_named_and_rolled_back(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     half = "CREATE TABLE one (x);\nCREATE TABLE two (\n"
     monkeypatch.setattr(migration, "MIGRATIONS", (half,))
@@ -237,7 +250,8 @@ def test_a_half_migration_is_named_and_rolled_back(
         assert raw.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
 
 
-def test_connections_wait_and_may_be_used_by_any_thread(path: Path) -> None:
+@pytest.mark.sqlite_only
+def test_connections_wait_and_may_be_used_by_any_thread(path: Place) -> None:
     assert sqlite.BUSY_SECONDS == 30
     path.touch()
     connection = sqlite.connect(path)
@@ -292,7 +306,7 @@ def test_turning_to_wal_waits_only_for_others(monkeypatch: pytest.MonkeyPatch) -
 # What is said of a run.
 
 
-def test_the_refusals_of_a_run_in_full(log: SqliteLog, path: Path) -> None:
+def test_the_refusals_of_a_run_in_full(log: EventLog, path: Place) -> None:
     busy = "is another process executing the same run?"
     refused = f"in {path} refused an event:"
     assert lost(log, a_start(), an_end(), an_event(), run_id="a") == (
@@ -325,7 +339,7 @@ def test_the_refusals_of_a_run_in_full(log: SqliteLog, path: Path) -> None:
     )
 
 
-def test_the_refusals_of_documents_in_full(log: SqliteLog, path: Path) -> None:
+def test_the_refusals_of_documents_in_full(log: EventLog, path: Place) -> None:
     write(log, a_note("taken"))
     conflict = log.records.write([a_note("taken", expected=None)])
     assert said(conflict.result, PATIENCE) == (
@@ -339,8 +353,8 @@ def test_the_refusals_of_documents_in_full(log: SqliteLog, path: Path) -> None:
     assert words.endswith(")")
 
 
-def test_a_closed_log_says_so_in_full(path: Path) -> None:
-    log = SqliteLog(path)
+def test_a_closed_log_says_so_in_full(path: Place) -> None:
+    log = opened(path)
     log.append("run", [a_start()])
     log.close()
     closed = (StoreError, f"{path}: the event log is closed")
@@ -354,13 +368,13 @@ def test_a_closed_log_says_so_in_full(path: Path) -> None:
         lambda: log.claim("run").__enter__(),
     ]
     assert [said(use) for use in uses] == [closed] * len(uses)
-    unused = SqliteLog(path)
+    unused = opened(path)
     unused.close()
     assert said(unused.append, "run", []) == closed
 
 
-def test_a_run_that_broke_is_still_refused_as_closed_once_the_log_is(path: Path) -> None:
-    log = SqliteLog(path)
+def test_a_run_that_broke_is_still_refused_as_closed_once_the_log_is(path: Place) -> None:
+    log = opened(path)
     lost(log, an_end(), an_event())
     log.close()
     assert said(log.append, "run", [])[1] == f"{path}: the event log is closed"
@@ -370,7 +384,7 @@ def test_a_run_that_broke_is_still_refused_as_closed_once_the_log_is(path: Path)
 
 
 def test_events_and_documents_are_read_with_every_field(
-    log: SqliteLog, monkeypatch: pytest.MonkeyPatch
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer.time, "time_ns", lambda: 1_234_567_899)
     log.append("run", [a_start(), an_event("x", "task-1", '{"a": "ü"}')], [a_note("n", b"\0text")])
@@ -390,7 +404,7 @@ def test_events_and_documents_are_read_with_every_field(
 
 
 @pytest.mark.parametrize("count", [31, 32, 33, 64, 65])
-def test_a_run_is_read_in_pages_to_its_end(log: SqliteLog, count: int) -> None:
+def test_a_run_is_read_in_pages_to_its_end(log: EventLog, count: int) -> None:
     log.append("run", [an_event("a" if number % 2 else "b") for number in range(count)])
     written(log)
 
@@ -409,7 +423,8 @@ def test_a_run_is_read_in_pages_to_its_end(log: SqliteLog, count: int) -> None:
     assert [event.sequence for event in log.edges("run")] == [0, 1, count - 2, count - 1]
 
 
-def test_a_page_holds_32_events(log: SqliteLog, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.sqlite_only
+def test_a_page_holds_32_events(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     log.append("run", [an_event()] * 70)
     written(log)
     limits: list[int] = []
@@ -431,7 +446,7 @@ def test_a_page_holds_32_events(log: SqliteLog, monkeypatch: pytest.MonkeyPatch)
 # Who hears of what.
 
 
-def test_watchers_and_observers_are_told_in_order(log: SqliteLog, path: Path) -> None:
+def test_watchers_and_observers_are_told_in_order(log: EventLog, path: Place) -> None:
     told: list[Any] = []
     for tenant in (None, "local", "other"):
         view = log if tenant is None else log.for_tenant(tenant)
@@ -466,7 +481,7 @@ def test_watchers_and_observers_are_told_in_order(log: SqliteLog, path: Path) ->
 
 
 def test_those_that_fail_are_logged_in_full_and_let_go(
-    log: SqliteLog, caplog: pytest.LogCaptureFixture
+    log: EventLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     def clumsy(*_: object) -> None:
         raise ValueError("no screen")
@@ -491,7 +506,7 @@ def test_those_that_fail_are_logged_in_full_and_let_go(
     assert (log._database.writer._observers, log._database.writer._watchers) == ([], {})
 
 
-def test_a_run_that_broke_is_watched_no_more(log: SqliteLog) -> None:
+def test_a_run_that_broke_is_watched_no_more(log: EventLog) -> None:
     log.watch("run", print)
     log.for_tenant("local").watch("run", print)
     log.watch("other", print)
@@ -500,7 +515,7 @@ def test_a_run_that_broke_is_watched_no_more(log: SqliteLog) -> None:
     assert list(log._database.writer._broken) == [(None, "run"), ("local", "run")]
 
 
-def test_the_writer_is_a_thread_that_does_not_keep_the_program_alive(log: SqliteLog) -> None:
+def test_the_writer_is_a_thread_that_does_not_keep_the_program_alive(log: EventLog) -> None:
     thread = log._database.writer._thread
     assert (thread.name, thread.daemon) == ("event-log-writer", True)
     assert (writer.GATHER_SECONDS, writer.MOST_BROKEN, sqlite.MOST_REMEMBERED) == (
@@ -567,6 +582,7 @@ def test_a_lock_of_another_process_is_respected(
     assert claims._open_files == {}
 
 
+@pytest.mark.sqlite_only
 def test_a_file_is_made_for_its_owner_in_folders_for_him_alone(tmp_path: Path) -> None:
     place = tmp_path / "a" / "b" / "log.db"
     old = os.umask(0)

@@ -18,7 +18,7 @@ from evalwright.store.records import RecordConflict
 if TYPE_CHECKING:
     from asyncpg import Connection
 
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 10.0
 
 # Whatever the size of a table, its rows are found by an index. A plan that was made while the table
 # was empty would scan it later, too.
@@ -48,6 +48,13 @@ _REMEDIES = {
     "28": "check the user and the password in the address",
     "3D": "create the database, or name another one with --db",
     "42501": f"let an administrator run: GRANT {ROLE} TO the user of the address",
+}
+
+
+AFTER_THE_END = "an event must be the next one of a run that has not ended"
+_CONSTRAINTS = {
+    "one_score_per_task": "the task has its score already",
+    "one_end_per_run": AFTER_THE_END,
 }
 
 
@@ -164,7 +171,8 @@ def _explain_refusal(place: str, run_id: str | None, error: Exception) -> StoreE
         return StoreError(f"{place} refused a document: {error!r}")
     why = str(error) if isinstance(error, WrongTenant) else repr(error)
     if isinstance(error, EventRefused) or state(error).startswith("23"):
-        why = f"{error}; is another process executing the same run?"
+        rule = _CONSTRAINTS.get(getattr(error, "constraint_name", None) or "")
+        why = f"{rule or error}; is another process executing the same run?"
     return LogConflict(f"run {run_id} in {place} refused an event: {why}")
 
 

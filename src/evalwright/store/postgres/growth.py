@@ -11,7 +11,9 @@ import msgspec
 from evalwright.store import contents
 from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
 from evalwright.store.facts import SOURCE_TYPES, Changes, changes_by
+from evalwright.store.postgres.address import AFTER_THE_END, EventRefused
 from evalwright.store.postgres.statements import FACTS
+from evalwright.store.postgres.texts import storable
 from evalwright.store.protocol import NewEvent
 from evalwright.store.writer import Position
 
@@ -37,6 +39,8 @@ class RunGrowth:
         self.facts.setdefault("started_us", events[0].at_us)
         for place, event in enumerate(events, before + 1):
             kind, task_id, at_us, body = event
+            if "ended_us" in self.facts:
+                raise EventRefused(AFTER_THE_END)
             body.decode()  # raises for what is no text
             self.size += len(body)
             if kind in SOURCE_TYPES:
@@ -47,18 +51,22 @@ class RunGrowth:
                 if part is not None:
                     content, at, body = sha256(part.body).digest(), part.at, part.rest
                     self.parts.append((run, content, part.body))
-            self.events.append((run, place, kind, task_id, at_us, body, content, at))
+            task = task_id if task_id is None else storable(task_id)
+            self.events.append((run, place, kind, task, at_us, body, content, at))
         return before
 
     def row(self, claims: dict[int, int]) -> tuple[Any, ...]:
         """What changes in the row of the run."""
         run = self.start.run
-        facts = (self.facts.get(name) for name in FACTS)
+        facts = (
+            storable(value) if isinstance(value, str) else value
+            for value in map(self.facts.get, FACTS)
+        )
         return (run, self.owner, claims.get(run), len(self.events), self.size, *facts)
 
     def tags(self) -> Rows:
         """The tags that the run gets."""
-        return [(self.start.run, tag) for tag in _tags(self.facts.get("tags") or "[]")]
+        return [(self.start.run, storable(tag)) for tag in _tags(self.facts.get("tags") or "[]")]
 
 
 def arrays(runs: Sequence[RunGrowth], claims: dict[int, int]) -> Iterator[Sequence[Any]]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
 from evalwright.contracts.events import Event
-from evalwright.store import contents, facts
+from evalwright.store import contents
 from evalwright.store.location import Patience
 from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.connections import LogConnections, tenants_of
@@ -23,9 +23,11 @@ from evalwright.store.postgres.queries import (
     RUN,
     RUN_IDS,
     events_of,
+    run_facts,
     runs_with,
 )
 from evalwright.store.postgres.records import PostgresRecords
+from evalwright.store.postgres.texts import restored
 from evalwright.store.postgres.upkeep import PostgresUpkeep
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.protocol import (
@@ -267,14 +269,14 @@ class PostgresLog:
         bound = _NO_BOUND if before is None else self._run(before)
         statement, values = runs_with(wanted, self._tenant, bound, limit)
         rows = self._database.connections.query(self._tenants, statement, *values)
-        return [facts.from_row(row) for row in rows]
+        return [run_facts(row) for row in rows]
 
     def facts(self, run_id: str) -> RunFacts:
         """The facts of one run; raises `RunNotFound`, also for a run without events."""
         rows = self._query(f"{FACTS_OF_RUN}{self._mine(2)}", self._run(run_id))
         if not rows:
             raise self._not_found(run_id)
-        return facts.from_row(rows[0])
+        return run_facts(rows[0])
 
     def open_runs(self) -> list[tuple[str, str]]:
         """The runs that have not ended, oldest first, each with its tenant."""
@@ -326,7 +328,8 @@ class PostgresLog:
                     self.upkeep.refuse_pruned(run_id)
                     raise
                 body = contents.join(body, at, part)  # noqa: PLW2901
-            yield Event(run_id, sequence, kind, task_id, at_us, body)
+            task = task_id and restored(task_id)
+            yield Event(run_id, sequence, kind, task, at_us, body)
 
     def known_edges(self, run_id: str) -> list[Event] | None:
         """The edges of a run that has ended, if they were read a moment ago."""

@@ -5,7 +5,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from evalwright.store.postgres.records import end_of_prefix
+from evalwright.store import facts
+from evalwright.store.postgres.texts import end_of_prefix, restored, storable
 from evalwright.store.protocol import RunFacts, RunFilter
 
 _EVENT = "seq, type, task_id, at_us, body, content, content_at, tenant"
@@ -32,6 +33,21 @@ _SOURCES = {
 _PRESENCE = {"has_ended": "ended_us", "is_evaluation": "suite"}
 
 
+_TEXTS = [
+    RunFacts._fields.index(name)
+    for name in ("workflow", "suite", "agent", "repeats", "resumed_from")
+]
+
+
+def run_facts(row: Sequence[Any]) -> RunFacts:
+    """Facts from the columns of a statement above."""
+    values = list(row)
+    for place in _TEXTS:
+        if values[place]:
+            values[place] = restored(values[place])
+    return facts.from_row(values)
+
+
 def events_of(types: Sequence[str], tenant: str | None) -> str:
     """The statement for a page of events: run, after, last, limit; then types and tenant."""
     wanted = " AND type = ANY ($5::text[])" if types else ""
@@ -45,7 +61,7 @@ def events_of(types: Sequence[str], tenant: str | None) -> str:
 class _StatementValues(list[Any]):
     def add(self, value: object) -> str:
         """The placeholder of a value, which is added."""
-        self.append(value)
+        self.append(storable(value) if isinstance(value, str) else value)
         return f"${len(self)}"
 
 

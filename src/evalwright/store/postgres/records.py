@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from evalwright.store.postgres.connections import LogConnections, tenants_of
+from evalwright.store.postgres.texts import end_of_prefix, restored, storable
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.readers import LogReading
 from evalwright.store.records import Forget, Record, RecordChange
@@ -16,18 +17,6 @@ _LISTED = (
     "FROM records WHERE kind = $1 AND tenant = $2 AND key >= $4 AND key > $5{} ORDER BY key"
     " LIMIT $3"
 )
-_LAST_CHARACTER = 0x10FFFF
-_SURROGATES = range(0xD800, 0xE000)  # which no text holds
-
-
-def end_of_prefix(prefix: str) -> str | None:
-    """The least text after all that begin with a prefix; None if there is none."""
-    while prefix:
-        following = ord(prefix[-1]) + 1
-        if following <= _LAST_CHARACTER:
-            return prefix[:-1] + chr(0xE000 if following in _SURROGATES else following)
-        prefix = prefix[:-1]
-    return None
 
 
 class PostgresRecords:
@@ -53,7 +42,7 @@ class PostgresRecords:
             "SELECT body FROM records WHERE kind = $1 AND tenant = $2 AND key = $3",
             kind,
             tenant,
-            key,
+            storable(key),
         )
         return rows[0][0] if rows else None
 
@@ -62,18 +51,19 @@ class PostgresRecords:
     ) -> Sequence[Record]:
         """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
         rows = self._listed("key, body, at_us", (kind, tenant, limit), prefix, after)
-        return [Record(*row) for row in rows]
+        return [Record(restored(key), body, at_us) for key, body, at_us in rows]
 
     def keys(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
     ) -> Sequence[str]:
         """The keys of the documents that `list` returns."""
         rows = self._listed("key", (kind, tenant, limit), prefix, after)
-        return [key for (key,) in rows]
+        return [restored(key) for (key,) in rows]
 
     def _listed(
         self, columns: str, place: tuple[str, str, int], prefix: str, after: str
     ) -> Sequence[Any]:
+        prefix, after = storable(prefix), storable(after)
         end = end_of_prefix(prefix)
         bound = "" if end is None else " AND key < $6"
         ends = () if end is None else (end,)
@@ -87,7 +77,7 @@ class PostgresRecords:
             "SELECT tenant, key, body, at_us FROM records WHERE kind = $1 ORDER BY tenant, key",
             kind,
         )
-        return [(tenant, Record(*rest)) for tenant, *rest in rows]
+        return [(tenant, Record(restored(key), body, at_us)) for tenant, key, body, at_us in rows]
 
     def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
         """Write documents as one unit; a request is given up if it cannot be written soon."""

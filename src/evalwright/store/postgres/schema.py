@@ -170,9 +170,11 @@ LANGUAGE plpgsql SET {SETTING} = '{EVERY_TENANT}' AS $$
 #variable_conflict use_column
 BEGIN
     INSERT INTO runs (run_id, tenant)
-    SELECT given.run_id, given.tenant FROM unnest(ids, owners) AS given (run_id, tenant)
+    SELECT given.run_id, given.tenant
+    FROM unnest(ids, owners) WITH ORDINALITY AS given (run_id, tenant, place)
     WHERE NOT EXISTS (SELECT 1 FROM runs AS known WHERE known.run_id = given.run_id)
     AND NOT EXISTS (SELECT 1 FROM tombstones AS pruned WHERE pruned.run_id = given.run_id)
+    ORDER BY given.place
     ON CONFLICT (run_id) DO NOTHING;
     RETURN QUERY SELECT found.run_id, found.run, found.last_seq + 1, found.tenant
     FROM runs AS found WHERE found.run_id = ANY (ids);

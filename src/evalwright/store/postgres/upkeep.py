@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalwright.store.postgres import address
 from evalwright.store.postgres.connections import TenantConnection, tenants_of
-from evalwright.store.postgres.records import end_of_prefix
+from evalwright.store.postgres.texts import end_of_prefix, restored, storable
 from evalwright.store.upkeep import PartitionSize, Tombstone
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ class PostgresUpkeep:
 
     def scored_at(self, run_id: str, task_ids: Sequence[str]) -> dict[str, int]:
         """The sequences of the scores of tasks, of those that have one."""
-        statement, values = self._mine(_SCORED_AT, run_id, list(task_ids))
-        return dict(self._query(statement, *values))
+        statement, values = self._mine(_SCORED_AT, run_id, [*map(storable, task_ids)])
+        return {restored(task): sequence for task, sequence in self._query(statement, *values)}
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         """How many runs the tenants have whose names begin with a prefix, and how large."""

@@ -17,6 +17,7 @@ from evalwright.store.postgres import address, statements
 from evalwright.store.postgres.address import EventRefused
 from evalwright.store.postgres.connections import TenantConnection, new_loop, tenants_of
 from evalwright.store.postgres.growth import RunGrowth, arrays, chunks
+from evalwright.store.postgres.texts import storable
 from evalwright.store.records import ANY, LOCAL_TENANT, Forget, RecordChange, RecordConflict
 from evalwright.store.writer import Position, Writer
 from evalwright.store.writes import View, Write
@@ -31,7 +32,7 @@ _DIVISION_BY_ZERO = "22012"
 _MISSING_REFERENCE = "23503"
 _REASONS = {
     "pruned": "the run was in the log, and was pruned",
-    "ended": "an event must be the next one of a run that has not ended",
+    "ended": address.AFTER_THE_END,
     "taken over": "the run was taken over, because this process did not prolong its claim in time",
 }
 
@@ -62,9 +63,10 @@ class PostgresWriter(Writer):
         super().__init__(place, patience, address.FAULTS)
 
     def _disconnect(self) -> None:
-        if self._held is not None:
+        held, self._held = self._held, None
+        if held is not None:
             with suppress(Exception):
-                self._loop.run_until_complete(self._leave(self._held.connection))
+                self._loop.run_until_complete(self._leave(held.connection))
         self._loop.close()
 
     async def _leave(self, connection: "Connection") -> None:
@@ -127,7 +129,10 @@ class PostgresWriter(Writer):
         rows = await connection.fetch(
             statements.EVENTS_AFTER, run, (known.following if known else 0) - 1
         )
-        wanted = [(event.type, event.task_id, event.at_us) for event in write.events]
+        wanted = [
+            (event.type, event.task_id and storable(event.task_id), event.at_us)
+            for event in write.events
+        ]
         found = [(kind, task_id, at_us) for _, kind, task_id, at_us in rows]
         for place, (first, *_) in enumerate(rows):
             if found[place : place + len(wanted)] == wanted:
@@ -200,11 +205,7 @@ class PostgresWriter(Writer):
         self, connection: "Connection", writes: list[Write]
     ) -> tuple[dict[str, RunGrowth], list[RecordChange | Forget]]:
         """The runs that writes are for, which are entered if they are new, and the documents."""
-        unknown = {
-            write.run_id: LOCAL_TENANT if write.tenant is None else write.tenant
-            for write in reversed(writes)
-            if write.run_id is not None and write.run_id not in self._positions
-        }
+        unknown = self._unknown(writes)
         found = {row[0]: Position(*row[1:]) for row in await self._enter(connection, unknown)}
         runs: dict[str, RunGrowth] = {}
         changes: list[RecordChange | Forget] = []
@@ -223,14 +224,22 @@ class PostgresWriter(Writer):
                     changes += self._companion_changes(run_id, position, events)
         return runs, changes
 
+    def _unknown(self, writes: list[Write]) -> dict[str, str]:
+        """The runs whose numbers are not known, with the tenants that they get if they are new."""
+        unknown: dict[str, str] = {}
+        for write in writes:
+            if write.run_id is not None and write.run_id not in self._positions:
+                owner = LOCAL_TENANT if write.tenant is None else write.tenant
+                unknown.setdefault(write.run_id, owner)
+        return unknown
+
     async def _enter(self, connection: "Connection", owners: dict[str, str]) -> list[Any]:
         """Number, next sequence and tenant of runs, which are entered unless they are there."""
         if not owners:
             return []
-        names = sorted(owners)
-        values = names, [owners[name] for name in names]
+        values = [*owners], [*owners.values()]
         rows: list[Any] = await connection.fetch(statements.ENTER_RUNS, *values)
-        if len(rows) < len(names):  # another process may have entered one at this moment
+        if len(rows) < len(owners):  # another process may have entered one at this moment
             rows = await connection.fetch(statements.ENTER_RUNS, *values)
         return rows
 
@@ -303,7 +312,7 @@ async def apply_change(
 
 async def _change_record(connection: "Connection", change: RecordChange) -> None:
     kind, tenant, key, body, expected = change
-    place, at_us = (kind, tenant, key), time.time_ns() // 1000
+    place, at_us = (kind, tenant, storable(key)), time.time_ns() // 1000
     match body, expected:
         case None, _ if expected is ANY:
             found = await connection.execute(statements.DROP_RECORD, *place)
