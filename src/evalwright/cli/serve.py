@@ -28,7 +28,7 @@ A key for tenant {tenant}, shown only now:
 
   {key}
 
-Try it:
+Sign in with it at {url}/ in a browser, or try the API:
 
   curl -s -X POST {url}/v1/runs -H 'Authorization: Bearer {key}' \\
     -H 'Content-Type: application/json' \\

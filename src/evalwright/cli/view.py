@@ -1,5 +1,7 @@
 """`evalwright view`: the local log in the browser."""
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -51,8 +53,15 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
         def greet() -> None:
             say(f"evalwright: the log in {log.place}; Ctrl-C ends it. Open:")
             tell(door.link)
-            if not no_browser:
+            if not no_browser and _has_screen():
                 threading.Thread(target=webbrowser.open, args=(door.link,), daemon=True).start()
 
         serve(create_server(Host(log, settings), greet, door), listener)
     return 0
+
+
+def _has_screen() -> bool:
+    """Whether a browser has somewhere to appear: one in the terminal would be in the way."""
+    return sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )

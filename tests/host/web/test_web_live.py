@@ -53,8 +53,8 @@ def test_a_page_shows_how_far_a_run_is_and_links_to_each_task(
         lambda: found if "1 of 2 tasks" in (found := watcher.get(f"/runs/{run_id}").text) else None
     )
     assert "● Running" in text
-    assert f'href="/runs/{run_id}/tasks/quick" title="quick: passed"' in text
-    assert f'href="/runs/{run_id}/tasks/slow" title="slow: running"' in text
+    assert f'href="/runs/{run_id}/tasks/quick" aria-label="quick: passed"' in text
+    assert f'href="/runs/{run_id}/tasks/slow" aria-label="slow: running"' in text
     assert f'hx-sse:connect="/runs/{run_id}/live"' in text
 
 
@@ -69,7 +69,7 @@ def test_the_stream_sends_each_state_and_the_end(
     gate.open_gate()
     caller.finish(run_id)
     *states, end = frames(watcher, f"/runs/{run_id}/live", 9)
-    assert 'title="slow: passed"' in states[-1]
+    assert 'aria-label="slow: passed"' in states[-1]
     assert end == "event: run-over\ndata: run-over"
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 import evalwright
-from evalwright.host.web.page import NOBODY, time_html, time_words
+from builders import a_suite
+from evalwright.host.scopes import SCOPES
+from evalwright.host.web.page import NOBODY, WebPage, time_html, time_words
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of, file_at
 from evalwright.host.web.table import KEY_PAGES, PAGES
@@ -72,6 +74,34 @@ def test_every_page_names_its_scopes_or_is_open_on_purpose():
     assert {entry.path for entry in KEY_PAGES if entry.scopes is None} == {"/sign-in"}
     writes = [entry for entry in (*PAGES, *KEY_PAGES) if entry.method != "GET"]
     assert {entry.method for entry in writes} <= {"POST"}
+
+
+def path_of(entry: WebPage, run_id: str) -> str:
+    """The path of a page, about a run."""
+    filled = entry.path.replace("{runId}", run_id).replace("{taskId}", "task-1")
+    return re.sub(r"\{\w+\}", "1", filled)
+
+
+def test_nobody_reads_a_page_without_signing_in(lasting: ServedHost):
+    stranger = Visitor(lasting.url)
+    paths = {path_of(entry, "run_1") for entry in PAGES}
+    assert {path: status for path in paths if (status := stranger.get(path).status) != 401} == {}
+
+
+def test_a_key_that_may_only_read_writes_on_no_page(with_scopes: Callable[..., Visitor]):
+    reader = with_scopes("readers", *(scope for scope in SCOPES if scope.endswith(":read")))
+    reader.get("/")
+    writes = [path_of(entry, "run_1") for entry in PAGES if entry.method != "GET"]
+    assert len(writes) > 4
+    assert {path: status for path in writes if (status := reader.post(path).status) != 403} == {}
+
+
+def test_a_run_of_another_tenant_is_found_on_no_page(visitor: Visitor, lasting: ServedHost):
+    run_id = lasting.caller("owners").evaluate(a_suite(1))
+    about = [entry for entry in PAGES if "{runId}" in entry.path]
+    for entry in about:
+        answer = visitor.send(entry.method, path_of(entry, run_id), X_CSRF_Token=visitor.token)
+        assert answer.status == 404, entry
 
 
 def test_static_files_are_kept_for_good_and_sent_compressed(lasting: ServedHost):

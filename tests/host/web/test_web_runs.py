@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from builders import a_suite
+from builders import a_suite, a_task
 from evalwright.host.web import runs_page
 from host.caller import Caller
-from host.server import PRICED, RIGHT, WRONG, ServedHost
+from host.server import GATED, PRICED, RIGHT, WRONG, ServedHost
 from host.web.visitor import Visitor, signed_in
+from subjects.waiting import Journal
 
 RUN_LINK = re.compile(r'href="/runs/(run_[0-9a-z]{26})"')
 
@@ -134,3 +135,22 @@ def test_what_an_agent_is_called_cannot_become_markup(visitor: Visitor, newcomer
     text = visitor.get("/").text
     assert "<img" not in text
     assert "&lt;img" in text
+
+
+def test_chosen_runs_are_compared_with_the_oldest_as_the_baseline(
+    visitor: Visitor, newcomer: Caller
+):
+    old, new = newcomer.evaluate(a_suite(1)), newcomer.evaluate(a_suite(1))
+    assert f'name="run" value="{new}"' in visitor.get("/").text
+    answer = visitor.get(f"/compare/picked?run={new}&run={old}")
+    assert (answer.status, answer.location) == (303, f"/compare?run={old}&run={new}")
+
+
+def test_a_list_with_a_run_that_goes_on_keeps_itself_up_to_date(
+    served: ServedHost, caller: Caller, gate: Journal
+):
+    visitor = signed_in(served.url, served.key())
+    caller.evaluate(a_suite(1))
+    assert 'hx-trigger="every 5s"' not in visitor.get("/").text
+    caller.start(a_suite([a_task("one", input="wait")], version="2.0.0"), GATED)
+    assert 'hx-get="/?status=open" hx-trigger="every 5s"' in visitor.get("/?status=open").text

@@ -167,6 +167,12 @@ def _environment() -> Environment:
     )
 
 
+def warm_up() -> None:
+    """Read all templates and static files."""
+    address_of("style.css")
+    _environment()
+
+
 def href_html(address: str) -> Html:
     """An address for an attribute; slashes, which the templates would write as numbers, stay."""
     return Html(escape(display_text(address)))  # type: ignore[unescaped]

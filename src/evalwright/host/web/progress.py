@@ -1,7 +1,8 @@
 """The progress of a run that has not ended: a fold of its events, which goes on where it was."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import msgspec
@@ -20,8 +21,9 @@ from evalwright.contracts.events import (
 from evalwright.store.protocol import EventLog
 
 MOST_KEPT = 32  # runs
-MOST_CELLS = 400  # tasks that are all shown; of more, only some
+MOST_CELLS = 300  # tasks that are all shown; of more, only some
 MOST_LISTED = 8
+SLICE = 20_000  # events that are taken at a time
 
 TaskState = Literal["waiting", "running", "passed", "failed", "error"]
 
@@ -77,6 +79,7 @@ class RunProgress:
         self.is_paused = False
         self.is_over = False
         self.last = -1  # the sequence of the last event that was taken
+        self.is_behind = True  # more events are there already
         self.lock = threading.Lock()
 
     @property
@@ -85,14 +88,16 @@ class RunProgress:
         return self.counts["passed"] + self.counts["failed"] + self.counts["error"]
 
     def take(self, events: Iterable[Event]) -> None:
-        """Go on with these events."""
-        for event in events:
+        """Go on with these events, a slice of the log at most."""
+        number = 0
+        for number, event in enumerate(events, 1):  # noqa: B007 - how many there were
             self.last = event.sequence
             take = _TAKERS.get(event.type)
             if take is not None:
                 take(self, event)
             elif event.type in TERMINAL_TYPES:
                 self.is_over = True
+        self.is_behind = number == SLICE
 
     def _move(self, task: TaskProgress, state: TaskState) -> None:
         self.counts[task.state] -= 1
@@ -151,13 +156,22 @@ class ProgressCache:
         self._kept: dict[str, RunProgress] = {}
         self._lock = threading.Lock()
 
-    def up_to_date(self, log: EventLog, run_id: str) -> RunProgress | None:
-        """The progress of an evaluation now; None of any other run. To be read under its lock."""
+    @contextmanager
+    def going_on(self, log: EventLog, run_id: str) -> Iterator[RunProgress | None]:
+        """The progress of an evaluation, one slice further, and locked in this context.
+
+        None while another thread has it: whoever waited would keep a thread from other reads.
+        """
         progress = self._find(log, run_id)
-        if progress is not None:
-            with progress.lock:
-                progress.take(log.read(run_id, _TYPES, progress.last))
-        return progress
+        if progress is None or not progress.lock.acquire(blocking=False):
+            yield None
+            return
+        try:
+            if not progress.is_over:
+                progress.take(log.read(run_id, _TYPES, progress.last, SLICE))
+            yield progress
+        finally:
+            progress.lock.release()
 
     def _find(self, log: EventLog, run_id: str) -> RunProgress | None:
         with self._lock:

@@ -1,16 +1,20 @@
 """Figures of a run for lists: how many tasks passed, and what they cost; kept once it has ended."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from evalwright.contracts.events import RunCompleted
+from evalwright.contracts.events import EvalCompleted, RunCompleted
 from evalwright.reports.html.markup import NO_HTML, Html, text_html
 from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import EventLog, RunFacts
 
 MOST_KEPT = 20_000
+LONG = 200_000  # bytes of a summary, from which on only its end is looked at
+TAIL = 1000
+_COST = re.compile(rb'"totalCostUsd":([0-9.eE+-]{1,32})[,}]')
 _WIDTH, _HEIGHT = 100, 20
 
 
@@ -65,9 +69,13 @@ class FiguresCache:
 
 
 def _read(log: EventLog, run_id: str) -> RunFigures | None:
-    last = log.edges(run_id)[-1]
+    *_, before, last = log.edges(run_id)
     if last.type != RunCompleted.TYPE:
         return None
+    if len(last.body) > LONG and before.type == EvalCompleted.TYPE:
+        counts = before.decode(EvalCompleted)
+        cost = _COST.search(last.body[-TAIL:])
+        return RunFigures(counts.task_count, counts.passed_count, float(cost[1]) if cost else None)
     outputs = msgspec.json.decode(last.body, type=_FiguredEnd).outputs
     found = outputs.eval_summary if outputs else None
     return RunFigures(found.task_count, found.passed_count, found.total_cost_usd) if found else None

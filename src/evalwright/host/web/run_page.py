@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
@@ -40,11 +40,7 @@ async def show(call: PageCall) -> Response:
         return await scorecard_page.tasks(call)
     head = await call.beside(lambda: _head(call))
     card = await scorecard_page.card(call) if head["is_over"] and head["is_evaluation"] else None
-    live = NOT_READY if not head["is_over"] else None
-    if not head["is_over"]:
-        panel = asyncio.ensure_future(call.beside(lambda: _panel(call)))
-        done, _ = await asyncio.wait((panel,), timeout=READY_SECONDS)
-        live = panel.result()[0] if done else NOT_READY
+    live = None if head["is_over"] else await _live_soon(call)
     return page(
         call,
         "run.html",
@@ -53,6 +49,13 @@ async def show(call: PageCall) -> Response:
         **head,
         **(card or {"loading": "", "bars": None}),
     )
+
+
+async def _live_soon(call: PageCall) -> Html:
+    """The live part, unless it takes long: then it comes with the stream."""
+    panel = asyncio.ensure_future(call.beside(lambda: _panel(call)))
+    done, _ = await asyncio.wait((panel,), timeout=READY_SECONDS)
+    return panel.result().panel if done else NOT_READY
 
 
 NOT_READY = Html('<p class="muted" role="status">Loading the progress of this run…</p>')
@@ -130,6 +133,15 @@ async def live(call: PageCall) -> Response:
         return EventStream(call, LiveRun(call), held.pop_all(), subscriber)
 
 
+class LiveState(NamedTuple):
+    """The live part of a page at one time."""
+
+    panel: Html
+    last: int  # the event that it goes up to
+    is_over: bool  # the run has ended
+    is_behind: bool  # there are further events already
+
+
 class LiveRun:
     """The states of a run that a page is sent, until the run ends."""
 
@@ -141,20 +153,21 @@ class LiveRun:
         clock, feed = asyncio.get_running_loop().time, self._call.host.feed
         began, sent_at, shown = clock(), clock(), -2
         while not feed.is_stopped and subscriber.ended is None:
-            panel, last, is_over = await self._call.beside(lambda: _panel(self._call))
-            if last != shown:
-                shown, sent_at = last, clock()
-                yield frame(last, panel)
-            if is_over:
+            state = await self._call.beside(lambda: _panel(self._call))
+            if state.last != shown:
+                shown, sent_at = state.last, clock()
+                yield frame(state.last, state.panel)
+            if state.is_over:
                 yield b"event: run-over\ndata: run-over\n\n"
                 return
             if clock() - began > STREAM_SECONDS:
                 return
             is_quiet = clock() - sent_at > KEEPALIVE_SECONDS
             yield b":keepalive\n\n" if is_quiet else b""
-            await asyncio.sleep(PAUSE_SECONDS)
-            await subscriber.wait(LOOK_SECONDS)
-            subscriber.take()
+            if not state.is_behind:
+                await asyncio.sleep(PAUSE_SECONDS)
+                await subscriber.wait(LOOK_SECONDS)
+                subscriber.take()
 
 
 def frame(number: int, content: str) -> bytes:
@@ -163,16 +176,13 @@ def frame(number: int, content: str) -> bytes:
     return f"id: {max(number, 0)}\n{lines}\n".encode()
 
 
-def _panel(call: PageCall) -> tuple[Html, int, bool]:
-    """The live part as markup, the last event in it, and whether the run is over."""
+def _panel(call: PageCall) -> LiveState:
     run_id = call.path["runId"]
-    progress = call.host.progress.up_to_date(call.log, run_id)
-    if progress is None:
-        run = call.log.facts(run_id)
-        return Html('<p class="muted">This run is no evaluation.</p>'), -1, run.ended_us is not None
-    with progress.lock:
+    with call.host.progress.going_on(call.log, run_id) as progress:
+        if progress is None:
+            return LiveState(NOT_READY, -1, is_over=False, is_behind=False)
         panel = render(call, "live.html", **_panel_values(run_id, progress))
-        return panel, progress.last, progress.is_over
+        return LiveState(panel, progress.last, progress.is_over, progress.is_behind)
 
 
 def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
@@ -186,6 +196,7 @@ def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
         "counts": progress.counts,
         "cells": [(each.task_id, *SIGNS[each.state]) for each in cells],
         "is_part": tasks > MOST_CELLS,
+        "is_behind": progress.is_behind,
         "spent": progress.spent_usd,
         "unpriced": progress.unpriced,
         "budget": progress.budget_usd,

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.host.web.page import PageCall, page, part
+from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.run_figures import RunFigures, spark_html
 from evalwright.reports.html.markup import as_markup
 from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
@@ -110,6 +110,12 @@ async def show(call: PageCall) -> Response:
     )
 
 
+async def picked(call: PageCall) -> Response:
+    """Compare the runs that were chosen; the oldest is the baseline."""
+    chosen = sorted(set(call.request.query_params.getlist("run")))
+    return see(f"/compare?{urlencode([('run', run_id) for run_id in chosen])}")
+
+
 def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
     runs, next_before = _found(call.log, asked)
     trends = _Trends(call.log, asked.before or None)
@@ -117,6 +123,8 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
         "asked": asked._asdict(),
         "is_filtered": asked.is_filtered,
         "rows": [_row(call, run, trends) for run in runs],
+        "is_open": any(run.ended_us is None for run in runs),  # then it is asked for again
+        "here_again": asked.address(),
         "older": asked.address(before=next_before) if next_before else "",
         "newest": asked.address(before="") if asked.before else "",
     }

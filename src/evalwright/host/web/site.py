@@ -5,6 +5,7 @@ other page can frame it, and no cache keeps it.
 """
 
 import gzip
+import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from evalwright.host.app import error_response, known_error
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, RouteTable, read_raw
 from evalwright.host.web.doors import Door, cookie_name
-from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_form
+from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_form, warm_up
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import PREFIX, file_at
 from evalwright.host.web.table import KEY_PAGES, PAGES
@@ -53,6 +54,8 @@ class Site:
     def __init__(self, host: "Host", door: Door) -> None:
         self._host = host
         self._door = door
+        # The first visitor need not wait until templates are read and files are compressed.
+        threading.Thread(target=warm_up, daemon=True).start()
         self._pages = RouteTable(PAGES if door.is_local else [*PAGES, *KEY_PAGES])
 
     async def __call__(self, asked: ApiCall) -> Response:

@@ -55,7 +55,7 @@ async def start_again(call: PageCall, run_id: str) -> str:
 
 
 async def _begin(call: PageCall, planned: PlannedEvaluation) -> str:
-    run = call.new_run()
+    run = await call.new_run()
     async with call.host.quotas.room_for(call.principal.tenant, len(call.raw), "runs"):
         with announced(call, run):
             await call.host.runs.start(run, planned)

@@ -26,6 +26,7 @@ PAGES = [
     WebPage("GET", "/runs/{runId}/tasks/{taskId}/result", scorecard_page.result, ("runs:read",)),
     WebPage("GET", "/runs/{runId}/tasks/{taskId}/steps/{step}", trace_page.payload, ("runs:read",)),
     WebPage("GET", "/compare", compare_page.show, ("runs:read",), "Compare"),
+    WebPage("GET", "/compare/picked", runs_page.picked, ("runs:read",)),
     WebPage("GET", "/compare/task", compare_page.case, ("runs:read",)),
     WebPage("GET", "/compare/report.zip", compare_page.download, ("runs:read",)),
 ]

@@ -20,7 +20,11 @@
 
   // Every request of a script proves that it comes from a page of this session.
   document.addEventListener("htmx:config:request", (event) => {
-    event.detail.ctx.request.headers["X-CSRF-Token"] = token();
+    const request = event.detail.ctx.request;
+    request.headers["X-CSRF-Token"] = token();
+    // Filters that are not set have no place in an address.
+    if (request.method === "GET" && request.body instanceof FormData)
+      for (const [name, value] of [...request.body]) if (!value || name === "csrf") request.body.delete(name);
   });
 
   // States: the session has ended, the host fails, the connection is lost, and it is back.
@@ -48,6 +52,12 @@
   document.addEventListener("submit", (event) => {
     const ask = event.target.dataset.ask;
     if (ask && !confirm(ask)) event.preventDefault();
+  });
+
+  // Cells of a grid have a sign only: their names are told when they are pointed at.
+  document.addEventListener("mouseover", (event) => {
+    const cell = event.target.closest?.(".cells a");
+    if (cell) cell.title = cell.ariaLabel;
   });
 
   // Times: told from now on, with the local time beside them.

@@ -1,0 +1,224 @@
+"""The pages of a host in a browser: signing in, starting, watching, and what goes wrong."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from browser.conftest import Visit
+from browser.test_browser_axe import CUT, serious
+from builders import a_score, a_suite, a_task, as_log, opening
+from evalwright.engine.clock import run_id_at
+from evalwright.host.web.sessions import KIND
+from evalwright.store.protocol import NewEvent
+from evalwright.store.records import RecordChange
+from host.caller import Caller
+from host.server import GATED, WRONG, HostProcess, ServedHost, running_host
+from host.web.visitor import signed_in
+from subjects.command import Evalwright
+from subjects.waiting import Journal
+
+SCHEMES = ("light", "dark")
+NARROW = {"width": 360, "height": 740}
+EVIL = "<img src=x onerror=__called(1)><script>__called(2)</script>"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedHost]:
+    with running_host(tmp_path_factory.mktemp("pages") / "host.db") as served:
+        yield served
+
+
+def sign_in(page: Page, url: str, key: str) -> None:
+    page.goto(url)
+    page.get_by_label("Key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+
+
+@pytest.fixture
+def tenant(request: pytest.FixtureRequest) -> str:
+    """A tenant of the test's own."""
+    return re.sub(r"[^a-z]+", "-", request.node.name.lower())[:60]
+
+
+@pytest.fixture
+def caller(host: ServedHost, tenant: str) -> Caller:
+    """A client of that tenant."""
+    return host.caller(tenant)
+
+
+@pytest.fixture
+def process(evalwright: Evalwright, journal: Journal) -> HostProcess:
+    """`evalwright serve` with the scripted agents; not started yet."""
+    return HostProcess(evalwright, journal.environment)
+
+
+@pytest.fixture
+def tab(visit: Visit, host: ServedHost, caller: Caller) -> Iterator[Page]:
+    """A tab of somebody who has signed in; nothing of another host may be asked for by it."""
+    assert caller.key is not None
+    cookies = signed_in(host.url, caller.key).cookies.items()
+    visit.context.add_cookies(
+        [{"name": name, "value": value, "url": host.url} for name, value in cookies]
+    )
+    visit.page.goto(host.url)
+    yield visit.page
+    foreign = {url for url in visit.requests if urlsplit(url).netloc != urlsplit(host.url).netloc}
+    assert (foreign, visit.errors, visit.calls, visit.dialogs) == (set(), [], [], [])
+
+
+def test_a_run_is_started_in_a_form_and_seen_to_its_end(tab: Page, caller: Caller, visit: Visit):
+    suite = caller.publish(a_suite(3))
+    tab.reload()
+    tab.get_by_role("link", name="Start a run").click()
+    tab.get_by_label("Suite").select_option(suite)
+    expect(tab.get_by_text("3 tasks. No run of this agent")).to_be_visible()
+    tab.get_by_label("Agent").select_option(WRONG)
+    tab.get_by_label("Budget").fill("nothing")
+    tab.get_by_role("button", name="Start").click()
+    expect(tab.get_by_text("Give an amount of dollars above 0")).to_be_visible()
+    expect(tab.get_by_label("Agent")).to_have_value(WRONG)
+    tab.get_by_label("Budget").fill("1")
+    tab.get_by_role("button", name="Start").click()
+    expect(tab.get_by_text("✗ Failed").first).to_be_visible()
+    first = tab.url
+    tab.get_by_role("button", name="Run the failed ones again").click()
+    expect(tab.get_by_text("✗ Failed").first).to_be_visible()
+    assert tab.url != first
+    visit.errors.clear()  # the console notes that a form was refused
+
+
+def test_filters_change_the_table_and_the_address_as_they_are_typed(tab: Page, caller: Caller):
+    suite = caller.publish(a_suite(1))
+    caller.evaluate(suite, agent_id=WRONG, tags=["nightly"])
+    caller.evaluate(suite)
+    tab.reload()
+    rows = tab.locator("#runs tbody tr")
+    expect(rows).to_have_count(2)
+    tab.get_by_label("Status").select_option("failed")
+    expect(rows).to_have_count(1)
+    assert tab.url.endswith("/?status=failed")
+    tab.get_by_label("Text").press_sequentially("night")
+    tab.wait_for_url(re.compile(r"text=night"))
+    expect(rows).to_have_count(1)
+    tab.reload()
+    expect(tab.get_by_label("Text")).to_have_value("night")
+    expect(rows).to_have_count(1)
+
+
+def test_a_session_that_ended_is_told_and_signing_in_leads_back(
+    tab: Page, visit: Visit, host: ServedHost, caller: Caller
+):
+    caller.evaluate(a_suite(1))
+    tab.goto(f"{host.url}/?status=passed")
+    records = host.log.records
+    ended = [RecordChange(KIND, "", each.key, None) for each in records.list(KIND, "")]
+    records.write(ended).result()
+    tab.get_by_label("Status").select_option("failed")
+    expect(tab.get_by_text("Your session has ended.")).to_be_visible()
+    tab.get_by_role("link", name="Sign in again").click()
+    tab.get_by_label("Key").fill(caller.key or "")
+    tab.get_by_role("button", name="Sign in").click()
+    expect(tab.locator("#runs tbody tr")).to_have_count(1)
+    assert tab.url.endswith("/?status=passed")
+    visit.errors.clear()  # the console notes both refusals
+
+
+def test_a_lost_connection_is_told_until_it_is_back(tab: Page, visit: Visit):
+    visit.context.set_offline(True)
+    expect(tab.get_by_text("The connection is lost")).to_be_visible()
+    visit.context.set_offline(False)
+    expect(tab.get_by_text("The connection is lost")).to_be_hidden()
+    visit.errors.clear()  # the console notes what could not be loaded
+
+
+def test_what_others_wrote_executes_nothing(tab: Page, host: ServedHost, caller: Caller):
+    run_id = caller.evaluate(a_suite(1), tags=[EVIL])
+    for path in ("/", f"/?text={EVIL}", f"/?suite={EVIL}", f"/start?suite={EVIL}"):
+        tab.goto(f"{host.url}{path}")
+    tab.goto(f"{host.url}/runs/{run_id}")
+    expect(tab.get_by_text(EVIL).first).to_be_visible()
+    assert tab.evaluate("document.images.length") == 0
+
+
+def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
+    tab: Page, host: ServedHost, caller: Caller, visit: Visit
+):
+    suite = a_suite([a_task("a-task-with-quite-a-long-name-" * 3), a_task("b")])
+    done = caller.evaluate(suite, agent_id=WRONG, tags=["x" * 100])
+    caller.evaluate(suite)
+    found = {}
+    for path in ("/", "/?status=open", "/start", f"/runs/{done}"):
+        tab.goto(f"{host.url}{path}")
+        for scheme in SCHEMES:
+            tab.emulate_media(color_scheme=scheme)
+            found[path, scheme] = serious(tab)
+        tab.set_viewport_size(NARROW)
+        found[path, "narrow"] = [each for each in tab.evaluate(CUT) if "spark" not in each]
+        found[path, "wide"] = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
+        tab.set_viewport_size({"width": 1280, "height": 800})
+    tab.get_by_role("button", name="Sign out").click()
+    found["sign-in", ""] = serious(tab)
+    visit.errors.clear()  # the page to sign in again is a refusal
+    assert {place: said for place, said in found.items() if said} == {}
+
+
+def test_the_keyboard_alone_leads_from_the_list_to_a_run(tab: Page, caller: Caller):
+    run_id = caller.evaluate(a_suite(1))
+    tab.reload()
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to content"
+    for _ in range(20):
+        tab.keyboard.press("Tab")
+        if run_id in (tab.evaluate("document.activeElement.href ?? ''")):
+            break
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("heading", level=1)).to_have_text(re.compile("acme"))
+    assert tab.url.endswith(f"/runs/{run_id}")
+
+
+def test_a_run_is_watched_while_its_host_is_killed_and_started_again(
+    browser: Browser, process: HostProcess, journal: Journal
+):
+    process.start()
+    port = process.url.rpartition(":")[2]
+    caller = process.caller()
+    tasks = [a_task("quick", input="yes"), a_task("slow", input="wait")]
+    run_id = caller.start(a_suite(tasks, pass_score=0.1), GATED)
+    page = browser.new_page()
+    try:
+        sign_in(page, f"{process.url}/runs/{run_id}", caller.key or "")
+        expect(page.get_by_role("link", name="quick: passed")).to_be_visible()
+        expect(page.get_by_role("link", name="slow: running")).to_be_visible()
+        process.kill()
+        expect(page.get_by_text("trying to reconnect")).to_be_visible(timeout=15_000)
+        journal.open_gate()
+        process.start("--port", port)
+        expect(page.get_by_text("✓ Passed").first).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("trying to reconnect")).to_be_hidden()
+    finally:
+        page.close()
+        process.kill()
+
+
+def test_ten_thousand_tasks_are_watched_without_ten_thousand_elements(
+    tab: Page, host: ServedHost, tenant: str
+):
+    suite = a_suite(10_000)
+    scores = [
+        a_score(task.task_id, float(number % 3 > 0)) for number, task in enumerate(suite.tasks)
+    ]
+    entries = [*opening(suite), *((each.task_id, each) for each in scores[:-1])]
+    run_id = run_id_at(host.host.clock.now_us(), b"0123456789")
+    log = host.log.for_tenant(tenant)
+    log.append(
+        run_id,
+        [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in as_log(entries)],
+    )
+    log.flush(run_id).result()
+    tab.goto(f"{host.url}/runs/{run_id}")
+    expect(tab.get_by_text("9,999 of 10,000 tasks are scored")).to_be_visible()
+    assert tab.evaluate("document.querySelectorAll('*').length") < 1500
