@@ -55,6 +55,9 @@ def receiving(folder: Path) -> Iterator[Receiver]:
     """A receiver, until the context ends."""
     receiver = Receiver(make_certificate(folder / "receiver.pem").file)
 
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(receiver.certificate)
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -77,8 +80,6 @@ def receiving(folder: Path) -> Iterator[Receiver]:
         request_queue_size = 128
 
         def finish_request(self, request: Any, client_address: Any) -> None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(receiver.certificate)
             try:
                 with context.wrap_socket(request, server_side=True) as secured:
                     super().finish_request(secured, client_address)

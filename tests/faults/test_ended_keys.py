@@ -3,12 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
 
 from builders import a_suite, a_task
+from evalwright.host import app, key_watch
 from evalwright.host.keys import revoke_key
 from evalwright.store.sqlite import SqliteLog
 from host.attacks.raw_client import connected, request
@@ -70,10 +71,22 @@ def test_a_revoked_key_ends_its_streams_and_no_others(served: ServedHost, waitin
         assert other.get(f"/v1/runs/{waiting}").status == 200
 
 
-def test_an_expired_key_ends_its_streams(served: ServedHost, waiting: str) -> None:
-    caller = served.caller().with_key(served.expiring_key(seconds=2))
+def test_an_expired_key_ends_its_streams(
+    served: ServedHost, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = served.caller().with_key(served.expiring_key(seconds=3600))
+
+    class Later(datetime):
+        """The time of day when the key has expired."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime.now(tz) + timedelta(hours=2)
+
     with caller.stream(f"/v1/runs/{waiting}/events") as stream:
         stream.until("eval.started")
+        for module in (key_watch, app):
+            monkeypatch.setattr(module, "datetime", Later)
         assert list(stream) == []
     assert caller.get(f"/v1/runs/{waiting}").refusal == (401, "key_expired")
 

@@ -47,7 +47,7 @@ def restarted(process: HostProcess, caller: Caller) -> Caller:
 def test_calls_in_flight_end_and_are_not_made_again(
     process: HostProcess, journal: Journal, number: int
 ) -> None:
-    caller = started(process, shutdown_s=25)
+    caller = started(process, shutdown_s=200)
     run_id = caller.start(waiting_suite(6), GATED, configurable={"concurrency": 2})
     journal.wait_for(3)
     with caller.stream(f"/v1/runs/{run_id}/events?streamMode=debug") as stream:
@@ -90,7 +90,7 @@ def test_calls_that_do_not_end_in_time_are_made_again_and_the_log_says_so(
 
 
 def test_a_run_that_ends_meanwhile_is_complete(process: HostProcess, journal: Journal) -> None:
-    caller = started(process, shutdown_s=25)
+    caller = started(process, shutdown_s=200)
     run_id = caller.start(waiting_suite(3), GATED)
     journal.wait_for(3)
     process.signal(signal.SIGTERM)

@@ -26,7 +26,7 @@ from subjects.command import Evalwright, subject
 from subjects.waiting import Journal, eventually
 
 READYZ = "/v1/host/readyz"
-ANSWER_SECONDS = 12  # a bound for hangs, on a slow machine: a locked file once took 30 s per answer
+ANSWER_SECONDS = 25  # a bound for hangs, on a slow machine: a locked file once took 30 s per answer
 
 Fault = Callable[[Path], AbstractContextManager[None]]
 FAULTS: dict[str, tuple[Fault, str]] = {
@@ -186,11 +186,12 @@ def test_a_run_is_cancelled_only_if_that_is_recorded(
 ) -> None:
     """What another program wrote into a run keeps the host from it only for a moment."""
     caller = process.caller()
-    run_id = caller.start(waiting_suite(2), GATED)
+    run_id = caller.start(a_suite([a_task("task-1", input="wait"), a_task("task-2")]), GATED)
     journal.wait_for(1)
     assert caller.post(f"/v1/runs/{run_id}:pause").status == 202
     journal.open_gate()
     with closing(SqliteLog(process.db)) as log:
+        eventually(lambda: list(log.read(run_id, ("eval.scored",))), "all that the host writes")
         log.append(run_id, [NewEvent(name, None, 1, b"{}")])
         log.flush(run_id).result()
 

@@ -9,7 +9,7 @@ from host.server import ServedHost
 from subjects.waiting import eventually
 
 HEALTH = "/v1/host/healthz"
-SOON = 0.05
+SOON = 0.2  # by which a client of this process has sent its head, however busy the machine
 LONG = 4_150_000  # just below the longest body: the system's own buffers may take 3 MB
 
 
@@ -79,8 +79,10 @@ def test_a_head_that_does_not_end_is_refused(caller: Caller, begin: bytes, more:
     raise AssertionError("the host took a head of 100 MB")
 
 
-@pytest.mark.usefixtures("impatient")
-def test_who_does_not_read_loses_the_connection(served: ServedHost) -> None:
+def test_who_does_not_read_loses_the_connection(
+    served: ServedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "STALL_SECONDS", 1)  # for it to be seen meanwhile
     caller = served.caller()
     path = _long_suite(caller)
     with connected(caller, request(caller, path)) as client:
