@@ -73,10 +73,10 @@ def test_a_long_trace_comes_in_parts_and_a_link_leads_to_the_right_one(tenant: T
     run = tenant.keep("run", {"a": Told("yes", ok(), more=calls(200))})
     address = f"/runs/{run}/tasks/a"
     page = shown(tenant, address)
-    assert page.count("<li data-step") == 60
-    assert "144 more steps" in page
-    part = shown(tenant, f"{address}?view=timeline&from=180", HX_Request="true")
-    assert part.count("<li data-step") == 24
+    assert page.count("<li data-step") == 80
+    assert "124 more steps" in page
+    part = shown(tenant, f"{address}?view=timeline&from=160", HX_Request="true")
+    assert part.count("<li data-step") == 44
     assert "more steps" not in part
     assert 'id="s300"' not in page
     linked = shown(tenant, f"{address}?step=300")

@@ -42,7 +42,7 @@ from evalwright.reports.run.page_tasks import BADGES, status_of
 from evalwright.reports.run.task_records import mask_event
 from evalwright.reports.run.timeline import StepKind, TaskTimeline, TraceStep
 
-AT_ONCE = {"timeline": 60, "waterfall": 120}  # steps
+AT_ONCE = {"timeline": 80, "waterfall": 120}  # steps
 SHORT = 300  # characters of a payload that is shown at once
 FIRST = 140  # characters of a longer one
 LONG = 200_000  # characters of one that was opened
