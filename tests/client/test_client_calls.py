@@ -183,7 +183,7 @@ def test_waiting_has_an_end_and_the_run_goes_on(served, connect, gate):
     with pytest.raises(TimeoutError, match="it goes on"):
         client.wait(run_id, timeout_s=0.05)
     gate.open_gate()
-    assert client.wait(run_id, timeout_s=20).passed
+    assert client.wait(run_id, timeout_s=240).passed
 
 
 def test_a_run_is_paused_resumed_and_cancelled(served, connect, gate):

@@ -118,7 +118,7 @@ def test_with_json_stdout_is_the_summary_of_the_host(remote, served, suite):
 def test_options_of_the_run_reach_the_host(remote, served, suite):
     done = remote(
         *(suite, "--agent", AGENT_ID, "--mode", "golden", "--tag", "ci", "--concurrency", "2"),
-        *("--timeout", "1.5", "--run-timeout", "60", "--max-cost", "2"),
+        *("--timeout", "90.5", "--run-timeout", "60", "--max-cost", "2"),
     )
     assert done.code == 0, done.err
     run = served.caller().get(f"/v1/runs/{served.log.run_ids()[0]}").json()
@@ -126,7 +126,7 @@ def test_options_of_the_run_reach_the_host(remote, served, suite):
     assert run["configurable"] == {
         "evalModes": ["golden"],
         "concurrency": 2,
-        "taskTimeoutMs": 1500,
+        "taskTimeoutMs": 90_500,
         "runTimeoutMs": 60_000,
         "maxCostUsd": 2.0,
     }

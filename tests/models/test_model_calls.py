@@ -17,6 +17,7 @@ from evalwright.models.transport import MAX_ANSWER_BYTES
 from providers import (
     Answer,
     Call,
+    FakeProvider,
     calling,
     completion,
     echoing_headers,
@@ -390,6 +391,8 @@ def test_a_content_filter_is_a_refusal(code: str) -> None:
 
 def test_no_more_calls_are_under_way_than_the_provider_is_given() -> None:
     async def slowly(call: Call) -> Answer:
+        while len(provider.calls) < 3:  # noqa: ASYNC110 - until all that may come have come
+            await asyncio.sleep(0.002)
         await asyncio.sleep(0.005)
         return completion()
 
@@ -412,10 +415,11 @@ def test_a_model_can_be_asked_in_one_event_loop_after_another() -> None:
 
 
 def test_a_cancelled_call_leaves_its_place_to_others() -> None:
-    async def scene(url: str) -> str:
-        model = model_at(url, concurrency=1)
+    async def scene(provider: FakeProvider) -> str:
+        model = model_at(provider, concurrency=1)
         first = asyncio.create_task(model.ask(a_request()))
-        await asyncio.sleep(0.05)
+        while not provider.calls:  # noqa: ASYNC110 - it comes to another thread
+            await asyncio.sleep(0.002)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         try:
@@ -424,7 +428,7 @@ def test_a_cancelled_call_leaves_its_place_to_others() -> None:
             await model.close()
 
     with fake_provider(hanging, completion("yes")) as provider:
-        assert asyncio.run(scene(provider.url)) == "yes"
+        assert asyncio.run(scene(provider)) == "yes"
 
 
 def test_a_proxy_of_the_environment_is_used_but_not_for_this_machine(

@@ -273,7 +273,7 @@ def test_an_interrupt_leaves_a_cancelled_run_without_an_open_invocation(bench: B
         def answer(task):
             if task.id == "farewell":
                 _thread.interrupt_main()
-                time.sleep(0.2)
+                time.sleep(60)
             return "Hello."
         """,
     )
