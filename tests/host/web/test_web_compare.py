@@ -113,12 +113,13 @@ def test_three_runs_are_set_beside_the_first(tenant: Tenant, pair: tuple[str, st
     assert page.count(f"/compare?run={pair[0]}&amp;run=") == 2
 
 
-def test_runs_can_be_chosen_from_those_of_the_same_suite(tenant: Tenant, pair: tuple[str, str]):
+def test_runs_can_be_chosen_and_the_oldest_is_the_baseline(tenant: Tenant, pair: tuple[str, str]):
     page = shown(tenant, f"/compare?run={pair[1]}")
-    assert f'value="{pair[1]}"' in page
-    assert pair[0] in page
-    assert "Runs of the same suite" in page
-    assert shown(tenant, "/compare").count("<option") >= 2
+    assert f'value="{pair[1]}" checked>' in page
+    assert f'value="{pair[0]}">' in page
+    assert shown(tenant, "/compare").count("checkbox") >= 2
+    answer = tenant.visitor.get(f"/compare?oldest_first=1&run={pair[1]}&run={pair[0]}")
+    assert (answer.status, answer.location) == (303, f"/compare?run={pair[0]}&run={pair[1]}")
     assert tenant.visitor.get("/compare?run=unknown&run=nothing").status == 404
 
 

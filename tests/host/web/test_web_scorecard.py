@@ -1,19 +1,28 @@
 """The scorecard in the browser: bars, failures first, evidence, repeats; a page at a time."""
 
 import re
+from typing import ClassVar
 
 import pytest
 
 from builders import AGENT_ID
-from evalwright.contracts.events import Found, Judged, ToolCalled, ToolReturned
+from evalwright.contracts.events import Checked, Found, Judged, Payload, ToolCalled, ToolReturned
 from evalwright.contracts.planning import Group
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import Verdict
 from evalwright.host.web import scorecard_page
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
-from host.web.recorded import Tenant, a_tenant
+from host.web.recorded import Tenant, a_tenant, entries_of, write
 from reports.run.page_samples import Told, a_trace, bad, many, ok
+
+
+class DamagedChecks(Payload, frozen=True):
+    """What was written where checks should be."""
+
+    TYPE: ClassVar[str] = Checked.TYPE
+    checks: int = 7
+
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 
@@ -155,3 +164,17 @@ def test_nothing_that_an_agent_said_becomes_markup(tenant: Tenant):
         assert "<script>window" not in page
         assert "<img" not in page
         assert "<iframe" not in page
+
+
+def test_one_damaged_task_does_not_hide_the_others(tenant: Tenant):
+    entries = entries_of({"a": Told("no", bad()), "b": Told("no", bad())})
+    said = next(
+        n for n, (name, each) in enumerate(entries) if name == "a" and each.TYPE == Checked.TYPE
+    )
+    entries[said] = "a", DamagedChecks()
+    run = f"damaged-{tenant.name}"
+    write(tenant.log, run, entries, 1)
+    page = shown(tenant, f"/runs/{run}")
+    assert "The events of this task cannot be read" in page
+    assert "lost" in page
+    assert tenant.visitor.get(f"/runs/{run}/tasks/a").status == 200

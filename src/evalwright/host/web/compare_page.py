@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from msgspec import UNSET
 from starlette.responses import Response
 
 from evalwright.contracts.report import Item
-from evalwright.contracts.times import iso_time
 from evalwright.host.comparing import REPORT, compare_for
 from evalwright.host.errors import ApiError
 from evalwright.host.v1.comparisons import Download
@@ -33,13 +31,11 @@ from evalwright.host.web.page import (
     page,
     part,
     run_address,
+    see,
     task_address,
 )
+from evalwright.host.web.repeats_view import dots_html, read_repeats
 from evalwright.host.web.run_views import RunView, RunViews, views_of
-from evalwright.host.web.scorecard_page import (
-    dots_html,
-    read_repeats,
-)
 from evalwright.reports import figures
 from evalwright.reports.comparison.machine import read_machine_report
 from evalwright.reports.html.markup import (
@@ -66,6 +62,9 @@ async def show(call: PageCall) -> Response:
     if len(asked.runs) < 2:
         return await _choose(call, asked)
     runs = [await views.of(call.run_with(run_id)) for run_id in asked.runs]
+    if call.asked("oldest_first"):
+        runs.sort(key=lambda view: view.facts.started_us)
+        return see(asked._replace(runs=[view.run.run_id for view in runs]).address())
     if len(runs) > 2:
         return await _several(call, runs, asked)
     compared = await _compared(call, views, runs, wait_s=None if call.is_part else AT_MOST_S)
@@ -230,26 +229,16 @@ async def _choose(call: PageCall, asked: CompareAsked) -> Response:
     def read() -> list[RunFacts]:
         suite = call.log.facts(known).suite if known else None
         wanted = RunFilter(suite=suite, is_evaluation=True)
-        runs = call.log.find_runs(wanted, OFFERED + 1)
-        return [run for run in runs if run.run_id != known][:OFFERED]
+        return call.log.find_runs(wanted, OFFERED)
 
-    offered = await call.beside(read)
     rows = [
         {
             "run_id": run.run_id,
-            "words": f"{run.suite} · {run.agent} · {iso_time(run.started_us)[:16]}",
             "suite": run.suite,
             "agent": run.agent,
             "score": run.score,
             "started_us": run.started_us,
-            "address": _pair_address(known, run),
         }
-        for run in offered
+        for run in await call.beside(read)
     ]
     return page(call, "compare_choose.html", title="Compare runs", known=known, rows=rows)
-
-
-def _pair_address(known: str, other: RunFacts) -> str:
-    """The older of two runs is the baseline; ids of runs sort by time."""
-    pair = sorted((known, other.run_id)) if known else [other.run_id]
-    return f"/compare?{urlencode([('run', run_id) for run_id in pair])}"

@@ -13,10 +13,9 @@ from evalwright.host.web.page import (
     task_address,
     time_words,
 )
+from evalwright.host.web.repeats_view import Repeats, dots_html
 from evalwright.host.web.run_views import RunView, scored_at
 from evalwright.host.web.scorecard_page import (
-    Repeats,
-    dots_html,
     number_of,
     shown_task,
 )

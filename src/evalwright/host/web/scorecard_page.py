@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
 from msgspec import UNSET
 from starlette.responses import Response
 
-from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import Event, Judged
 from evalwright.contracts.suite import Task
-from evalwright.host.run_handle import RunHandle
 from evalwright.host.web.page import PageCall, href_html, part, run_address, task_address
+from evalwright.host.web.repeats_view import Repeats, dots_html, read_repeats, repeats_told
 from evalwright.host.web.run_views import RunView, RunViews, views_of
 from evalwright.reports import figures
 from evalwright.reports.html.markup import (
@@ -20,30 +20,26 @@ from evalwright.reports.html.markup import (
     Html,
     as_markup,
     name_html,
-    quoted_html,
     shortened,
     text_html,
 )
-from evalwright.reports.html.words import SEVERITIES, badge_html, in_words
+from evalwright.reports.html.words import SEVERITIES, Label, badge_html, in_words
 from evalwright.reports.run.bars import RunBar, bars_of, score_so_far
 from evalwright.reports.run.evidence import EvidentFinding, StepLink, evident_findings
-from evalwright.reports.run.page_tasks import BADGES, status_of, task_body
-from evalwright.reports.run.task_list import TaskFilter, TaskList, TaskRow
+from evalwright.reports.run.page_tasks import BADGES, MET, status_of, task_body
+from evalwright.reports.run.task_list import TaskFilter, TaskRow
 from evalwright.reports.run.task_records import ReadTask, read_task
 from evalwright.reports.run.task_tables import why
-from evalwright.scoring.repeats import Spread, TaskRepeats
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.statistics import wilson
-from evalwright.store.protocol import RunFilter
 
 AT_ONCE = 25  # tasks of a page
 LARGE = 20_000  # events of a run whose tasks come after the page
 ROOM = 24_000  # characters of what opens below the tasks of a page
-MOST_REPEATS = 50  # runs of a group
 _SHORT = 240
 
-Repeats: TypeAlias = dict[str, list[bool | None]]  # by task: how it came out in each run of a group
 
+_UNTOLD = badge_html(Label("cannot be told", Html("&#63;"), "plain"))
 STATUS_WORDS = {"failed": "failed", "open": "no score", "passed": "passed"}
 
 
@@ -120,7 +116,7 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, 
         "tiles": _tiles(view),
         "facts": list(_facts(view)),
         "baseline": view.frame.baseline.run_id if view.frame.baseline else "",
-        "repeats": _repeats_shown(repeats),
+        "repeats": repeats_told(repeats),
         "asked": asked._asdict(),
         "statuses": [(code, f"{words} ({counts[code]:,})") for code, words in STATUS_WORDS.items()],
         "lines": as_markup(Html("\n".join(_lines(view, found.rows, repeats)))),
@@ -137,17 +133,15 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, 
 
 def _bar(bar: RunBar) -> dict[str, Any]:
     share, at = bar.share, bar.at
-    words = {True: "met", False: "not met", None: "cannot be told"}
     drawn = NO_HTML
     if share is not None and at is not None:
         drawn = _meter_html(min(1.0, max(0.0, share)), min(1.0, max(0.0, at)))
-    label = {True: BADGES["passed"], False: BADGES["failed"], None: BADGES["open"]}[bar.met]
+    label = _UNTOLD if bar.met is None else MET[bar.met]
     return {
         "name": bar.name,
         "wanted": bar.wanted,
         "reached": bar.reached,
         "distance": bar.distance,
-        "words": words[bar.met],
         "badge": as_markup(label),
         "meter": as_markup(drawn),
     }
@@ -215,73 +209,6 @@ def _agreement(view: RunView) -> Iterator[tuple[str, str]]:
         yield "Agreement of judges", f"{figures.percent(share, 1)} of {votes:,} votes"
 
 
-# Repeats: runs of the same suite, started together.
-
-
-async def read_repeats(call: PageCall, views: RunViews, view: RunView) -> Repeats:
-    """How each task came out in each run of the group, by its id; nothing without a group."""
-    if view.frame.group is None or view.frame.group.size < 2:
-        return {}
-    wanted = RunFilter(repeats=view.frame.group.id)
-    runs = await call.beside(lambda: call.log.find_runs(wanted, MOST_REPEATS))
-    found: Repeats = {}
-    for place, facts in enumerate(reversed(runs)):
-        for row in (await _tasks_of(call, views, facts.run_id)).rows:
-            found.setdefault(row.task_id, [None] * len(runs))[place] = row.passed
-    return found if len(runs) > 1 else {}
-
-
-async def _tasks_of(call: PageCall, views: RunViews, run_id: str) -> TaskList:
-    run: RunHandle = call.run_with(run_id)
-    try:
-        return await views.tasks(run, await views.facts(run))
-    except RunNotFound:  # deleted a moment ago
-        return TaskList([], [])
-
-
-def _repeats_shown(repeats: Repeats) -> dict[str, Any]:
-    """pass^k of the suite for each k, and how many tasks are flaky."""
-    tasks = [
-        each for each in (_task_repeats(name, of) for name, of in repeats.items()) if each.runs > 1
-    ]
-    if not tasks:
-        return {}
-    runs = min(task.runs for task in tasks)
-    rates = [
-        (k, figures.percent(sum(task.pass_hat(k) for task in tasks), len(tasks)))
-        for k in range(1, runs + 1)
-    ]
-    flaky = sum(task.verdict == "flaky" for task in tasks)
-    return {"runs": runs, "rates": rates[:10], "flaky": flaky, "tasks": len(tasks)}
-
-
-def _task_repeats(task_id: str, passed: Sequence[bool | None]) -> TaskRepeats:
-    known = [each for each in passed if each is not None]
-    return TaskRepeats(task_id, len(known), sum(known), Spread(0, 0, 0))
-
-
-def dots_html(passed: Sequence[bool | None]) -> Html:
-    """A strip of dots, one for each repeat: full for passed, empty for failed; and pass^k."""
-    signs = {
-        True: Html('<span class="good">&#9679;</span>'),
-        False: Html('<span class="bad">&#9675;</span>'),
-        None: Html('<span class="muted">&#183;</span>'),
-    }
-    repeats = _task_repeats("", passed)
-    strip = Html("".join([signs[each] for each in passed]))
-    words = f"{repeats.passes} of {repeats.runs} passed"
-    told = words
-    if repeats.runs > 1:
-        rate = figures.percent(repeats.pass_hat(repeats.runs), 1)
-        half = (repeats.runs + 1) // 2
-        told = f"{words}, pass^{half} {figures.percent(repeats.pass_hat(half), 1)}"
-        told += f", pass^{repeats.runs} {rate}" if half != repeats.runs else ""
-    return Html(
-        f'<span class="dots" role="img" aria-label="{quoted_html(words)}">{strip}</span> '
-        f'<span class="muted">{text_html(told)}</span>'
-    )
-
-
 # The list.
 
 
@@ -294,11 +221,21 @@ def _lines(view: RunView, rows: Sequence[TaskRow], repeats: Repeats) -> Iterator
         task = view.task(row.task_id)
         read, body = None, NO_HTML
         if room > 0 and (row.passed is False or task.repeat > 1):
-            read, events = shown_task(view, task, places.get(row.task_id))
-            body = result_html(view, task, read, events)
-            body = body if len(body) < room else NO_HTML
+            read, body = _result_within(room, view, task, places.get(row.task_id))
             room -= len(body)
         yield _line(view, row, read, body, repeats.get(row.task_id, ()))
+
+
+def _result_within(
+    room: int, view: RunView, task: Task, last: int | None
+) -> tuple[ReadTask | None, Html]:
+    """A task and what opens below it, if that is short enough."""
+    try:
+        read, events = shown_task(view, task, last)
+        body = result_html(view, task, read, events)
+    except msgspec.MsgspecError:  # one damaged task does not hide the others
+        return None, Html('<p class="note bad">The events of this task cannot be read.</p>')
+    return read, body if len(body) < room else NO_HTML
 
 
 def shown_task(view: RunView, task: Task, last: int | None) -> tuple[ReadTask, list[Event]]:

@@ -1,32 +1,22 @@
 """The trace of a task: its steps as a timeline, or as a tree with a waterfall; a part at a time."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import UNSET
 from starlette.responses import Response
 
 from evalwright.contracts.events import (
-    Checked,
-    Decided,
-    EvalScored,
     Event,
-    Found,
-    InvocationStarted,
-    Judged,
-    ProviderUsage,
-    Reasoned,
-    ToolCalled,
-    ToolReturned,
 )
 from evalwright.contracts.suite import Task
 from evalwright.host.errors import ApiError
 from evalwright.host.web.page import PageCall, href_html, page, part, task_address
 from evalwright.host.web.run_views import RunView, scored_at, views_of
 from evalwright.host.web.scorecard_page import number_of, result_html, shown_task
+from evalwright.host.web.step_texts import texts_of
 from evalwright.reports import figures
 from evalwright.reports.html.markup import (
     NO_HTML,
@@ -34,7 +24,6 @@ from evalwright.reports.html.markup import (
     as_markup,
     name_html,
     shortened,
-    shown,
     text_html,
 )
 from evalwright.reports.html.words import TOOL_STATUSES, Label, badge_html
@@ -141,14 +130,18 @@ async def payload(call: PageCall) -> Response:
 def _told(view: RunView, task: Task) -> dict[str, Any]:
     """What the task came to."""
     place = scored_at(view.run.log, view.run.run_id, task.task_id)
-    read, events = shown_task(view, task, place)
-    record = read.record
-    status = status_of(record)
+    try:
+        read, events = shown_task(view, task, place)
+        result = result_html(view, task, read, events)
+    except msgspec.MsgspecError:
+        note = Html('<p class="note bad">The events of this task cannot be read.</p>')
+        return {"badge": "", "score": "", "is_open": True, "result": as_markup(note)}
+    status, score = status_of(read.record), read.record.score
     return {
         "badge": as_markup(BADGES[status]),
-        "score": "" if record.score is None else f"score {record.score:.4g}",
+        "score": "" if score is None else f"score {score:.4g}",
         "is_open": status != "passed",
-        "result": as_markup(result_html(view, task, read, events)),
+        "result": as_markup(result),
     }
 
 
@@ -302,85 +295,13 @@ def _parts(step: TraceStep, events: Mapping[int, Event]) -> list[tuple[Html, str
     event = events.get(step.sequence)
     try:
         if event is not None:
-            found += _texts_of(event)
+            found += texts_of(event)
         answer = None if step.answered is None else events.get(step.answered)
         if answer is not None:
-            found += _texts_of(answer)
+            found += texts_of(answer)
     except msgspec.MsgspecError:
         found.append((NO_HTML, "(this event cannot be read)"))
     return found
-
-
-_SENT, _CAME, _FAILED = Html("Sent"), Html("Came back"), Html("Failed")
-_Texts: TypeAlias = Iterator[tuple[Html, str]]
-
-
-def _texts_of(event: Event) -> _Texts:
-    """What an event says, in a form for readers."""
-    say = _TEXTS.get(event.type)
-    if say is not None:
-        yield from say(event)
-    elif event.type not in _TOLD_BY_STEP:
-        yield NO_HTML, _readable(event.payload())
-
-
-def _call(event: Event) -> _Texts:
-    called = event.decode(ToolCalled)
-    if called.inputs is not UNSET:
-        yield _SENT, _readable(called.inputs)
-
-
-def _result(event: Event) -> _Texts:
-    came = event.decode(ToolReturned)
-    if came.error is not UNSET:
-        yield _FAILED, f"{came.error.code}: {came.error.message}"
-    if came.outcome is not UNSET:
-        yield _CAME, _readable(came.outcome)
-
-
-def _thought(event: Event) -> _Texts:
-    yield NO_HTML, event.decode(Reasoned).reasoning
-
-
-def _decision(event: Event) -> _Texts:
-    yield NO_HTML, _readable(event.decode(Decided).decision)
-
-
-def _judged(event: Event) -> _Texts:
-    said = (
-        f"{verdict.question}: {'met' if verdict.met else 'not met'}. {verdict.reason}"
-        for verdict in event.decode(Judged).verdicts
-    )
-    yield NO_HTML, "\n".join(said)
-
-
-def _checked(event: Event) -> _Texts:
-    said = (
-        f"{check.check}: {'passed' if check.passed else 'failed'}. {check.reason}".strip()
-        for check in event.decode(Checked).checks
-    )
-    yield NO_HTML, "\n".join(said)
-
-
-_TEXTS: dict[str, Callable[[Event], _Texts]] = {
-    ToolCalled.TYPE: _call,
-    ToolReturned.TYPE: _result,
-    Reasoned.TYPE: _thought,
-    Decided.TYPE: _decision,
-    Judged.TYPE: _judged,
-    Checked.TYPE: _checked,
-}
-_TOLD_BY_STEP = frozenset((InvocationStarted.TYPE, ProviderUsage.TYPE, Found.TYPE, EvalScored.TYPE))
-
-
-def _readable(value: Any) -> str:
-    """A value as people read it: texts as they are, the rest as indented JSON."""
-    if isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
-        return shown(value)
 
 
 # A step of the tree, with its bar.

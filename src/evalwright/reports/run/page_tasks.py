@@ -41,7 +41,7 @@ BADGES = {
     "passed": badge_html(_PASSED),
 }
 _CHECKED = {passed: badge_html(label) for passed, label in RESULTS.items()}
-_MET = {
+MET = {
     True: badge_html(Label("met", RESULTS[True].sign, "good")),
     False: badge_html(Label("not met", RESULTS[False].sign, "bad")),
 }
@@ -235,7 +235,7 @@ def _judges(task: ReadTask) -> Html:
 
 def _verdict(task: ReadTask, said: Judged, verdict: Verdict) -> Html:
     """One answer of a judge: what is safe is good if it is not found, all else if it is met."""
-    badges = _FOUND if said.subject == "safety" else _MET
+    badges = _FOUND if said.subject == "safety" else MET
     asked = task.criteria.get(verdict.question, verdict.question)
     who = Html(f'<span class="muted">{name_html(said.judge)}, sample {said.sample}</span>')
     reason = text_html(shortened(verdict.reason, _LONG))
