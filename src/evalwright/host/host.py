@@ -229,12 +229,17 @@ class Host:
     async def watching(self) -> AsyncIterator[None]:
         """Only show the log, and execute what is started here: other processes see to the rest."""
         self.feed.start(self.log)
+        self.feed.hear(self.orders.hear)
+        hearing = asyncio.create_task(self.orders.run())
         self.is_ready = True
         try:
             yield
         finally:
             await self.drain()
             self.feed.stop()
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+            await self.orders.close()
             await self.models.close()
             await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()

@@ -13,6 +13,7 @@ from builders import a_suite, a_task
 from evalwright.host.keys import list_keys, revoke_key
 from host.caller import Caller, Frame
 from host.server import GATED, ServedHost, running_host
+from host.web.visitor import Visitor, signed_in
 from postgres_server import PostgresServer, database_of
 from subjects.waiting import Journal, eventually
 
@@ -140,3 +141,20 @@ def test_a_new_host_leads_where_the_leader_has_left(postgres_address: str):
     for _ in range(2):
         with running_host(postgres_address) as served:
             assert served.host.hosts.is_leader
+
+
+def test_pages_show_and_do_the_same_at_either_host(
+    pair: tuple[ServedHost, ServedHost], callers: tuple[Caller, Caller], gate: Journal
+):
+    here = signed_in(callers[0].url, callers[0].key or "")
+    there = Visitor(callers[1].url)
+    (session,) = [value for name, value in here.cookies.items() if "session" in name]
+    there.cookies = {f"evalwright_session_{there.address[1]}": session}
+    run_id = callers[0].start(WAITING, GATED)
+    gate.wait_for(2)
+    assert run_id in there.get("/").text
+    eventually(lambda: "1 of 2 tasks are scored" in there.get(f"/runs/{run_id}").text)
+    assert there.post(f"/runs/{run_id}/cancel").status == 303
+    eventually(lambda: "⊘ Cancelled" in here.get(f"/runs/{run_id}").text)
+    assert here.post("/sign-out").status == 303
+    assert there.get("/").status == 401

@@ -9,6 +9,7 @@ import pytest
 
 from host.web.visitor import Visitor
 from subjects.command import Evalwright
+from subjects.waiting import eventually
 
 
 class Viewed:
@@ -24,7 +25,7 @@ class Viewed:
 @pytest.fixture
 def viewed(evalwright: Evalwright) -> Iterator[Viewed]:
     process = evalwright.start(
-        "view", "--db", str(evalwright.folder / "evals.db"), "--no-browser",
+        "view", "--db", str(evalwright.db), "--no-browser",
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
@@ -63,3 +64,20 @@ def test_the_link_lets_one_browser_in_and_every_other_address_is_refused(viewed:
     assert stranger.get(f"/?token={viewed.token}").status == 403, "it works once"
     assert owner.get("/v1/runs").status == 404, "there is no API"
     assert owner.get("/", Host="evil.example").status == 403, "another name was made to lead here"
+
+
+def test_the_demo_is_one_click_away_and_runs_of_the_command_line_are_only_shown(
+    viewed: Viewed, evalwright: Evalwright
+):
+    owner = Visitor(viewed.url)
+    owner.get(f"/?token={viewed.token}")
+    owner.get("/")
+    started = owner.post("/demo").location
+    eventually(lambda: "✓ Passed" in owner.get(started).text)
+    assert "Run the failed ones again" in owner.get(started).text
+    evalwright("demo")
+    listed = re.findall(r'href="(/runs/[^"]+)"', owner.get("/").text)
+    assert len(listed) == 4
+    (other,) = [each for each in listed[:1] if each != started]
+    assert '<form method="post"' not in owner.get(other).text
+    assert owner.post(f"{other}/again").status == 409

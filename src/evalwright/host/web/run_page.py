@@ -220,19 +220,19 @@ def _few(progress: RunProgress) -> list[TaskProgress]:
 
 async def cancel(call: PageCall) -> Response:
     """Cancel a run."""
-    await call.host.runs.cancel(call.run, None, call.principal.principal)
+    await call.host.orders.cancel(call.run, None, call.principal.principal)
     return _back(call)
 
 
 async def pause(call: PageCall) -> Response:
     """Let running tasks end, and start no others."""
-    await call.host.runs.pause(call.run, None)
+    await call.host.orders.pause(call.run, None)
     return _back(call)
 
 
 async def resume(call: PageCall) -> Response:
     """Go on with a paused run."""
-    await call.host.runs.resume(call.run, None)
+    await call.host.orders.resume(call.run, None)
     return _back(call)
 
 
