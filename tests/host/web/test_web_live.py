@@ -49,9 +49,13 @@ def test_a_page_shows_how_far_a_run_is_and_links_to_each_task(
 ):
     run_id = caller.start(WAITING, GATED)
     gate.wait_for(2)
-    text = eventually(
-        lambda: found if "1 of 2 tasks" in (found := watcher.get(f"/runs/{run_id}").text) else None
-    )
+    told = ("1 of 2 tasks", 'aria-label="slow: running"')
+
+    def page() -> str | None:
+        text = watcher.get(f"/runs/{run_id}").text
+        return text if all(each in text for each in told) else None
+
+    text = eventually(page)
     assert "● Running" in text
     assert f'href="/runs/{run_id}/tasks/quick" aria-label="quick: passed"' in text
     assert f'href="/runs/{run_id}/tasks/slow" aria-label="slow: running"' in text
