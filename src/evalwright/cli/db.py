@@ -3,37 +3,42 @@
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalwright.cli.output import check_place, print_json, say, tell, write_file, write_stdout
+from evalwright.cli import db_transfer
+from evalwright.cli.db_transfer import LongWork, many
+from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, duration, json_option
-from evalwright.contracts.documents import read_input
-from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.times import iso_time
-from evalwright.engine.listing import find_run
 from evalwright.store.location import (
-    Patience,
+    chosen_address,
     chosen_path,
     existing_log,
     log_exists,
     nothing_recorded,
     opened_log,
+    shown_place,
 )
 from evalwright.store.protocol import RunFacts
+
+if TYPE_CHECKING:
+    from evalwright.store.inspection import LogFacts, LogProblem
 
 EXAMPLES = """\b
 Examples:
   evalwright db info
   evalwright db check
+  evalwright db migrate --db postgresql://evals@db.example/evals
   evalwright db backup evals-backup.db
   evalwright db prune --older-than 90d --keep-tag release --dry-run
   evalwright db export latest -o run.jsonl
   evalwright db import run.jsonl --db other.db
+  evalwright db export --all -o evals.jsonl
   evalwright db vacuum
 """
-_PATIENCE = Patience(requests=5, appends=5, closing=2)  # nothing is lost: it can be called again
 
 
 @click.group(epilog=EXAMPLES)
@@ -44,20 +49,57 @@ def command() -> None:
     """
 
 
+command.add_command(db_transfer.export)
+command.add_command(db_transfer.import_command)
+
+
+@command.command(epilog="Example: evalwright db migrate --db postgresql://evals@db.example/evals")
+@json_option
+@db_option
+def migrate(*, as_json: bool, db: str | None) -> None:
+    """Bring the log to the layout of this version.
+
+    In PostgreSQL it makes the tables, and a restricted role that all connections take: the user in
+    the address must be allowed to create both. A file is brought up to date whenever it is opened.
+    """
+    place, (before, after) = shown_place(db), _migrated(db)
+    if as_json:
+        print_json({"database": place, "before": before, "schema": after})
+    elif before == after:
+        tell(f"{place}: schema {after}, up to date")
+    else:
+        tell(f"{place}: schema {after}, before {before or 'nothing'}")
+
+
+def _migrated(db: str | None) -> tuple[int, int]:
+    address = chosen_address(db)
+    if address is not None:
+        from evalwright.store.postgres.migration import migrate_now
+
+        return migrate_now(address)
+    from evalwright.store.inspection import read_facts
+
+    before = read_facts(chosen_path(db)).schema if log_exists(db) else 0
+    with opened_log(db):
+        pass
+    return before, read_facts(chosen_path(db)).schema
+
+
 @command.command(epilog="Example: evalwright db info --json")
 @json_option
 @db_option
 def info(*, as_json: bool, db: str | None) -> None:
     """Show where the log is, how large it is, and what is in it."""
-    from evalwright.store.inspection import LogFacts, read_facts
-
-    facts: LogFacts = read_facts(_existing(db))
+    facts = _read_facts(db)
     if as_json:
         print_json(facts)
         return
-    unused = f"{_size(facts.free_bytes)} unused ({facts.free_pages} of {facts.pages} pages)"
+    unused = ""
+    if facts.free_bytes is not None:
+        pages = f"{facts.free_pages} of {facts.pages} pages"
+        unused = f", of it {_size(facts.free_bytes)} unused ({pages})"
     lines = [
-        f"{facts.database}: schema {facts.schema}, {_size(facts.file_bytes)}, of it {unused}",
+        f"{facts.database}: schema {facts.schema}, {_size(facts.file_bytes)}{unused}",
         f"runs: {_counts(facts.runs)}; {facts.events} events, {_size(facts.bytes)}",
     ]
     if facts.oldest is not None:
@@ -72,35 +114,57 @@ def info(*, as_json: bool, db: str | None) -> None:
     tell("\n".join(lines))
 
 
+def _read_facts(db: str | None) -> "LogFacts":
+    address = chosen_address(db)
+    if address is not None:
+        from evalwright.store.postgres.inspection import inspected
+
+        with existing_log(db), inspected(address) as inspection:
+            return inspection.facts()
+    from evalwright.store.inspection import read_facts
+
+    return read_facts(_existing(db))
+
+
 @command.command(epilog="Example: evalwright db check --replay")
 @click.option("--replay", is_flag=True, help="Also rebuild the summary of every completed run.")
 @json_option
 @db_option
 def check(*, replay: bool, as_json: bool, db: str | None) -> int:
-    """Check the file and the rules of the log.
+    """Check the file or the database, and the rules of the log.
 
     Every problem is listed with the run and the place, and the exit code is then 1. Nothing is
     changed.
     """
-    from evalwright.store.inspection import find_problems
-
-    path = _existing(db)
-    problems = list(find_problems(path, _LongWork("checked {0} of {1} rules")))
+    place, problems = shown_place(db), _find_problems(db)
     if replay and not problems:
         with existing_log(db) as log:
             from evalwright.engine.replay import unlike_recorded
 
-            problems += unlike_recorded(log, _LongWork("replayed {0} of {1} runs"))
+            problems += unlike_recorded(log, LongWork("replayed {0} of {1} runs"))
     if as_json:
-        found = {"database": str(path), "sound": not problems, "problems": problems}
+        found = {"database": place, "sound": not problems, "problems": problems}
         print_json(found)
     for problem in () if as_json else problems:
         tell(f"{problem.place}: {problem.message} [{problem.rule}]")
     if problems:
-        say(f"{path}: {_many(len(problems), 'problem')}; restore a backup, or export what is sound")
+        found_text = many(len(problems), "problem")
+        say(f"{place}: {found_text}; restore a backup, or export what is sound")
     elif not as_json:
-        tell(f"{path}: sound")
+        tell(f"{place}: sound")
     return 1 if problems else 0
+
+
+def _find_problems(db: str | None) -> "list[LogProblem]":
+    progress, address = LongWork("checked {0} of {1} rules"), chosen_address(db)
+    if address is not None:
+        from evalwright.store.postgres.inspection import inspected
+
+        with existing_log(db), inspected(address) as inspection:
+            return list(inspection.problems(progress))
+    from evalwright.store.inspection import find_problems
+
+    return list(find_problems(_existing(db), progress))
 
 
 @command.command(epilog="Example: evalwright db backup evals-backup.db")
@@ -118,10 +182,10 @@ def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
     from evalwright.store.copying import back_up
 
     path = _existing(db)
-    done = back_up(path, file, _LongWork("{0} of at most {1} bytes written"), replace=force)
+    done = back_up(path, file, LongWork("{0} of at most {1} bytes written"), replace=force)
     if done.without_secret:
         say(
-            f"{_many(done.without_secret, 'webhook')} of an older version had a secret in clear"
+            f"{many(done.without_secret, 'webhook')} of an older version had a secret in clear"
             " text, which is not in the copy; start the host once to encrypt it, then back up again"
         )
     key = Path(Vault.beside(str(path)).place)
@@ -149,7 +213,7 @@ def vacuum(*, as_json: bool, db: str | None) -> None:
 
     path = _existing(db)
     before = read_facts(path).file_bytes
-    compact(path, _LongWork("{0} of at most {1} bytes written"))
+    compact(path, LongWork("{0} of at most {1} bytes written"))
     after = read_facts(path).file_bytes
     if as_json:
         print_json({"database": str(path), "bytesBefore": before, "bytes": after})
@@ -192,14 +256,15 @@ def prune(
     """
     from evalwright.host.retention import plan_pruning, prune_runs, too_recent
 
-    _existing(db)
+    if chosen_address(db) is None:
+        _existing(db)
     span, text = older_than
     before_us = time.time_ns() // 1000 - span // timedelta(microseconds=1)
     with opened_log(db) as log:
         plan = plan_pruning(log, too_recent(before_us), keep_tags)
         pruned, kept = [run for unit in plan.units for run in unit], plan.kept
         if not dry_run:
-            progress = _LongWork("{0} of {1} runs")
+            progress = LongWork("{0} of {1} runs")
             pruned, late = prune_runs(log, plan, f"older than {text}", progress)
             kept = [*kept, *late]
     if as_json:
@@ -211,8 +276,8 @@ def prune(
         tell(f"{done}: {run.run_id}, {run.status}, ended {_minute(when)} UTC, {_size(run.bytes)}")
     for each in kept:
         tell(f"kept: {each.run_id} {each.reason}")
-    tell(f"{_many(len(pruned), 'run')} {done}, {_size(sum(run.bytes for run in pruned))}")
-    if pruned and not dry_run:
+    tell(f"{many(len(pruned), 'run')} {done}, {_size(sum(run.bytes for run in pruned))}")
+    if pruned and not dry_run and chosen_address(db) is None:
         say("the space is used again by new runs; `evalwright db vacuum` gives it back")
 
 
@@ -230,79 +295,13 @@ def _pruned(runs: list[RunFacts]) -> list[dict[str, Any]]:
     ]
 
 
-@command.command(epilog="Example: evalwright db export latest -o run.jsonl")
-@click.argument("run")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The file to write; by default stdout.",
-)
-@db_option
-def export(*, run: str, output: Path | None, db: str | None) -> None:
-    """Write RUN as one file, for another log.
-
-    Its suite and its annotations are in the file. RUN is an id, the beginning of one, or `latest`.
-    Only a run that has ended can be exported.
-    """
-    from evalwright.host.transfer import export_run
-
-    if output is not None:
-        check_place(output)
-    with existing_log(db) as log:
-        run_id = find_run(log, run)
-        lines = export_run(log, run_id)
-        if output is not None:
-            replaced = ", in place of what was there" if output.is_file() else ""
-            write_file(output, lines, is_private=True)
-            say(f"{output}: run {run_id}{replaced}")
-            return
-        for line in lines:
-            write_stdout(line)
-
-
-@command.command("import", epilog="Example: evalwright db import run.jsonl --db evals.db")
-@click.argument("file", type=click.Path(path_type=Path))
-@json_option
-@db_option
-def import_command(*, file: Path, as_json: bool, db: str | None) -> None:
-    """Add the run in an exported FILE to the log.
-
-    The run keeps its id. Everything in the file is checked first: all of it is added, or nothing.
-    Importing the same run again changes nothing; another run with the same id is refused.
-    """
-    from evalwright.host.transfer import import_run, parse_transfer
-
-    transfer = parse_transfer(read_input(file), str(file))
-    with opened_log(db, _PATIENCE) as log:
-        added = import_run(log, transfer, str(file))
-    header = transfer.header
-    if as_json:
-        print_json({"runId": header.run_id, "events": header.events, **added})
-        return
-    annotations = f"{_many(added['annotationsAdded'], 'annotation')}"
-    if added["added"]:
-        tell(f"added run {header.run_id}: {_many(header.events, 'event')}, {annotations}")
-    elif added["annotationsAdded"]:
-        tell(f"run {header.run_id} is in the log already; added {annotations}")
-    else:
-        tell(f"run {header.run_id} is in the log already, as it is in the file")
-
-
-class _LongWork:
-    """Says on stderr how far a long work is, about once a second."""
-
-    def __init__(self, form: str) -> None:
-        self._form = form
-        self._last = time.monotonic()
-
-    def __call__(self, done: int, expected: int) -> None:
-        if time.monotonic() - self._last >= 1:
-            self._last = time.monotonic()
-            say(self._form.format(f"{done:,}", f"{expected:,}"))
-
-
 def _existing(db: str | None) -> Path:
+    """The file of the log, for what only a file needs."""
+    if chosen_address(db) is not None:
+        raise BadInput(
+            f"{shown_place(db)}: this is for logs in a file; PostgreSQL has its own tools: back up "
+            "with pg_dump, and leave unused space to its autovacuum"
+        )
     if not log_exists(db):
         raise RunNotFound(nothing_recorded(db))
     return chosen_path(db)
@@ -320,10 +319,6 @@ def _size(count: int) -> str:
 
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _minute(moment: str) -> str:

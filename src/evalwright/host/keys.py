@@ -19,7 +19,7 @@ from evalwright.store.records import RecordChange, RecordConflict, Records
 PREFIX = "ew_"
 TEST_PREFIX = "ew_test_"
 
-_KIND, _TENANT = "key", ""  # keys belong to the host: they decide the tenant of a request
+KIND, _TENANT = "key", ""  # keys belong to the host: they decide the tenant of a request
 _ID_ALPHABET, _ID_LENGTH = "abcdefghijklmnopqrstuvwxyz234567", 16
 _SECRET_ALPHABET, _SECRET_LENGTH = string.digits + string.ascii_letters, 43  # 256 bits
 _ID = f"[{_ID_ALPHABET}]{{{_ID_LENGTH}}}"
@@ -87,13 +87,13 @@ def create_key(
         hash=_hash(secret),
     )
     body = msgspec.json.encode(kept)
-    records.write([RecordChange(_KIND, _TENANT, kept.key_id, body, expected=None)]).result()
+    records.write([RecordChange(KIND, _TENANT, kept.key_id, body, expected=None)]).result()
     return f"{TEST_PREFIX if is_test else PREFIX}{kept.key_id}_{secret}", _tellable(kept)
 
 
 def has_keys(records: Records) -> bool:
     """Whether any key exists."""
-    return bool(records.list(_KIND, _TENANT, limit=1))
+    return bool(records.list(KIND, _TENANT, limit=1))
 
 
 def list_keys(records: Records, tenant: str | None = None) -> list[Key]:
@@ -111,13 +111,13 @@ def revoke_key(records: Records, key_id: str, now: datetime) -> Key:
             "see `evalwright keys list`"
         )
     while True:
-        body = records.get(_KIND, _TENANT, key_id)
+        body = records.get(KIND, _TENANT, key_id)
         if body is None:
             raise BadInput(f"no such key: {key_id}; see `evalwright keys list`")
         kept = _decode(body)
         if kept.revoked_at is None:
             kept.revoked_at = now
-            change = RecordChange(_KIND, _TENANT, key_id, msgspec.json.encode(kept), expected=body)
+            change = RecordChange(KIND, _TENANT, key_id, msgspec.json.encode(kept), expected=body)
             try:
                 records.write([change]).result()
             except RecordConflict:  # it was revoked at the same time
@@ -136,7 +136,7 @@ def authenticate(records: Records, authorization: str | None, now: datetime) -> 
     if found is None:
         message = "no key in the Authorization header; send `Authorization: Bearer <key>`"
         raise _unauthenticated(message, is_token_bad=True)
-    body = records.get(_KIND, _TENANT, found["id"])
+    body = records.get(KIND, _TENANT, found["id"])
     kept = _decode(body) if body is not None else None
     is_right = hmac.compare_digest(_hash(found["secret"]), kept.hash if kept else _NO_HASH)
     if kept is None or not is_right or kept.is_test is not (found["prefix"] == TEST_PREFIX):
@@ -146,7 +146,7 @@ def authenticate(records: Records, authorization: str | None, now: datetime) -> 
 
 def holder_of(records: Records, key_id: str, now: datetime) -> Principal:
     """The holder of a key that was checked before; raises `ApiError` 401 if it has ended."""
-    body = records.get(_KIND, _TENANT, key_id)
+    body = records.get(KIND, _TENANT, key_id)
     if body is None:
         raise ended_key(key_id, "revoked")
     return _holder(_decode(body), now)
@@ -166,7 +166,7 @@ def _holder(kept: "_KeptKey", now: datetime) -> Principal:
 
 def key_states(records: Records, key_ids: Iterable[str], now: datetime) -> dict[str, str]:
     """The states of some keys; one that was deleted is revoked."""
-    bodies = {key_id: records.get(_KIND, _TENANT, key_id) for key_id in key_ids}
+    bodies = {key_id: records.get(KIND, _TENANT, key_id) for key_id in key_ids}
     return {
         key_id: "revoked" if body is None else _decode(body).state(now)
         for key_id, body in bodies.items()
@@ -202,7 +202,7 @@ def check_name(what: str, name: str) -> None:
 
 def _bodies(records: Records) -> Iterator[bytes]:
     after = ""
-    while page := records.list(_KIND, _TENANT, after=after):
+    while page := records.list(KIND, _TENANT, after=after):
         yield from (record.body for record in page)
         after = page[-1].key
 

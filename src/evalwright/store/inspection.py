@@ -29,15 +29,15 @@ class TenantFacts(msgspec.Struct, frozen=True, rename="camel"):
     bytes: int
 
 
-class LogFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The file of a log and what is in it."""
+class LogFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The file or the database of a log, and what is in it."""
 
     database: str
     schema: int
     file_bytes: int
-    free_bytes: int
-    pages: int
-    free_pages: int
+    free_bytes: int | None = None  # of a file, as the next two
+    pages: int | None = None
+    free_pages: int | None = None
     runs: dict[str, int]
     events: int
     bytes: int
@@ -291,15 +291,20 @@ def _missing_objects(connection: sqlite3.Connection, version: int) -> Iterator[L
 def _broken(connection: sqlite3.Connection, rule: _LogRule) -> Iterator[LogProblem]:
     try:
         for run_id, sequence, detail in connection.execute(f"{rule.query} LIMIT {MOST_PER_RULE}"):
-            where = (
-                f"run {run_id}" if run_id is not None else None,
-                f"event {sequence}" if sequence is not None else None,
-                detail,
-            )
-            place = ", ".join(part for part in where if part is not None)
+            place = place_in_log(run_id, sequence, detail)
             yield LogProblem(rule.name, place, rule.message, run_id)
     except sqlite3.DatabaseError as error:
         yield LogProblem(rule.name, "file", f"cannot be checked: {error}")
+
+
+def place_in_log(run_id: str | None, sequence: int | None, detail: str | None) -> str:
+    """Where something is wrong, as far as it is known."""
+    where = (
+        f"run {run_id}" if run_id is not None else None,
+        f"event {sequence}" if sequence is not None else None,
+        detail,
+    )
+    return ", ".join(part for part in where if part is not None)
 
 
 # Tenant, status, runs, events, bytes, oldest, newest; before the third version they are counted.
@@ -335,10 +340,10 @@ def _facts(connection: sqlite3.Connection, path: Path) -> LogFacts:
         free_bytes=free_pages * page_size,
         pages=pages,
         free_pages=free_pages,
-        runs=_by_status(groups),
+        runs=counts_by_status(groups),
         events=sum(int(group[3]) for group in groups),
         bytes=sum(int(group[4]) for group in groups),
-        tenants=[_tenant(tenant, groups) for tenant in sorted({group[0] for group in groups})],
+        tenants=[tenant_facts(tenant, groups) for tenant in sorted({group[0] for group in groups})],
         documents=dict(connection.execute(documents)) if version >= _WITH_TENANTS.start else {},
         pruned=_pruned(connection) if version >= _WITH_CONTENTS.start else 0,
         oldest=iso_time(min(group[5] for group in groups)) if groups else None,
@@ -346,13 +351,15 @@ def _facts(connection: sqlite3.Connection, path: Path) -> LogFacts:
     )
 
 
-def _tenant(tenant: str, groups: list[Any]) -> TenantFacts:
+def tenant_facts(tenant: str, groups: list[Any]) -> TenantFacts:
+    """What one tenant has, of the sums for every tenant and status."""
     own = [group for group in groups if group[0] == tenant]
     events, size = (sum(int(group[place]) for group in own) for place in (3, 4))
-    return TenantFacts(tenant, _by_status(own), events, size)
+    return TenantFacts(tenant, counts_by_status(own), events, size)
 
 
-def _by_status(groups: list[Any]) -> dict[str, int]:
+def counts_by_status(groups: list[Any]) -> dict[str, int]:
+    """How many runs have each status."""
     counts: dict[str, int] = {}
     for _, status, count, *_ in groups:
         counts[status] = counts.get(status, 0) + count

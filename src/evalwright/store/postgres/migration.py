@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from evalwright.contracts.errors import NotAnEventLog, StoreError
+from evalwright.contracts.errors import EvalwrightError, NotAnEventLog, StoreError
 from evalwright.store.postgres import address
 from evalwright.store.postgres.queue_tables import queue_script, queue_settings
 from evalwright.store.postgres.schema import MIGRATIONS, ROLE, VERSION
@@ -80,6 +80,16 @@ async def migrate(url: str) -> tuple[int, int]:
             return await _migrate(connection, place)
     finally:
         await connection.close()
+
+
+def migrate_now(url: str) -> tuple[int, int]:
+    """Bring the database to the version of this program; raises `StoreError`."""
+    try:
+        return asyncio.run(migrate(url))
+    except EvalwrightError:
+        raise
+    except Exception as error:
+        raise address.explain(address.masked(url), error) from error
 
 
 def _busy_catalog(*, last: bool) -> tuple[type[Exception], ...]:

@@ -1,0 +1,237 @@
+"""What is in a log in PostgreSQL, and whether it is sound; nothing is changed."""
+
+# ruff: noqa: S608 - statements are made of constants only
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.times import iso_time
+from evalwright.store.inspection import (
+    MOST_PER_RULE,
+    LogFacts,
+    LogProblem,
+    counts_by_status,
+    place_in_log,
+    tenant_facts,
+)
+from evalwright.store.postgres import address, migration
+from evalwright.store.postgres.connections import LogConnections
+from evalwright.store.postgres.schema import EVERY_TENANT
+from evalwright.store.schema import IS_END
+
+_GROUPS = (
+    "SELECT tenant, status, count(*), sum(last_seq + 1)::bigint, sum(bytes)::bigint,"
+    " min(started_us), max(coalesce(ended_us, started_us)) FROM runs"
+    " WHERE started_us IS NOT NULL GROUP BY tenant, status ORDER BY tenant, status"
+)
+_DOCUMENTS = "SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"
+# Bodies with the parts that are kept once, after an event; NULL where a part is missing.
+_WHOLE_BODIES = """
+SELECT events.run, seq, run_id, type, CASE WHEN content IS NULL THEN events.body ELSE
+    substring(events.body FROM 1 FOR content_at) || contents.body
+    || substring(events.body FROM content_at + 1) END
+FROM events LEFT JOIN runs USING (run)
+LEFT JOIN contents ON contents.tenant = events.tenant AND contents.sha256 = events.content
+WHERE (events.run, seq) > ($1::bigint, $2::bigint) ORDER BY events.run, seq LIMIT $3
+"""
+_PAGE = 1000  # events whose bodies are looked at together
+
+
+class _DatabaseRule(NamedTuple):
+    """A rule of the log, and the query that finds what breaks it: run id, place and detail."""
+
+    name: str
+    message: str
+    query: str
+
+
+_ANNOTATED = "split_part(key, '/', 1)"
+_EVIDENCE = "convert_from(body, 'UTF8')::jsonb ->> 'evalRunId'"
+_FOUND = (
+    "SELECT run, count(*) AS found, min(seq) AS least, max(seq) AS most,"
+    f" bool_or({IS_END}) AS ended FROM events GROUP BY run"
+)
+_SUMS = (
+    "SELECT tenant, count(*) AS runs, sum(last_seq + 1) AS events, sum(bytes) AS bytes"
+    " FROM runs WHERE ended_us IS NOT NULL GROUP BY tenant"
+)
+_RULES = (
+    _DatabaseRule(
+        "gap",
+        "events are missing: the events of a run are numbered 0, 1, 2 and so on",
+        f"SELECT run_id, NULL::bigint, found || ' of ' || most + 1 FROM ({_FOUND}) AS counted"
+        " LEFT JOIN runs USING (run) WHERE least <> 0 OR most + 1 <> found",
+    ),
+    _DatabaseRule(
+        "end",
+        "the run goes on after this event, which ends it",
+        f"SELECT run_id, seq, type FROM events AS e LEFT JOIN runs USING (run) WHERE ({IS_END})"
+        " AND EXISTS (SELECT 1 FROM events WHERE run = e.run AND seq > e.seq)",
+    ),
+    _DatabaseRule(
+        "score",
+        "the task has more than one score",
+        "SELECT run_id, max(seq), 'task ' || task_id FROM events LEFT JOIN runs USING (run)"
+        " WHERE type = 'eval.scored' GROUP BY run_id, run, task_id HAVING count(*) > 1",
+    ),
+    _DatabaseRule(
+        "run",
+        "the events belong to a run that is not in the log",
+        "SELECT NULL, min(seq), 'run number ' || run FROM events"
+        " WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.run = events.run) GROUP BY run",
+    ),
+    _DatabaseRule(
+        "tenant",
+        "the event belongs to another tenant than its run",
+        "SELECT run_id, seq, events.tenant FROM events JOIN runs USING (run)"
+        " WHERE events.tenant <> runs.tenant",
+    ),
+    _DatabaseRule(
+        "annotation",
+        "the annotation belongs to a run that is not in the log",
+        f"SELECT {_ANNOTATED}, NULL::bigint, key FROM records WHERE kind = 'annotation'"
+        f" AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = {_ANNOTATED})",
+    ),
+    _DatabaseRule(
+        "content",
+        "the content is not what its hash says",
+        "SELECT NULL, NULL::bigint, 'content ' || encode(sha256, 'hex') FROM contents"
+        " WHERE sha256(body) <> contents.sha256",
+    ),
+    _DatabaseRule(
+        "content",
+        "no run has the content",
+        "SELECT NULL, NULL::bigint, 'content ' || encode(sha256, 'hex') FROM contents AS c"
+        " WHERE NOT EXISTS (SELECT 1 FROM run_contents AS r"
+        " WHERE r.tenant = c.tenant AND r.sha256 = c.sha256)",
+    ),
+    _DatabaseRule(
+        "content",
+        "the content of the event is missing",
+        "SELECT run_id, seq, 'content ' || encode(content, 'hex') FROM events AS e"
+        " LEFT JOIN runs USING (run) WHERE content IS NOT NULL AND NOT EXISTS (SELECT 1"
+        " FROM contents AS c WHERE c.tenant = e.tenant AND c.sha256 = e.content)",
+    ),
+    _DatabaseRule(
+        "facts",
+        "what the list shows of the run is not what its events say",
+        "SELECT run_id, NULL::bigint, 'run number ' || runs.run FROM runs"
+        f" LEFT JOIN ({_FOUND}) AS counted USING (run)"
+        " WHERE coalesce(found, 0) <> last_seq + 1"
+        " OR coalesce(ended, false) <> (ended_us IS NOT NULL)",
+    ),
+    _DatabaseRule(
+        "sizes",
+        "the sizes of the tenant are not those of its runs",
+        "SELECT NULL, NULL::bigint, 'tenant ' || coalesce(known.tenant, found.tenant)"
+        f" FROM tenant_sizes AS known FULL JOIN ({_SUMS}) AS found USING (tenant)"
+        " WHERE (coalesce(known.runs, 0), coalesce(known.events, 0), coalesce(known.bytes, 0))"
+        " <> (coalesce(found.runs, 0), coalesce(found.events, 0), coalesce(found.bytes, 0))",
+    ),
+    _DatabaseRule(
+        "tombstone",
+        "the run was pruned, and is still in the log",
+        "SELECT run_id, NULL::bigint, NULL FROM tombstones AS t WHERE EXISTS"
+        " (SELECT 1 FROM runs WHERE runs.run_id = t.run_id)"
+        " OR EXISTS (SELECT 1 FROM events WHERE events.run = t.run)",
+    ),
+    _DatabaseRule(
+        "evidence",
+        "the deployment refers to a run that is not in the log",
+        f"SELECT {_EVIDENCE}, NULL::bigint, 'deployment ' || key || ' of ' || tenant FROM records"
+        f" WHERE kind = 'deployment' AND {_EVIDENCE} IS NOT NULL"
+        f" AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = {_EVIDENCE})"
+        f" AND NOT EXISTS (SELECT 1 FROM tombstones WHERE run_id = {_EVIDENCE})",
+    ),
+)
+
+
+class DatabaseInspection:
+    """Looks at a database as a whole, through the restricted role, as all tenants see it."""
+
+    def __init__(self, url: str) -> None:
+        self.place = address.masked(url)
+        self._connections = LogConnections(url, self.place)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+    def _query(self, statement: str, *values: Any) -> list[Any]:
+        return self._connections.query(EVERY_TENANT, statement, *values)
+
+    def version(self) -> int:
+        """The version of the schema; 0 if there is no log."""
+        return self._connections.run(_version(self._connections.url)).version
+
+    def facts(self) -> LogFacts:
+        """What is in the log."""
+        groups = self._query(_GROUPS)
+        ((size,),) = self._query("SELECT pg_database_size(current_database())")
+        ((pruned,),) = self._query("SELECT count(*) FROM tombstones")
+        return LogFacts(
+            database=self.place,
+            schema=self.version(),
+            file_bytes=size,
+            runs=counts_by_status(groups),
+            events=sum(group[3] for group in groups),
+            bytes=sum(group[4] for group in groups),
+            tenants=[tenant_facts(each, groups) for each in sorted({group[0] for group in groups})],
+            documents=dict(tuple(row) for row in self._query(_DOCUMENTS)),
+            pruned=pruned,
+            oldest=iso_time(min(group[5] for group in groups)) if groups else None,
+            newest=iso_time(max(group[6] for group in groups)) if groups else None,
+        )
+
+    def problems(
+        self, progress: Callable[[int, int], None] = lambda _, __: None
+    ) -> Iterator[LogProblem]:
+        """What is wrong in the log; reports how many rules are checked."""
+        for done, rule in enumerate(_RULES):
+            progress(done, len(_RULES) + 1)
+            for run_id, sequence, detail in self._query(f"{rule.query} LIMIT {MOST_PER_RULE}"):
+                place = place_in_log(run_id, sequence, detail)
+                yield LogProblem(rule.name, place, rule.message, run_id)
+        progress(len(_RULES), len(_RULES) + 1)
+        yield from self._bad_bodies()
+
+    def _bad_bodies(self) -> Iterator[LogProblem]:
+        """Events whose bodies are not JSON; a part that is missing was found before."""
+        after, found = (0, -1), 0
+        while page := self._query(_WHOLE_BODIES, *after, _PAGE):
+            for run, seq, run_id, kind, body in page:
+                after = run, seq
+                if body is not None and not _is_json(body) and found < MOST_PER_RULE:
+                    found += 1
+                    place = place_in_log(run_id, seq, kind)
+                    yield LogProblem("body", place, "the body of the event is not JSON", run_id)
+
+
+@contextmanager
+def inspected(url: str) -> Iterator[DatabaseInspection]:
+    """A database to look at, until the context ends."""
+    inspection = DatabaseInspection(url)
+    try:
+        yield inspection
+    finally:
+        inspection.close()
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        msgspec.json.decode(body)
+        body.decode()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+async def _version(url: str) -> migration.SchemaVersion:
+    connection = await address.connect(url)
+    try:
+        return await migration.read_version(connection)
+    finally:
+        await connection.close(timeout=1)
