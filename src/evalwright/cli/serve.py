@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from evalwright.cli.output import say, warn
-from evalwright.cli.parameters import chosen_config, config_option, configured_db, plain_db_option
+from evalwright.cli.parameters import (
+    chosen_config,
+    config_option,
+    configured_db,
+    fleet_address,
+    plain_db_option,
+)
 from evalwright.models.config import Config
 from evalwright.store.location import HOST_PATIENCE, opened_log, shown_db
 from evalwright.store.records import LOCAL_TENANT
@@ -68,10 +75,21 @@ CONFORMANCE = """
     is_flag=True,
     help="Add the test seams of the conformance suite; for tests only.",
 )
+@click.option(
+    "--workers",
+    is_flag=True,
+    help="Hand evaluations to the workers of a log in PostgreSQL in place of executing them here.",
+)
 @config_option
 @plain_db_option
 def command(
-    *, address: str, port: int, config: Path | None, conformance: bool, db: str | None
+    *,
+    address: str,
+    port: int,
+    config: Path | None,
+    conformance: bool,
+    workers: bool,
+    db: str | None,
 ) -> int:
     """Serve evaluation runs over HTTP, for many tenants.
 
@@ -86,6 +104,9 @@ def command(
 
     settings = chosen_config(config)
     db = configured_db(db, settings)
+    if workers:
+        fleet_address(db)
+        settings = msgspec.structs.replace(settings, host={**settings.host, "workers": True})
     _warn_of_detours(settings)
     listener = open_socket(address, port)
     with logging_to(), opened_log(db, HOST_PATIENCE) as log:

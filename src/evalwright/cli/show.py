@@ -8,10 +8,11 @@ from evalwright.cli.parameters import (
     db_option,
     form_options,
     json_option,
+    postgres_address,
     secrets_option,
     wanted_forms,
 )
-from evalwright.contracts.errors import BadInput
+from evalwright.contracts.errors import BadInput, CannotEvaluate
 
 EXAMPLES = """\b
 Examples:
@@ -42,4 +43,21 @@ def command(*, run: str, db: str | None, **given: Any) -> None:
         raise BadInput("--tasks shows every task; give it without --task and --events")
     from evalwright.cli.log_viewer import show_run  # completion and help need only the options
 
-    show_run(run, db, wanted_forms("run", given), **given)
+    try:
+        show_run(run, db, wanted_forms("run", given), **given)
+    except CannotEvaluate as error:
+        if (address := postgres_address(db)) is not None:
+            _add_standing(error, address, run)
+        raise
+
+
+def _add_standing(error: CannotEvaluate, address: str, run: str) -> None:
+    """Say that workers have the run, and what it waits for."""
+    from evalwright.engine.fleet.standing import standing
+    from evalwright.engine.listing import find_run
+    from evalwright.store.location import existing_log
+
+    with existing_log(address) as log:
+        found = standing(address, log, find_run(log, run))
+    if found is not None:
+        error.add_note(found)

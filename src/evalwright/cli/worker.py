@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import socket
+import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +20,20 @@ from evalwright.cli.parameters import (
     fleet_address,
     plain_db_option,
 )
-from evalwright.contracts.errors import Interrupted
-from evalwright.store.location import opened_log
+from evalwright.contracts.errors import Interrupted, StoreUnavailable
+from evalwright.store.location import open_log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from evalwright.engine.fleet.equipment import Equipment, Equipper
     from evalwright.engine.fleet.worker import Worker, WorkerSettings
+    from evalwright.engine.plan import Plan
     from evalwright.models.config import Config
     from evalwright.store.protocol import EventLog
+
+START_SECONDS = 60.0  # that the database may take until it is within reach
+RETRY_SECONDS = 1.0
 
 EXAMPLES = """\b
 Examples:
@@ -65,6 +74,21 @@ Examples:
     show_default=True,
     help="Seconds that tasks have to end after SIGTERM or Ctrl-C; others take what is left.",
 )
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    envvar="EVALWRIGHT_METRICS_PORT",
+    show_envvar=True,
+    help="Serve the metrics of the fleet on this port, at /metrics, and /healthz; 0: any free one.",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    envvar="EVALWRIGHT_METRICS_HOST",
+    show_envvar=True,
+    help="The address on which metrics are served: they name tenants.",
+)
 @click.option("--name", help="What others call this worker; default: the host's name and the pid.")
 @config_option
 @plain_db_option
@@ -75,6 +99,8 @@ def command(
     attempts: int,
     drain_s: float,
     name: str | None,
+    metrics_port: int | None,
+    metrics_host: str,
     config: Path | None,
     db: str | None,
 ) -> int:
@@ -91,24 +117,77 @@ def command(
     address = fleet_address(configured_db(db, settings))
     called = name or f"{socket.gethostname()}-{os.getpid()}"
     chosen = WorkerSettings(called, concurrency, tenants, attempts, drain_s)
-    with opened_log(address) as log:
-        return asyncio.run(_work(address, log, settings, chosen))
+    served = None if metrics_port is None else (metrics_host, metrics_port)
+    with _patiently_opened(address) as log:
+        return asyncio.run(_work(address, log, settings, chosen, served))
 
 
-async def _work(address: str, log: "EventLog", config: "Config", settings: "WorkerSettings") -> int:
+@contextmanager
+def _patiently_opened(address: str) -> "Iterator[EventLog]":
+    """The log, once it is within reach: the database may start later than its workers."""
+    until, is_told = time.monotonic() + START_SECONDS, False
+    while True:
+        try:
+            log = open_log(address)
+            break
+        except StoreUnavailable as error:
+            if time.monotonic() > until:
+                raise
+            if not is_told:
+                say(f"{error}; trying again")
+            is_told = True
+            time.sleep(RETRY_SECONDS)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+class _AnyEquipper:
+    """Equips for runs of commands, by references, and for runs of hosts, by their settings."""
+
+    def __init__(self, log: "EventLog", config: "Config") -> None:
+        from evalwright.engine.fleet.equipment import ReferenceEquipper
+
+        self._log = log
+        self._config = config
+        self._by_reference = ReferenceEquipper(config, warn)
+        self._by_settings: Equipper | None = None
+
+    async def equip(self, tenant: str, plan: "Plan") -> "Equipment":
+        """What the tasks of a run of this plan need."""
+        if plan.origin is None:
+            return await self._by_reference.equip(tenant, plan)
+        if self._by_settings is None:
+            from evalwright.host.fleet import HostEquipper
+
+            self._by_settings = HostEquipper(self._log, self._config)
+        return await self._by_settings.equip(tenant, plan)
+
+
+async def _work(
+    address: str,
+    log: "EventLog",
+    config: "Config",
+    settings: "WorkerSettings",
+    served: tuple[str, int] | None,
+) -> int:
     from evalwright.engine.fleet.database import FleetDatabase
-    from evalwright.engine.fleet.equipment import ReferenceEquipper
+    from evalwright.engine.fleet.metrics_server import serve_metrics
     from evalwright.engine.fleet.worker import Worker
 
     database = FleetDatabase(address, log)
-    worker = Worker(database, ReferenceEquipper(config, warn), settings)
+    worker = Worker(database, _AnyEquipper(log, config), settings)
     whose = f" of {', '.join(settings.tenants)}" if settings.tenants else ""
     say(
         f"worker {settings.name}: up to {settings.concurrency} tasks{whose} at once, "
         f"log in {log.place}"
     )
     try:
-        await _until_signalled(worker)
+        async with serve_metrics(database, served) as place:
+            if place:
+                say(f"worker {settings.name}: metrics on {place}")
+            await _until_signalled(worker)
     finally:
         await database.close()
     say(f"worker {settings.name}: stopped, {worker.tasks_done} tasks done")

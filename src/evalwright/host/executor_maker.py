@@ -70,11 +70,12 @@ class ExecutorMaker:
         """The executor of an evaluation, as far as its history goes."""
         # A log may have been moved here: the code that it names is not run.
         history.plan = msgspec.structs.replace(history.plan, source=None)
-        means = await self._means(history.plan)
+        means = await self.means(history.plan)
         pace = Pace(self._turns, run.tenant)
         return EvaluationExecutor(run.log, agent, history, self._clock, means, pace)
 
-    async def _means(self, plan: Plan) -> Means:
+    async def means(self, plan: Plan) -> Means:
+        """What an evaluation has besides its agent: live tools, and judges."""
         tools, panel = self._tools if plan.is_live else None, plan.panel
         judges = self._models.panel(panel.judges, panel.samples) if panel else None
         try:

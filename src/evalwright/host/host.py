@@ -103,7 +103,7 @@ class Host:
         )
         self.models = ModelPool(config)
         self.redactor = self.models.redactor
-        self.egress = egress or Egress(_policy(self.settings))
+        self.egress = egress or Egress(EgressPolicy.of(self.settings.egress))
         self.catalogue = Catalogue(self.records, self.settings, self.models.load, self.egress)
         self.planner = Planner(self.settings, self.catalogue, self.redactor)
         self.vault = vault or Vault.beside(log.place)
@@ -145,7 +145,17 @@ class Host:
             self.extension.workflows,
         )
         limit = ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant)
-        self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
+        self.fleet = None
+        if not self.hosts.is_alone:  # a log in a file has no workers
+            from evalwright.host.fleet import HandingRuns, fleet_of
+
+            self.fleet = fleet_of(self.log, self.redactor, self.clock)
+        if self.fleet is not None and self.settings.workers:
+            runs = HandingRuns(self.log, maker, self.redactor, self.clock, limit)
+            runs.fleet = self.fleet
+            self.runs: Runs = runs
+        else:
+            self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
         self.orders = RunOrders(self.log, self.runs, self.clock)
         self.recovery = Recovery(self.log, maker, self.runs, self._adopt)
 
@@ -221,6 +231,8 @@ class Host:
             await self.webhooks.close()
             await self.hosts.leave()
             await self.orders.close()
+            if self.fleet is not None:
+                await self.fleet.close()
             await self.models.close()
             await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()
@@ -240,6 +252,8 @@ class Host:
             hearing.cancel()
             await asyncio.gather(hearing, return_exceptions=True)
             await self.orders.close()
+            if self.fleet is not None:
+                await self.fleet.close()
             await self.models.close()
             await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()
@@ -362,12 +376,3 @@ class Host:
                 *(report.webhook_id, report.tenant, report.event_type, report.run_id),
                 *(_NOT_DELIVERED[report.outcome], report.reason),
             )
-
-
-def _policy(settings: HostSettings) -> EgressPolicy:
-    egress = settings.egress
-    return EgressPolicy(
-        allow_private=egress.allow_private,
-        allow_http=egress.allow_http,
-        allowed_hosts=frozenset(egress.allowed_hosts),
-    )

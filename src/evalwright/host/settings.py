@@ -112,6 +112,7 @@ class HostSettings(SettingsTable, frozen=True):
     max_streams_per_tenant: Whole = 1_000
     max_runs: Whole = 1_000
     max_runs_per_tenant: Whole = 500
+    workers: bool = False  # hand evaluations to the fleet in place of executing them
     concurrency: Whole = 10
     task_timeout_s: Positive = 300.0
     run_timeout_s: Positive = 3_600.0

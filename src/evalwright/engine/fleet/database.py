@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from evalwright.contracts.errors import StoreUnavailable
 from evalwright.engine.fleet.queue import Connection, DueTask, PgQueuer, TaskQueue
 from evalwright.store.postgres import address, statements
 from evalwright.store.postgres.growth import RunGrowth, arrays
@@ -106,7 +107,7 @@ class FleetDatabase:
             try:
                 result = await work()
             except Exception as error:
-                if not address.may_pass(error):
+                if not may_pass(error):
                     raise
                 if delay > LONGEST_DELAY_SECONDS and not is_told:
                     is_told = True
@@ -193,7 +194,7 @@ class FleetDatabase:
                 hear(())  # of what happened meanwhile
                 await broken.wait()
             except Exception as error:
-                if not address.may_pass(error):
+                if not may_pass(error):
                     raise
             finally:
                 connection.terminate()
@@ -215,3 +216,8 @@ class FleetDatabase:
             connection = self._idle.pop()
             with suppress(Exception):
                 await connection.close(timeout=1)
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the same may succeed later, when the database is within reach again."""
+    return isinstance(error, StoreUnavailable) or address.may_pass(error)

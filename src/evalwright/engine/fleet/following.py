@@ -112,7 +112,7 @@ class HandedRuns:
             seen = await asyncio.to_thread(lambda: log.facts(run_id).events - 1)
         has_ended = history.end is not None
         while not has_ended:
-            events = await asyncio.to_thread(_new_events, log, run_id, seen)
+            events = await self._new_events(database, run_id, seen)
             if events:
                 seen, quiet_s = events[-1].sequence, 0.0
                 has_ended = events[-1].type in TERMINAL_TYPES
@@ -123,12 +123,19 @@ class HandedRuns:
             quiet_s += LOOK_SECONDS
             if quiet_s >= WONDER_SECONDS:
                 quiet_s, said = 0.0, await self._wonder(database, run_id, said)
-                facts = await asyncio.to_thread(log.facts, run_id)
-                has_ended = facts.ended_us is not None and facts.events == seen + 1
-        outcome = _outcome(await asyncio.to_thread(read_history, log, run_id))
+        history = await database.patiently(lambda: asyncio.to_thread(read_history, log, run_id))
+        outcome = _outcome(history)
         if observer is not None:
             observer.run_ended(outcome)
         return outcome
+
+    async def _new_events(self, database: FleetDatabase, run_id: str, after: int) -> list[Event]:
+        """The next events of a run; while the log is out of reach, workers go on all the same."""
+
+        def read() -> list[Event]:
+            return list(database.log.read(run_id, after=after, limit=MOST_EVENTS))
+
+        return await database.patiently(lambda: asyncio.to_thread(read))
 
     async def _wonder(self, database: FleetDatabase, run_id: str, said: str | None) -> str | None:
         """Say what a run waits for, each thing once."""
@@ -144,7 +151,3 @@ def _outcome(history: History) -> Outcome:
     if history.end is not None and history.end.type == RunCancelled.TYPE:
         raise CannotEvaluate(f"run {history.run_id} was cancelled; it has no result")
     return project(history)
-
-
-def _new_events(log: EventLog, run_id: str, after: int) -> list[Event]:
-    return list(log.read(run_id, after=after, limit=MOST_EVENTS))

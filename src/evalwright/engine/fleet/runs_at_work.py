@@ -139,6 +139,8 @@ class RunsAtWork:
         history = await asyncio.to_thread(recorded_history, log, run_id)
         handed = msgspec.json.decode(place.plan, type=HandedPlan)
         history.plan = handed.applied_to(history.plan)
+        if history.plan.origin is not None:  # a host runs no code that a log names
+            history.plan = msgspec.structs.replace(history.plan, source=None)
         equipment = await self._equip(place, history)
         redactor = equipment.means.surroundings.redactor
         at_work = RunAtWork(run_id, place.run, log, history.plan, history.started_at_us, redactor)

@@ -1,8 +1,11 @@
 """How the fleet stands: what a run waits for, and the numbers that metrics show."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.store.protocol import EventLog
 
 _STANDING = """
 SELECT r.is_paused, r.owner, r.lane,
@@ -52,6 +55,12 @@ class FleetNumbers(NamedTuple):
     leases_lost: int
     shares: list[OwnerShare]
 
+    @property
+    def largest_share(self) -> float:
+        """The largest part of the tasks due and at work that is one tenant's."""
+        released = [each.released for each in self.shares]
+        return max(released, default=0) / max(1, sum(released))
+
 
 async def waiting_for(database: FleetDatabase, run_id: str) -> str | None:
     """What a run waits for, in words; None where its tasks are at work, or it has ended."""
@@ -69,6 +78,51 @@ async def waiting_for(database: FleetDatabase, run_id: str) -> str | None:
         reason = f"{first['name']}: {first['reason']}"
         return f"a worker that can load what it needs; {count} cannot: {reason}"
     return f"a free worker: {row['queued']} tasks are due" if row["queued"] else None
+
+
+def standing(address: str, log: EventLog, run_id: str) -> str | None:
+    """How a run stands that workers have, as a sentence; None for any other run."""
+
+    async def ask() -> str | None:
+        database = FleetDatabase(address, log)
+        try:
+            if await database.fetchrow(_STANDING, run_id) is None:
+                return None
+            waits = await waiting_for(database, run_id)
+            return f"it waits for {waits}" if waits else "workers are executing it"
+        finally:
+            await database.close()
+
+    return asyncio.run(ask())
+
+
+async def fleet_metrics(database: FleetDatabase, *, with_tenants: bool) -> bytes:
+    """The numbers of the fleet in the text format of Prometheus."""
+    numbers = await fleet_numbers(database)
+    lines: list[str] = []
+    for name, kind, about, value in (
+        ("queue_depth", "gauge", "Tasks that are due and that nobody has begun.", numbers.queued),
+        ("tasks_at_work", "gauge", "Tasks that workers work on.", numbers.begun),
+        ("tasks_waiting", "gauge", "Tasks that are not due yet.", numbers.waiting),
+        ("oldest_task_seconds", "gauge", "For how long the oldest task is due.", numbers.oldest_s),
+        ("workers", "gauge", "Workers that were heard of lately.", numbers.workers),
+        ("lease_losses_total", "counter", "Tasks taken over.", numbers.leases_lost),
+        ("largest_share", "gauge", "Of a tenant among all tasks at work.", numbers.largest_share),
+    ):
+        lines += _family(name, kind, about, [("", value)])
+    if with_tenants:
+        shares = [(f'{{tenant="{each.owner}"}}', each) for each in numbers.shares]
+        released = [(label, each.released) for label, each in shares]
+        scored = [(label, each.scored) for label, each in shares]
+        lines += _family("tenant_tasks", "gauge", "Tasks due or at work, by tenant.", released)
+        lines += _family("tenant_scored_total", "counter", "Tasks ended, by tenant.", scored)
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _family(name: str, kind: str, about: str, samples: Sequence[tuple[str, float]]) -> list[str]:
+    name = f"evalwright_fleet_{name}"
+    values = [f"{name}{label} {value:g}" for label, value in samples]
+    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *values]
 
 
 async def fleet_numbers(database: FleetDatabase) -> FleetNumbers:

@@ -102,6 +102,11 @@ class Worker:
             await self._runs.close()
             await self._leave()
 
+    @property
+    def at_work(self) -> int:
+        """How many tasks were begun, or are being begun."""
+        return self._working
+
     def drain(self) -> None:
         """Take no more tasks; `run` returns when those that were taken have ended."""
         self._is_draining = True
@@ -202,7 +207,7 @@ class Worker:
     async def _load(self, run_id: str) -> LoadedRun | None:
         """The run with what its tasks need; None if it has ended, or cannot be loaded here."""
         try:
-            return await self._runs.load(run_id)
+            return await self._database.patiently(lambda: self._runs.load(run_id))
         except EvalwrightError as error:
             lane, reason = await self._runs.lane(run_id), str(error)
             if lane is not None:
@@ -212,12 +217,15 @@ class Worker:
             return None
 
     async def _return(self, tasks: Sequence[TakenTask]) -> None:
-        """Let others take tasks that were not begun here."""
+        """Let others take tasks that were not begun; those of a run that has ended are gone."""
+        lane = await self._runs.lane(tasks[0].run_id)
         async with self._database.transaction() as connection:
+            if lane is None:
+                await self._database.queue.drop(connection, tasks)
+                return
             for each in tasks:
                 await self._database.queue.give_back(connection, each, 0)
-        lanes = [lane for each in tasks if (lane := await self._runs.lane(each.run_id))]
-        self._database.announce_lanes(lanes)
+        self._database.announce_lanes([lane])
 
     async def _lock(self, run: LoadedRun, tasks: Sequence[TakenTask]) -> list[_BegunTask]:
         """Begin attempts: lock first, look for scores second."""

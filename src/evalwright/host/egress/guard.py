@@ -26,6 +26,7 @@ from evalwright.host.egress.addresses import (
     plain_host,
     split_url,
 )
+from evalwright.host.settings import EgressSettings
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,6 +46,12 @@ class EgressPolicy(msgspec.Struct, frozen=True):
     allow_private: bool = False  # private and loopback addresses, never metadata services
     allow_http: bool = False  # even where https is required
     allowed_hosts: frozenset[str] = frozenset()  # whatever they resolve to
+
+    @classmethod
+    def of(cls, settings: EgressSettings) -> "EgressPolicy":
+        """The policy that the settings of a host say."""
+        hosts = frozenset(settings.allowed_hosts)
+        return cls(settings.allow_private, settings.allow_http, hosts)
 
 
 class Egress:

@@ -163,7 +163,10 @@ async def is_ready(call: ApiCall) -> Response:
 
 async def metrics(call: ApiCall) -> Response:
     """The metrics in the Prometheus text format; none of them identifies a tenant."""
-    return Response(call.host.telemetry.metrics.render(), media_type=CONTENT_TYPE)
+    rendered, fleet = call.host.telemetry.metrics.render(), call.host.fleet
+    if fleet is not None:
+        rendered += await fleet.metrics()
+    return Response(rendered, media_type=CONTENT_TYPE)
 
 
 def _open(path: str, handler: Handler, operation: ApiOperation) -> Route:

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, get_args
+from urllib.parse import quote
 
 import msgspec
 from starlette.responses import Response
@@ -90,6 +91,9 @@ def _matching(call: ApiCall, most: int) -> list[ListedRun]:
     return found[:most]
 
 
+_PLAIN = " !#$&'()*+,/:;<=>?@[]^_`{|}~-."  # characters of a header that need no escape
+
+
 async def read(call: ApiCall) -> Response:
     """The current state of a run; 304 if the ETag matches."""
     run = call.run
@@ -99,7 +103,12 @@ async def read(call: ApiCall) -> Response:
         return Response(status_code=304, headers={"ETag": tag})
     status = await call.host.runs.status(run)
     shown = await run.beside(lambda: snapshot(run, status))
-    return json_response(shown, headers={"ETag": tag})
+    headers, fleet = {"ETag": tag}, call.host.fleet
+    if fleet is not None and status not in ENDED:
+        waits = await fleet.waiting_for(run.run_id)
+        if waits is not None:  # the closed schema of a snapshot cannot say it
+            headers["Evalwright-Waits-For"] = quote(waits, safe=_PLAIN)
+    return json_response(shown, headers=headers)
 
 
 async def read_summary(call: ApiCall) -> Response:

@@ -172,7 +172,7 @@ END $$
 BEGIN = f"""
 CREATE FUNCTION fleet_begin(who uuid, run_ids text[], task_ids text[])
 RETURNS TABLE (place integer, number integer, verdict text) LANGUAGE plpgsql AS $$
-DECLARE asked record; found_attempt integer; paused boolean;
+DECLARE asked record; paused boolean;
 BEGIN
     FOR asked IN SELECT * FROM unnest(run_ids, task_ids) WITH ORDINALITY AS u(run_id, task_id, n)
         ORDER BY run_id, task_id
@@ -181,7 +181,9 @@ BEGIN
         UPDATE attempts a SET attempt = a.attempt + 1, worker = who, changed_at = clock_timestamp()
             WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id AND a.state = {DUE}
             RETURNING a.attempt INTO number;
-        IF FOUND THEN
+        IF NOT FOUND THEN
+            number := 0;
+        ELSE
             SELECT r.is_paused INTO paused FROM fleet_runs r WHERE r.run_id = asked.run_id;
             verdict := CASE
                 WHEN EXISTS (

@@ -1,0 +1,126 @@
+"""Runs that workers execute: how a host hands them over and changes them, and equips workers."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from evalwright.agents.protocol import Agent
+from evalwright.contracts.errors import EvalwrightError
+from evalwright.contracts.redaction import Redactor
+from evalwright.engine.clock import Clock, SystemClock
+from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.equipment import Equipment
+from evalwright.engine.fleet.handing import hand_over
+from evalwright.engine.fleet.standing import fleet_metrics, waiting_for
+from evalwright.engine.history import History
+from evalwright.engine.plan import Plan
+from evalwright.engine.session import ModelPool
+from evalwright.host.catalogue import Catalogue
+from evalwright.host.egress import Egress, EgressPolicy
+from evalwright.host.evaluation import Planner
+from evalwright.host.executor_maker import ExecutorMaker
+from evalwright.host.run_handle import RunHandle
+from evalwright.host.runs import Runs
+from evalwright.host.settings import host_settings
+from evalwright.models.config import Config
+from evalwright.store.postgres.log import PostgresLog
+from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.records import RecordChange
+
+ASK_SECONDS = 2.0  # that a request waits for what the fleet says
+
+
+class HostFleet:
+    """The fleet of a log in PostgreSQL, as a host sees it."""
+
+    def __init__(self, log: PostgresLog, redactor: Redactor, clock: Clock) -> None:
+        self._redactor = redactor
+        self._clock = clock
+        self._database = FleetDatabase(log.address, log)
+
+    async def hand_over(
+        self,
+        run: RunHandle,
+        history: History,
+        facts: Sequence[NewEvent],
+        changes: Sequence[RecordChange],
+    ) -> None:
+        """Create a run, together with changes; its tasks are due with its first events."""
+        place = run.partition, run.tenant
+        await hand_over(self._database, history, place, self._redactor, self._clock, facts, changes)
+
+    async def waiting_for(self, run_id: str) -> str | None:
+        """What a run waits for, if the fleet has it and nobody works on it."""
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                return await waiting_for(self._database, run_id)
+        except Exception:  # noqa: BLE001 - the rest of the answer stands without it
+            return None
+
+    async def metrics(self) -> bytes:
+        """The metrics of the fleet; none of them identifies a tenant."""
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                return await fleet_metrics(self._database, with_tenants=False)
+        except Exception:  # noqa: BLE001 - those of the host stand without it
+            return b""
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._database.close()
+
+
+class HandingRuns(Runs):
+    """Hands evaluations to workers in place of executing them; runs of workflows stay here."""
+
+    fleet: HostFleet
+
+    async def begin(
+        self,
+        run: RunHandle,
+        history: History,
+        agent: Agent,
+        facts: Sequence[NewEvent] = (),
+        changes: Sequence[RecordChange] = (),
+    ) -> None:
+        """Create an evaluation that may copy facts of another, and have it executed."""
+        async with AsyncExitStack() as rest:
+            rest.push_async_callback(agent.close)
+            with self._counted(run):
+                await self.fleet.hand_over(run, history, facts, changes)
+
+
+def fleet_of(log: EventLog, redactor: Redactor, clock: Clock) -> HostFleet | None:
+    """The fleet of a log; None if the log is in a file."""
+    return HostFleet(log, redactor, clock) if isinstance(log, PostgresLog) else None
+
+
+class HostEquipper:
+    """Equips workers for runs of hosts: with the agents, models and tools of the same settings."""
+
+    def __init__(self, log: EventLog, config: Config) -> None:
+        settings = host_settings(config)
+        models = ModelPool(config)
+        egress = Egress(EgressPolicy.of(settings.egress))
+        catalogue = Catalogue(log.records, settings, models.load, egress)
+        self._planner = Planner(settings, catalogue, models.redactor)
+        self._maker = ExecutorMaker(
+            self._planner, models, models.redactor, SystemClock(), settings.tools, {}
+        )
+
+    async def equip(self, tenant: str, plan: Plan) -> Equipment:
+        """What the tasks of a run of this plan need."""
+        agent = await asyncio.to_thread(self._planner.agent_of, tenant, plan)
+        try:
+            means = await self._maker.means(plan)
+        except EvalwrightError:
+            await agent.close()
+            raise
+        toolbox = means.surroundings.toolbox
+
+        async def close() -> None:
+            async with AsyncExitStack() as rest:
+                rest.push_async_callback(toolbox.close)
+                rest.push_async_callback(agent.close)
+
+        return Equipment(agent, means, close)

@@ -1,0 +1,152 @@
+"""Attempts at tasks: locked first, looked at second, and written only by who has the last one."""
+
+import asyncio
+import uuid
+from typing import Any
+
+from builders import a_suite
+from evalwright.contracts.events import RunCancelled
+from evalwright.engine.fleet.ending import Ending, RunAtWork
+from evalwright.engine.fleet.queue import TakenTask
+from evalwright.engine.fleet.runs_at_work import RunsAtWork
+from evalwright.engine.fleet.single_tasks import FinishedTask
+from fleet.test_fleet_orders import event
+from fleet.workers_here import CLOCK, Fleet, GivenEquipment
+
+BEGIN = "SELECT * FROM fleet_begin($1, $2, $3)"
+
+
+class HandWorker:
+    """A worker whose every step a test decides."""
+
+    def __init__(self, database: Any, agent: Any) -> None:
+        self.worker = uuid.uuid4()
+        self.database = database
+        self.ending = Ending(database, self.worker, CLOCK)
+        self.runs = RunsAtWork(database, GivenEquipment(agent), CLOCK)
+
+    async def begin(self, run_id: str, task_id: str) -> tuple[str, int]:
+        """Begin an attempt: what the log says to that, and its number."""
+        row = await self.database.fetchrow(BEGIN, self.worker, [run_id], [task_id])
+        return row["verdict"], row["number"]
+
+    async def work(self, run_id: str, task_id: str, number: int) -> FinishedTask:
+        run = await self.runs.load(run_id)
+        assert run is not None
+        return await run.work_on(task_id, number)
+
+    async def end(self, finished: FinishedTask) -> set[str]:
+        """Write what came of a task; the tasks that were still this worker's."""
+        run: RunAtWork = (await self.runs.load(finished.run_id)).at_work  # type: ignore[union-attr]
+        taken = TakenTask(0, finished.run_id, finished.task_id)
+        return await self.ending.end(run, [finished], [taken])
+
+
+def right(_task: Any) -> str:
+    return "yes"
+
+
+def events_of_task(fleet: Fleet, run_id: str, task_id: str) -> list[str]:
+    log = fleet.log.for_tenant("local")
+    return [each.type for each in log.read(run_id) if each.task_id == task_id]
+
+
+def test_a_worker_that_was_stopped_and_wakes_up_writes_nothing_after_the_score(
+    fleet: Fleet,
+) -> None:
+    async def work() -> str:
+        plan = fleet.plan(a_suite(2), right, concurrency=2)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            stopped, other = HandWorker(database, right), HandWorker(database, right)
+            assert await stopped.begin(run_id, "task-1") == ("go", 1)
+            old = await stopped.work(run_id, "task-1", 1)
+            # It is stopped here. Its lease is over, and another worker takes the task.
+            assert await other.begin(run_id, "task-1") == ("go", 2)
+            new = await other.work(run_id, "task-1", 2)
+            assert await other.end(new) == {"task-1"}
+            # It wakes up.
+            assert await stopped.end(old) == set()
+            assert await stopped.begin(run_id, "task-1") == ("gone", 0)
+            await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+            return run_id
+
+    kinds = events_of_task(fleet, asyncio.run(work()), "task-1")
+    assert kinds.count("eval.scored") == 1
+    assert kinds[-1] == "eval.scored"
+    assert kinds[:3] == ["agent.invocation.started", "agent.decided", "agent.invocation.completed"]
+    assert len(kinds) == 7, "the attempt that was lost, the one that counts, and the score"
+
+
+def test_a_worker_that_wakes_up_before_the_other_has_finished_writes_nothing_either(
+    fleet: Fleet,
+) -> None:
+    async def work() -> str:
+        plan = fleet.plan(a_suite(2), right, concurrency=2)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            stopped, other = HandWorker(database, right), HandWorker(database, right)
+            await stopped.begin(run_id, "task-1")
+            old = await stopped.work(run_id, "task-1", 1)
+            assert await other.begin(run_id, "task-1") == ("go", 2)
+            assert await stopped.end(old) == set()
+            await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+            return run_id
+
+    assert events_of_task(fleet, asyncio.run(work()), "task-1") == []
+
+
+def test_an_end_that_was_committed_unheard_is_not_written_again(fleet: Fleet) -> None:
+    async def work() -> str:
+        plan = fleet.plan(a_suite(2), right, concurrency=2)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            worker = HandWorker(database, right)
+            await worker.begin(run_id, "task-1")
+            finished = await worker.work(run_id, "task-1", 1)
+            assert await worker.end(finished) == {"task-1"}
+            assert await worker.end(finished) == set()
+            await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+            return run_id
+
+    assert events_of_task(fleet, asyncio.run(work()), "task-1").count("eval.scored") == 1
+
+
+def test_a_task_that_loses_its_worker_each_time_ends_as_failed_with_the_reason(
+    fleet: Fleet,
+) -> None:
+    async def work() -> Any:
+        plan = fleet.plan(a_suite(2), right, concurrency=2)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            for number in (1, 2, 3):
+                killed = HandWorker(database, right)
+                assert await killed.begin(run_id, "task-1") == ("go", number)
+            async with fleet.workers(GivenEquipment(right), count=1, most_attempts=3):
+                return await fleet.ended(run_id)
+
+    history = asyncio.run(work())
+    assert history.tally.results["task-1"].passed is False
+    assert history.tally.results["task-2"].passed is True
+    log = fleet.log.for_tenant("local")
+    decided = [each.to_json() for each in log.read(history.run_id) if each.task_id == "task-1"]
+    assert b"3 attempts ended with their workers" in b"".join(decided)
+
+
+def test_a_run_and_its_tasks_are_there_together_or_not_at_all(fleet: Fleet) -> None:
+    class Unable:
+        async def put(self, *_: Any) -> None:
+            raise ValueError("the queue is broken")
+
+    async def work() -> int:
+        before = len(fleet.log.run_ids())
+        async with fleet.database() as database:
+            database.queue = Unable()
+            try:
+                await fleet.hand_over(database, fleet.plan(a_suite(2), right))
+            except Exception:  # noqa: BLE001 - whatever it is
+                return len(fleet.log.run_ids()) - before
+        return -1
+
+    assert asyncio.run(work()) == 0
+    assert fleet.ask("SELECT count(*) FROM fleet_runs")[0][0] == 0

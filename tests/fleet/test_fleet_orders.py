@@ -1,0 +1,134 @@
+"""What is asked of runs that workers have: pause, cancel, and what they wait for."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from builders import a_suite
+from evalwright.contracts.events import RunCancelled, RunPaused, RunResumed
+from evalwright.engine.fleet.reconciling import reconcile
+from evalwright.engine.fleet.standing import fleet_metrics, waiting_for
+from evalwright.engine.history import History
+from evalwright.store.protocol import NewEvent
+from fleet.workers_here import CLOCK, Fleet, GivenEquipment, until
+
+
+def event(payload: Any) -> NewEvent:
+    return NewEvent(payload.TYPE, None, CLOCK.now_us(), msgspec.json.encode(payload))
+
+
+class Gate:
+    """An agent that answers when the test lets it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.opens = asyncio.Event()
+
+    async def answer(self, task: Any) -> str:
+        self.asked.append(task.id)
+        await self.opens.wait()
+        return "yes"
+
+
+def test_a_paused_run_begins_no_more_tasks_until_it_is_resumed(fleet: Fleet) -> None:
+    async def work() -> tuple[list[str], History]:
+        gate = Gate()
+        plan = fleet.plan(a_suite(6), gate.answer, concurrency=2)
+        async with fleet.database() as database, fleet.workers(GivenEquipment(gate.answer)):
+            run_id = await fleet.hand_over(database, plan)
+            await until(lambda: asyncio.sleep(0, len(gate.asked) == 2))
+            paused = RunPaused("lunch", "drain-current-node")
+            assert await fleet.runs(database).pause(run_id, event(paused))
+            gate.opens.set()
+            scored = "SELECT count(*) FROM attempts WHERE state IN (2, 3)"
+            await until(lambda: _holds(database, f"SELECT ({scored}) = 2"))
+            assert await waiting_for(database, run_id) == "the run is paused"
+            asked = list(gate.asked)
+            assert await fleet.runs(database).resume(run_id, event(RunResumed(None)))
+            return asked, await fleet.ended(run_id)
+
+    asked, history = asyncio.run(work())
+    assert sorted(asked) == ["task-1", "task-2"]
+    assert history.status == "completed"
+    assert len(history.scored) == 6
+
+
+async def _holds(database: Any, question: str) -> bool:
+    row = await database.fetchrow(question)
+    return bool(row[0])
+
+
+def test_a_cancelled_run_keeps_its_scores_and_its_tasks_are_given_up(fleet: Fleet) -> None:
+    async def work() -> tuple[Gate, History]:
+        gate = Gate()
+        plan = fleet.plan(a_suite(4), gate.answer, concurrency=2)
+        async with fleet.database() as database, fleet.workers(GivenEquipment(gate.answer)) as two:
+            run_id = await fleet.hand_over(database, plan)
+            await until(lambda: asyncio.sleep(0, len(gate.asked) == 2))
+            ending = event(RunCancelled("enough", "test"))
+            assert await fleet.runs(database).end(run_id, [ending])
+            await until(lambda: asyncio.sleep(0, not any(worker.at_work for worker in two)))
+            assert not await fleet.runs(database).end(run_id, [ending])
+            return gate, await fleet.ended(run_id)
+
+    gate, history = asyncio.run(work())
+    assert history.status == "cancelled"
+    assert len(gate.asked) == 2
+    assert fleet.ask("SELECT count(*) FROM attempts")[0][0] == 0
+
+
+def test_a_run_is_left_to_workers_that_can_load_its_agent(fleet: Fleet) -> None:
+    async def work() -> tuple[str | None, str | None, History]:
+        plan = fleet.plan(a_suite(3), lambda _task: "yes")
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            alone = await waiting_for(database, run_id)
+            unable = GivenEquipment(lambda _task: "no", refusal="agent.py: no such file")
+            async with fleet.workers(unable, count=1):
+
+                async def is_refused() -> bool:
+                    return "cannot" in (await waiting_for(database, run_id) or "")
+
+                await until(is_refused)
+                refused = await waiting_for(database, run_id)
+                async with fleet.workers(GivenEquipment(lambda _task: "yes"), count=1):
+                    return alone, refused, await fleet.ended(run_id)
+
+    alone, refused, history = asyncio.run(work())
+    assert alone == "a worker for tenant local: none is running"
+    assert refused == (
+        "a worker that can load what it needs; the only worker cannot: "
+        "worker-1: agent.py: no such file"
+    )
+    assert history.tally.passed_count == 3
+
+
+def test_a_queue_that_was_dropped_is_filled_again_from_what_is_due(fleet: Fleet) -> None:
+    async def work() -> History:
+        plan = fleet.plan(a_suite(5), lambda _task: "yes", concurrency=5)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            await database.fetch("DELETE FROM pgqueuer")
+            await database.fetch("UPDATE fleet_owners SET released = 77")
+            await reconcile(database, CLOCK)
+            async with fleet.workers(GivenEquipment(lambda _task: "yes"), count=1):
+                return await fleet.ended(run_id)
+
+    assert asyncio.run(work()).status == "completed"
+
+
+def test_metrics_tell_how_the_fleet_stands(fleet: Fleet) -> None:
+    async def work() -> tuple[bytes, bytes]:
+        async with fleet.database() as database:
+            plan = fleet.plan(a_suite(3), lambda _task: "yes")
+            run_id = await fleet.hand_over(database, plan, "acme")
+            named = await fleet_metrics(database, with_tenants=True)
+            plain = await fleet_metrics(database, with_tenants=False)
+            await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+            return named, plain
+
+    named, plain = asyncio.run(work())
+    assert b"\nevalwright_fleet_queue_depth 1\n" in named
+    assert b'\nevalwright_fleet_tenant_tasks{tenant="acme"} 1\n' in named
+    assert b"acme" not in plain
