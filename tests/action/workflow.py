@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from subjects.endpoint import Reply, Request
+from subjects.forking import IS_POSSIBLE, the_forge
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -152,8 +153,13 @@ class Workflow:
             name.replace("-", "_"): str(each.get("default", ""))
             for name, each in ACTION["inputs"].items()
         }
-        inputs |= {"command": f"{sys.executable} -m evalwright", "github_token": TOKEN, **given}
+        inputs |= {"command": _command(), "github_token": TOKEN, **given}
         return _Steps(self.folder, shell, inputs).run()
+
+
+def _command() -> str:
+    """How Evalwright is called: most of the time of its small commands would be their imports."""
+    return str(the_forge().bin / "evalwright") if IS_POSSIBLE else f"{sys.executable} -m evalwright"
 
 
 class _Steps:

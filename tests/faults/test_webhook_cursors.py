@@ -189,12 +189,15 @@ def test_what_is_given_up_is_listed_and_sent_again(process: HostProcess, receive
     def parked() -> list[dict]:
         return caller.get(letters).json()["deliveries"]
 
+    def shown() -> tuple[str, int]:
+        [webhook] = caller.get("/v1/webhooks").json()["webhooks"]
+        return webhook["state"], webhook["deadLetters"]
+
     eventually(lambda: len(parked()) == 3, "three dead letters")
+    eventually(lambda: shown() == ("failed", 3), "a subscription that says so")
     assert [each.headers["evalwright-delivery-attempt"] for each in receiver.arrivals[:3]] == [
         *"123"
     ]
-    [shown] = caller.get("/v1/webhooks").json()["webhooks"]
-    assert (shown["state"], shown["deadLetters"]) == ("failed", 3)
     receiver.answer = lambda _path: 204
     fourth = caller.evaluate(a_suite(1))
     eventually(lambda: is_at_its_end(fourth, receiver), "what comes after the dead letters")
@@ -208,8 +211,7 @@ def test_what_is_given_up_is_listed_and_sent_again(process: HostProcess, receive
     again = [each for each in receiver.taken() if each.run_id != fourth]
     assert {each.run_id for each in again} == set(run_ids)
     assert all(each.is_marked for each in again)
-    [shown] = caller.get("/v1/webhooks").json()["webhooks"]
-    assert (shown["state"], shown["deadLetters"]) == ("active", 0)
+    eventually(lambda: shown() == ("active", 0), "a subscription that says so")
 
 
 def test_slow_and_failing_receivers_hold_up_nobody_else(process: HostProcess, receiver: Receiver):
