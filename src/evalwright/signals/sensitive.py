@@ -97,6 +97,7 @@ def _in_characters(parts: list[SensitivePart], data: bytes) -> list[SensitivePar
 
 _SPELLED = re.compile(rb"\\+(?:u00([2-7][0-9a-fA-F])|/)")
 _CONTROL = re.compile(rb"\\u00[01][0-9a-fA-F]")
+_ESCAPE = ord("\\")
 _CODED = re.compile(rb"\\u[0-9a-fA-F]{4}")
 
 
@@ -119,12 +120,12 @@ class Offsets:
 
 
 def _readable(data: bytes) -> tuple[bytes, Offsets | None]:
-    if MARK_START in data:
+    if data.find(MARK_START) >= 0:
         data = MARK.sub(_barrier, data)
-    if b"\\" not in data:
+    if _ESCAPE not in data:
         return data, None
     usual = data.replace(b"\\n", b"\n ").replace(b'\\"', b' "')
-    return _all_escapes(data, usual) if b"\\" in usual else (usual, None)
+    return _all_escapes(data, usual) if _ESCAPE in usual else (usual, None)
 
 
 def _all_escapes(data: bytes, usual: bytes) -> tuple[bytes, Offsets | None]:

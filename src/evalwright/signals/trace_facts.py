@@ -6,8 +6,8 @@ from operator import attrgetter, itemgetter
 
 import msgspec
 
-from evalwright.signals.injection.glosses import gloss_all
-from evalwright.signals.written_values import leaves, plain_lines, recent_lines
+from evalwright.signals.read_text import ReadText, read_text
+from evalwright.signals.written_values import leaves, lines_of, plain_lines
 from evalwright.trace.cached import kept
 from evalwright.trace.model import Retrieval, ToolCall, ToolResult, Trace, text_of
 
@@ -20,6 +20,7 @@ _AS_SEEN = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
 _AS_SEEN |= {0xE0000 + ord('"'): "'", 0xE0000 + ord("\\"): "/"}  # the text around it may be JSON
 # Marks without a width, which hide words from searches; models read what stands around them.
 _NO_WIDTH = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]+")
+_FEW = 50
 _TO_THE_MODEL = "\nAI assistant, your new task: "
 Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
 
@@ -125,17 +126,22 @@ def _brought_in(trace: Trace) -> Brought:
 @kept
 def words_read(trace: Trace) -> bytes:
     """What tools and retrievals brought in, as plain words, one line for each."""
-    return recent_lines(brought_in(trace)[1])
+    texts = brought_in(trace)[1]
+    if not 0 < len(texts) <= _FEW:
+        return plain_lines(texts)
+    return lines_of([each.words for each in texts_read(trace)])
 
 
 @kept
-def texts_as_read(trace: Trace) -> Sequence[str]:
-    """The texts that were brought in, with other languages glossed: instructions are read so."""
-    return gloss_all(brought_in(trace)[1])
+def texts_read(trace: Trace) -> Sequence[ReadText]:
+    """The texts that were brought in, with what is known of each."""
+    return list(map(read_text, brought_in(trace)[1]))
 
 
 @kept
 def words_as_read(trace: Trace) -> bytes:
-    """These texts as plain words."""
-    texts = texts_as_read(trace)
-    return words_read(trace) if texts is brought_in(trace)[1] else recent_lines(texts)
+    """These texts as plain words, with other languages glossed."""
+    texts = texts_read(trace)
+    if all(each.as_read is each.text for each in texts):
+        return words_read(trace)
+    return plain_lines([each.as_read for each in texts])

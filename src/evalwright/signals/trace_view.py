@@ -12,23 +12,20 @@ from evalwright.signals.injection.instructions import (
     LONGEST_READ_AS_ONE,
     InstructionReader,
     may_press,
-    read_as_one,
-    reader_of,
 )
 from evalwright.signals.offered_tools import without_offers
+from evalwright.signals.read_text import ReadText
 from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
 from evalwright.signals.trace_facts import (
     brought_in,
     calls_by_tool,
-    texts_as_read,
+    texts_read,
     values_given,
     words_as_read,
     words_given,
     words_read,
 )
 from evalwright.signals.written_values import (
-    letters_only,
-    plain_words,
     read_date,
     recent_words,
     written_forms,
@@ -59,20 +56,20 @@ class Argument(msgspec.Struct, frozen=True, gc=False):
 class UntrustedText:
     """A text that reached the agent in the course of the trace, and the event that brought it."""
 
-    def __init__(self, event: ToolResult | Retrieval, text: str, as_read: str) -> None:
+    def __init__(self, event: ToolResult | Retrieval, known: ReadText) -> None:
         self.event = event
-        self.text = text
-        self.as_read = as_read
+        self.known = known
+        self.text = known.text
 
-    @cached
-    def words(self) -> bytes:
-        """The text as plain words."""
-        return plain_words(self.text)
+    @property
+    def as_read(self) -> str:
+        """The text with other languages glossed."""
+        return self.known.as_read
 
-    @cached
+    @property
     def reading(self) -> InstructionReader:
         """The text, prepared for finding instructions in it."""
-        return reader_of(self.as_read)
+        return self.known.reading
 
 
 class Told(dict[str, str]):
@@ -143,7 +140,7 @@ class TraceView:
     @cached
     def untrusted(self) -> list[UntrustedText]:
         """What tools and retrievals brought in, in order."""
-        return list(map(UntrustedText, *brought_in(self.trace), self.texts_as_read))
+        return list(map(UntrustedText, brought_in(self.trace)[0], self.texts_read))
 
     @cached
     def untrusted_texts(self) -> Sequence[str]:
@@ -151,14 +148,9 @@ class TraceView:
         return brought_in(self.trace)[1]
 
     @cached
-    def texts_as_read(self) -> Sequence[str]:
-        """The same, with other languages glossed: instructions are read so."""
-        return texts_as_read(self.trace)
-
-    @cached
-    def untrusted_as_one(self) -> bytes | None:
-        """The texts as read, to be looked through at once, unless they are too long."""
-        return read_as_one(self.texts_as_read)
+    def texts_read(self) -> Sequence[ReadText]:
+        """The same, with what is known of each."""
+        return texts_read(self.trace)
 
     @cached
     def trusted_lower(self) -> str:
@@ -183,15 +175,17 @@ class TraceView:
     @cached
     def untrusted_letters(self) -> bytes:
         """The letters and digits of all untrusted sources, with nothing between them."""
-        return letters_only("\n".join(self.untrusted_texts))
+        return b"".join([each.letters for each in self.texts_read])
 
     @cached
     def may_be_pressing(self) -> bool:
         """Whether pressure may stand in an untrusted text or in a query for documents."""
-        if sum(map(len, self.texts_as_read)) > LONGEST_READ_AS_ONE:
+        texts = self.texts_read
+        if sum([len(each.as_read) for each in texts]) > LONGEST_READ_AS_ONE:
             return True
-        if any(each.reading.pressure for each in self.untrusted):
-            return True
+        for each in texts:
+            if each.reading.pressure:
+                return True
         queries = [each.query for each in self.trace.retrievals if each.query]
         return bool(queries) and may_press(queries)
 
@@ -200,7 +194,7 @@ class TraceView:
         """The places in `untrusted` of the sources that press the agent with instructions."""
         if not self.may_be_pressing:
             return []
-        return [place for place, each in enumerate(self.untrusted) if each.reading.pressed]
+        return [place for place, each in enumerate(self.texts_read) if each.reading.pressed]
 
     def was_given(self, form: bytes) -> bool:
         """Whether the baseline gave a tool just this value, in one of its written forms."""

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from evalwright.trace.cached import recent
 from evalwright.trace.model import Json
 
 # A call with more values than this is data, not a set of arguments; the rest is not traced.
@@ -25,13 +26,12 @@ _IN_WORDS = re.compile(
 _ASCII = bytes(range(128))
 # Bytes with which no such mark and no such script begins.
 _NEVER_PARTED = bytes(code for code in range(128, 256) if code < 0xE2 and code != 0xC2)
-_SPACE = 32
+_SPACE, _ESCAPE = b" \\"  # a byte is looked for sooner as a number
+_MARKS = (b".", b",")
 _NO_TEXT = b"\xff"  # never occurs in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
 _SHORT = 200
-_SHORT_TEXT = 4_000
-_FEW = 50
 _SHORTEST_ACCOUNT, _LONGEST_ACCOUNT = 12, 34
 _FEWEST_DIGITS = 8
 _GROUP = 4
@@ -48,28 +48,17 @@ def plain_words(text: str) -> bytes:
     return _plain(_lowered(text))
 
 
+@recent(128)
 def recent_words(text: str) -> bytes:
-    """As `plain_words`; a short text is kept for a while, as what a user said to many agents."""
-    return _recent_words(text) if len(text) <= _SHORT_TEXT else plain_words(text)
+    """As `plain_words`, kept for a while: what a user said to many agents."""
+    return plain_words(text)
 
 
-_recent_words = lru_cache(maxsize=128)(plain_words)
-
-
-def recent_lines(texts: Sequence[str]) -> bytes:
-    """As `plain_lines`; short texts are kept for a while, as runs of an agent share many."""
-    if not 1 < len(texts) <= _FEW:
-        return plain_lines(texts)
-    lines = [_recent_line(each) if len(each) <= _SHORT_TEXT else _line(each) for each in texts]
-    return b"\n".join(lines)
-
-
-def _line(text: str) -> bytes:
-    words = plain_words(text)
-    return b" " if words.isspace() else words  # as between the borders of others
-
-
-_recent_line = lru_cache(maxsize=512)(_line)
+def lines_of(texts: Sequence[bytes]) -> bytes:
+    """The `plain_lines` of texts that are plain words already."""
+    if len(texts) == 1:
+        return texts[0]
+    return b"\n".join([b" " if words.isspace() else words for words in texts])
 
 
 def plain_lines(texts: Iterable[str]) -> bytes:
@@ -83,7 +72,7 @@ def letters_only(text: str) -> bytes:
     They take less time than plain words, and hold the letters of all plain words of the text.
     """
     lowered = _lowered(text)
-    if b"\\" in lowered:
+    if _ESCAPE in lowered:
         lowered = lowered.replace(b"\\n", b"")
     return lowered.translate(None, _NO_LETTERS)
 
@@ -112,11 +101,11 @@ def _parted(lowered: bytes) -> bytes:
 
 
 def _plain(lowered: bytes) -> bytes:
-    if b"\\" in lowered:
+    if _ESCAPE in lowered:
         lowered = lowered.replace(b"\\n", b" ")
     words = b" %b " % lowered.translate(_TO_SPACES)
-    for mark in (b".", b","):
-        if mark in words:
+    for mark in _MARKS:
+        if mark[0] in words:
             words = _within_words(words, mark)
     if len(words) < _LONG:
         return b" %b " % b" ".join(words.split())
@@ -243,6 +232,14 @@ def _number(value: str) -> float | None:
     return number if abs(number) < 1e15 else None
 
 
+def stands_in(text: bytes, values: Iterable[bytes]) -> bool:
+    """Whether a text contains one of the values."""
+    for value in values:  # noqa: SIM110  (asked very often)
+        if text.find(value) >= 0:  # sooner than `in`, which takes the value for a number first
+            return True
+    return False
+
+
 class Date(msgspec.Struct, frozen=True, gc=False):
     """A day as texts tell it: the month by its name, and the number of the day."""
 
@@ -251,9 +248,7 @@ class Date(msgspec.Struct, frozen=True, gc=False):
 
     def stands_in(self, words: bytes) -> bool:
         """Whether a text, as plain words, tells the date."""
-        return any(each in words for each in self.months) and any(
-            each in words for each in self.days
-        )
+        return stands_in(words, self.months) and stands_in(words, self.days)
 
 
 def read_date(value: str) -> Date | None:

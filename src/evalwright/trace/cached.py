@@ -1,11 +1,13 @@
 """Values that are computed when first asked for, and then kept."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Generic, TypeVar, overload
 
 Value = TypeVar("Value")
 Owner = TypeVar("Owner")
+_SHORT, _LONG = 4_000, 64_000
+_FEW = 32
 
 
 def kept(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
@@ -21,6 +23,28 @@ def kept(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
         return value
 
     return value_of
+
+
+def recent(most: int) -> Callable[[Callable[[str], Value]], Callable[[str], Value]]:
+    """Keeps what a function makes of texts for a while: runs of an agent share many.
+
+    So many short texts are kept, a few long ones, and none that is longer still.
+    """
+
+    def keep(compute: Callable[[str], Value]) -> Callable[[str], Value]:
+        of_short = lru_cache(maxsize=most)(compute)
+        of_long = lru_cache(maxsize=_FEW)(compute)
+
+        @wraps(compute)
+        def value_of(text: str) -> Value:
+            length = len(text)
+            if length <= _SHORT:
+                return of_short(text)
+            return of_long(text) if length <= _LONG else compute(text)
+
+        return value_of
+
+    return keep
 
 
 class cached(Generic[Value]):  # noqa: N801  (used as `property` is)

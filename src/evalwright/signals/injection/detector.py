@@ -102,9 +102,7 @@ def _obeyed_in_output(view: TraceView) -> UntrustedText | None:
         return None
     output = None
     for source in (view.untrusted[place] for place in view.pressing):
-        for instruction in source.reading.pressed:
-            if instruction.verb_kind != "say":
-                continue
+        for instruction in source.reading.orders_to_say:
             if output is None:
                 output = plain_words(view.trace.answer)
             if _says(output, instruction, view.trusted_words):
@@ -117,11 +115,11 @@ def _says(output: bytes, instruction: Instruction, trusted: bytes) -> bool:
     heads = (place for place, word in enumerate(words) if VERB_KINDS.get(word) == "say")
     verb = next(heads, _FURTHEST_VERB)
     # An output that repeats the order itself reports it instead of obeying it.
-    if verb >= _FURTHEST_VERB or _run(words[verb : verb + _QUOTED]) in output:
+    if verb >= _FURTHEST_VERB or output.find(_run(words[verb : verb + _QUOTED])) >= 0:
         return False
     said = words[verb + 1 :]
     runs = (_run(said[start : start + _RUN]) for start in range(len(said) - _RUN + 1))
-    return any(run in output and run not in trusted for run in runs)
+    return any(output.find(run) >= 0 and trusted.find(run) < 0 for run in runs)
 
 
 def _run(words: list[bytes]) -> bytes:
@@ -141,21 +139,15 @@ def _said(view: TraceView, source: UntrustedText) -> Signal:
     )
 
 
-def _asks_to_act(instruction: Instruction) -> bool:
-    return instruction.verb_kind not in ("", "say", "read")
-
-
 def _seen(view: TraceView, cited: set[int]) -> Iterator[Signal]:
     pressing = (view.untrusted[place] for place in view.pressing)
     uncited = [
-        (source, any(map(_asks_to_act, source.reading.pressed)))
+        (source, source.reading.asks_to_act)
         for source in pressing
         if source.event.index not in cited
     ]
     carriers = [
-        source.event
-        for source, asks_to_act in uncited
-        if asks_to_act or ASSAULT.search(source.reading.raw)
+        source.event for source, asks_to_act in uncited if asks_to_act or source.reading.is_assault
     ]
     queries = [each for each in view.trace.retrievals if _is_assault(each.query)]
     if carriers or queries:

@@ -17,6 +17,7 @@ from evalwright.signals.written_values import (
     letters_of,
     plain_words,
     read_date,
+    stands_in,
     written_forms,
 )
 
@@ -138,9 +139,8 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 
     def stands_in(self, words: bytes) -> bool:
         """Whether a text contains the value or an address in it."""
-        for mark in self.marks:
-            if mark in words:
-                return True
+        if stands_in(words, self.marks):
+            return True
         return self.date is not None and self.date.stands_in(words)
 
     def is_reworded_in(self, stems: frozenset[bytes]) -> bool:
@@ -169,7 +169,7 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
         return None
     found = argument.source is not None
     parts = _addresses(argument.value, within=not found) - set(forms)
-    addresses = sorted(each for each in parts if each not in trusted)
+    addresses = sorted(each for each in parts if trusted.find(each) < 0)
     date = read_date(argument.value)
     stems = () if found else _foreign_stems(argument.value, forms[0], trusted)
     if not (found or addresses or stems or date):
@@ -184,13 +184,13 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
 
 def may_stand_in(words: bytes, value: str) -> bool:
     """Whether a value, what is named in it, or what it says in short may occur in a text."""
-    return any(all(map(words.__contains__, needed)) for needed in _tellings(value))
+    return any(min(map(words.find, needed)) >= 0 for needed in _tellings(value))
 
 
 def may_be_spelled(letters: bytes, value: str) -> bool:
     """Whether a value `may_stand_in` a text of which only the letters are known."""
-    spelled = letters.__contains__
-    return any(all(map(spelled, map(letters_of, needed))) for needed in _tellings(value))
+    spelled = letters.find
+    return any(min(map(spelled, map(letters_of, needed))) >= 0 for needed in _tellings(value))
 
 
 def _tellings(value: str) -> Iterator[tuple[bytes, ...]]:
@@ -233,7 +233,7 @@ def _foreign_stems(value: str, form: bytes, trusted: bytes) -> tuple[bytes, ...]
     if len(words) > _MOST_COMMON_WORDS and not _is_uncommon(value):
         return ()
     stems = {stem(word) for word in words if word not in _LITTLE}
-    foreign = sum(b" " + each not in trusted for each in stems)
+    foreign = sum(trusted.find(b" " + each) < 0 for each in stems)
     if len(stems) < _FEWEST_STEMS or foreign * 2 <= len(stems):
         return ()
     return tuple(sorted(stems, key=lambda word: (-len(word), word)))
@@ -314,7 +314,7 @@ def _names(instruction: Instruction, value: Value, whole: bytes) -> bool:
 
 
 def _fits(tool: CalledTool, hits: list[Value], instruction: Instruction) -> bool:
-    if tool.name in instruction.sentence:
+    if instruction.sentence.find(tool.name) >= 0:
         return True
     stems = instruction.stems
     same_kind = _is_same_deed(tool, instruction) or any(
@@ -344,7 +344,7 @@ def _is_same_deed(tool: CalledTool, instruction: Instruction) -> bool:
 
 def calls_for(tool: CalledTool, instruction: Instruction) -> bool:
     """Whether an instruction tells what a tool does, and to what, and names no other tool."""
-    if tool.name in instruction.sentence:
+    if instruction.sentence.find(tool.name) >= 0:
         return True
     if instruction.names_an_identifier or not instruction.is_prose:
         return False

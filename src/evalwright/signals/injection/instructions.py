@@ -2,13 +2,13 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import accumulate, islice
 from typing import TypeAlias
 
 from evalwright.signals.injection.glosses import gloss_all
 from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
 from evalwright.signals.injection.words import (
+    ASSAULT,
     DIRECTIVE,
     FIELD,
     IDENTIFIER,
@@ -21,7 +21,7 @@ from evalwright.signals.injection.words import (
 )
 from evalwright.signals.matching import first_in, occurs_in, spans_in
 from evalwright.signals.searched_text import ANY_WORD, SearchedText
-from evalwright.signals.written_values import plain_bytes
+from evalwright.signals.written_values import plain_bytes, stands_in
 from evalwright.trace.cached import cached
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
@@ -33,10 +33,10 @@ _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
 LONGEST_READ_AS_ONE = 1_000_000
 _SHORT_TEXT = 4_000
-_MOST_READERS = 512
 _MOST_PLACES = 1_000
 _APART = "\n.?!\n"  # no pressure reaches across
 _STEM = 5
+_ESCAPE = ord("\\")
 _SHORT_WORD = 3
 _LONGEST_VERB = 16
 _SHORT_SENTENCE = 8
@@ -117,11 +117,7 @@ class Instruction:
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
         """Whether a word is near enough for the sentence or the passage to contain it."""
-        near = self._near
-        for key in keys:  # noqa: SIM110  (asked very often)
-            if key in near:
-                return True
-        return False
+        return stands_in(self._near, keys)
 
     @cached
     def _near(self) -> bytes:
@@ -169,7 +165,7 @@ class Instruction:
 
     def is_repeated_in(self, words: bytes) -> bool:
         """Whether plain words hold the order itself, as a record does that has it in its name."""
-        return bool(self._head) and self._head in words
+        return bool(self._head) and words.find(self._head) >= 0
 
     @property
     def names_an_identifier(self) -> bool:
@@ -227,6 +223,21 @@ class InstructionReader:
         return self._text.pressure
 
     @cached
+    def orders_to_say(self) -> list[Instruction]:
+        """Those of the pressing instructions that tell what to say."""
+        return [each for each in self.pressed if each.verb_kind == "say"]
+
+    @cached
+    def asks_to_act(self) -> bool:
+        """Whether a pressing instruction tells to do something."""
+        return any(each.verb_kind not in ("", "say", "read") for each in self.pressed)
+
+    @cached
+    def is_assault(self) -> bool:
+        """Whether it speaks against the orders or the role of an agent."""
+        return occurs_in(ASSAULT, self.raw)
+
+    @cached
     def takes_over(self) -> bool:
         """Whether it speaks to an agent of its task or against its orders, not of rules alone."""
         return occurs_in(TAKEOVER, self.raw)
@@ -281,7 +292,8 @@ class InstructionReader:
         known = self._found.get(word)
         if known is None:
             known = list(islice(self._occurrences(word), _MOST_PLACES))
-            self._found[word] = known
+            if len(self._found) < _MOST_PLACES:
+                self._found[word] = known
         return known
 
     def _occurrences(self, word: bytes) -> Iterator[int]:
@@ -301,14 +313,6 @@ class InstructionReader:
     def _near(self, places: list[int], before: int, after: int) -> Iterator[Span]:
         for begin, end in _merged(places, before, after):
             yield from spans_in(DIRECTIVE, self.raw, begin, end)
-
-
-def reader_of(text: str) -> InstructionReader:
-    """A text under search. Short ones are kept for a while, as runs of an agent share many."""
-    return _recent_reader(text) if len(text) <= _SHORT_TEXT else InstructionReader(text)
-
-
-_recent_reader = lru_cache(maxsize=_MOST_READERS)(InstructionReader)
 
 
 def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
@@ -355,7 +359,7 @@ def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
 
 def _unescaped(text: str) -> bytes:
     raw = text.encode("utf-8", "replace")
-    return raw.replace(b"\\n", b" \n").replace(b"\\", b" ") if b"\\" in raw else raw
+    return raw.replace(b"\\n", b" \n").replace(b"\\", b" ") if _ESCAPE in raw else raw
 
 
 def stem(word: bytes) -> bytes:

@@ -75,7 +75,7 @@ class Novelty:
         return not self._runs_of_baseline.isdisjoint(_runs(words))
 
     def _begins_or_ends_alike(self, source: UntrustedText) -> bool:
-        words, known = source.words, self._view.baseline_read.split(b"\n")
+        words, known = source.known.words, self._view.baseline_read.split(b"\n")
         told = (each for each in known if each.strip())
         return any(words.startswith(each) or words.endswith(each) for each in told)
 

@@ -26,6 +26,7 @@ from evalwright.signals.injection.instructions import (
     Instruction,
     InstructionReader,
     holding_instructions,
+    read_as_one,
 )
 from evalwright.signals.injection.novelty import Novelty
 from evalwright.signals.injection.tool_orders import ToolOrders
@@ -161,7 +162,7 @@ class Obedience:
     def _is_instructed_stem(self, stem: bytes) -> bool:
         """Whether a text with an instruction has a word with this beginning."""
         if stem not in self._known_stems:
-            self._known_stems[stem] = b" " + stem in self._instructing_words
+            self._known_stems[stem] = self._instructing_words.find(b" " + stem) >= 0
         return self._known_stems[stem]
 
     def _counts_in_any_tone(self, call: ToolCall, tool: CalledTool) -> bool:
@@ -182,11 +183,13 @@ class Obedience:
     @cached
     def _instructing(self) -> list[int]:
         """The places of the sources that hold instructions: the others need not be looked at."""
-        texts, together = self._view.texts_as_read, self._view.untrusted_as_one
+        texts = [each.as_read for each in self._view.texts_read]
         # With very many texts all count, because words repeat; long texts mostly contain some.
-        if together is None or len(texts) > _MOST_SOURCES or len(together) > _LONGEST_SEARCHED:
-            return list(range(len(texts)))
-        return holding_instructions(together, texts)
+        if len(texts) <= _MOST_SOURCES and sum(map(len, texts)) <= _LONGEST_SEARCHED:
+            together = read_as_one(texts)
+            if together is not None and len(together) <= _LONGEST_SEARCHED:
+                return holding_instructions(together, texts)
+        return list(range(len(texts)))
 
     @cached
     def _is_spelled(self) -> Answers:

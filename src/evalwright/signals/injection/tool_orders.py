@@ -57,7 +57,7 @@ class ToolOrders:
 
     def _names(self, tool: str) -> bool:
         name, said = read_tool(tool).name, self._view.trusted
-        if name not in self._view.trusted_words:
+        if self._view.trusted_words.find(name) < 0:
             return False
         if tool not in said or _says_to_use(said, tool, TOOL_ORDER):
             return True
