@@ -21,16 +21,23 @@ _KEY = when_used(
 )
 # Fields that anybody reads alike, which most front matter is: a text, a number or a date after a
 # key, or a list of them below it. Whatever else there is on a line is left to YAML.
-_BEYOND_ASCII = "\u00a1-\u1fff\u2010-\u2027\u2030-\u2bff\u3001-\ud7ff\U0001f300-\U0001faff"
-_WORDS = rf"[ !\"$-9;-~{_BEYOND_ASCII}]*"
+_WORDS = r"[^\x00-\x1f#:\x7f]*"
 _FIELD = when_used(
     r"(?:([A-Za-z][A-Za-z0-9_-]{0,79}):|([ ]{0,4})-)(?:[ ]+(?:"
-    rf"\"([ !#-\[\]-~{_BEYOND_ASCII}]*)\"|'([ -&(-~{_BEYOND_ASCII}]*)'"
+    r"\"([^\x00-\x1f\"\\\x7f]*)\"|'([^\x00-\x1f'\x7f]*)'"
     rf"|([A-Za-z]{_WORDS}(?:\n[ ]+[A-Za-z0-9(]{_WORDS})+)|([A-Za-z]{_WORDS})"
     r"|(\d{1,15})|(\d{1,15}\.\d{1,15})|(\d{4}-\d\d-\d\d)))?[ ]*\n",
     re.ASCII,
 )
 _KEY_ALONE, _LINES = 1, 5  # groups of a field
+# The characters beyond ASCII that are read so; as classes of a pattern they take long to compile.
+_BEYOND_ASCII = (
+    "\u00a1\u1fff",
+    "\u2010\u2027",
+    "\u2030\u2bff",
+    "\u3001\ud7ff",
+    "\U0001f300\U0001faff",
+)
 _READERS: dict[int | None, Callable[[str], Any]] = {
     2: lambda _: "null",  # an item without a value
     3: str,
@@ -81,6 +88,8 @@ def split_front_matter(text: str) -> FrontMatter:
 
 def plain_fields(source: str) -> dict[str, Any] | None:
     """Front matter of nothing but plain fields and lists; None for any other, which is YAML's."""
+    if not source.isascii() and not all(map(_is_read_alike, set(source))):
+        return None
     fields: dict[str, Any] = {}
     indents: dict[str, str] = {}  # of the items of each list
     key = ""
@@ -103,6 +112,10 @@ def plain_fields(source: str) -> dict[str, Any] | None:
         else:
             return None
     return fields if at == len(source) and [] not in fields.values() else None
+
+
+def _is_read_alike(character: str) -> bool:
+    return character.isascii() or any(first <= character <= last for first, last in _BEYOND_ASCII)
 
 
 def _key_by_key(source: str) -> dict[str, Any] | str:
