@@ -1,6 +1,5 @@
 """Signals about what gets out: secrets and personal data in output, secrets in outbound calls."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
@@ -18,7 +17,7 @@ from evalwright.contracts.report import (
 from evalwright.signals.conduct import evidence
 from evalwright.signals.links import Link, is_address, links_in
 from evalwright.signals.masking.text import mask_of
-from evalwright.signals.sensitive import scan
+from evalwright.signals.sensitive import RecentScans
 from evalwright.signals.sensitive_part import SensitivePart
 from evalwright.signals.trace_view import TraceView
 from evalwright.signals.vocabulary import profile
@@ -31,6 +30,7 @@ _MANY = 10
 _MOST_SIGNALS = 20
 _MOST_TRACED = 1_000  # secrets of which is looked up where they came from
 _BARRIER = "\x01"
+_SCANS = RecentScans()
 
 _ASKING_FOR_SECRETS = ("password", "code", "key", "token", "secret", "credential", "login", "otp")
 # What a user says who asks for this kind of personal data.
@@ -242,15 +242,11 @@ def _shown(view: TraceView) -> tuple[Shown, ...]:
 
 
 def _parts(trace: Trace) -> Iterator[Shown]:
-    """One scan over all texts: a scan of each would mostly be the cost of starting it."""
     written = list(_written(trace))
-    together = _BARRIER.join(text for _, text in written)
-    starts = [0]
-    for _, text in written:
-        starts.append(starts[-1] + len(text) + 1)
-    for part in scan(together):
-        event, text = written[bisect_right(starts, part.start) - 1]
-        yield Shown(part, together[part.start : part.end], event, text)
+    scans = _SCANS.of([text for _, text in written])
+    for (event, text), parts in zip(written, scans, strict=True):
+        for part in parts:
+            yield Shown(part, text[part.start : part.end], event, text)
 
 
 def _written(trace: Trace) -> Iterator[tuple[Event, str]]:

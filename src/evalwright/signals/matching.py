@@ -120,6 +120,17 @@ def first_in(pattern: Any, text: bytes, start: int = 0) -> tuple[int, int] | Non
     return None if span[0] < 0 else span
 
 
+def group_at(pattern: Any, text: bytes, start: int, end: int) -> tuple[int, int, int]:
+    """Which group of a pattern that occurs between two places matches there, and where."""
+    engine = getattr(pattern, "_regexp", None)
+    if engine is None or _anywhere() is None:
+        found = pattern.match(text, start)
+        return found.lastindex, *found.span(found.lastindex)
+    # To be told where groups are takes much longer where the rest of a text is looked at, too.
+    spans = engine.Match(_anywhere(), text, start, end)
+    return next((group, *span) for group, span in enumerate(spans) if group and span[0] >= 0)
+
+
 def occurs_in(pattern: Any, text: bytes) -> bool:
     """Whether a pattern occurs in bytes."""
     return first_in(pattern, text) is not None

@@ -12,7 +12,7 @@ import msgspec
 import re2
 
 _IDENTIFIER = r"[A-Za-z_][\w.-]*\w"
-_BRACKETS = re2.compile(r"[\[\]{}]")
+_BRACKETS = re.compile(r"[\[\]{}]")  # found one by one, as words are
 _SCHEMA = re2.compile(
     r"""(?i)["'](?:name|description|parameters|properties|input_?schema|signature|docstring"""
     r"""|summary|usage|args|arguments|inputs)\\?["']\s*:"""

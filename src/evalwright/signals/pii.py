@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.matching import Engine, first_in
+from evalwright.signals.matching import Engine, group_at, spans_in
 from evalwright.signals.sensitive_part import SensitivePart
 
 _IBAN_LENGTHS = (
@@ -231,12 +231,9 @@ class PiiFinder:
     def find(self, data: bytes) -> list[SensitivePart]:
         """Every piece of personal data: first what has a shape, then e-mail addresses."""
         found: list[SensitivePart] = []
-        # Most texts hold nothing, and one look tells.
-        shapes = self._shapes.finditer(data) if first_in(self._any, data) else ()
-        for match in shapes:
-            index = match.lastindex or 0
-            kind = self._kinds[index]
-            start, end = match.span(index)
+        for place in spans_in(self._any, data):
+            group, start, end = group_at(self._shapes, data, *place)
+            kind = self._kinds[group]
             length = kind.validate(data, start, end)
             if length:
                 found.append(

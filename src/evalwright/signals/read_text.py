@@ -5,7 +5,7 @@ from evalwright.signals.injection.instructions import InstructionReader
 from evalwright.signals.written_values import letters_only, plain_words
 from evalwright.trace.cached import cached, recent
 
-_MOST_RECENT = 512
+_MOST_RECENT = 1024
 
 
 class ReadText:

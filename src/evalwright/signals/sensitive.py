@@ -2,8 +2,9 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import accumulate
 
 import msgspec
 
@@ -15,6 +16,10 @@ from evalwright.signals.secrets.context_rules import CONTEXT_RULES
 from evalwright.signals.secrets.finder import SecretFinder
 from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive_part import SensitivePart
+
+_APART = "\n\x01"  # nothing is found across it
+_MAY_GO_ON = "-----BEGIN"  # a key, up to an end that may be another text's
+_MOST_KEPT, _LONGEST_KEPT = 2048, 4_000
 
 
 class Scanner:
@@ -46,6 +51,45 @@ def default_scanner() -> Scanner:
 def scan(text: str) -> list[SensitivePart]:
     """All secrets and personal data in a text, in order, without overlap."""
     return default_scanner().scan(text)
+
+
+def scan_each(texts: Sequence[str]) -> list[Sequence[SensitivePart]]:
+    """The sensitive parts of each text: one scan of all, as most of a scan is to start it."""
+    together = _APART.join(texts)
+    parts = scan(together)
+    if _MAY_GO_ON in together:
+        return [scan(text) for text in texts]
+    if not parts:
+        return [()] * len(texts)
+    starts = [0, *accumulate(len(text) + len(_APART) for text in texts)]
+    found: list[list[SensitivePart]] = [[] for _ in texts]
+    for part in parts:
+        place = bisect_right(starts, part.start) - 1
+        start, end = part.start - starts[place], part.end - starts[place]
+        if end > len(texts[place]):
+            return [scan(text) for text in texts]
+        found[place].append(msgspec.structs.replace(part, start=start, end=end))
+    return list(found)
+
+
+class RecentScans:
+    """What is sensitive in texts, kept for a while: runs of an agent share many."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Sequence[SensitivePart]] = {}
+
+    def of(self, texts: Sequence[str]) -> list[Sequence[SensitivePart]]:
+        """The sensitive parts of each text."""
+        known = self._known
+        unknown = [text for text in dict.fromkeys(texts) if text not in known]
+        if not unknown:
+            return [known[text] for text in texts]
+        scanned = dict(zip(unknown, scan_each(unknown), strict=True))
+        found = [scanned[text] if text in scanned else known[text] for text in texts]
+        known.update((text, each) for text, each in scanned.items() if len(text) <= _LONGEST_KEPT)
+        if len(known) > _MOST_KEPT:
+            self._known = dict(list(known.items())[_MOST_KEPT // 2 :])
+        return found
 
 
 def scan_bytes(data: bytes) -> list[SensitivePart]:

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 Value = TypeVar("Value")
 Owner = TypeVar("Owner")
 _SHORT, _LONG = 4_000, 64_000
-_FEW = 32
+_FEW = 48
 
 
 def kept(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:

@@ -23,9 +23,10 @@ from evalwright.signals.written_values import (
 
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _URL = re2.compile(r"(?i)(?:https?://|www\.)[^\s\"'<>)\]]+")
-_MAIL = re2.compile(r"[\w.+-]+@[\w-]+\.\w")
+# Of short values, `re` is asked sooner.
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w", re.ASCII)
 _DIGIT = re.compile("[0-9]")  # which spares the search for an account in almost all values
-_ACCOUNT = re2.compile(r"\b[A-Z]{0,4}\d[\d -]{6,}\d\b")
+_ACCOUNT = re.compile(r"\b[A-Z]{0,4}\d[\d -]{6,}\d\b", re.ASCII)
 _NOUNS_TOO = frozenset(
     b"email mail message text post order book review report request plan call state tag issue"
     b" share report copy note type access view fork star sms fax list".split()
@@ -42,8 +43,8 @@ _NAMED_THING = re2.compile(
     r"[\w.+-]+@[\w-]+\.[\w.-]*\w|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}\b|@\w{4,}"
     r"|\b[A-Z][a-z]{3,}[A-Z][a-zA-Z]{3,}\b"
 )
-_UNCOMMON = re2.compile(r"\d|\w[_.@/-]\w")
-_MIXED_CASE = re2.compile(r"[a-z]{2}[A-Z][a-zA-Z]{2}")
+_UNCOMMON = re.compile(r"\d|\w[_.@/-]\w", re.ASCII)
+_MIXED_CASE = re.compile(r"[a-z]{2}[A-Z][a-zA-Z]{2}")
 _FEWEST_STEMS = 3
 _MOST_WORDS = 12
 _MOST_COMMON_WORDS = 8
@@ -247,10 +248,15 @@ def _is_uncommon(value: str) -> bool:
 
 def is_telling(value: str) -> bool:
     """Whether a value is more than a lone word or a short number, which many a sentence holds."""
-    words = plain_words(value[:_LONGEST_NAMED]).split()
+    return _is_telling(value[:_LONGEST_NAMED])
+
+
+@lru_cache(maxsize=4096)
+def _is_telling(value: str) -> bool:
+    words = plain_words(value).split()
     if len(words) > 1 or any(len(word) > 3 and not word.isalpha() for word in words):
         return True
-    return _MIXED_CASE.search(value[:_LONGEST_NAMED]) is not None
+    return _MIXED_CASE.search(value) is not None
 
 
 def urls_in(value: str) -> list[str]:
