@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from invented_secrets import TOKENS
 
+from evalwright.signals import sensitive
 from evalwright.signals.conduct import acts, field_words, has_field
 from evalwright.signals.detect import detect
 from evalwright.signals.execution import _CODE_FIELDS, _given_code
@@ -30,7 +31,7 @@ from evalwright.signals.matching import (
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.secrets.finder import SecretFinder
-from evalwright.signals.sensitive import Scanner
+from evalwright.signals.sensitive import RecentScans, Scanner, scan, scan_each
 from evalwright.signals.trace_facts import calls_with_links
 from evalwright.signals.trace_view import Argument, TraceView
 from evalwright.signals.vocabulary import profile
@@ -194,6 +195,34 @@ def test_data_that_is_found_harmless_at_once_holds_nothing(parts):
     data = "".join(parts).replace("\\", "").encode("utf-8", "replace")
     for scanner, secrets, personal in FINDERS:
         assert bool(scanner.scan_bytes(data)) == bool(secrets.find(data) + personal.find(data))
+
+
+WRITTEN = st.lists(
+    st.lists(
+        st.one_of(
+            SENSITIVE,
+            st.text(max_size=5),
+            st.sampled_from(["https://a", "Ann@b.com", "-----BEGIN PRIVATE KEY-----", "-----END"]),
+        ),
+        max_size=4,
+    ).map("".join),
+    max_size=5,
+)  # fmt: skip
+
+
+@given(WRITTEN)
+def test_texts_that_are_scanned_together_hold_what_each_does(texts):
+    assert list(map(list, scan_each(texts))) == list(map(scan, texts))
+
+
+@settings(max_examples=40)
+@given(st.lists(WRITTEN, max_size=4))
+def test_texts_that_were_scanned_before_hold_what_they_did(runs):
+    with patch.object(sensitive, "_MOST_KEPT", 3):
+        scans = RecentScans()
+        for texts in runs:
+            assert list(map(list, scans.of(texts))) == list(map(scan, texts))
+            assert len(scans._known) <= 3
 
 
 @given(STEPS)

@@ -32,11 +32,11 @@ _FIELD = when_used(
 _KEY_ALONE, _LINES = 1, 5  # groups of a field
 # The characters beyond ASCII that are read so; as classes of a pattern they take long to compile.
 _BEYOND_ASCII = (
-    "\u00a1\u1fff",
-    "\u2010\u2027",
-    "\u2030\u2bff",
-    "\u3001\ud7ff",
-    "\U0001f300\U0001faff",
+    ("\u00a1", "\u1fff"),
+    ("\u2010", "\u2027"),
+    ("\u2030", "\u2bff"),
+    ("\u3001", "\ud7ff"),
+    ("\U0001f300", "\U0001faff"),
 )
 _READERS: dict[int | None, Callable[[str], Any]] = {
     2: lambda _: "null",  # an item without a value

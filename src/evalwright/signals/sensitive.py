@@ -88,7 +88,7 @@ class RecentScans:
         found = [scanned[text] if text in scanned else known[text] for text in texts]
         known.update((text, each) for text, each in scanned.items() if len(text) <= _LONGEST_KEPT)
         if len(known) > _MOST_KEPT:
-            self._known = dict(list(known.items())[_MOST_KEPT // 2 :])
+            self._known = dict(list(known.items())[-_MOST_KEPT // 2 :])
         return found
 
 
