@@ -56,7 +56,8 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
             if not no_browser and _has_screen():
                 threading.Thread(target=webbrowser.open, args=(door.link,), daemon=True).start()
 
-        serve(create_server(Host(log, settings), greet, door), listener)
+        host = Host(log, settings, takes_part=False)
+        serve(create_server(host, greet, door), listener)
     return 0
 
 

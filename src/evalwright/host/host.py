@@ -89,10 +89,11 @@ class Host:
         open_telemetry: OpenTelemetry | None = None,
         egress: Egress | None = None,
         vault: Vault | None = None,
+        takes_part: bool = True,
     ) -> None:
         self.log = log
         self.records = log.records
-        self.hosts = Hosts(log.records)
+        self.hosts = Hosts(log.records, takes_part=takes_part)
         self.clock: Clock = clock or SystemClock()
         self.settings: HostSettings = host_settings(config)
         self.extension = extension
@@ -157,7 +158,7 @@ class Host:
         else:
             self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
         self.orders = RunOrders(self.log, self.runs, self.clock)
-        self.recovery = Recovery(self.log, maker, self.runs, self._adopt)
+        self.recovery = Recovery(self.log, maker, self.runs, self._adopt, self.hosts)
 
     def _measure(self) -> None:
         metrics, lanes = self.telemetry.metrics, self.webhooks.lanes
@@ -203,7 +204,7 @@ class Host:
         self.feed.listen(self._hear)
         self.log.accompany(self._accompany)
         await asyncio.to_thread(self._seal_secrets)
-        if not self.hosts.is_alone:
+        if self.hosts.takes_part and not self.hosts.is_alone:
             await self.hosts.beat()
         await self.webhooks.start()
         await self.recovery.recover()

@@ -25,9 +25,16 @@ KIND, LEADER = "host", "host_leader"
 class Hosts:
     """The hosts that are alive; used on one event loop. A log in a file has one host."""
 
-    def __init__(self, records: Records, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        records: Records,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        takes_part: bool = True,
+    ) -> None:
         self.id = secrets.token_hex(8)
         self.is_alone = records.is_near
+        self.takes_part = takes_part or self.is_alone  # else it only looks at what others do
         self.count = 1
         self._records = records
         self._clock = clock
@@ -50,7 +57,7 @@ class Hosts:
 
     async def run(self, beaten: Callable[[], Awaitable[None]]) -> None:
         """Stay alive; `beaten` is called after every beat, also after one that failed."""
-        while not self.is_alone:
+        while self.takes_part and not self.is_alone:
             with suppress(StoreError):
                 await self.beat()
             await beaten()
@@ -105,7 +112,7 @@ class Hosts:
 
     async def leave(self) -> None:
         """Leave everything to the others, at once."""
-        if self.is_alone:
+        if self.is_alone or not self.takes_part:
             return
         was_chosen, self._is_chosen = self._is_chosen, False
         changes = [RecordChange(KIND, "", self.id, None)]

@@ -9,6 +9,7 @@ import msgspec
 
 from evalwright.contracts.errors import StoreError
 from evalwright.host.executor_maker import ExecutorMaker
+from evalwright.host.hosts import Hosts
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
 from evalwright.store.protocol import EventLog
@@ -23,7 +24,15 @@ Announce = Callable[[RunHandle], Awaitable[None]]
 class Recovery:
     """Finds interrupted runs in the log, and lets this host go on with them."""
 
-    def __init__(self, log: EventLog, maker: ExecutorMaker, runs: Runs, announce: Announce) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        maker: ExecutorMaker,
+        runs: Runs,
+        announce: Announce,
+        hosts: Hosts,
+    ) -> None:
+        self._hosts = hosts
         self._log = log
         self._maker = maker
         self._runs = runs
@@ -31,7 +40,7 @@ class Recovery:
 
     async def recover(self) -> None:
         """Resume the runs that a crash or a stop of this host interrupted."""
-        if self._log.records.is_near:
+        if self._hosts.is_alone:
             for run_id, partition in await asyncio.to_thread(self._log.open_runs):
                 await self._take_up(RunHandle.find(self._log, partition, run_id))
 
@@ -41,7 +50,7 @@ class Recovery:
         A run counts as abandoned when it is so twice in a row: it may have just been created.
         """
         before: set[tuple[str, str]] = set()
-        while not self._log.records.is_near:
+        while self._hosts.takes_part and not self._hosts.is_alone:
             with suppress(StoreError):
                 found = await asyncio.to_thread(self._log.upkeep.abandoned_runs)
                 for run_id, partition in found:
