@@ -90,6 +90,7 @@ class Options(TaskOptions, total=False):
     baseline: str
     allow_partial: bool
     repeat: Annotated[int, Meta(ge=1, le=MAX_REPEATS)]
+    priority: Annotated[int, Meta(ge=-1000, le=1000)]  # where workers share the log
 
 
 def run(
