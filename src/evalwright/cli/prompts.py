@@ -40,6 +40,7 @@ Examples:
   prompteval prompts/greeting.md -t 2 -m ollama:phi4 -r 3
   prompteval prompts/ -m openai:gpt-4.1-mini --max-cost 2 -o results.json --resume
   prompteval prompts/ --baseline results.json --fail-on regression
+  prompteval prompts/ --push https://evals.example.com
   prompteval . --all-kinds -o - | jq -r '.[] | [.grade, .input.path] | @tsv'
   cat prompt.md | prompteval -
 """
@@ -72,6 +73,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     with_host_info: bool
     cassette: Path | None
     record: bool
+    push: str | None
     config: Path | None
 
     @property
@@ -161,6 +163,12 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
 @click.option(
     "--record", is_flag=True, help="Make the calls that the cassette lacks, and add them."
 )
+@click.option(
+    "--push",
+    metavar="URL",
+    help="Keep the results, with the texts of the files, for the pages: on a host "
+    "(https://…, with a key in EVALWRIGHT_KEY) or in a log (a file, or `local`).",
+)
 @click.option("--list-tiers", is_flag=True, help="List the tiers and exit.")
 @click.option("--list-models", is_flag=True, help="List the providers of models and exit.")
 @click.option("--list-rules", is_flag=True, help="List the rules of the linter and exit.")
@@ -227,6 +235,7 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
         with_host_info=given["with_host_info"],
         cassette=given["cassette"],
         record=given["record"],
+        push=given["push"],
         config=given["config"],
     )
 

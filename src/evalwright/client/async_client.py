@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from evalwright.client import calls
+from evalwright.client import calls, prompt_calls
 from evalwright.client.address import Access
 from evalwright.client.answers import CreatedRun, RunEvent
 from evalwright.client.async_connection import AsyncConnections
@@ -100,6 +100,8 @@ class AsyncClient:
     resume = _call(calls.resume)
     annotate = _call(calls.annotate)
     annotations = _call(calls.annotations)
+
+    push_prompts = _call(prompt_calls.push_prompts)
 
     deployments = _call(calls.deployments)
     transition = _call(calls.transition)

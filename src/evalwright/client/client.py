@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
-from evalwright.client import calls
+from evalwright.client import calls, prompt_calls
 from evalwright.client.address import Access
 from evalwright.client.answers import CreatedRun, RunEvent
 from evalwright.client.connection import Connections
@@ -104,6 +104,8 @@ class Client:
     resume = _call(calls.resume)
     annotate = _call(calls.annotate)
     annotations = _call(calls.annotations)
+
+    push_prompts = _call(prompt_calls.push_prompts)
 
     deployments = _call(calls.deployments)
     transition = _call(calls.transition)

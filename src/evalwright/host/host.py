@@ -32,6 +32,7 @@ from evalwright.host.orders import RunOrders
 from evalwright.host.outages import StoreCheck
 from evalwright.host.pages import PageCache
 from evalwright.host.principal import tenant_of
+from evalwright.host.prompt_library import PromptLibrary
 from evalwright.host.quotas import Quotas
 from evalwright.host.recovery import Recovery
 from evalwright.host.response_budget import ResponseBudget
@@ -114,6 +115,7 @@ class Host:
         self._set_up_runs()
         self._repeated: dict[str, range] = {}  # events of open runs that only repeat another's
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
+        self.prompts = PromptLibrary(self.records)
         self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
         self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
         self.retention = Retention(log, self.settings, self.clock)

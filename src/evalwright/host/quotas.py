@@ -14,6 +14,7 @@ from evalwright.contracts.pack import PACK_KIND
 from evalwright.host.catalogue import AGENT, SUITE
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import tenant_of
+from evalwright.host.prompt_library import EVALUATION_KIND
 from evalwright.host.settings import QuotaSettings
 from evalwright.store.protocol import EventLog
 
@@ -26,6 +27,7 @@ _KINDS: dict[str, Quota | None] = {
     ANNOTATION_KIND: "annotations",
     AGENT: None,  # counts by its bytes only
     PACK_KIND: None,
+    EVALUATION_KIND: None,
 }
 _DELETABLE: dict[Quota, str] = {
     "bytes": "runs or suites that are no longer needed",

@@ -17,6 +17,8 @@ SCOPES = {
     "packs:publish": "install packs",
     "packs:yank": "withdraw packs",
     "packs:yank-revert": "restore withdrawn packs",
+    "prompts:read": "read the results of prompts",
+    "prompts:write": "push results of prompts, and remove prompts",
     "runs:annotate": "annotate runs and override scores",
     "runs:cancel": "cancel, pause and resume runs",
     "runs:create": "start and fork runs",
@@ -53,5 +55,5 @@ def _matching(pattern: str) -> list[str]:
 
 # The scopes of a key without explicit ones: none of them affects what other keys see of an agent.
 DEFAULT_SCOPES = expand_scopes(
-    ["runs:*", "suites:*", "agents:*", "manifest:read", "artifacts:read"]
+    ["runs:*", "suites:*", "agents:*", "prompts:*", "manifest:read", "artifacts:read"]
 )

@@ -83,11 +83,24 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
     change = None if baseline is None else _change(baseline, results)
     if _is_reported(request):  # else the reports are not even loaded
         _write(request, emit, results, _context(settings, texts, change, search.passed_over))
+    _push(request, results, texts)
     if finish is not None:
         finish()
     if unfinished is not None:
         raise unfinished
     return _exit_code(request, results, change)
+
+
+def _push(
+    request: EvaluationRequest, results: Sequence[PromptResult], texts: Mapping[str, str]
+) -> None:
+    if request.push is None:
+        return
+    from evalwright.cli.prompteval.pushing import push
+
+    kept = push(request.push, results, texts)
+    if not request.quiet:
+        say(kept)
 
 
 def _tier(request: EvaluationRequest, config: "Config") -> Tier:
@@ -120,7 +133,9 @@ def _sources(
     texts: dict[str, str],
 ) -> Iterator[Source]:
     """The files one by one, fixed where that is asked for; `texts` gets what reports show."""
-    shows_texts = any(name in FORMATS_WITH_TEXTS for _, name in request.outputs)
+    shows_texts = request.push is not None or any(
+        name in FORMATS_WITH_TEXTS for _, name in request.outputs
+    )
     for source in map(read_source, found):
         current = _fixed(source, selected, quiet=request.quiet) if request.fix else source
         if shows_texts and current.prompt is not None:

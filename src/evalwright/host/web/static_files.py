@@ -64,6 +64,7 @@ def _by_name() -> dict[str, StaticFile]:
     # One design system: the pages have the style sheet of the reports, and a little beside it.
     shared = STYLE_SHEET + own_file("run", "templates/page.css")
     found["style.css"] = shared.encode() + found.pop("web.css")
+    found["prompts.css"] = own_file("prompts", "templates/report.css").encode()
     return {name: _static(name, content) for name, content in found.items()}
 
 

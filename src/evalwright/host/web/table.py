@@ -2,6 +2,7 @@
 
 from evalwright.host.web import (
     compare_page,
+    prompts_page,
     run_page,
     runs_page,
     scorecard_page,
@@ -25,6 +26,9 @@ PAGES = [
     WebPage("GET", "/runs/{runId}/tasks/{taskId}", trace_page.show, ("runs:read",)),
     WebPage("GET", "/runs/{runId}/tasks/{taskId}/result", scorecard_page.result, ("runs:read",)),
     WebPage("GET", "/runs/{runId}/tasks/{taskId}/steps/{step}", trace_page.payload, ("runs:read",)),
+    WebPage("GET", "/prompts", prompts_page.show, ("prompts:read",), "Prompts"),
+    WebPage("GET", "/prompts/file", prompts_page.file, ("prompts:read",)),
+    WebPage("POST", "/prompts/remove", prompts_page.remove, ("prompts:write",)),
     WebPage("GET", "/compare", compare_page.show, ("runs:read",), "Compare"),
     WebPage("GET", "/compare/picked", runs_page.picked, ("runs:read",)),
     WebPage("GET", "/compare/task", compare_page.case, ("runs:read",)),

@@ -16,8 +16,8 @@ from evalwright.reports.html.markup import (
     source_hash,
 )
 from evalwright.reports.prompts.context import ReportContext
-from evalwright.reports.prompts.groups import Overview
-from evalwright.reports.prompts.html_page import page_values
+from evalwright.reports.prompts.groups import File, Overview
+from evalwright.reports.prompts.html_page import file_values, page_values
 
 _BINS = 20
 _WIDTH = 100 / _BINS
@@ -39,6 +39,12 @@ def render_html(results: Sequence[PromptResult], context: ReportContext) -> byte
         **page_values(overview, context),
     )
     return page.encode("utf-8", "backslashreplace")
+
+
+def render_file(file: File, text: str | None) -> Html:
+    """What was found out about one file, and its text with the findings in it."""
+    values = file_values(file, 1, text, None, {})
+    return render("prompts", "file.html", file=values, judges=len(file.groups) > 1)
 
 
 class _PageSources(NamedTuple):

@@ -81,7 +81,7 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
             for group in file.groups
         ],
         "files": [
-            _file(file, number, context.texts.get(file.path), room, changes)
+            file_values(file, number, context.texts.get(file.path), room, changes)
             for number, file in enumerate(files, 1)
         ],
     }
@@ -201,13 +201,14 @@ def _criterion_cell(value: float | None) -> str:
     return _NONE if value is None else f"{value:.0f}"
 
 
-def _file(
+def file_values(
     file: File,
     number: int,
     text: str | None,
     room: int | None,
     changes: Mapping[int, FileChange],
 ) -> dict[str, Any]:
+    """The values of the template `file.html`; `room` is for its text, where there is a limit."""
     return {
         "number": number,
         "path": clipped(file.path, 400),
