@@ -90,6 +90,8 @@ def test_a_plain_key_has_the_default_scopes_no_workspace_and_no_end(records: Rec
             "agents:write",
             "artifacts:read",
             "manifest:read",
+            "prompts:read",
+            "prompts:write",
             "runs:annotate",
             "runs:cancel",
             "runs:create",
@@ -226,11 +228,12 @@ def test_a_scope_that_does_not_exist_is_answered_with_all_that_do() -> None:
     assert sorry(scopes.expand_scopes, ["runs:reed"]) == (
         "no such scope: 'runs:reed'; scopes are agents:read, agents:write, approvals:respond, "
         "artifacts:read, audit:read, deploy:pause, deploy:promote, deploy:rollback, "
-        "manifest:read, packs:publish, packs:yank, packs:yank-revert, runs:annotate, "
-        "runs:cancel, runs:create, runs:read, suites:read, suites:write, webhooks:manage, "
+        "manifest:read, packs:publish, packs:yank, packs:yank-revert, prompts:read, "
+        "prompts:write, runs:annotate, runs:cancel, runs:create, runs:read, suites:read, "
+        "suites:write, webhooks:manage, "
         "workspace:read, workspace:write, and agents:*, approvals:*, artifacts:*, audit:*, "
-        "deploy:*, manifest:*, packs:*, runs:*, suites:*, webhooks:*, workspace:* for all of a "
-        "kind"
+        "deploy:*, manifest:*, packs:*, prompts:*, runs:*, suites:*, webhooks:*, workspace:* for "
+        "all of a kind"
     )
 
 
