@@ -78,6 +78,11 @@ class PromptLibrary:
             self._keep_file(partition, path, _evaluation(found, texts.get(path)))
         return len(by_path)
 
+    def some(self, partition: str, after: str, limit: int) -> list[msgspec.Raw]:
+        """Files by path, after one of them, as JSON."""
+        found = self._records.list(FILE_KIND, partition, after=after, limit=limit)
+        return [msgspec.Raw(record.body) for record in found]
+
     def files(self, partition: str) -> Iterator[PromptSummary]:
         """The files, by path."""
         after = ""

@@ -162,6 +162,11 @@ def test_a_long_library_is_paged_on_the_server(
     assert [len(each) for each in seen] == [2, 2, 1]
     assert len({path for each in seen for path in each}) == 5
 
+    first = newcomer.send("GET", "/v1/prompts?limit=3").json()
+    rest = newcomer.send("GET", f"/v1/prompts?after={first['next']}").json()
+    told = [each["path"] for page in (first, rest) for each in page["prompts"]]
+    assert told == [f"{n}.md" for n in range(5)]
+
 
 def test_of_a_file_the_latest_evaluations_are_kept(tmp_path: Path, result: PromptResult) -> None:
     log = SqliteLog(tmp_path / "log.db")

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.errors import InvalidDocument
@@ -16,10 +17,13 @@ from evalwright.host.v1.schemas import (
     Schema,
     closed,
     listed,
+    opened,
+    query,
     refusals,
 )
 
 TAG = "prompts"
+MOST_LISTED = 1000
 BODY: Schema = closed(
     {
         "results": listed(OBJECT, minItems=1, maxItems=MOST_RESULTS),
@@ -47,7 +51,44 @@ async def push(call: ApiCall) -> Response:
     return json_response({"results": len(results), "files": files})
 
 
+async def list_prompts(call: ApiCall) -> Response:
+    """The files with their latest evaluation."""
+    limit, after = call.query.get("limit", 100), call.query.get("after", "")
+    found = await call.beside(
+        lambda: call.host.prompts.some(call.principal.partition, after, limit + 1)
+    )
+    body: dict[str, object] = {"prompts": found[:limit]}
+    if len(found) > limit:
+        body["next"] = msgspec.json.decode(found[limit - 1])["path"]
+    return json_response(body)
+
+
 ROUTES = [
+    Route(
+        "GET",
+        "/v1/prompts",
+        list_prompts,
+        ApiOperation(
+            id="listPrompts",
+            summary="The prompts whose results were pushed, each with its latest evaluation.",
+            tag=TAG,
+            parameters=(
+                query(
+                    "limit",
+                    {"type": "integer", "minimum": 1, "maximum": MOST_LISTED},
+                    "The maximum number of prompts; 100 by default.",
+                ),
+                query("after", TEXT, "The `next` of the previous page."),
+            ),
+            answers={
+                200: ResponseDoc(
+                    "Prompts by path.", opened({"prompts": listed(OBJECT)}, ("prompts",))
+                ),
+                **refusals(400),
+            },
+        ),
+        ("prompts:read",),
+    ),
     Route(
         "POST",
         "/v1/prompts/results",

@@ -3,12 +3,9 @@
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache
-from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote
 
-from minijinja import Environment
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,7 +16,15 @@ from evalwright.host.routing import ApiCall
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
 from evalwright.reports import figures
-from evalwright.reports.html.markup import Html, as_markup, display_text, quoted_html
+from evalwright.reports.html.markup import (
+    Html,
+    Templates,
+    as_markup,
+    display_text,
+    quoted_html,
+    render_in,
+    templates_of,
+)
 
 if TYPE_CHECKING:
     from evalwright.host.host import Host
@@ -111,10 +116,9 @@ def part(call: PageCall, template: str, status_code: int = 200, **values: Any) -
 
 def render(call: PageCall, template: str, **values: Any) -> Html:
     """The markup of a template; `csrf` and `may` are known in each."""
-    text = _environment().render_template(
-        template, csrf=call.session.new_token(), may=call.may, **values
+    return render_in(
+        _environment(), template, csrf=call.session.new_token(), may=call.may, **values
     )
-    return Html(text)  # type: ignore[unescaped]
 
 
 def see(address: str) -> Response:
@@ -142,13 +146,9 @@ def read_form(raw: bytes) -> dict[str, list[str]]:
 
 
 @cache
-def _environment() -> Environment:
-    folder = files("evalwright.host.web") / "templates"
-    pages = [each for each in folder.iterdir() if each.name.endswith(".html")]
-    return Environment(
-        templates={each.name: each.read_text(encoding="utf-8") for each in pages},
-        auto_escape_callback=lambda _: "html",
-        undefined_behavior="strict",
+def _environment() -> Templates:
+    return templates_of(
+        "evalwright.host.web",
         finalizer=_visible,
         globals={
             "static": lambda name: _href(address_of(name)),
@@ -175,7 +175,7 @@ def warm_up() -> None:
 
 def href_html(address: str) -> Html:
     """An address for an attribute; slashes, which the templates would write as numbers, stay."""
-    return Html(escape(display_text(address)))  # type: ignore[unescaped]
+    return quoted_html(address, is_address=True)
 
 
 def _href(address: str) -> object:

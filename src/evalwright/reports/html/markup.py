@@ -50,6 +50,8 @@ _SEEN = b"\t\n" + bytes(range(0x20, 0x7F))
 _LEFT_OUT = "(nothing that can be written as text)"
 _SCHEME = re.compile(r"[^/?#]*:")
 
+Templates = Environment
+
 
 def text_html(text: str) -> Html:
     """A text as the content of an element."""
@@ -58,10 +60,11 @@ def text_html(text: str) -> Html:
     return Html(text)  # type: ignore[unescaped]
 
 
-def quoted_html(text: str) -> Html:
-    """A text as the templates write it: quotation marks and slashes are escaped too."""
+def quoted_html(text: str, *, is_address: bool = False) -> Html:
+    """A text as the templates write it: quotation marks are escaped too, slashes in prose."""
     if without(text, _PLAIN_IN_QUOTES):
-        text = escape(display_text(text)).replace("/", "&#x2f;")
+        text = escape(display_text(text))
+        text = text if is_address else text.replace("/", "&#x2f;")
     return Html(text)  # type: ignore[unescaped]
 
 
@@ -191,7 +194,12 @@ def relative_href(href: str | None) -> str:
 
 def render(package: str, template: str, **values: Any) -> Html:
     """A template of a package of reports with its values; all are escaped but `as_markup`."""
-    page = _environment(package).render_template(template, **values)
+    return render_in(_environment(package), template, **values)
+
+
+def render_in(templates: Templates, template: str, **values: Any) -> Html:
+    """The same with templates from elsewhere."""
+    page = templates.render_template(template, **values)
     return Html(page)  # type: ignore[unescaped]
 
 
@@ -207,14 +215,21 @@ def own_file(package: str, name: str) -> Html:
 
 
 @cache
-def _environment(package: str) -> Environment:
-    """The templates of a package, compiled once in each process."""
-    found = (files(f"evalwright.reports.{package}") / "templates").iterdir()
-    pages = [each for each in found if each.name.endswith(".html")]
+def _environment(package: str) -> Templates:
+    """The templates of a package of reports, compiled once in each process."""
+    return templates_of(f"evalwright.reports.{package}")
+
+
+def templates_of(package: str, **more: Any) -> Templates:
+    """The templates of a package, which escape all values; `more` is for the environment."""
+    pages = [
+        each for each in (files(package) / "templates").iterdir() if each.name.endswith(".html")
+    ]
     return Environment(
         templates={each.name: each.read_text(encoding="utf-8") for each in pages},
         auto_escape_callback=lambda _: "html",
         undefined_behavior="strict",
+        **more,
     )
 
 
