@@ -1,6 +1,7 @@
 """What a run in Python has: reports, rows, its scorecard in a notebook; comparisons, baselines."""
 
 import json
+import pickle
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -52,6 +53,15 @@ def test_repeats_are_reported_together(db):
         (2, "farewell"),
     ]
     assert "0 of 2 repeats passed" in run._repr_html_()
+
+
+def test_a_result_can_be_handed_to_another_process(db):
+    run = ew.run(a_suite(), half_right, db=db, repeat=2)
+    for one in (run, run.repeats[1]):
+        same = pickle.loads(pickle.dumps(one))
+        assert (same.id, same.passed, same.summary) == (one.id, False, one.summary)
+        assert same.tasks["greeting"].passed
+        assert len(same.repeats) == len(one.repeats)
 
 
 def test_rows_are_flat_and_say_why_a_task_failed(db):

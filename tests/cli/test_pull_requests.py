@@ -1,6 +1,7 @@
 """What `run` and `compare` leave for a pull request: summary, annotations, code quality."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,25 @@ def test_a_run_that_passes_says_so_and_annotates_nothing(desk: Evalwright) -> No
     assert done.code == 0
     assert summary_of(desk).startswith("## ✅ Passed: local.evals.desk")
     assert "::error" not in done.out
+
+
+def test_a_summary_that_nobody_reads_is_not_waited_for(
+    desk: Evalwright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(desk.folder / "pipe")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(desk.folder / "pipe"))
+    assert desk("run", "evals/desk.yaml").code == 0
+    with open(os.open(desk.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:  # noqa: PTH123
+        assert desk("run", "evals/desk.yaml").code == 0
+        assert reader.read().startswith("## ✅ Passed".encode())
+
+
+def test_two_reports_in_one_place_are_refused(desk: Evalwright) -> None:
+    done = desk("run", "evals/desk.yaml", "--junit", "x", "--codequality", "evals/../x")
+    assert done.code == 2
+    assert "--codequality" in done.err
+    assert "--junit is written there" in done.err
+    assert not (desk.folder / "x").exists()
 
 
 def test_failed_tasks_are_named_in_the_summary_and_at_their_lines(

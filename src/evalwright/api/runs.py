@@ -12,7 +12,9 @@ from evalwright.contracts.errors import MissingExtra
 from evalwright.contracts.events import ToolCalled, ToolReturned
 from evalwright.engine.checking import made_calls
 from evalwright.engine.execution import Outcome
+from evalwright.engine.history import read_history
 from evalwright.engine.own_checks import OwnFacts
+from evalwright.engine.replay import project
 from evalwright.engine.session import reasons_against
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.store.location import existing_log
@@ -192,9 +194,18 @@ class RunResult:
         rows = [{name: _cell(value) for name, value in row.items()} for row in self.to_rows()]
         return polars.DataFrame(rows, infer_schema_length=None)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied to another process it is the same run, read from its log there."""
+        return _read_again, (self._db, [each.run_id for each in self._outcomes])
+
     def __repr__(self) -> str:
         verdict = "passed" if self.passed else "failed"
         return f"<run {self.id}: {verdict}, score {self.score:g}>"
+
+
+def _read_again(db: str | Path, run_ids: Sequence[str]) -> RunResult:
+    with existing_log(str(db)) as log:
+        return RunResult(db, [project(read_history(log, each)) for each in run_ids])
 
 
 def task_report(task: ReadTask) -> TaskReport:

@@ -1,5 +1,6 @@
 """What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -17,7 +18,7 @@ from evalwright.cli.output import (
     without_secrets,
     write_file,
 )
-from evalwright.contracts.errors import RunFailed
+from evalwright.contracts.errors import BadInput, RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
 from evalwright.engine.listing import last_continuation
@@ -64,7 +65,10 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse, before the work begins, places that cannot be written to when it is done."""
         if self.out is not None:
             make_folder(self.out)
-        for path in self.forms.values():
+        taken: dict[str, str] = {}
+        for name, path in self.forms.items():
+            if (other := taken.setdefault(os.path.realpath(path), name)) != name:
+                raise BadInput(f"--{name} {path}: --{other} is written there")
             check_place(path)
 
     @contextmanager
