@@ -78,8 +78,11 @@ def binaries() -> Path:
 class PostgresServer:
     """A server with its data in a folder of its own; tests of faults stop and start it."""
 
-    def __init__(self, folder: Path, programs: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, programs: Path | None = None, settings: dict[str, str] | None = None
+    ) -> None:
         self.folder = folder
+        self._settings = SETTINGS | (settings or {})
         self.data = folder / "data"
         self.programs = programs or binaries()
         self._number = 0
@@ -110,7 +113,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it and wait until it takes connections."""
-        settings = [f"--{name.replace('_', '-')}={value}" for name, value in SETTINGS.items()]
+        settings = [f"--{name.replace('_', '-')}={value}" for name, value in self._settings.items()]
         command = [self.programs / "postgres", "-D", self.data, "-p", str(self.port)]
         with (self.folder / "log").open("ab") as log:
             _detach([*command, "-k", self.folder, *settings], log, **_as_server_user())
@@ -250,13 +253,15 @@ def _run(command: list[Any]) -> None:
 
 
 @contextmanager
-def shared_server(session: str, programs: Path | None = None) -> Iterator[PostgresServer]:
+def shared_server(
+    session: str, programs: Path | None = None, settings: dict[str, str] | None = None
+) -> Iterator[PostgresServer]:
     """The server of a test session, made by the first process that asks and gone with the last."""
     folder = Path(tempfile.gettempdir()) / f"evalwright-pg-{session}"
     folder.mkdir(exist_ok=True)
     with (folder / "users").open("a") as users, (folder / "lock").open("a") as lock:
         fcntl.flock(users, fcntl.LOCK_SH)
-        server = PostgresServer(folder, programs)
+        server = PostgresServer(folder, programs, settings)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "started").exists():
             _detach([sys.executable, "-c", _GUARD, folder], subprocess.DEVNULL)

@@ -20,6 +20,7 @@ from evalwright.contracts.errors import EvalwrightError, StoreError
 from evalwright.store import schema
 from evalwright.store.inspection import find_problems, read_facts
 from evalwright.store.location import Patience
+from evalwright.store.postgres import leases
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
@@ -144,6 +145,14 @@ def try_to_lock(path: str) -> None:
     except sqlite3.OperationalError as error:
         say(error)
     connection.close()
+
+
+def claim_for_a_second(address: str, run_id: str) -> None:
+    """Claim a run in PostgreSQL, and prolong the claim every quarter of a second."""
+    leases.LEASE_SECONDS = 1.0
+    with opened(address).claim(run_id):
+        say("claimed")
+        hear()
 
 
 def claim(path: str, *run_ids: str) -> None:

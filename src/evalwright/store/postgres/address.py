@@ -44,6 +44,7 @@ _PASSING_CLASSES = ("08", "53", "57", "58")
 _PASSING_CODES = ("25006", "25P03", "40001", "40P01", "55P03", "55006")
 _LOST_CLASSES = ("08", "57")
 _CANCELLED = "57014"
+_READ_ONLY = "25006"
 _REMEDIES = {
     "28": "check the user and the password in the address",
     "3D": "create the database, or name another one with --db",
@@ -113,6 +114,11 @@ def is_lost(error: BaseException) -> bool:
     if code:
         return code.startswith(_LOST_CLASSES) and code != _CANCELLED
     return isinstance(error, OSError | TimeoutError | EOFError) or _is_lost_in_the_driver(error)
+
+
+def is_of_no_use(error: BaseException) -> bool:
+    """Whether another connection may succeed, perhaps to the server that has taken over."""
+    return is_lost(error) or state(error) == _READ_ONLY
 
 
 def is_rolled_back(error: BaseException, *, by_itself: bool) -> bool:

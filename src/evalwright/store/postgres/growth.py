@@ -64,6 +64,18 @@ class RunGrowth:
         )
         return (run, self.owner, claims.get(run), len(self.events), self.size, *facts)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the run only gets more events: they change no facts and have no parts."""
+        return self.start.following > 0 and self.facts.keys() <= {"started_us"} and not self.parts
+
+    def plain_values(self, claims: dict[int, int]) -> tuple[Any, ...]:
+        """What the statement for such a run takes."""
+        _, _, kinds, tasks, times, bodies, _, _ = zip(*self.events, strict=True)
+        run = self.start.run
+        size = len(self.events), self.size
+        return run, self.owner, claims.get(run), *size, kinds, tasks, times, bodies
+
     def tags(self) -> Rows:
         """The tags that the run gets."""
         return [(self.start.run, storable(tag)) for tag in _tags(self.facts.get("tags") or "[]")]

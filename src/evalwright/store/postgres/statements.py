@@ -71,6 +71,15 @@ _SET = ", ".join(
     for name in FACTS
 )
 
+_RESULT = """
+SELECT moved.run, moved.before, moved.tenant, whole.taken, whole.checked
+FROM (
+    SELECT (SELECT count(*) FROM mine) AS taken, 1 / (
+        (SELECT count(*) FROM moved) = $3 OR NOT EXISTS (SELECT 1 FROM mine)
+    )::integer AS checked
+) AS whole LEFT JOIN moved ON true
+"""
+
 # $1 and $2 are the writer and the number of the append, $3 is how many runs it has. A run that is
 # not `moved` fails all of it, by a division by zero: the run has ended or belongs to others.
 APPEND = f"""
@@ -110,13 +119,26 @@ added AS (
         event.at_us, event.body, event.content, event.content_at
     FROM {_given("event", _EVENT, _first_of(_GROWTH))} JOIN moved ON moved.run = event.run
 )
-SELECT moved.run, moved.before, moved.tenant, whole.taken, whole.checked
-FROM (
-    SELECT (SELECT count(*) FROM mine) AS taken, 1 / (
-        (SELECT count(*) FROM moved) = $3 OR NOT EXISTS (SELECT 1 FROM mine)
-    )::integer AS checked
-) AS whole LEFT JOIN moved ON true
-"""
+{_RESULT}"""
+
+# The same for one run, where events change no facts and have no parts: most appends are such.
+APPEND_TO_ONE = f"""
+WITH mine AS ({TAKE}),
+moved AS (
+    UPDATE runs SET last_seq = last_seq + $7, bytes = bytes + $8
+    WHERE run = $4 AND ended_us IS NULL
+    AND ($5::text IS NULL OR tenant = $5) AND ($6::bigint IS NULL OR claim = $6)
+    AND EXISTS (SELECT 1 FROM mine)
+    RETURNING run, last_seq - $7 AS before, tenant
+),
+added AS (
+    INSERT INTO events (run, seq, tenant, type, task_id, at_us, body)
+    SELECT moved.run, moved.before + event.place, moved.tenant, event.type, event.task_id,
+        event.at_us, event.body
+    FROM moved, unnest($9::text[], $10::text[], $11::bigint[], $12::bytea[])
+    WITH ORDINALITY AS event (type, task_id, at_us, body, place)
+)
+{_RESULT}"""
 
 # Why a run takes no events, asked once it has refused one.
 REFUSAL = """

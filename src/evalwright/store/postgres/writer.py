@@ -8,7 +8,7 @@ asked for it (`_settle`), so nothing is lost and nothing is written twice.
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -87,7 +87,7 @@ class PostgresWriter(Writer):
                 written = dict(zip(map(id, rest), await self._write(held, rest), strict=True))
         except Exception as error:
             if self._held is not None and (
-                address.is_lost(error) or self._held.connection.is_closed()
+                address.is_of_no_use(error) or self._held.connection.is_closed()
             ):
                 self._held.connection.terminate()
                 self._held = None
@@ -98,9 +98,14 @@ class PostgresWriter(Writer):
 
     async def _connected(self) -> TenantConnection:
         if self._held is None or self._held.connection.is_closed():
-            connection = await address.connect(self._url)
-            await connection.execute(statements.REGISTER, self._writer, self._appends)
-            self._held = TenantConnection(connection)
+            self._held = TenantConnection(await address.connect(self._url))
+            try:
+                register = statements.REGISTER
+                await self._held.connection.execute(register, self._writer, self._appends)
+            except BaseException:
+                self._held.connection.terminate()
+                self._held = None
+                raise
         return self._held
 
     async def _settle(self, held: TenantConnection) -> None:
@@ -248,13 +253,13 @@ class PostgresWriter(Writer):
         before: dict[int, int] = {}
         for part in chunks(runs, MOST_RUNS):
             self._sent += 1
-            rows = await connection.fetch(
-                statements.APPEND,
-                self._writer,
-                self._appends + self._sent,
-                len(part),
-                *arrays(part, self._claims),
-            )
+            statement: str = statements.APPEND
+            values: Iterable[Any] = arrays(part, self._claims)
+            if len(part) == 1 and part[0].is_plain:
+                statement = statements.APPEND_TO_ONE
+                values = part[0].plain_values(self._claims)
+            number = self._appends + self._sent
+            rows = await connection.fetch(statement, self._writer, number, len(part), *values)
             _assert_taken(rows[0]["taken"])
             before |= {row["run"]: row["before"] + 1 for row in rows}
         return before

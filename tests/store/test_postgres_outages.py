@@ -1,0 +1,216 @@
+"""A server that fails for a while: nothing is lost, and nothing is written twice."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from log_documents import a_note
+from log_events import (
+    PATIENCE,
+    a_start,
+    an_event,
+    asked,
+    eventually,
+    numbered,
+    opened,
+    postgres_connection,
+    written,
+)
+
+from evalwright.contracts.errors import StoreUnavailable
+from evalwright.store.location import Patience
+from evalwright.store.postgres.log import PostgresLog
+from evalwright.store.postgres.writer import PostgresWriter
+from evalwright.store.protocol import NewEvent
+from postgres_server import PostgresServer, database_of
+
+GONE = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'evalwright'"
+    " AND datname = current_database()"
+)
+
+
+@pytest.fixture(scope="module")
+def database() -> str:
+    return "postgres"
+
+
+@pytest.fixture
+def log(path: str) -> Iterator[PostgresLog]:
+    log = PostgresLog(path)
+    yield log
+    log.close()
+
+
+class Fault:
+    """Something that happens once, before or after events are sent."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._send = PostgresWriter._send
+        self.before: Callable[[], None] | None = None
+        self.after: Callable[[], None] | None = None
+        fault = self
+
+        async def send(writer: PostgresWriter, connection: Any, runs: Any) -> Any:
+            fault._happen("before")
+            result = await fault._send(writer, connection, runs)
+            fault._happen("after")
+            return result
+
+        monkeypatch.setattr(PostgresWriter, "_send", send)
+
+    def _happen(self, when: str) -> None:
+        deed = getattr(self, when)
+        if deed is not None:
+            setattr(self, when, None)
+            deed()
+
+
+def lose_the_connection() -> None:
+    raise ConnectionError("the link is cut")
+
+
+@pytest.fixture
+def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
+    return Fault(monkeypatch)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("documents", [[], [a_note("note", expected=None)]])
+def test_an_append_whose_acknowledgement_is_lost_is_written_once(
+    log: PostgresLog, fault: Fault, moment: str, documents: list[Any]
+) -> None:
+    told: list[tuple[int, int]] = []
+    log.observe(lambda _, first, events: told.append((first, len(events))))
+    log.append("run", numbered(0, 3))
+    written(log)
+
+    setattr(fault, moment, lose_the_connection)
+    log.append("run", numbered(3, 2), documents)
+    written(log)
+    log.append("run", numbered(5))
+    written(log)
+
+    assert [int(event.body) for event in log.read("run")] == list(range(6))
+    assert told == [(0, 3), (3, 2), (5, 1)]
+    assert len(log.records.list("note", "a")) == len(documents)
+
+
+def test_what_others_append_meanwhile_is_not_taken_for_the_lost_append(
+    log: PostgresLog, path: str, fault: Fault
+) -> None:
+    told: list[int] = []
+    log.observe(lambda _, first, __: told.append(first))
+    log.append("run", [a_start()])
+    written(log)
+    with closing(PostgresLog(path)) as other:
+
+        def cut_off() -> None:
+            other.append("run", [an_event("other")])
+            written(other)
+            lose_the_connection()
+
+        fault.before = None
+        fault.after = cut_off
+        log.append("run", [an_event("mine", None, "1")])
+        written(log)
+
+    assert [event.type for event in log.read("run")] == ["run.started", "mine", "other"]
+    assert told == [0, 1]
+
+
+def test_a_statement_that_the_server_executes_late_writes_nothing(
+    log: PostgresLog, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is given up while the server still has the append before it."""
+    log.append("run", [a_start()])
+    written(log)
+    monkeypatch.setattr("evalwright.store.postgres.writer.ATTEMPT_SECONDS", 0.3)
+    with postgres_connection(path) as execute:
+        execute("BEGIN")
+        execute("SELECT 1 FROM runs FOR UPDATE")
+        log.append("run", numbered(1))
+        eventually(lambda: log.fault, "the append is given up")
+        execute("ROLLBACK")
+    written(log)
+
+    assert [event.body for event in log.read("run")] == [b"{}", b"1"]
+
+
+def test_connections_that_the_server_ends_are_made_again(log: PostgresLog, path: str) -> None:
+    for number in range(5):
+        log.append("run", numbered(number))
+        written(log)
+        assert len(list(log.read("run"))) == number + 1
+        asked(path, GONE)
+
+
+def test_a_server_that_became_read_only_is_waited_for(log: PostgresLog, path: str) -> None:
+    log.append("run", [a_start()])
+    written(log)
+    name = database_of(path)
+    asked(path, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    try:
+        asked(path, GONE)
+        log.append("run", numbered(1))
+        eventually(lambda: log.fault and "read-only" in log.fault, "the writer notices")
+    finally:
+        with postgres_connection(path) as execute:
+            execute("SET default_transaction_read_only = off")
+            execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    written(log)
+
+    assert len(list(log.read("run"))) == 2
+    assert log.fault is None
+
+
+def test_a_restart_of_the_server_loses_nothing_and_doubles_nothing(
+    own_postgres: PostgresServer,
+) -> None:
+    log = opened(own_postgres.new_database(), Patience(requests=0.2))
+    log.append("run-0", [a_start()])
+    written(log, "run-0")
+    stopping = threading.Event()
+    counts = {f"run-{number}": 0 for number in range(3)}
+
+    def work(run_id: str) -> None:
+        while not stopping.is_set():
+            log.append(run_id, [NewEvent("x", None, counts[run_id], b"{}")])
+            counts[run_id] += 1
+            log.flush(run_id).result(PATIENCE)
+
+    threads = [threading.Thread(target=work, args=(run_id,)) for run_id in counts]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: min(counts.values()) > 5, "all write")
+    own_postgres.restart()
+    at_restart = dict(counts)
+    eventually(lambda: all(counts[name] > at_restart[name] + 5 for name in counts), "they go on")
+    stopping.set()
+    for thread in threads:
+        thread.join()
+
+    for run_id, count in counts.items():
+        found = [event.at_us for event in log.read(run_id) if event.type == "x"]
+        assert found == list(range(count))
+
+    own_postgres.stop()
+    log.append("run-0", [an_event("last")])
+    eventually(lambda: log.fault, "the writer notices")
+    with pytest.raises(StoreUnavailable, match="the event log cannot be used"):
+        log.facts("run-0")
+    eventually(lambda: _is_refused(log), "requests are refused")
+    own_postgres.start()
+    written(log, "run-0")
+    assert [event.type for event in log.read("run-0")][-1] == "last"
+    log.close()
+
+
+def _is_refused(log: Any) -> bool:
+    try:
+        log.request("run-1", [an_event("refused")]).result(PATIENCE)
+    except StoreUnavailable:
+        return True
+    return False

@@ -1,0 +1,142 @@
+"""Row-level security: what a query that forgets the tenant gets, which is nothing."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from log_documents import a_note, write
+from log_events import a_start, an_end, an_event, asked, written
+
+from evalwright.store.postgres import address
+from evalwright.store.postgres.connections import TenantConnection, tenants_of
+from evalwright.store.postgres.log import PostgresLog
+from evalwright.store.postgres.schema import ROLE
+
+PLAN = '{"suite":{"tasks":"' + "x" * 5000 + '"}}'
+START = '{"workflowId":"w","tags":["nightly"]}'
+TABLES = (
+    "runs",
+    "events",
+    "contents",
+    "run_contents",
+    "run_tags",
+    "tombstones",
+    "records",
+    "tenant_sizes",
+)
+
+
+@pytest.fixture(scope="module")
+def database() -> str:
+    return "postgres"
+
+
+@pytest.fixture
+def log(path: str) -> Iterator[PostgresLog]:
+    """A log with something of two tenants in every table."""
+    log = PostgresLog(path)
+    for tenant in ("a", "b"):
+        view = log.for_tenant(tenant)
+        for run_id in (f"old-{tenant}", f"new-{tenant}"):
+            start, plan = an_event("run.started", None, START), an_event("p", None, PLAN)
+            view.append(run_id, [start, plan, an_end()])
+            written(view, run_id)
+        view.upkeep.prune([f"old-{tenant}"], "old", ())
+        write(log, a_note(tenant=tenant))
+    yield log
+    log.close()
+
+
+def counts(path: str, tenants: str | None) -> dict[str, int]:
+    """How many rows of each table a connection like those of the log sees."""
+
+    async def count() -> dict[str, int]:
+        connection = await address.connect(path)
+        try:
+            if tenants is not None:
+                await TenantConnection(connection).see(tenants)
+            return {
+                table: await connection.fetchval(f"SELECT count(*) FROM {table}")
+                for table in TABLES
+            }
+        finally:
+            await connection.close()
+
+    return asyncio.run(count())
+
+
+def refusal(path: str, tenants: str, statement: str) -> str:
+    async def try_it() -> Any:
+        connection = await address.connect(path)
+        try:
+            await TenantConnection(connection).see(tenants)
+            return await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    with pytest.raises(Exception, match=r"row-level security|permission denied") as raised:
+        asyncio.run(try_it())
+    return str(raised.value)
+
+
+def test_who_forgets_the_tenant_gets_nothing(log: PostgresLog, path: str) -> None:
+    everything = counts(path, tenants_of([None]))
+    assert min(everything.values()) >= 2
+
+    assert counts(path, None) == dict.fromkeys(TABLES, 0)
+    assert counts(path, tenants_of(["c"])) == dict.fromkeys(TABLES, 0)
+    of_a, of_b = counts(path, tenants_of(["a"])), counts(path, tenants_of(["b"]))
+    assert min(of_a.values()) >= 1
+    assert {table: of_a[table] + of_b[table] for table in TABLES} == everything
+    assert counts(path, tenants_of(["a", "b"])) == everything
+
+
+@pytest.mark.parametrize("name", ["a", "", "*", "{a}", 'a"b', "a\\", "a,b", "NULL", "ü'; --"])
+def test_whatever_a_tenant_is_called_it_sees_its_own(path: str, name: str) -> None:
+    log = PostgresLog(path)
+    for tenant in (name, "other"):
+        view = log.for_tenant(tenant)
+        view.append(f"run of {tenant}", [a_start()])
+        written(view, f"run of {tenant}")
+
+    view = log.for_tenant(name)
+    assert view.run_ids() == [f"run of {name}"]
+    assert len(list(view.read(f"run of {name}"))) == 1
+    assert counts(path, tenants_of([name]))["events"] == 1
+    log.close()
+
+
+def test_also_a_superuser_takes_the_restricted_role(log: PostgresLog, path: str) -> None:
+    assert asked(path, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user") == [(True,)]
+    rows = log._database.connections.query(
+        "*",
+        "SELECT current_user::text, rolsuper, rolbypassrls FROM pg_roles WHERE rolname = $1",
+        ROLE,
+    )
+    assert [tuple(row) for row in rows] == [(ROLE, False, False)]
+
+
+def test_nobody_writes_for_another_tenant_or_changes_what_is_written(
+    log: PostgresLog, path: str
+) -> None:
+    mine = tenants_of(["a"])
+    values = "(1, 9, 0, NULL, 'b', 'x', NULL, '')"
+    assert "row-level" in refusal(path, mine, f"INSERT INTO events VALUES {values}")
+    assert "row-level" in refusal(
+        path, mine, "INSERT INTO records VALUES ('note', 'b', 'k', '', 0)"
+    )
+    assert "denied" in refusal(path, mine, "UPDATE events SET body = ''")
+    assert "denied" in refusal(path, mine, "TRUNCATE events")
+    assert "denied" in refusal(path, mine, "UPDATE evalwright_schema SET version = 1")
+
+
+def test_every_table_with_tenants_is_guarded(log: PostgresLog, path: str) -> None:
+    unguarded = asked(
+        path,
+        "SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid"
+        " WHERE c.relkind IN ('r', 'p') AND a.attname = 'tenant' AND NOT a.attisdropped"
+        " AND c.relnamespace = 'public'::regnamespace"
+        " AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
+    )
+    assert unguarded == []
