@@ -142,7 +142,7 @@ def test_chosen_runs_are_compared_with_the_oldest_as_the_baseline(
 ):
     old, new = newcomer.evaluate(a_suite(1)), newcomer.evaluate(a_suite(1))
     assert f'name="run" value="{new}"' in visitor.get("/").text
-    answer = visitor.get(f"/compare/picked?run={new}&run={old}")
+    answer = visitor.get(f"/compare?oldest_first=1&run={new}&run={old}")
     assert (answer.status, answer.location) == (303, f"/compare?run={old}&run={new}")
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.host.web.page import PageCall, page, part, see
+from evalwright.host.web.page import PageCall, page, part
 from evalwright.host.web.run_figures import RunFigures, spark_html
 from evalwright.reports.html.markup import as_markup
 from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
@@ -108,12 +108,6 @@ async def show(call: PageCall) -> Response:
         **found,
         **known,
     )
-
-
-async def picked(call: PageCall) -> Response:
-    """Compare the runs that were chosen; the oldest is the baseline."""
-    chosen = sorted(set(call.request.query_params.getlist("run")))
-    return see(f"/compare?{urlencode([('run', run_id) for run_id in chosen])}")
 
 
 def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:

@@ -30,7 +30,6 @@ PAGES = [
     WebPage("GET", "/prompts/file", prompts_page.file, ("prompts:read",)),
     WebPage("POST", "/prompts/remove", prompts_page.remove, ("prompts:write",)),
     WebPage("GET", "/compare", compare_page.show, ("runs:read",), "Compare"),
-    WebPage("GET", "/compare/picked", runs_page.picked, ("runs:read",)),
     WebPage("GET", "/compare/task", compare_page.case, ("runs:read",)),
     WebPage("GET", "/compare/report.zip", compare_page.download, ("runs:read",)),
 ]
