@@ -147,9 +147,6 @@ def works(runs: int) -> dict[str, Work]:
     def view(log: EventLog, n: int) -> EventLog:
         return log.for_tenant(f"tenant-{(n % runs + 1) % 10}")
 
-    def run(n: int) -> str:
-        return f"run-{(n * 7919) % runs + 1}"
-
     def mine(log: EventLog, n: int) -> tuple[EventLog, str]:
         number = (n * 7919) % runs + 1
         return log.for_tenant(f"tenant-{number % 10}"), f"run-{number}"
@@ -161,9 +158,10 @@ def works(runs: int) -> dict[str, Work]:
     return {
         "append 10 events": lambda log, _: log.request("appended", unit()).result(),
         "begin a run": lambda log, n: log.request(f"new-{n}", unit()).result(),
-        "read 32 events of a run": read,
+        "read 32 events of a run": lambda log, n: read(log, n % 20),
+        "read 32 events of a run not read before": lambda log, n: read(log, n + 20),
         "the facts of a run": lambda log, n: mine(log, n)[0].facts(mine(log, n)[1]),
-        "the score of a task": lambda log, n: log.upkeep.scored_at(run(n), ["task-7"]),
+        "the score of a task": lambda log, n: log.upkeep.scored_at(mine(log, n)[1], ["task-7"]),
         "list 50 runs of a tenant": lambda log, n: view(log, n).find_runs(limit=50),
         "list 50 runs of an agent": lambda log, n: view(log, n).find_runs(
             RunFilter(agent=f"agent-{n % 100}"), limit=50
@@ -184,7 +182,7 @@ def timed(log: EventLog, work: Work, repeats: int, first: int = 0) -> list[float
 
 
 def prune(log: EventLog, number: int) -> object:
-    return log.upkeep.prune([f"run-{number + 1}"], "measured", ("annotation",))
+    return log.upkeep.prune([f"run-{number + 5}"], "measured", ("annotation",))
 
 
 def size(server: PostgresServer, large: int) -> None:

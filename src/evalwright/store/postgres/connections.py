@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
@@ -125,6 +125,22 @@ class LogConnections:
                     raise
                 self._idle.append(held)
                 return rows
+
+    async def transact(self, tenants: Tenants, work: "Callable[[Connection], Awaitable[T]]") -> T:
+        """Do something in one transaction; nothing of it is tried again."""
+        async with self._free:
+            while self._idle and self._idle[-1].connection.is_closed():
+                self._idle.pop()
+            held = self._idle.pop() if self._idle else await self._connected()
+            try:
+                connection = await held.see(tenants)
+                async with connection.transaction():
+                    result = await work(connection)
+            except BaseException:
+                held.connection.terminate()
+                raise
+            self._idle.append(held)
+            return result
 
     async def _connected(self) -> TenantConnection:
         return TenantConnection(await address.connect(self.url))

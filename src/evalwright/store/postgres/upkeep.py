@@ -4,12 +4,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from evalwright.store.postgres import address
-from evalwright.store.postgres.connections import TenantConnection, tenants_of
+from evalwright.store.postgres.connections import tenants_of
 from evalwright.store.postgres.texts import end_of_prefix, restored, storable
 from evalwright.store.upkeep import PartitionSize, Tombstone
 
 if TYPE_CHECKING:
+    from asyncpg import Connection
+
     from evalwright.store.postgres.log import PostgresDatabase
 
 _MENTIONING = """
@@ -138,30 +139,24 @@ class PostgresUpkeep:
 
     def prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int:
         """Delete ended runs for good, as one unit."""
-        self._database.connections.refuse_closed()
-        count = self._database.connections.run(self._prune(run_ids, reason, kinds))
+        connections = self._database.connections
+        values = sorted(run_ids), time.time_ns() // 1000, reason
+        bury, given = self._mine(_BURY, *values)
+
+        async def work(connection: "Connection") -> int:
+            buried = await connection.fetch(bury, *given)
+            runs = [run for run, _, _ in buried]
+            names, tenants = [name for _, name, _ in buried], [who for *_, who in buried]
+            for statement in _DELETE_ROWS:
+                await connection.execute(statement, runs)
+            await connection.execute(_DELETE_CONTENTS, runs)
+            await connection.execute(_DELETE_RECORDS, names, tenants, list(kinds))
+            return len(buried)
+
+        count = connections.run(connections.transact(self._tenants, work))
         self._database.reading.ended_runs.clear()
         self._database.news.tell(run_ids)
         return count
-
-    async def _prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int:
-        connection = await address.connect(self._database.connections.url)
-        try:
-            await TenantConnection(connection).see(self._tenants)
-            async with connection.transaction():
-                statement, values = self._mine(
-                    _BURY, sorted(run_ids), time.time_ns() // 1000, reason
-                )
-                buried = await connection.fetch(statement, *values)
-                runs = [run for run, _, _ in buried]
-                names, tenants = [name for _, name, _ in buried], [who for *_, who in buried]
-                for statement in _DELETE_ROWS:
-                    await connection.execute(statement, runs)
-                await connection.execute(_DELETE_CONTENTS, runs)
-                await connection.execute(_DELETE_RECORDS, names, tenants, list(kinds))
-            return len(buried)
-        finally:
-            await connection.close(timeout=1)
 
     def restore(self, run_id: str) -> None:
         """Forget that a run was pruned; it keeps its number, which others may remember."""
