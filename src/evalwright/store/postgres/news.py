@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from asyncpg import Connection
 
 CHANNEL = "evalwright_news"
-TOGETHER_SECONDS = 0.005  # in which what is told waits for more
+TOGETHER_SECONDS = 0.02  # in which what is told waits for more
 CHECK_SECONDS = 3.0  # after which a silent connection is tried out
 ANSWER_SECONDS = 3.0  # that it has to answer
 RETRY_SECONDS = (0.2, 1.0)  # until it is opened again: at first, and at most
@@ -97,6 +97,8 @@ class RunNews:
     async def _serve(self, connection: "Connection") -> None:
         """Tell and hear, until the connection is gone."""
         connection.add_termination_listener(lambda _: self._awake.set())
+        # All who notify wait for each other's commits, and nobody needs news after a crash.
+        await connection.execute("SET synchronous_commit = off")
         is_listening = False
         while not connection.is_closed():
             if self._hearers and not is_listening:

@@ -5,7 +5,7 @@
 - `size`: the same appends, reads, lists and prunings in a log of 10 thousand events and in one of
   10 million, in turns.
 
-`python benchmarks/scale/log.py [appends] [size] [--events N]`. No time makes it fail.
+`python benchmarks/scale/postgres_log.py [appends] [size] [--events N]`. No time makes it fail.
 """
 
 import argparse
