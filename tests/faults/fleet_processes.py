@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -16,6 +17,7 @@ from postgres_server import PostgresServer, execute
 from subjects.command import COMMAND
 
 PATIENCE_SECONDS = 40
+LEASE_SECONDS = 2.0
 
 # Notes every call in one file: a line is written by one `write`, whatever becomes of the process.
 AGENT = """
@@ -30,6 +32,16 @@ async def answer(task):
 """
 
 
+HOST_SETTINGS = """
+[host]
+max_tasks_per_suite = 100000
+concurrency = 1000
+
+[host.agents."acme.clerk"]
+ref = "agent.py:answer"
+"""
+
+
 class FleetProcesses:
     """Workers, hosts and commands, each a process; all of them end with the test."""
 
@@ -40,12 +52,14 @@ class FleetProcesses:
         self.calls = folder / "calls.txt"
         self.calls.touch()
         (folder / "agent.py").write_text(AGENT)
+        (folder / "settings.toml").write_text(HOST_SETTINGS)
         self.environment = {
             **os.environ,
             "CALLS": str(self.calls),
             "TASK_SECONDS": str(task_seconds),
         }
         self.workers: list[subprocess.Popen[bytes]] = []
+        self.hosts: dict[int, subprocess.Popen[bytes]] = {}  # by port
         self.processes: list[subprocess.Popen[bytes]] = []
         self.in_flight = 0  # tasks at work when a fault was injected
 
@@ -69,10 +83,13 @@ class FleetProcesses:
         self.processes.append(process)
         return process
 
-    def start_worker(self, concurrency: int, *more: str, address: str = "") -> None:
+    def start_worker(
+        self, concurrency: int, *more: str, address: str = "", prefix: tuple[str, ...] = ()
+    ) -> None:
         """One more worker."""
         of_fleet = ("--db", address or self.address, "--concurrency", str(concurrency))
-        self.workers.append(self.start("worker", *of_fleet, *more))
+        lease = ("--lease", str(LEASE_SECONDS), "--config", "settings.toml")
+        self.workers.append(self.start("worker", *of_fleet, *lease, *more, prefix=prefix))
 
     def hand_over(self, suite: str, concurrency: int = 10, *more: str) -> "subprocess.Popen[bytes]":
         """A command that hands a run to the fleet and follows it."""
@@ -80,6 +97,31 @@ class FleetProcesses:
             *("run", suite, "--agent", "agent.py:answer", "--db", self.address, "--workers"),
             *("--concurrency", str(concurrency), *more),
         )
+
+    def start_host(self, port: int) -> None:
+        """A host that hands its runs to the workers."""
+        at = ("--port", str(port), "--db", self.address, "--config", "settings.toml")
+        self.hosts[port] = self.start("serve", "--workers", *at)
+
+    def kill_host(self, port: int) -> None:
+        """Kill a host, and start it again at the same port."""
+        host = self.hosts[port]
+        host.send_signal(signal.SIGKILL)
+        host.wait()
+        self.start_host(port)
+
+    def key(self, tenant: str) -> str:
+        """A key of a tenant."""
+        made = subprocess.run(
+            [str(COMMAND), "keys", "create", "--tenant", tenant, "--db", self.address],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            check=True,
+        )
+        found = re.search(rb"ew_[A-Za-z0-9_-]+", made.stdout + made.stderr)
+        assert found, made
+        return found[0].decode()
 
     def ask(self, statement: str) -> list[Any]:
         """Rows, also right after a restart of the server."""

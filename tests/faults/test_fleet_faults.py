@@ -1,50 +1,208 @@
-"""Workers are killed, stopped and cut off; every task is scored once all the same."""
+"""Workers and hosts are killed, stopped and cut off; every task is scored once all the same."""
 
+import asyncio
+import os
 import random
+import shutil
 import signal
+import socket
+import subprocess
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from faults.fleet_processes import FleetProcesses, a_moment, fleet_processes
+from builders import a_suite
+from evalwright.client import AsyncClient, Retries
+from faults.fleet_processes import LEASE_SECONDS, FleetProcesses, a_moment, fleet_processes
 from faults.soaking import scaled, seeds
 from postgres_server import PostgresServer
 
 WORKERS, AT_ONCE = 3, 4
-LEASE_SECONDS = 10.0  # after which others have taken the tasks of a worker that is stopped
+PATIENT = Retries(limit=1000)
 
 
-def stop_for_a_while(fleet: FleetProcesses, number: int, seconds: float) -> None:
-    """Stop a worker for longer than its lease, then wake it up."""
-    worker = fleet.workers[number]
-    fleet.note_in_flight(worker, AT_ONCE)
-    worker.send_signal(signal.SIGSTOP)
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def stop_for_a_while(process: "subprocess.Popen[bytes]", seconds: float) -> None:
+    """Stop a process, then wake it up."""
+    process.send_signal(signal.SIGSTOP)
     time.sleep(seconds)
-    worker.send_signal(signal.SIGCONT)
+    process.send_signal(signal.SIGCONT)
+
+
+class Follower(threading.Thread):
+    """A client of a host that follows a run to its end, whatever happens to the host."""
+
+    def __init__(self, port: int, key: str, run_id: str) -> None:
+        super().__init__(daemon=True)
+        self.port, self.key, self.run_id = port, key, run_id
+        self.sequences: list[int] = []
+        self.start()
+
+    def run(self) -> None:
+        asyncio.run(self._follow())
+
+    async def _follow(self) -> None:
+        async with AsyncClient(at(self.port), self.key, retries=PATIENT) as client:
+            async for event in client.events(self.run_id, mode="debug"):
+                self.sequences.append(event.sequence)
+
+
+def at(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+async def begin(port: int, key: str, tasks: int) -> str:
+    """A run, as a client of a host begins it."""
+    async with AsyncClient(at(port), key, retries=PATIENT) as client:
+        suite = a_suite(tasks)
+        await client.publish_suite(suite)
+        ref = f"{suite.suite_id}@{suite.version}"
+        created = await client.create_run(ref, "acme.clerk", configurable={"concurrency": 100})
+        return created.run_id
+
+
+def inject(fleet: FleetProcesses, fault: str, chance: random.Random) -> None:
+    """One fault, of a worker, a host or the database."""
+    number = chance.randrange(WORKERS)
+    if fault == "kill":
+        fleet.kill(number, AT_ONCE)
+    elif fault == "stop":
+        fleet.note_in_flight(fleet.workers[number], AT_ONCE)
+        stop_for_a_while(fleet.workers[number], LEASE_SECONDS * chance.choice((0.2, 1.5)))
+    elif fault == "kill host":
+        fleet.kill_host(chance.choice(list(fleet.hosts)))
+    elif fault == "stop host":
+        stop_for_a_while(fleet.hosts[chance.choice(list(fleet.hosts))], 1.0)
+    else:
+        fleet.in_flight += WORKERS * AT_ONCE  # leases may end while nobody can prolong them
+        fleet.server.restart(chance.choice((signal.SIGINT, signal.SIGQUIT)))
 
 
 @pytest.mark.parametrize("seed", seeds(1, 2))
-def test_every_task_is_scored_once_whatever_happens_to_workers(
+def test_every_task_is_scored_once_and_seen_once_whatever_happens(
     own_postgres: PostgresServer, tmp_path: Path, seed: int
 ) -> None:
     chance, tasks = random.Random(seed), scaled(120, 2_000)
     with fleet_processes(own_postgres, tmp_path, task_seconds=0.3) as fleet:
+        key, ports = fleet.key("acme"), [free_port(), free_port()]
+        for port in ports:
+            fleet.start_host(port)
         for _ in range(WORKERS):
             fleet.start_worker(AT_ONCE)
-        command = fleet.hand_over(fleet.suite(tasks), 100)
+        run_id = asyncio.run(begin(ports[0], key, tasks))
+        followers = [Follower(port, key, run_id) for port in ports]
         fleet.until(lambda: fleet.scored() > 0)
-        faults = ["kill"] * scaled(2, 20) + ["stop"] * scaled(1, 20) + ["restart"] * scaled(1, 2)
+        faults = ["kill"] * scaled(2, 17) + ["kill host"] * scaled(1, 3)
+        faults += ["stop"] * scaled(2, 17) + ["stop host"] * scaled(0, 3)
+        faults += ["restart"] * scaled(1, 2)
         chance.shuffle(faults)
         for fault in faults:
-            a_moment(chance, 1.0)
-            number = chance.randrange(WORKERS)
-            if fault == "kill":
-                fleet.kill(number, AT_ONCE)
-            elif fault == "stop":
-                stop_for_a_while(fleet, number, LEASE_SECONDS * scaled(1, chance.choice((0, 1))))
-            else:
-                own_postgres.restart(chance.choice((signal.SIGINT, signal.SIGQUIT)))
-        assert fleet.wait_for(command, scaled(60, 600)) == 0, fleet.outputs()
+            a_moment(chance, 0.5)
+            inject(fleet, fault, chance)
+        fleet.until(lambda: fleet.scored() == tasks, scaled(60, 600))
+        for follower in followers:
+            follower.join(30)
+            assert follower.sequences == list(range(follower.sequences[-1] + 1))
         fleet.check_log(1, tasks)
         fleet.check_invocations(tasks)
+
+
+# A link that is cut.
+
+
+def run_ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@contextmanager
+def namespace(name: str) -> Iterator[tuple[str, str]]:
+    """A network of its own, with one link to this one: its prefix, and the link's name here."""
+    inside, outside = f"{name}i", f"{name}o"
+    net = f"10.{random.SystemRandom().randrange(200, 250)}.{random.SystemRandom().randrange(250)}"
+    with ExitStack() as undo:
+        run_ip("netns", "add", name)
+        undo.callback(run_ip, "netns", "del", name)
+        run_ip("link", "add", outside, "type", "veth", "peer", "name", inside, "netns", name)
+        run_ip("addr", "add", f"{net}.1/30", "dev", outside)
+        run_ip("link", "set", outside, "up")
+        for order in (
+            ("addr", "add", f"{net}.2/30", "dev", inside),
+            ("link", "set", inside, "up"),
+            ("link", "set", "lo", "up"),
+        ):
+            run_ip("-n", name, *order)
+        yield outside, f"{net}.1"
+
+
+class Relay(threading.Thread):
+    """Passes connections on to the database, which listens only on loopback."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(daemon=True)
+        self._listener = socket.create_server((host, 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._to = port
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            near, _ = self._listener.accept()
+            far = socket.create_connection(("127.0.0.1", self._to))
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(one: socket.socket, other: socket.socket) -> None:
+        try:
+            while data := one.recv(65536):
+                other.sendall(data)
+        except OSError:
+            pass
+        finally:
+            with suppress(OSError):  # a thread that waits for this socket keeps it open otherwise
+                other.shutdown(socket.SHUT_RDWR)
+            other.close()
+
+
+def test_a_worker_whose_link_is_cut_loses_its_tasks_to_others_and_comes_back(
+    own_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    if shutil.which("ip") is None:
+        pytest.skip("there is no `ip` to cut a link with")
+    tasks, name = scaled(60, 400), f"evw{os.getpid()}"
+    with ExitStack() as stack:
+        try:
+            link, host = stack.enter_context(namespace(name))
+        except (subprocess.CalledProcessError, PermissionError):
+            pytest.skip("network namespaces are not permitted here")
+        fleet = stack.enter_context(fleet_processes(own_postgres, tmp_path, task_seconds=0.3))
+        relay = Relay(host, own_postgres.port)
+        away = fleet.address.replace(f"127.0.0.1:{own_postgres.port}", f"{host}:{relay.port}")
+        fleet.start_worker(AT_ONCE)
+        fleet.start_worker(AT_ONCE, address=away, prefix=("ip", "netns", "exec", name))
+        here = "SELECT count(*) FROM fleet_workers"
+        fleet.until(lambda: fleet.ask(here)[0][0] == 2)
+        command = fleet.hand_over(fleet.suite(tasks), 100)
+        is_away = "SELECT count(*) FROM fleet_workers WHERE seen_at < now() - interval '1 s'"
+        begun = "SELECT count(DISTINCT worker) FROM attempts WHERE worker IS NOT NULL"
+        fleet.until(lambda: fleet.ask(begun)[0][0] == 2)
+        for _ in range(scaled(1, 4)):
+            fleet.in_flight += AT_ONCE
+            run_ip("link", "set", link, "down")
+            fleet.until(lambda: fleet.ask(is_away)[0][0] > 0)
+            time.sleep(LEASE_SECONDS * 1.5)
+            run_ip("link", "set", link, "up")
+        assert fleet.wait_for(command, 60) == 0, fleet.outputs()
+        fleet.check_log(1, tasks)
+        fleet.check_invocations(tasks)
+        lost = fleet.ask("SELECT coalesce(sum(value), 0) FROM fleet_counters")
+        assert lost[0][0] > 0, "others took the tasks of the worker that was cut off"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from evalwright.engine.fleet.equipment import Equipment, Equipper
     from evalwright.engine.fleet.worker import Worker, WorkerSettings
     from evalwright.engine.plan import Plan
+    from evalwright.host.fleet import FleetLimits
     from evalwright.models.config import Config
     from evalwright.store.protocol import EventLog
 
@@ -75,6 +76,15 @@ Examples:
     help="Seconds that tasks have to end after SIGTERM or Ctrl-C; others take what is left.",
 )
 @click.option(
+    "--lease",
+    "lease_s",
+    type=click.FloatRange(1, 60),
+    default=8.0,
+    show_default=True,
+    help="Seconds after which others take the tasks of a worker that is not heard of; the same for "
+    "all workers.",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     envvar="EVALWRIGHT_METRICS_PORT",
@@ -98,6 +108,7 @@ def command(
     tenants: tuple[str, ...],
     attempts: int,
     drain_s: float,
+    lease_s: float,
     name: str | None,
     metrics_port: int | None,
     metrics_host: str,
@@ -116,7 +127,7 @@ def command(
     settings = chosen_config(config)
     address = fleet_address(configured_db(db, settings))
     called = name or f"{socket.gethostname()}-{os.getpid()}"
-    chosen = WorkerSettings(called, concurrency, tenants, attempts, drain_s)
+    chosen = WorkerSettings(called, concurrency, tenants, attempts, drain_s, lease_s)
     served = None if metrics_port is None else (metrics_host, metrics_port)
     with _patiently_opened(address) as log:
         return asyncio.run(_work(address, log, settings, chosen, served))
@@ -146,12 +157,13 @@ def _patiently_opened(address: str) -> "Iterator[EventLog]":
 class _AnyEquipper:
     """Equips for runs of commands, by references, and for runs of hosts, by their settings."""
 
-    def __init__(self, log: "EventLog", config: "Config") -> None:
+    def __init__(self, log: "EventLog", config: "Config", limits: "FleetLimits") -> None:
         from evalwright.engine.fleet.equipment import ReferenceEquipper
 
         self._log = log
         self._config = config
-        self._by_reference = ReferenceEquipper(config, warn)
+        self._limits = limits
+        self._by_reference = ReferenceEquipper(config, warn, limits)
         self._by_settings: Equipper | None = None
 
     async def equip(self, tenant: str, plan: "Plan") -> "Equipment":
@@ -161,7 +173,7 @@ class _AnyEquipper:
         if self._by_settings is None:
             from evalwright.host.fleet import HostEquipper
 
-            self._by_settings = HostEquipper(self._log, self._config)
+            self._by_settings = HostEquipper(self._log, self._config, self._limits)
         return await self._by_settings.equip(tenant, plan)
 
 
@@ -174,10 +186,14 @@ async def _work(
 ) -> int:
     from evalwright.engine.fleet.database import FleetDatabase
     from evalwright.engine.fleet.metrics_server import serve_metrics
+    from evalwright.engine.fleet.queue import PgQueuer
     from evalwright.engine.fleet.worker import Worker
+    from evalwright.host.fleet import FleetLimits
 
-    database = FleetDatabase(address, log)
-    worker = Worker(database, _AnyEquipper(log, config), settings)
+    database = FleetDatabase(address, log, PgQueuer(settings.lease_s))
+    limits = FleetLimits(database, config)
+    await limits.declare()
+    worker = Worker(database, _AnyEquipper(log, config, limits), settings)
     whose = f" of {', '.join(settings.tenants)}" if settings.tenants else ""
     say(
         f"worker {settings.name}: up to {settings.concurrency} tasks{whose} at once, "

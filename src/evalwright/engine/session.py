@@ -40,7 +40,7 @@ from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.models.config import Config, known_secrets, load_config
-from evalwright.models.protocol import Model, Reply, Request
+from evalwright.models.protocol import Model, Rations, SharedModel
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
@@ -74,6 +74,7 @@ class ModelPool:
         environment: Mapping[str, str] = os.environ,
         timeout_s: float | None = None,
         notify: Callable[[str], None] = unheard,
+        rations: Rations | None = None,
     ) -> None:
         if not isinstance(config, Config):
             config = load_config(named=config)
@@ -92,6 +93,11 @@ class ModelPool:
             self.cassette = cassettes.Cassette(cassette, record, self.redactor.redact_text)
         self._environment = environment
         self.notify = notify
+        self._rations = rations
+        if any(each.tokens_per_minute for each in config.models.values()) and rations is None:
+            from evalwright.models.rations import own_rations  # hardly anybody has such a limit
+
+            self._rations = own_rations(config)
         self._loaded: dict[str, Model] = {}
 
     @functools.cached_property
@@ -134,7 +140,7 @@ class ModelPool:
         if name not in self._loaded:
             self.is_used = True
             self._loaded[name] = self._providers.load(name, self.cassette)
-        return SharedModel(self._loaded[name])
+        return SharedModel(self._loaded[name], self._held_to)
 
     def load_embedder(self, name: str) -> Model:
         """A model of embeddings by its name; raises `BadInput` like `load`."""
@@ -142,7 +148,12 @@ class ModelPool:
         model = self._loaded[f"{name} embeddings"] = self._providers.load(
             name, self.cassette, embeds=True
         )
-        return SharedModel(model)
+        return SharedModel(model, self._held_to)
+
+    @property
+    def _held_to(self) -> Rations | None:
+        """The limits that count: a cassette answers at once."""
+        return None if self.cassette is not None and not self.cassette.record else self._rations
 
     def panel(self, judges: Sequence[str], samples: int) -> Panel:
         """The judges of a run."""
@@ -155,21 +166,6 @@ class ModelPool:
         finally:
             if self.cassette is not None:
                 self.cassette.close()
-
-
-class SharedModel:
-    """A model of a pool: closing it leaves its connections to the others."""
-
-    def __init__(self, model: Model) -> None:
-        self.name = model.name
-        self._model = model
-
-    async def ask(self, request: Request) -> Reply:
-        """Ask once."""
-        return await self._model.ask(request)
-
-    async def close(self) -> None:
-        """Nothing: the pool closes its models."""
 
 
 class Observer(Protocol):
@@ -198,6 +194,7 @@ class Session:
         model_class: str | None = None,
         config: Config | str | Path | None = None,
         notify: Callable[[str], None] = unheard,
+        rations: Rations | None = None,
     ) -> None:
         self.models = ModelPool(
             config,
@@ -205,6 +202,7 @@ class Session:
             record=options.record,
             timeout_s=options.model_timeout_s,
             notify=notify,
+            rations=rations,
         )
         if options.model or options.judges:
             options = msgspec.structs.replace(

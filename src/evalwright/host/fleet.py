@@ -11,6 +11,7 @@ from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import Equipment
 from evalwright.engine.fleet.handing import hand_over
+from evalwright.engine.fleet.rates import FleetRations
 from evalwright.engine.fleet.standing import fleet_metrics, waiting_for
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
@@ -23,9 +24,17 @@ from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
 from evalwright.host.settings import host_settings
 from evalwright.models.config import Config
+from evalwright.models.rations import MinuteLimits, provider_limits
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
+
+# Tenants that have a number of their own, and under no name the number of all others.
+_DECLARE = """
+INSERT INTO fleet_owners (owner, most)
+SELECT owner, most FROM unnest($1::text[], $2::integer[]) AS u(owner, most)
+ON CONFLICT (owner) DO UPDATE SET most = EXCLUDED.most
+"""
 
 ASK_SECONDS = 2.0  # that a request waits for what the fleet says
 
@@ -95,24 +104,60 @@ def fleet_of(log: EventLog, redactor: Redactor, clock: Clock) -> HostFleet | Non
     return HostFleet(log, redactor, clock) if isinstance(log, PostgresLog) else None
 
 
+class FleetLimits:
+    """The limits of the settings, which hold across workers."""
+
+    def __init__(self, database: FleetDatabase, config: Config) -> None:
+        self._database = database
+        self._settings = host_settings(config).fleet
+        self._of_providers = provider_limits(config)
+
+    def __call__(self, tenant: str) -> FleetRations:
+        """The rations of a tenant."""
+        share = self._settings.share_of(tenant)
+        limits = MinuteLimits(share.requests_per_minute, share.tokens_per_minute)
+        return FleetRations(self._database, tenant, limits, self._of_providers)
+
+    async def declare(self) -> None:
+        """Let all workers know how many tasks of tenants may be at work at once."""
+        settings = self._settings
+        shares = {"": settings.tasks, **{name: t.tasks for name, t in settings.tenants.items()}}
+        await self._database.patiently(
+            lambda: self._database.fetch(_DECLARE, list(shares), list(shares.values()))
+        )
+
+
 class HostEquipper:
     """Equips workers for runs of hosts: with the agents, models and tools of the same settings."""
 
-    def __init__(self, log: EventLog, config: Config) -> None:
-        settings = host_settings(config)
-        models = ModelPool(config)
-        egress = Egress(EgressPolicy.of(settings.egress))
-        catalogue = Catalogue(log.records, settings, models.load, egress)
-        self._planner = Planner(settings, catalogue, models.redactor)
-        self._maker = ExecutorMaker(
-            self._planner, models, models.redactor, SystemClock(), settings.tools, {}
-        )
+    def __init__(self, log: EventLog, config: Config, rations: FleetLimits) -> None:
+        self._log = log
+        self._config = config
+        self._rations = rations
+        self._settings = host_settings(config)
+        self._egress = Egress(EgressPolicy.of(self._settings.egress))
+        self._by_tenant: dict[str, tuple[Planner, ExecutorMaker]] = {}
+
+    def _of_tenant(self, tenant: str) -> tuple[Planner, ExecutorMaker]:
+        """Models count for a tenant, so every tenant has its own."""
+        found = self._by_tenant.get(tenant)
+        if found is None:
+            settings = self._settings
+            models = ModelPool(self._config, rations=self._rations(tenant))
+            catalogue = Catalogue(self._log.records, settings, models.load, self._egress)
+            planner = Planner(settings, catalogue, models.redactor)
+            maker = ExecutorMaker(
+                planner, models, models.redactor, SystemClock(), settings.tools, {}
+            )
+            found = self._by_tenant[tenant] = planner, maker
+        return found
 
     async def equip(self, tenant: str, plan: Plan) -> Equipment:
         """What the tasks of a run of this plan need."""
-        agent = await asyncio.to_thread(self._planner.agent_of, tenant, plan)
+        planner, maker = self._of_tenant(tenant)
+        agent = await asyncio.to_thread(planner.agent_of, tenant, plan)
         try:
-            means = await self._maker.means(plan)
+            means = await maker.means(plan)
         except EvalwrightError:
             await agent.close()
             raise

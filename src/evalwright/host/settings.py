@@ -93,6 +93,24 @@ class QuotaSettings(SettingsTable, frozen=True):
     annotations: Whole = 1_000_000
 
 
+class TenantShare(SettingsTable, frozen=True):
+    """`[host.fleet.tenants.<tenant>]`: what a tenant may use of all workers together."""
+
+    requests_per_minute: Positive | None = None  # to models
+    tokens_per_minute: Positive | None = None
+    tasks: Whole | None = None  # at work at once
+
+
+class FleetSettings(TenantShare, frozen=True):
+    """`[host.fleet]`: the same for tenants that have no table of their own."""
+
+    tenants: dict[str, TenantShare] = {}
+
+    def share_of(self, tenant: str) -> TenantShare:
+        """What a tenant may use."""
+        return self.tenants.get(tenant, self)
+
+
 class HostSettings(SettingsTable, frozen=True):
     """`[host]`."""
 
@@ -120,6 +138,7 @@ class HostSettings(SettingsTable, frozen=True):
     retention_keep_tags: tuple[str, ...] = ()
     quotas: QuotaSettings = QuotaSettings()
     rates: RateSettings = RateSettings()
+    fleet: FleetSettings = FleetSettings()
     egress: EgressSettings = EgressSettings()
     deployments: DeploymentSettings = DeploymentSettings()
     webhooks: WebhookSettings = WebhookSettings()

@@ -54,6 +54,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     api_version: str | None = None  # Azure
     concurrency: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
     requests_per_minute: Positive | None = None
+    tokens_per_minute: Annotated[float, Meta(gt=0, le=1_000_000_000_000)] | None = None
     timeout_s: Positive = 120.0
     retries: Annotated[int, Meta(ge=0, le=100)] = 5
 

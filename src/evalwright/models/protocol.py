@@ -110,3 +110,36 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Close connections and the like."""
+
+
+class Rations(Protocol):
+    """Lets calls begin, and counts what they used."""
+
+    async def enter(self, provider: str) -> None:
+        """Wait until a call of a provider may begin."""
+
+    async def pay(self, provider: str, tokens: int) -> None:
+        """Count the tokens of a call that has ended."""
+
+
+class SharedModel:
+    """A model of a pool: closing it leaves its connections to the others."""
+
+    def __init__(self, model: Model, rations: Rations | None = None) -> None:
+        self.name = model.name
+        self._model = model
+        self._rations = rations
+
+    async def ask(self, request: Request) -> Reply:
+        """Ask once, when the limits allow it."""
+        if self._rations is None:
+            return await self._model.ask(request)
+        provider = self.name.partition(":")[0]
+        await self._rations.enter(provider)
+        reply = await self._model.ask(request)
+        usage = reply.usage
+        await self._rations.pay(provider, usage.input_tokens + usage.output_tokens)
+        return reply
+
+    async def close(self) -> None:
+        """Nothing: the pool closes its models."""

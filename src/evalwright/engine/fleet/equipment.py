@@ -19,6 +19,7 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.resume import options_of
 from evalwright.engine.session import Session, unheard
 from evalwright.models.config import Config
+from evalwright.models.protocol import Rations
 
 # The settings that decide what is loaded; runs that differ in others share it.
 _EQUIPPING = ("tools", "read_only", "gateway", "cassette", "embedding_model", "model_timeout_s")
@@ -42,13 +43,19 @@ class Equipper(Protocol):
 class ReferenceEquipper:
     """Loads agents by the references that `evalwright run --agent` takes."""
 
-    def __init__(self, config: Config, notify: Callable[[str], None] = unheard) -> None:
+    def __init__(
+        self,
+        config: Config,
+        notify: Callable[[str], None] = unheard,
+        rations: Callable[[str], Rations | None] = lambda _tenant: None,
+    ) -> None:
         self._config = config
         self._notify = notify
+        self._rations = rations
 
-    async def equip(self, tenant: str, plan: Plan) -> Equipment:  # noqa: ARG002 - all may
+    async def equip(self, tenant: str, plan: Plan) -> Equipment:
         """What the tasks of a run of this plan need."""
-        session = await asyncio.to_thread(self._session, plan)
+        session = await asyncio.to_thread(self._session, plan, self._rations(tenant))
         try:
             means = await session.begin(plan)
         except BaseException:
@@ -56,10 +63,12 @@ class ReferenceEquipper:
             raise
         return Equipment(session.agent, means, session.close)
 
-    def _session(self, plan: Plan) -> Session:
+    def _session(self, plan: Plan, rations: Rations | None) -> Session:
         facts = plan.agent
         options = options_of(plan, RunOptions())
-        session = Session(facts.ref, options, config=self._config, notify=self._notify)
+        session = Session(
+            facts.ref, options, config=self._config, notify=self._notify, rations=rations
+        )
         session.agent.agent_id, session.agent.model_class = facts.agent_id, facts.model_class
         return session
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pgqueuer.queries import Queries
 
 Connection = Any  # of asyncpg, which has no types
-HEARTBEAT_SECONDS = 2.0
 LEASE_SECONDS = 8.0  # without a heartbeat, after which another worker takes a task
+BEATS_PER_LEASE = 4
 _AT_ONCE = timedelta(0)
 
 
@@ -92,7 +92,7 @@ class PgQueuer:
     that writes. So workers have a loop of their own, and there is no trigger.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lease_s: float = LEASE_SECONDS) -> None:
         from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder
         from pgqueuer.queries import Queries
 
@@ -100,7 +100,7 @@ class PgQueuer:
         self._environment = QueryBuilderEnvironment(self._settings)
         self._builder = QueryQueueBuilder(self._settings)
         self._queries = Queries
-        self._lease = timedelta(seconds=LEASE_SECONDS)
+        self._lease = timedelta(seconds=lease_s)
 
     def _on(self, connection: Connection) -> "Queries":
         driver: Any = _Driver(connection)

@@ -33,7 +33,7 @@ SELECT
     (SELECT coalesce(sum(value), 0) FROM fleet_counters WHERE name = 'leases_lost') AS leases_lost
 FROM attempts WHERE state = 1
 """
-_OWNERS = "SELECT owner, released, scored FROM fleet_owners ORDER BY owner"
+_OWNERS = "SELECT owner, released, scored FROM fleet_owners WHERE owner <> '' ORDER BY owner"
 
 
 class OwnerShare(NamedTuple):

@@ -13,7 +13,7 @@ from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.ending import Ending
 from evalwright.engine.fleet.equipment import Equipper
-from evalwright.engine.fleet.queue import HEARTBEAT_SECONDS, DueTask, TakenTask
+from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, DueTask, TakenTask
 from evalwright.engine.fleet.reconciling import reconcile
 from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
@@ -21,6 +21,7 @@ from evalwright.engine.fleet.single_tasks import FinishedTask
 POLL_SECONDS = 0.5  # after which a worker with nothing to do looks again
 RECONCILE_SECONDS = 15.0
 REFUSAL_SECONDS = 20.0  # after which a worker tries again to load what it could not
+LEAVE_SECONDS = 2.0  # that it takes at most to tell the others
 MOST_ENDING = 4  # times its concurrency: more tasks than that do not wait for the database
 
 _logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class WorkerSettings(NamedTuple):
     tenants: tuple[str, ...] = ()  # whose runs it works on; empty: all
     most_attempts: int = 5  # at a task, before it counts as failed
     drain_s: float = 30.0  # that tasks have to end when the worker is told to stop
+    lease_s: float = LEASE_SECONDS
 
 
 class _BegunTask(NamedTuple):
@@ -325,7 +327,7 @@ class Worker:
         """Say that this worker is there, and find out which tasks are no longer its own."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                async with asyncio.timeout(self.settings.lease_s / BEATS_PER_LEASE):
                     await self._looks_again.wait()
             self._looks_again.clear()
             await self._database.patiently(self._beat_once)
@@ -361,7 +363,7 @@ class Worker:
         """Let others have at once what is left, and be forgotten."""
         left = list(self._held)
         try:
-            async with asyncio.timeout(HEARTBEAT_SECONDS), self._database.transaction() as c:
+            async with asyncio.timeout(LEAVE_SECONDS), self._database.transaction() as c:
                 for each in left:
                     await self._database.queue.give_back(c, each, 0)
                 await c.execute("DELETE FROM fleet_workers WHERE worker = $1", self.worker)

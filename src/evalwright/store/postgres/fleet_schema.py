@@ -101,11 +101,22 @@ CREATE TABLE fleet_rates (
 CREATE TABLE fleet_counters (name text PRIMARY KEY, value bigint NOT NULL DEFAULT 0);
 """
 
+# How many tasks of a tenant may be at work at once, by the settings.
+MOST = """
+CREATE FUNCTION fleet_most(who text) RETURNS integer LANGUAGE sql STABLE AS $$
+    SELECT coalesce(
+        (SELECT most FROM fleet_owners WHERE owner = who),
+        (SELECT most FROM fleet_owners WHERE owner = ''),
+        1000000
+    )
+$$
+"""
+
 # How many tasks a tenant may have released: its share of the fleet and a few in stock.
 SHARE = """
 CREATE FUNCTION fleet_share(who text) RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT least(
-        coalesce((SELECT most FROM fleet_owners WHERE owner = who), 1000000),
+        fleet_most(who),
         1 + (
             SELECT coalesce(sum(concurrency), 0) * 5 / 4 FROM fleet_workers
             WHERE seen_at > now() - interval '15 s' AND (tenants IS NULL OR who = ANY (tenants))
@@ -155,7 +166,7 @@ BEGIN
     WHILE given < most LOOP
         SELECT t.owner, t.released, t.most INTO who FROM fleet_owners t
             WHERE t.runs > 0 AND (served IS NULL OR t.owner = ANY (served))
-            AND (t.most IS NULL OR t.released < t.most)
+            AND t.released < fleet_most(t.owner)
             AND EXISTS (SELECT FROM fleet_shares s WHERE s.owner = t.owner AND s.is_ready)
             ORDER BY t.released, t.turn LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
         EXIT WHEN NOT FOUND;
@@ -302,5 +313,38 @@ GRANT SELECT, INSERT, UPDATE, DELETE
     TO evalwright_restricted
 """
 
-_ALL = (TABLES, SHARE, RELEASE, FILL, BEGIN, HOLD, SETTLE, LEAVE, JOIN, _GRANTS)
+# The next turn of a call that is under several limits, each with a time between two calls; returns
+# the seconds until it. What earlier calls used must be paid by then, too.
+ENTER = """
+CREATE FUNCTION fleet_enter(scopes text[], gaps double precision[])
+RETURNS double precision LANGUAGE plpgsql AS $$
+DECLARE asked record; turn timestamptz; latest timestamptz := '-infinity';
+    moment timestamptz := clock_timestamp();
+BEGIN
+    FOR asked IN SELECT * FROM unnest(scopes, gaps) AS u(scope, gap) ORDER BY scope LOOP
+        INSERT INTO fleet_rates (scope) VALUES (asked.scope) ON CONFLICT DO NOTHING;
+        SELECT greatest(next_request, paid_until) INTO turn FROM fleet_rates
+            WHERE scope = asked.scope FOR UPDATE;
+        UPDATE fleet_rates SET next_request = greatest(next_request, moment - interval '1 s')
+            + asked.gap * interval '1 s' WHERE scope = asked.scope;
+        latest := greatest(latest, turn);
+    END LOOP;
+    RETURN greatest(0, extract(epoch FROM greatest(latest, moment) - moment));
+END $$
+"""
+
+PAY = """
+CREATE FUNCTION fleet_pay(scopes text[], prices double precision[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE paid record;
+BEGIN
+    FOR paid IN SELECT * FROM unnest(scopes, prices) AS u(scope, price) ORDER BY scope LOOP
+        UPDATE fleet_rates
+            SET paid_until = greatest(paid_until, clock_timestamp() - interval '1 s')
+            + paid.price * interval '1 s' WHERE scope = paid.scope;
+    END LOOP;
+END $$
+"""
+
+_ALL = (TABLES, ENTER, PAY, MOST, SHARE, RELEASE, FILL, BEGIN, HOLD, SETTLE, LEAVE, JOIN, _GRANTS)
 FLEET = "".join(f"{each};\n" for each in _ALL)

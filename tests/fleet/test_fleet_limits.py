@@ -1,0 +1,129 @@
+"""Limits that hold across workers: of providers, of tenants, of a run."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from builders import a_suite
+from evalwright.contracts.events import RunCancelled
+from evalwright.engine.fleet import rates
+from evalwright.engine.fleet.rates import FleetRations
+from evalwright.engine.session import ModelPool
+from evalwright.host.fleet import FleetLimits
+from evalwright.models.config import Config, ProviderSettings
+from evalwright.models.protocol import ChatMessage, Request, SharedModel
+from evalwright.models.rations import MinuteLimits, OwnRations
+from evalwright.models.scripted import ScriptedModel
+from fleet.test_fleet_orders import event
+from fleet.workers_here import Fleet
+
+QUESTION = Request((ChatMessage("user", "Hi"),))
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long calls were to wait, without waiting."""
+    found: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        found.append(seconds)
+
+    class Time:
+        pass
+
+    time: Any = Time()
+    time.sleep = sleep
+    monkeypatch.setattr(rates, "asyncio", time)
+    return found
+
+
+def test_requests_of_a_provider_are_counted_whichever_worker_makes_them(
+    fleet: Fleet, waits: list[float]
+) -> None:
+    async def work() -> None:
+        limits = {"acme": MinuteLimits(requests=6)}
+        async with fleet.database() as one, fleet.database() as two:
+            workers = [FleetRations(each, "t1", MinuteLimits(), limits) for each in (one, two)]
+            for number in range(30):
+                await workers[number % 2].enter("acme")
+
+    asyncio.run(work())
+    assert len(waits) >= 28, "all but the first, and none for free"
+    assert 250 < max(waits) <= 290, "the thirtieth comes after five minutes"
+
+
+def test_tokens_are_paid_before_the_next_call_of_the_tenant_begins(
+    fleet: Fleet, waits: list[float]
+) -> None:
+    async def work() -> None:
+        of_tenant = MinuteLimits(tokens=6_000)  # a hundred in a second
+        async with fleet.database() as one, fleet.database() as two:
+            first = FleetRations(one, "spender", of_tenant, {})
+            second = FleetRations(two, "spender", of_tenant, {})
+            other = FleetRations(two, "frugal", of_tenant, {})
+            await first.enter("acme")
+            await first.pay("acme", 2_000)
+            await other.enter("acme")
+            assert waits == []
+            await second.enter("acme")
+
+    asyncio.run(work())
+    assert len(waits) == 1
+    assert 10 < waits[0] <= 20
+
+
+def test_a_model_of_a_worker_waits_for_its_rations(fleet: Fleet, waits: list[float]) -> None:
+    async def work() -> None:
+        async with fleet.database() as database:
+            rations = FleetRations(database, "t2", MinuteLimits(tokens=60), {})
+            model = SharedModel(ScriptedModel("acme:small", lambda _: "a long answer"), rations)
+            await model.ask(QUESTION)
+            await model.ask(QUESTION)
+
+    asyncio.run(work())
+    assert len(waits) == 1
+
+
+def test_one_process_holds_to_tokens_per_minute_by_itself() -> None:
+    now, slept = [100.0], list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    async def work() -> None:
+        rations = OwnRations({"acme": MinuteLimits(tokens=60)}, lambda: now[0], sleep)
+        await rations.enter("acme")
+        await rations.pay("acme", 11)
+        await rations.enter("acme")
+
+    asyncio.run(work())
+    assert slept == [10.0]
+    pool = ModelPool(Config(models={"openai": ProviderSettings(tokens_per_minute=60)}))
+    assert pool._held_to is not None
+
+
+def test_no_more_tasks_of_a_tenant_are_released_than_the_settings_allow(fleet: Fleet) -> None:
+    async def work() -> list[Any]:
+        config = Config(host={"fleet": {"tasks": 7, "tenants": {"small": {"tasks": 2}}}})
+        async with fleet.database() as database:
+            await FleetLimits(database, config).declare()
+            await database.fetch(
+                "INSERT INTO fleet_workers (worker, name, concurrency)"
+                " VALUES (gen_random_uuid(), 'crew', 40)"
+            )
+            runs = []
+            for tenant in ("small", "other"):
+                plan = fleet.plan(a_suite(20), lambda _task: "yes", concurrency=20)
+                runs.append(await fleet.hand_over(database, plan, tenant))
+            due = await database.fetch("SELECT * FROM fleet_fill(NULL, 50)")
+            numbers = await database.fetch(
+                "SELECT owner, released FROM fleet_owners WHERE runs > 0 ORDER BY owner"
+            )
+            for run_id in runs:
+                await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+            assert len(due) < 50
+            return [tuple(row) for row in numbers]
+
+    assert asyncio.run(work()) == [("other", 7), ("small", 2)]
