@@ -8,9 +8,9 @@ RUN pip install --no-cache-dir "uv>=0.9,<1"
 WORKDIR /src
 COPY pyproject.toml uv.lock README.md LICENSE ./
 ENV UV_PROJECT_ENVIRONMENT=/evalwright UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
-RUN uv sync --frozen --no-dev --no-install-project --no-cache --extra mcp --extra otel
+RUN uv sync --frozen --no-dev --no-install-project --no-cache --extra mcp --extra otel --extra postgres
 COPY src ./src
-RUN uv sync --frozen --no-dev --no-editable --no-cache --extra mcp --extra otel
+RUN uv sync --frozen --no-dev --no-editable --no-cache --extra mcp --extra otel --extra postgres
 
 FROM ${PYTHON}
 COPY --from=build /evalwright /evalwright

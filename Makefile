@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-rows bench-checks bench-page mutants walk docs coverage clean
+.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-page mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -88,6 +88,9 @@ bench: setup ## measure next to inspect-ai and pydantic-evals (installs both)
 
 bench-compare: setup ## measure a comparison of 10,000 and 100,000 cases
 	$(BIN)/python benchmarks/compare/bench.py --cases 10000 --large 100000
+
+bench-scale: setup ## measure log, workers, hosts and scans with PostgreSQL, beside Dask (installs it)
+	$(BIN)/python benchmarks/scale/bench.py
 
 bench-signals: setup ## measure the signals on your labelled traces (TRACES=dir), each figure beside its goal
 	$(BIN)/python benchmarks/signals/bench.py $(TRACES)
