@@ -12,7 +12,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,9 @@ from typing import Any
 
 import pytest
 
-START_SECONDS = 30
+from subjects.ports import lasting_port
+
+START_SECONDS = 180
 # What is committed survives the death of the server, not of the machine.
 SETTINGS = {
     "fsync": "off",
@@ -94,7 +95,7 @@ class PostgresServer:
 
     def create(self) -> None:
         """Make the files of the server, which then can be started."""
-        (self.folder / "port").write_text(str(_free_port()))
+        (self.folder / "port").write_text(str(lasting_port()))
         if os.geteuid() == 0:
             self.folder.chmod(0o755)
             os.chown(self.folder, *_server_user())
@@ -203,12 +204,6 @@ def in_a_loop(work: Callable[[], Any]) -> Any:
         return loop.run_until_complete(work())
     finally:
         loop.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _server_user() -> tuple[int, int]:

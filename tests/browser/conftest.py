@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
+expect.set_options(timeout=90_000)  # of pages that never come: a busy machine takes its time
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -65,5 +73,6 @@ class Visit:
 def visit(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visit]:
     """A fresh tab; `@pytest.mark.parametrize("visit", [{...}], indirect=True)` sets its options."""
     context = browser.new_context(**getattr(request, "param", {}))
+    context.set_default_timeout(90_000)
     yield Visit(context)
     context.close()

@@ -18,6 +18,7 @@ from host.caller import Caller
 from host.server import GATED, WRONG, HostProcess, ServedHost, running_host
 from host.web.visitor import signed_in
 from subjects.command import Evalwright
+from subjects.ports import lasting_port
 from subjects.waiting import Journal
 
 SCHEMES = ("light", "dark")
@@ -183,8 +184,8 @@ def test_the_keyboard_alone_leads_from_the_list_to_a_run(tab: Page, caller: Call
 def test_a_run_is_watched_while_its_host_is_killed_and_started_again(
     browser: Browser, process: HostProcess, journal: Journal
 ):
-    process.start()
-    port = process.url.rpartition(":")[2]
+    port = str(lasting_port())
+    process.start("--port", port)
     caller = process.caller()
     tasks = [a_task("quick", input="yes"), a_task("slow", input="wait")]
     run_id = caller.start(a_suite(tasks, pass_score=0.1), GATED)
@@ -194,10 +195,10 @@ def test_a_run_is_watched_while_its_host_is_killed_and_started_again(
         expect(page.get_by_role("link", name="quick: passed")).to_be_visible()
         expect(page.get_by_role("link", name="slow: running")).to_be_visible()
         process.kill()
-        expect(page.get_by_text("trying to reconnect")).to_be_visible(timeout=15_000)
+        expect(page.get_by_text("trying to reconnect")).to_be_visible()
         journal.open_gate()
         process.start("--port", port)
-        expect(page.get_by_text("✓ Passed").first).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("✓ Passed").first).to_be_visible()
         expect(page.get_by_text("trying to reconnect")).to_be_hidden()
     finally:
         page.close()

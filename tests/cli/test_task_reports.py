@@ -123,8 +123,9 @@ def test_several_runs_have_a_page_each(ran: Evalwright) -> None:
 
 
 def test_a_run_without_a_result_shows_how_far_it_came(ran: Evalwright) -> None:
-    (ran.folder / "agent.py").write_text(KILLED)
-    ran("run", "suite.yaml", "--quiet", "--concurrency", "1", "--db", "3.db")
+    (ran.folder / "killed.py").write_text(KILLED)
+    agent = ("--agent", "killed.py:answer", "--concurrency", "1")
+    ran("run", "suite.yaml", "--quiet", *agent, "--db", "3.db")
     done = ran("show", "latest", "--db", "3.db", "--tasks", "--json", "--markdown", "tasks.md")
     assert done.code == 3
     assert {json.loads(line)["passed"] for line in done.out.splitlines()} >= {None}

@@ -17,6 +17,7 @@ from builders import AGENT_ID, SUITE_ID, a_suite, a_task
 from client.wire import answer, saying, stream, whole_stream
 from evalwright.client import HostError, Retries, Unreachable, following
 from host.server import GATED
+from subjects.ports import lasting_port
 
 KEY = "ew_secret_Xq7"
 CREATED = b'{"runId":"run_a","status":"running","eventsUrl":"/v1/runs/run_a/events"}'
@@ -152,9 +153,9 @@ def test_a_stream_that_nobody_reads_to_the_end_is_let_go(connect):
 
 
 def test_a_host_that_is_killed_and_started_again_is_followed_to_the_end(process, connect, journal):
-    process.start()
-    port = process.url.rpartition(":")[2]
-    patient = Retries(limit=50, longest_wait_s=0.2)
+    port = str(lasting_port())
+    process.start("--port", port)
+    patient = Retries(limit=1_000, longest_wait_s=0.2)  # a busy machine takes its time
     client = connect(process.url, process.caller().key, retries=patient)
     suite = a_suite([a_task("task-1", input="go"), a_task("task-2", input="wait")])
     run_id = client.create_run(client.publish_suite(suite).eval_suite_ref, GATED).run_id

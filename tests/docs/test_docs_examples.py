@@ -4,7 +4,6 @@ import importlib.util
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from doc_session import Session
 
 from evalwright.contracts.events import Event
 from evalwright.store.location import open_log
+from subjects.ports import lasting_port
 
 RUN = {"sh", "console"}
 READ = {"json", "yaml", "python", "js"}
@@ -102,14 +102,8 @@ def test_what_is_only_read_is_well_formed(page: str) -> None:
 def with_free_ports(page: Path) -> Iterator[Block]:
     """The blocks of a page, with ports in them that are free on this machine."""
     text = page.read_text("utf-8")
-    ports = {port: str(free_port()) for port in sorted(set(PORT.findall(text)))}
+    ports = {port: str(lasting_port()) for port in sorted(set(PORT.findall(text)))}
     return iter(blocks(page, PORT.sub(lambda found: ports[found[0]], text)))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def can_be_tried(block: Block) -> bool:

@@ -26,7 +26,7 @@ from evalwright.store.records import LOCAL_TENANT
 from postgres_server import execute
 from subjects.runs import Recording, as_agent
 
-PATIENCE_SECONDS = 12
+PATIENCE_SECONDS = 120
 CLOCK = SystemClock()
 
 

@@ -75,4 +75,4 @@ def write(
         for n, (task_id, payload) in enumerate(entries)
     ]
     log.append(run_id, events)
-    log.flush(run_id).result(20)
+    log.flush(run_id).result(120)

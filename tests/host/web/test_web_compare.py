@@ -92,7 +92,7 @@ def test_the_portable_report_can_be_downloaded(tenant: Tenant, pair: tuple[str, 
     headers = {"Cookie": "; ".join(f"{k}={v}" for k, v in visitor.cookies.items())}
     import http.client
 
-    connection = http.client.HTTPConnection(*visitor.address, timeout=60)
+    connection = http.client.HTTPConnection(*visitor.address, timeout=240)
     connection.request("GET", f"/compare/report.zip?run={pair[0]}&run={pair[1]}", None, headers)
     response = connection.getresponse()
     content = response.read()

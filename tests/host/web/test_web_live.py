@@ -24,7 +24,7 @@ def watcher(served: ServedHost) -> Visitor:
 
 def frames(visitor: Visitor, path: str, most: int) -> list[str]:
     """The first frames of a stream, each as one text; fewer if the stream ends."""
-    connection = http.client.HTTPConnection(*visitor.address, timeout=20)
+    connection = http.client.HTTPConnection(*visitor.address, timeout=240)
     cookies = "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())
     connection.request("GET", path, headers={"Cookie": cookies})
     response = connection.getresponse()

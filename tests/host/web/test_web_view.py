@@ -32,7 +32,7 @@ def viewed(evalwright: Evalwright) -> Iterator[Viewed]:
         yield Viewed(process)
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=240) == 0
         assert process.stdout is not None
         assert process.stdout.read() == b"", "the address is the only line"
         process.stdout.close()

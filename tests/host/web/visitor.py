@@ -38,7 +38,7 @@ class Visitor:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.cookies:
             given["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        connection = http.client.HTTPConnection(*self.address, timeout=240)
         try:
             connection.request(method, path, body, given)
             response = connection.getresponse()
