@@ -94,7 +94,7 @@ def _all_lines(log: "EventLog") -> Iterator[bytes]:
 @json_option
 @db_option
 def import_command(*, file: Path, as_json: bool, db: str | None) -> None:
-    """Add what is in an exported FILE to the log: a run, or a whole log.
+    """Add a run, or a whole log, from an exported FILE.
 
     Runs keep their ids. Everything in the file of a run is checked first: all of it is added, or
     nothing. Importing the same again changes nothing; another run with the same id is refused.
