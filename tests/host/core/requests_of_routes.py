@@ -43,6 +43,8 @@ SAMPLES: dict[tuple[str, str], Sample] = {
     ("GET", "/v1/host/metrics"): Sample(),
     ("GET", "/v1/runs/{runId}/events/poll"): Sample("?timeout=1"),
     ("GET", "/v1/runs/{runId}/events"): Sample(),
+    ("GET", "/v1/prompts"): Sample(),
+    ("POST", "/v1/prompts/results"): Sample(body={"results": []}),
     ("GET", "/v1/agents/{agentId}/deployments"): Sample(),
     ("POST", "/v1/agents/{agentId}/deployments"): Sample(body=PROMOTE),
     ("POST", "/v1/runs/{runId}/interrupts/{nodeId}"): Sample(
