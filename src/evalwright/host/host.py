@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
 from evalwright.contracts.errors import StoreError
@@ -34,6 +35,7 @@ from evalwright.host.pages import PageCache
 from evalwright.host.principal import tenant_of
 from evalwright.host.prompt_library import PromptLibrary
 from evalwright.host.quotas import Quotas
+from evalwright.host.reading import SharedReads
 from evalwright.host.recovery import Recovery
 from evalwright.host.response_budget import ResponseBudget
 from evalwright.host.retention import Retention
@@ -57,6 +59,7 @@ from evalwright.store.readers import ReadingThreads
 from evalwright.store.records import RecordChange
 
 SWEEP_SECONDS = 60.0
+MOST_WAITING = 32  # threads
 MOST_LISTS = 32  # at once
 MOST_LISTS_PER_TENANT = 16
 MOST_EXPORTS = 16  # whole logs in memory at once: copied, compared, bundled
@@ -177,6 +180,7 @@ class Host:
         self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
         self.arrivals = Arrivals()
         self.key_watch = KeyWatch(self.log)
+        self.shared_reads = SharedReads()
 
     def _set_limits(self) -> None:
         settings, rates = self.settings, self.settings.rates
@@ -202,6 +206,9 @@ class Host:
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
         """Start and resume interrupted runs; at shutdown, leave every run resumable."""
+        if not self.hosts.is_alone:  # threads that wait for an answer of the database
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(ThreadPoolExecutor(MOST_WAITING, "waiting"))
         self.feed.start(self.log)
         self.feed.listen(self._hear)
         self.log.accompany(self._accompany)

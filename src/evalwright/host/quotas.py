@@ -17,6 +17,7 @@ from evalwright.host.principal import tenant_of
 from evalwright.host.prompt_library import EVALUATION_KIND
 from evalwright.host.settings import QuotaSettings
 from evalwright.store.protocol import EventLog
+from evalwright.store.upkeep import PartitionSize
 
 Quota = Literal["bytes", "suites", "runs", "annotations"]
 
@@ -94,11 +95,21 @@ class Quotas:
             self._release(tenant, wanted, is_written=is_written)
 
     def _reserve(self, tenant: str, wanted: dict[Quota, int]) -> None:
+        has_room = not self._is_alone and self._has_ample_room(tenant, wanted)
         with self._lock:
             for quota, amount in wanted.items():
-                self._check(tenant, quota, amount)
+                if not has_room:
+                    self._check(tenant, quota, amount)
             for quota, amount in wanted.items():
                 self._pending[tenant, quota] = self._pending.get((tenant, quota), 0) + amount
+
+    def _has_ample_room(self, tenant: str, wanted: dict[Quota, int]) -> bool:
+        """Whether a tenant is far from its quotas: then nobody has to wait for another's look."""
+        sizes, documents = self._sizes(tenant), self._documents_of(tenant)
+        return all(
+            self._sum(tenant, quota, sizes, documents) + amount <= FULL * self._limits[quota]
+            for quota, amount in wanted.items()
+        )
 
     def _release(self, tenant: str, wanted: dict[Quota, int], *, is_written: bool) -> None:
         with self._lock:
@@ -112,7 +123,7 @@ class Quotas:
 
     def _check(self, tenant: str, quota: Quota, amount: int) -> None:
         limit = self._limits[quota]
-        if self._used(tenant, quota) + amount <= (limit if self._is_alone else FULL * limit):
+        if self._is_alone and self._used(tenant, quota) + amount <= limit:
             return
         self._documents.pop(tenant, None)  # something may have been deleted meanwhile
         used = self._used(tenant, quota)
@@ -125,15 +136,22 @@ class Quotas:
             raise ApiError(403, "quota_exceeded", f"{message}; {remedy}", details)
 
     def _used(self, tenant: str, quota: Quota) -> int:
+        sizes = [] if quota in ("suites", "annotations") else self._sizes(tenant)
+        return self._sum(tenant, quota, sizes, self._documents_of(tenant))
+
+    def _sizes(self, tenant: str) -> list[PartitionSize]:
+        found = self._log.upkeep.sizes(tenant)
+        return [size for size in found if tenant_of(size.tenant) == tenant]
+
+    def _sum(
+        self, tenant: str, quota: Quota, sizes: list[PartitionSize], documents: _Documents
+    ) -> int:
         pending = self._pending.get((tenant, quota), 0)
         if quota in ("suites", "annotations"):
-            return pending + self._documents_of(tenant).counts[quota]
-        sizes = [
-            size for size in self._log.upkeep.sizes(tenant) if tenant_of(size.tenant) == tenant
-        ]
+            return pending + documents.counts[quota]
         if quota == "runs":
             return pending + sum(size.things for size in sizes)
-        return pending + sum(size.size for size in sizes) + self._documents_of(tenant).bytes
+        return pending + sum(size.size for size in sizes) + documents.bytes
 
     def _documents_of(self, tenant: str) -> _Documents:
         known = self._documents.get(tenant)

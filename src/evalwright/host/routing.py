@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
+from evalwright.contracts.events import Event
 from evalwright.contracts.schema import ValueSchema
 from evalwright.engine.clock import new_run_id
 from evalwright.host.errors import ApiError, invalid
@@ -98,6 +99,12 @@ class ApiCall:
     def run(self) -> RunHandle:
         """The run that the path names."""
         return self.run_with(self.path["runId"])
+
+    async def look(self, run: RunHandle) -> list[Event]:
+        """The edges of a run; many who ask at the same moment share one look."""
+        if self.host.records.is_near:
+            return await run.look()
+        return await self.host.shared_reads.get(f"{run.partition} {run.run_id}", run.look)
 
     def run_with(self, run_id: str) -> RunHandle:
         """A run of the caller, by its id."""

@@ -240,7 +240,7 @@ async def stream(call: ApiCall) -> Response:
     modes = stream_modes(call.query.get("streamMode", "updates"))
     after = _last_event_id(call)
     run = call.run
-    await run.look()
+    await call.look(run)
     if "application/json" in call.request.headers.get("accept", ""):
         return (await run.beside(lambda: _polled(run, after))).response()
     call.host.response_budget.check(call.principal.tenant, MOST_BYTES)
@@ -268,7 +268,7 @@ async def poll(call: ApiCall) -> Response:
     """The events after a sequence; waits for some if there are none yet."""
     run = call.run
     after = call.query.get("lastSequence", -1)
-    await run.look()
+    await call.look(run)
     with ExitStack() as held:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(call.principal.tenant))

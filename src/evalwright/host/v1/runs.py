@@ -97,7 +97,7 @@ _PLAIN = " !#$&'()*+,/:;<=>?@[]^_`{|}~-."  # characters of a header that need no
 async def read(call: ApiCall) -> Response:
     """The current state of a run; 304 if the ETag matches."""
     run = call.run
-    last = (await run.look())[-1].sequence
+    last = (await call.look(run))[-1].sequence
     tag = f'"{run.run_id}.{last}"'
     if call.request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})

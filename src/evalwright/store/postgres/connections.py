@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_READING = 8  # connections
+MOST_READING = 16  # connections
 READ_SECONDS = 60.0  # after which a read is given up
 
 Tenants = str  # the value of SETTING: an array of tenants, or EVERY_TENANT
@@ -34,14 +34,14 @@ class TenantConnection:
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
-        self._tenants: Tenants | None = None
+        self.tenants: Tenants | None = None
 
     async def see(self, tenants: Tenants) -> "Connection":
         """The connection, which sees the rows of these tenants from now on."""
-        if tenants != self._tenants:
-            self._tenants = None
+        if tenants != self.tenants:
+            self.tenants = None
             await self.connection.execute(f"SET {SETTING} = {quoted(tenants)}")
-            self._tenants = tenants
+            self.tenants = tenants
         return self.connection
 
 
@@ -64,7 +64,8 @@ def new_loop() -> asyncio.AbstractEventLoop:
 class LogConnections:
     """A few connections to a database, for any thread."""
 
-    def __init__(self, url: str, place: str) -> None:
+    def __init__(self, url: str, place: str, read_seconds: float = READ_SECONDS) -> None:
+        self._read_seconds = read_seconds
         self.url = url
         self.place = place
         self._change = threading.Lock()  # guards the next two
@@ -109,10 +110,10 @@ class LogConnections:
 
     async def fetch(self, tenants: Tenants, statement: str, *values: Any) -> "list[Any]":
         """All rows of a statement that may be executed twice: a connection may have been lost."""
-        async with self._free, asyncio.timeout(READ_SECONDS):
+        async with self._free, asyncio.timeout(self._read_seconds):
             while True:
                 was_idle = bool(self._idle)
-                held = self._idle.pop() if was_idle else await self._connected()
+                held = self._next_idle(tenants) if was_idle else await self._connected()
                 try:
                     rows: list[Any] = await (await held.see(tenants)).fetch(statement, *values)
                 except BaseException as error:
@@ -141,6 +142,13 @@ class LogConnections:
                 raise
             self._idle.append(held)
             return result
+
+    def _next_idle(self, tenants: Tenants) -> TenantConnection:
+        """An idle connection: one that sees these tenants already, if there is one."""
+        for place in range(len(self._idle) - 1, -1, -1):
+            if self._idle[place].tenants == tenants:
+                return self._idle.pop(place)
+        return self._idle.pop(0)
 
     async def _connected(self) -> TenantConnection:
         return TenantConnection(await address.connect(self.url))

@@ -12,7 +12,7 @@ from evalwright.contracts.events import Event
 from evalwright.store import contents
 from evalwright.store.location import Patience
 from evalwright.store.postgres import address, migration
-from evalwright.store.postgres.connections import LogConnections, tenants_of
+from evalwright.store.postgres.connections import READ_SECONDS, LogConnections, tenants_of
 from evalwright.store.postgres.leases import Leases
 from evalwright.store.postgres.news import RunNews
 from evalwright.store.postgres.queries import (
@@ -61,7 +61,8 @@ class PostgresDatabase:
         self.place = address.masked(url)
         self._url = url
         self._patience = patience or Patience()
-        self.connections = LogConnections(url, self.place)
+        read_seconds = min(READ_SECONDS, 5 * self._patience.requests)
+        self.connections = LogConnections(url, self.place, read_seconds)
         self.leases = Leases(self.connections)
         self.news = RunNews(self.connections)
         self.reading = LogReading(MOST_THREADS, MOST_THREADS_PER_SHARE)
@@ -311,10 +312,9 @@ class PostgresLog:
         known = self.known_edges(run_id)
         if known is not None:
             return known
-        run, last = self._look_up(run_id)
-        rows = self._query(f"{EDGES}{self._mine(3)} ORDER BY seq", run, last)
+        rows = self._query(f"{EDGES}{self._mine(2)} ORDER BY seq", run_id)
         if not rows:
-            self.upkeep.refuse_pruned(run_id)
+            self._look_up(run_id)  # raises, unless the run has no events yet
         edges = list(self._events(run_id, rows))
         self._database.reading.ended_runs.put(self._tenant, run_id, edges)
         return edges

@@ -14,8 +14,9 @@ _EVENT = "seq, type, task_id, at_us, body, content, content_at, tenant"
 RUN = "SELECT run, last_seq FROM runs WHERE run_id = $1"
 CONTENT = "SELECT body FROM contents WHERE tenant = $1 AND sha256 = $2"
 EDGES = (
-    f"SELECT {_EVENT} FROM events WHERE run = $1"
-    " AND seq = ANY (ARRAY[0, 1, greatest(2, $2 - 1), greatest(2, $2)]::bigint[])"
+    f"SELECT {_EVENT} FROM (SELECT run, last_seq FROM runs WHERE run_id = $1) AS asked"
+    " JOIN events USING (run) WHERE seq = ANY"
+    " (ARRAY[0, 1, greatest(2, last_seq - 1), greatest(2, last_seq)]::bigint[])"
 )
 _COLUMNS = ", ".join(
     {"events": "runs.last_seq + 1"}.get(name, f"runs.{name}") for name in RunFacts._fields
