@@ -68,13 +68,15 @@ class FleetProcesses:
         (self.folder / name).write_text(json.dumps(as_document(a_suite(tasks))))
         return name
 
-    def start(self, *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    def start(
+        self, *arguments: str, prefix: tuple[str, ...] = (), cwd: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         """A command of ours, in the folder."""
         number = len(self.processes)
         with (self.folder / f"process-{number}.log").open("wb") as output:
             process = subprocess.Popen(
                 [*prefix, str(COMMAND), *arguments],
-                cwd=self.folder,
+                cwd=cwd or self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

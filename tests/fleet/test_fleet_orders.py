@@ -111,7 +111,7 @@ def test_a_queue_that_was_dropped_is_filled_again_from_what_is_due(fleet: Fleet)
             run_id = await fleet.hand_over(database, plan)
             await database.fetch("DELETE FROM pgqueuer")
             await database.fetch("UPDATE fleet_owners SET released = 77")
-            await reconcile(database, CLOCK)
+            await reconcile(database)
             async with fleet.workers(GivenEquipment(lambda _task: "yes"), count=1):
                 return await fleet.ended(run_id)
 
@@ -132,3 +132,21 @@ def test_metrics_tell_how_the_fleet_stands(fleet: Fleet) -> None:
     assert b"\nevalwright_fleet_queue_depth 1\n" in named
     assert b'\nevalwright_fleet_tenant_tasks{tenant="acme"} 1\n' in named
     assert b"acme" not in plain
+
+
+def test_a_run_that_takes_too_long_ends_as_failed(fleet: Fleet) -> None:
+    async def work() -> History:
+        gate = Gate()
+        plan = fleet.plan(a_suite(2), gate.answer, run_timeout_s=0.2)
+        async with (
+            fleet.database() as database,
+            fleet.workers(GivenEquipment(gate.answer), count=1, lease_s=1.0),
+        ):
+            return await fleet.ended(await fleet.hand_over(database, plan))
+
+    failure = asyncio.run(work()).failure()
+    assert failure is not None
+    assert (failure.error.code, failure.error.message) == (
+        "run_timeout",
+        "the run took longer than 0.2 s",
+    )

@@ -1,8 +1,13 @@
 """The queue, repaired from what is due; and runs that took too long."""
 
+import msgspec
+
 from evalwright.engine.clock import Clock
 from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.ending import out_of_time
+from evalwright.engine.fleet.handing import FleetRuns, HandedPlan
 from evalwright.engine.fleet.queue import Connection, DueTask
+from evalwright.store.protocol import NewEvent
 
 _LOCK = 0x45565752  # "EVWR": one process reconciles at a time
 FORGET_WORKERS = "DELETE FROM fleet_workers WHERE seen_at < now() - interval '1 minute'"
@@ -26,6 +31,11 @@ WHERE o.owner = $1 AND (o.released, o.runs) IS DISTINCT FROM (c.released, c.runs
 """
 _RELEASE = "SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) - $2))"
 
+_OVERDUE = """
+SELECT f.run_id, f.plan, r.started_us FROM fleet_runs f JOIN runs r ON r.run_id = f.run_id
+WHERE f.overdue_at < now()
+"""
+
 # Tasks that are due and that no worker which is there has begun.
 _UNATTENDED = """
 SELECT a.run_id, a.task_id, r.lane FROM attempts a JOIN fleet_runs r ON r.run_id = a.run_id
@@ -36,7 +46,17 @@ WHERE a.state = 1 AND NOT EXISTS (
 """
 
 
-async def reconcile(database: FleetDatabase, clock: Clock) -> bool:  # noqa: ARG001
+async def end_overdue(database: FleetDatabase, clock: Clock) -> None:
+    """End the runs that took longer than they may."""
+    for row in await database.fetch(_OVERDUE):
+        limit_s = msgspec.json.decode(row["plan"], type=HandedPlan).settings.run_timeout_s or 0
+        now = clock.now_us()
+        last = out_of_time(limit_s, max(0, now - row["started_us"]) // 1000)
+        events = [NewEvent(each.TYPE, None, now, msgspec.json.encode(each)) for each in last]
+        await FleetRuns(database, clock).end(row["run_id"], events)
+
+
+async def reconcile(database: FleetDatabase) -> bool:
     """Repair counts and the queue; whether tasks were put back."""
     async with database.transaction() as connection:
         if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):

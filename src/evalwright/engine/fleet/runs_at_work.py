@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from evalwright.contracts.errors import EvalwrightError
 from evalwright.engine.clock import Clock
 from evalwright.engine.continuation import recall_answers
 from evalwright.engine.fleet.database import FleetDatabase
@@ -154,7 +153,7 @@ class RunsAtWork:
             )
         try:
             return await asyncio.shield(loading)
-        except EvalwrightError:
+        except Exception:
             self._equipment.pop(place.lane, None)
             raise
 

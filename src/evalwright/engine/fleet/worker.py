@@ -14,7 +14,7 @@ from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.ending import Ending
 from evalwright.engine.fleet.equipment import Equipper
 from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, DueTask, TakenTask
-from evalwright.engine.fleet.reconciling import reconcile
+from evalwright.engine.fleet.reconciling import end_overdue, reconcile
 from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
 
@@ -194,6 +194,8 @@ class Worker:
                 going = await self._database.patiently(lambda: self._lock(run, tasks))
             else:
                 await self._database.patiently(lambda: self._return(tasks))
+        except Exception:
+            _logger.exception("run %s is left to other workers", run_id)
         finally:
             rest = set(tasks) - {each.taken for each in going}
             self._working -= len(rest)
@@ -210,8 +212,10 @@ class Worker:
         """The run with what its tasks need; None if it has ended, or cannot be loaded here."""
         try:
             return await self._database.patiently(lambda: self._runs.load(run_id))
-        except EvalwrightError as error:
-            lane, reason = await self._runs.lane(run_id), str(error)
+        except Exception as error:  # noqa: BLE001 - whatever is missing here, others may have
+            is_known = isinstance(error, EvalwrightError)
+            reason = str(error) if is_known else f"{type(error).__name__}: {error}"
+            lane = await self._runs.lane(run_id)
             if lane is not None:
                 self._refused[lane] = time.monotonic() + REFUSAL_SECONDS
                 await self._database.refuse(run_id, self.worker, reason)
@@ -298,6 +302,17 @@ class Worker:
         self._held[taken] = work
 
     async def _write(self, run: LoadedRun) -> None:
+        try:
+            await self._write_all(run)
+        except Exception:
+            _logger.exception("tasks of run %s are left to other workers", run.run_id)
+            for each in [each for each in self._held if each.run_id == run.run_id]:
+                if (each.run_id, each.task_id) not in self._begun:
+                    self._held.pop(each)
+                    run.release(each.task_id)
+            self._endings.pop(run.run_id, None)
+
+    async def _write_all(self, run: LoadedRun) -> None:
         while batch := self._endings[run.run_id]:
             self._endings[run.run_id] = []
             finished, taken = [each for each, _ in batch], [each for _, each in batch]
@@ -334,6 +349,7 @@ class Worker:
 
     async def _beat_once(self) -> None:
         await self._register()
+        await end_overdue(self._database, self._clock)
         async with self._database.connection() as connection:
             begun = dict(self._begun)
             await self._database.queue.keep(connection, list(self._held))
@@ -346,7 +362,7 @@ class Worker:
     async def _reconcile(self) -> None:
         """Put back into the queue what is due and not in it; at the start, and now and then."""
         while True:
-            if await self._database.patiently(lambda: reconcile(self._database, self._clock)):
+            if await self._database.patiently(lambda: reconcile(self._database)):
                 self._lanes.clear()
                 self._woken.set()
             await asyncio.sleep(RECONCILE_SECONDS)

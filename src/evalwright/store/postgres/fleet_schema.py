@@ -275,6 +275,7 @@ BEGIN
     DELETE FROM fleet_shares s WHERE s.run_id = run RETURNING s.released INTO held;
     DELETE FROM attempts a WHERE a.run_id = run;
     DELETE FROM fleet_refusals f WHERE f.run_id = run;
+    UPDATE runs SET claimed_until = NULL WHERE runs.run_id = fleet_leave.run;
     UPDATE fleet_owners t SET released = t.released - held, runs = t.runs - 1,
         scored = t.scored + scored_now
         WHERE t.owner = who RETURNING fleet_share(who) - t.released INTO free;
