@@ -84,7 +84,7 @@ def command(
             say(f"the baseline lacks a trace: {fault}")
         scan = SignalScan(known, masked=not show_secrets)
         parts = stack.enter_context(closing(parts_in_order(scan, TraceFiles(traces), engine)))
-        lines = ScanLines(traces, parts)
+        lines = ScanLines(traces, parts, ScanProgress(is_apart=out is not None))
         if out is not None:
             write_file(out, lines)
         else:
@@ -110,23 +110,24 @@ def _keep_inputs(out: Path, *inputs: Path | None) -> None:
 class ScanLines:
     """The lines of the result; counts what could not be read, and what was passed over."""
 
-    def __init__(self, path: Path, parts: "Iterator[ScanPart]") -> None:
+    def __init__(self, path: Path, parts: "Iterator[ScanPart]", progress: "ScanProgress") -> None:
         from evalwright.scans.signals import ScanTally
 
         self._path = path
         self._parts = parts
+        self._progress = progress
         self._notes: list[str] = []
         self.tally = ScanTally()
 
     def __iter__(self) -> Iterator[bytes]:
-        progress = ScanProgress()
         for part in self._parts:
             self.tally.merge(part.tally)
             self._notes += part.notes
             yield part.lines
             if part.stop is not None:
                 raise BadInput(part.stop)
-            progress(self.tally.count)
+            self._progress(self.tally.count)
+        self._progress.end()
         if not self.tally.count:
             raise BadInput(f"{self._path}: {NOTHING}: it is empty; see docs/trace-formats.md")
 
@@ -150,15 +151,24 @@ class ScanLines:
 
 
 class ScanProgress:
-    """A line on a terminal that says how many traces were looked at, every second."""
+    """A line on a terminal that says how many traces were looked at, every second.
 
-    def __init__(self) -> None:
-        self._shown = Streams.err.isatty() and not Streams.out.isatty()
+    The result must not come between, so it is told where that goes elsewhere, or `is_apart`.
+    """
+
+    def __init__(self, *, is_apart: bool) -> None:
+        self._shown = Streams.err.isatty() and (is_apart or not Streams.out.isatty())
         self._next = monotonic() + 1
+        self._began = False
 
     def __call__(self, count: int) -> None:
         """Show that so many are done."""
         if self._shown and monotonic() >= self._next:
-            self._next = monotonic() + 1
-            Streams.err.write(f"\r{count:,} traces\r")
+            self._next, self._began = monotonic() + 1, True
+            Streams.err.write(f"\r{count:,} traces")
             Streams.err.flush()
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._began:
+            Streams.err.write("\n")
