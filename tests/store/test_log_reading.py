@@ -225,6 +225,17 @@ def test_several_runs_may_be_read_in_turns(log: EventLog) -> None:
     assert all((a.run_id, b.run_id, a.sequence) == ("a", "b", b.sequence) for a, b in pairs)
 
 
+def test_the_events_of_a_task_are_found_wherever_they_are(log: EventLog) -> None:
+    others = [an_event(task_id="b")] * 100
+    events = [a_start(), an_event(task_id="a"), *others, a_score("a"), a_score("b")]
+    write(log, "run", events)
+
+    assert log.upkeep.sequences_of("run", "a") == [1, 102]
+    assert log.upkeep.sequences_of("run", "never") == []
+    assert log.upkeep.sequences_of("unknown", "a") == []
+    assert log.for_tenant("acme").upkeep.sequences_of("run", "a") == []
+
+
 @pytest.mark.sqlite_only
 def test_the_score_of_a_task_is_found_without_reading_the_run(
     log: EventLog, steps: list[int], path: Place

@@ -63,6 +63,9 @@ class Upkeep(Protocol):
     def scored_at(self, run_id: str, task_ids: Sequence[str]) -> dict[str, int]:
         """The sequences of the scores of tasks, of those that have one; an index finds them."""
 
+    def sequences_of(self, run_id: str, task_id: str) -> list[int]:
+        """The sequences of the events of a task, in order; no index finds them."""
+
     def sizes(self, prefix: str) -> list[PartitionSize]:
         """How many runs the tenants have whose names begin with a prefix, and how large."""
 
@@ -137,6 +140,15 @@ class SqliteUpkeep:
             },
         )
         return dict(rows)
+
+    def sequences_of(self, run_id: str, task_id: str) -> list[int]:
+        """The sequences of the events of a task, in order."""
+        rows = self._database.query(
+            "SELECT seq FROM events WHERE run = (SELECT run FROM runs WHERE run_id = :run_id"  # noqa: S608
+            f"{self._mine.format(table='runs')}) AND +task_id = :task_id ORDER BY seq",
+            {"run_id": run_id, "task_id": task_id, "tenant": self._tenant},
+        )
+        return [sequence for (sequence,) in rows]
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         """How many runs the tenants have whose names begin with a prefix, and how large."""

@@ -7,6 +7,7 @@ import zipfile
 import pytest
 
 from evalwright.contracts.planning import Group
+from evalwright.host.web import compare_page
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
@@ -141,6 +142,15 @@ def test_a_run_that_goes_on_is_compared_as_far_as_it_is(tenant: Tenant, pair: tu
     page = shown(tenant, f"/compare?run={pair[0]}&run={running}")
     assert "told of runs that have ended" in page
     assert "The new run is not ended" in page
+
+
+def test_large_runs_are_compared_without_reading_their_traces(
+    tenant: Tenant, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(compare_page, "MOST_TASKS", 9)
+    page = shown(tenant, f"/compare?run={pair[1]}&run={pair[0]}")
+    assert "signals are in the report to download" in page
+    assert tasks_in(page) == ["c"]
 
 
 def test_nothing_that_agents_said_becomes_markup(lasting: ServedHost):

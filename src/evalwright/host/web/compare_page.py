@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import UNSET
 from starlette.responses import Response
 
+from evalwright.contracts.errors import EvalwrightError
 from evalwright.contracts.report import Item
 from evalwright.host.comparing import REPORT, compare_for
 from evalwright.host.errors import ApiError
@@ -53,6 +54,7 @@ from evalwright.scoring.statistics import p_in_words
 from evalwright.store.protocol import RunFacts, RunFilter
 
 AT_MOST_S = 2.5  # that a page waits for causes, gates and signals
+MOST_TASKS = 50_000  # of both runs, whose traces are read for the page
 OFFERED = 30  # runs to compare with
 
 
@@ -100,21 +102,49 @@ async def _compared(
     call: PageCall, views: RunViews, runs: Sequence[RunView], wait_s: float | None
 ) -> ComparedPair:
     """Two runs; the deep comparison only as far as there is time for it."""
-    before, after = (_side(view) for view in runs)
-    repeats = tuple([await read_repeats(call, views, view) for view in runs])
-    pair = await call.beside(lambda: PairedRuns(before, after))
-    if not all(view.has_ended for view in runs):
-        problem = "Causes, gates and signals are told of runs that have ended."
-        return ComparedPair(pair, (repeats[0], repeats[1]), None, problem)
+    repeats = (
+        await read_repeats(call, views, runs[0]),
+        await read_repeats(call, views, runs[1]),
+    )
+    pair = await views.pairs.get(_key(runs), partial(_paired, call, runs))
+    problem = _why_not_deep(runs)
+    if problem:
+        return ComparedPair(pair, repeats, None, problem)
     making = asyncio.ensure_future(_deep(call, views, runs))
     done, _ = await asyncio.wait([making], timeout=wait_s)
     if not done:
         making.add_done_callback(_forget)
-        return ComparedPair(pair, (repeats[0], repeats[1]), None, "")
+        return ComparedPair(pair, repeats, None, "")
     try:
-        return ComparedPair(pair, (repeats[0], repeats[1]), await making, "")
+        return ComparedPair(pair, repeats, await making, "")
     except ApiError as error:
-        return ComparedPair(pair, (repeats[0], repeats[1]), None, error.message)
+        return ComparedPair(pair, repeats, None, error.message)
+    except EvalwrightError:
+        problem = "Causes, gates and signals could not be found out; the host's log says why."
+        return ComparedPair(pair, repeats, None, problem)
+
+
+def _key(runs: Sequence[RunView]) -> tuple[str, str, str]:
+    return runs[1].run.partition, runs[0].run.run_id, runs[1].run.run_id
+
+
+async def _paired(call: PageCall, runs: Sequence[RunView]) -> tuple[int, PairedRuns, bool]:
+    def pair() -> PairedRuns:
+        made = PairedRuns(_side(runs[0]), _side(runs[1]))
+        assert len(made.report.tasks) <= sum(map(len, made.groups.values()))  # found out now
+        return made
+
+    made = await call.beside(pair)
+    return len(made.tasks), made, all(view.has_ended for view in runs)
+
+
+def _why_not_deep(runs: Sequence[RunView]) -> str:
+    """Why there are no causes, gates and signals; nothing if there are."""
+    if not all(view.has_ended for view in runs):
+        return "Causes, gates and signals are told of runs that have ended."
+    if sum(len(view.tasks.rows) for view in runs) > MOST_TASKS:
+        return "These runs are large: causes, gates and signals are in the report to download."
+    return ""
 
 
 def _forget(making: "asyncio.Future[DeepComparison]") -> None:
@@ -133,8 +163,7 @@ async def _deep(call: PageCall, views: RunViews, runs: Sequence[RunView]) -> Dee
             return len(made.rows), made, True
         raise AssertionError("a comparison is either refused or made")
 
-    key = after.partition, before.run_id, after.run_id
-    return await views.comparisons.get(key, make)
+    return await views.comparisons.get(_key(runs), make)
 
 
 def _read_deep(folder: Any) -> DeepComparison:

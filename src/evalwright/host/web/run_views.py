@@ -14,11 +14,13 @@ from evalwright.contracts.events import Event
 from evalwright.contracts.suite import Task
 from evalwright.host.errors import ApiError
 from evalwright.host.run_handle import RunHandle
+from evalwright.reports.run.paired_runs import PairedRuns
 from evalwright.reports.run.task_list import (
     RunFrame,
     ScoreReader,
     TaskList,
     read_frame,
+    read_near_score,
     read_task_events,
     recorded_tasks,
 )
@@ -88,7 +90,8 @@ class RunView(NamedTuple):
 
     def task(self, task_id: str) -> Task:
         """A task of the suite; raises `ApiError` 404."""
-        found = self.frame.task(task_id, self.tasks.places.get(task_id))
+        place = self.tasks.places.get(task_id)
+        found = None if place is None else self.frame.task(task_id, place)
         if found is None:
             raise ApiError(404, "not_found", "the run has no such task")
         return found
@@ -96,6 +99,10 @@ class RunView(NamedTuple):
     def events(self, task: Task, last: int | None) -> list[Event]:
         """The events of a task; `last` is where its score is."""
         return read_task_events(self.run.log, self.run.run_id, task.task_id, task.repeat, last)
+
+    def near(self, task: Task, last: int | None) -> list[Event] | None:
+        """The same, if they are quickly found."""
+        return read_near_score(self.run.log, self.run.run_id, task.task_id, task.repeat, last)
 
 
 class RunViews:
@@ -106,6 +113,7 @@ class RunViews:
         self._tasks: KeptViews[RunKey, TaskList] = KeptViews(MOST_TASKS)
         self._readers: KeptViews[RunKey, ScoreReader] = KeptViews(MOST_TASKS)
         self.comparisons: KeptViews[tuple[str, str, str], DeepComparison] = KeptViews(MOST_COMPARED)
+        self.pairs: KeptViews[tuple[str, str, str], PairedRuns] = KeptViews(MOST_TASKS)
         self._timelines: KeptViews[tuple[str, str, str], TaskTimeline] = KeptViews(MOST_STEPS)
 
     async def of(self, run: RunHandle) -> RunView:

@@ -222,16 +222,20 @@ def _lines(view: RunView, rows: Sequence[TaskRow], repeats: Repeats) -> Iterator
         read, body = None, NO_HTML
         if room > 0 and (row.passed is False or task.repeat > 1):
             read, body = _result_within(room, view, task, places.get(row.task_id))
-            room -= len(body)
+            is_far = read is None and not body  # so are the others, and each would be searched for
+            room = 0 if is_far else room - len(body)
         yield _line(view, row, read, body, repeats.get(row.task_id, ()))
 
 
 def _result_within(
     room: int, view: RunView, task: Task, last: int | None
 ) -> tuple[ReadTask | None, Html]:
-    """A task and what opens below it, if that is short enough."""
+    """A task and what opens below it, if that is short, and found without a long search."""
     try:
-        read, events = shown_task(view, task, last)
+        events = view.events(task, last) if view.facts.events <= LARGE else view.near(task, last)
+        if events is None:
+            return None, NO_HTML
+        read, _ = read_task(task, events)
         body = result_html(view, task, read, events)
     except msgspec.MsgspecError:  # one damaged task does not hide the others
         return None, Html('<p class="note bad">The events of this task cannot be read.</p>')
@@ -260,6 +264,7 @@ def _line(
     repeats: Sequence[bool | None],
 ) -> Html:
     status = row.status if read is None else status_of(read.record)
+    is_far = read is None and not body and row.passed is False
     address = href_html(task_address(view.run.run_id, row.task_id))
     name = Html(f'<a href="{address}"><code>{name_html(row.task_id)}</code></a>')
     head = Html(f"{BADGES[status]} {name} {_figures(row)}{_dots(read, repeats)}")
@@ -268,11 +273,12 @@ def _line(
         told = Html(f'<p class="why">{text_html(shortened(why(read.record), _SHORT))}</p>')
     load = NO_HTML
     if not body:
+        trigger = Html("revealed" if is_far else "toggle once")
         load = Html(
-            f' hx-get="{address}/result" hx-trigger="toggle once" hx-target="find .task"'
+            f' hx-get="{address}/result" hx-trigger="{trigger}" hx-target="find .task"'
             ' hx-swap="innerHTML"'
         )
-    opened = Html(" open" if body and status != "passed" else "")
+    opened = Html(" open" if is_far or (body and status != "passed") else "")
     details = Html(
         f"<details{opened}{load}><summary>Result of {name_html(row.task_id)}</summary>"
         f'<div class="task">{body}</div></details>'

@@ -5,7 +5,7 @@ The last event of a completed run holds a line for each task; of other runs, the
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -34,7 +34,8 @@ from evalwright.store.protocol import EventLog, RunFacts
 
 STATUSES = ("failed", "open", "passed")  # in the order of a list
 
-_FIRST_STEP, _LONGEST_STEP = 64, 4096  # events that are read at once, on the way back
+_STEPS_BACK = (64, 256, 1024)  # events that are read at once, on the way back from a score
+_CLOSE = 64  # events; what is farther apart is read apart
 _FRAME_EVENTS = 8  # among which the plan is
 
 
@@ -296,22 +297,48 @@ class ScoreReader:
 def read_task_events(
     log: EventLog, run_id: str, task_id: str, repeat: int = 1, last: int | None = None
 ) -> list[Event]:
-    """The events of a task's last attempts, from its score backwards; `last` is where that is.
+    """The events of a task's last attempts; `last` is where its score is, if it has one."""
+    near = read_near_score(log, run_id, task_id, repeat, last)
+    if near is not None:
+        return near
+    places = log.upkeep.sequences_of(run_id, task_id)
+    found = [event for part in _ranges(places) for event in _read(log, run_id, task_id, *part)]
+    return _until_begun(found, set(range(1, repeat + 1)), repeat)
 
-    The log has no index by task. An attempt is short beside a run, so it is read back from its end,
-    with what other tasks wrote meanwhile, up to its beginning.
+
+def read_near_score(
+    log: EventLog, run_id: str, task_id: str, repeat: int, last: int | None
+) -> list[Event] | None:
+    """The same, if all of it stands shortly before the score; None if it does not.
+
+    The log has no index by task, but most tasks are scored soon after they began: they are read
+    back from their scores, with what others wrote meanwhile.
     """
     end = log.facts(run_id).events - 1 if last is None else last
     missing = set(range(1, repeat + 1))
     parts: list[list[Event]] = []
-    step = _FIRST_STEP
-    while end >= 0 and missing:
+    for step in _STEPS_BACK:
         first = max(0, end - step + 1)
-        read = log.read(run_id, (), first - 1, end - first + 1)
-        part = [event for event in read if event.task_id == task_id]
-        parts.append(_until_begun(part, missing, repeat))
-        end, step = first - 1, min(step * 4, _LONGEST_STEP)
-    return [event for part in reversed(parts) for event in part]
+        parts.append(_until_begun(_read(log, run_id, task_id, first, end), missing, repeat))
+        end = first - 1
+        if not missing:
+            return [event for part in reversed(parts) for event in part]
+    return None
+
+
+def _read(log: EventLog, run_id: str, task_id: str, first: int, last: int) -> list[Event]:
+    """The events of a task from one sequence to another."""
+    read = log.read(run_id, (), first - 1, last - first + 1)
+    return [event for event in read if event.task_id == task_id]
+
+
+def _ranges(places: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First and last of the places that are close to each other, in order."""
+    begin = 0
+    for number, place in enumerate(places):
+        if number + 1 == len(places) or places[number + 1] - place > _CLOSE:
+            yield places[begin], place
+            begin = number + 1
 
 
 def _until_begun(events: list[Event], missing: set[int], repeat: int) -> list[Event]:

@@ -32,6 +32,10 @@ _SCORED_AT = (
     "SELECT task_id, seq FROM events WHERE type = 'eval.scored' AND task_id = ANY ($2::text[])"
     " AND run = (SELECT run FROM runs WHERE run_id = $1{mine})"
 )
+_SEQUENCES_OF = (
+    "SELECT seq FROM events WHERE task_id = $2"
+    " AND run = (SELECT run FROM runs WHERE run_id = $1{mine}) ORDER BY seq"
+)
 _SIZES = """
 SELECT tenant, sum(runs)::bigint, sum(bytes)::bigint FROM (
     SELECT tenant, runs, bytes FROM tenant_sizes WHERE tenant >= $1{bound}
@@ -112,6 +116,11 @@ class PostgresUpkeep:
         """The sequences of the scores of tasks, of those that have one."""
         statement, values = self._mine(_SCORED_AT, run_id, [*map(storable, task_ids)])
         return {restored(task): sequence for task, sequence in self._query(statement, *values)}
+
+    def sequences_of(self, run_id: str, task_id: str) -> list[int]:
+        """The sequences of the events of a task, in order."""
+        statement, values = self._mine(_SEQUENCES_OF, run_id, storable(task_id))
+        return [sequence for (sequence,) in self._query(statement, *values)]
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         """How many runs the tenants have whose names begin with a prefix, and how large."""
