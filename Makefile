@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-page mutants walk docs coverage clean
+.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-page bench-web mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -118,6 +118,9 @@ bench-checks: setup ## measure checks: each alone, on hostile outputs, and in a 
 
 bench-page: setup ## measure the page of a run of 10,000 tasks: CPU, size, first view
 	$(BIN)/python benchmarks/run_page/bench.py
+
+bench-web: setup ## measure the pages next to Inspect View (installs it) on one log of 10,000 samples
+	$(BIN)/python benchmarks/web/bench.py
 
 bench-log: setup ## measure the log by weight (large suites) and by length (10 million events, 4 GB of disk)
 	$(BIN)/python benchmarks/host/log_size.py

@@ -1,0 +1,247 @@
+"""The pages beside Inspect View, on the same log of 10,000 samples, and a run of 100,000 tasks.
+
+python benchmarks/web/bench.py [--samples 10000] [--tasks 100000] [--repeat 5] [--skip-peers]
+"""
+
+import argparse
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+
+from environments import environment, version  # noqa: E402 - found by the line above
+
+MB = 1_000_000
+EVALWRIGHT = str(Path(sys.executable).with_name("evalwright"))
+PEER_LOG = HERE.parent / "peers" / "inspect_ai_log.py"
+PEER_PORT = 7591
+SUITE = 'evalwright: 1\nname: orders\ndefaults:\n  checks:\n    - contains: "Order A-"\n'
+SENT = """['resource', 'navigation'].flatMap((kind) => performance.getEntriesByType(kind))
+  .reduce((sum, each) => sum + each.transferSize, 0)"""
+ROWS = """(sign) => document.body?.innerText.includes(sign) && performance.now()"""
+
+
+class Seen(NamedTuple):
+    """What a visitor notices of a page, and what its tab takes."""
+
+    first_row_s: float
+    heap_mb: float
+    tab_mb: float
+    sent_kb: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--samples", type=int, default=10_000)
+    parser.add_argument("--tasks", type=int, default=100_000)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--skip-peers", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="evalwright-bench-") as name:
+        folder = Path(name)
+        if not options.skip_peers:
+            beside_inspect_view(folder, options.samples, options.repeat)
+        large_run(folder, options.tasks, options.repeat)
+
+
+def beside_inspect_view(folder: Path, samples: int, repeat: int) -> None:
+    logs = folder / "logs"
+    logs.mkdir()
+    python = str(environment("inspect-ai") / "python")
+    command = [python, str(PEER_LOG), str(logs / "orders.eval"), str(samples)]
+    subprocess.run(command, check=True)
+    (folder / "suite.yaml").write_text(SUITE)
+    command = [
+        EVALWRIGHT,
+        "score",
+        str(logs / "orders.eval"),
+        "--suite",
+        str(folder / "suite.yaml"),
+    ]
+    database = folder / "orders.db"
+    subprocess.run([*command, "--db", str(database), "--quiet"], check=False, capture_output=True)
+    with our_view(database) as (url, link), their_view(logs) as theirs:
+        seen: dict[str, list[Seen]] = {"evalwright view": [], "Inspect View": []}
+        run = run_of(url, link)
+        for _ in range(repeat):  # in turns: a slow moment of the machine is a slow one for both
+            seen["evalwright view"].append(visit(f"{url}{run.path}", "task-", run.cookie))
+            seen["Inspect View"].append(visit(f"{theirs}/#/tasks/orders.eval/samples", "task-0"))
+    print(f"{samples:,} samples; inspect-ai {version('inspect-ai')}; median and best of {repeat}")
+    print(f"{'':17}{'first row':>16}{'JS heap':>16}{'tab':>18}{'sent':>12}")
+    for name, of in seen.items():
+        print(f"{name:17}{told(of, 'first_row_s', 's')}{told(of, 'heap_mb', 'MB')}", end="")
+        print(
+            f"{told(of, 'tab_mb', 'MB')}  {statistics.median(each.sent_kb for each in of):.0f} KB"
+        )
+
+
+def told(seen: list[Seen], name: str, unit: str) -> str:
+    values = [getattr(each, name) for each in seen]
+    return f"{statistics.median(values):8.2f} {min(values):6.2f} {unit}"
+
+
+# The two viewers.
+
+
+@contextmanager
+def our_view(database: Path) -> Iterator[tuple[str, str]]:
+    """`evalwright view`: its address, and the link that opens it."""
+    command = [EVALWRIGHT, "view", "--db", str(database), "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        link = next(line for line in process.stdout if line.startswith(b"http")).decode().strip()
+        try:
+            yield link.partition("/?")[0], link
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def their_view(logs: Path) -> Iterator[str]:
+    """`inspect view`: its address."""
+    command = str(environment("inspect-ai") / "inspect")
+    given = ["view", "start", "--log-dir", str(logs), "--port", str(PEER_PORT)]
+    with subprocess.Popen([command, *given], stdout=subprocess.DEVNULL) as process:
+        try:
+            address = f"http://127.0.0.1:{PEER_PORT}"
+            wait_for(address)
+            yield address
+        finally:
+            process.terminate()
+
+
+def wait_for(address: str) -> None:
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(address).read()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError(address)
+
+
+class OpenedRun(NamedTuple):
+    path: str
+    cookie: tuple[str, str]
+
+
+def run_of(url: str, link: str) -> OpenedRun:
+    """The only run of a log, and the cookie that the link was exchanged for."""
+    opener = urllib.request.build_opener(NoRedirect)
+    cookie = opener.open(link).headers["Set-Cookie"].partition(";")[0]
+    asked = urllib.request.Request(url, headers={"Cookie": cookie})
+    page = urllib.request.urlopen(asked).read().decode()
+    found = re.search(r'href="(/runs/[^"/]+)"', page)
+    assert found, "the list of runs shows none"
+    name, _, value = cookie.partition("=")
+    return OpenedRun(found[1], (name, value.strip('"')))
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Keeps the answer that redirects, for its cookie."""
+
+    def http_error_303(self, _request: object, answer: HTTPResponse, *_: object) -> HTTPResponse:
+        return answer
+
+
+# One visit, in a browser of its own.
+
+
+def visit(address: str, sign: str, cookie: tuple[str, str] | None = None) -> Seen:
+    """Open an address, and wait until a text stands on the page."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        if cookie:
+            context.add_cookies([{"name": cookie[0], "value": cookie[1], "url": address}])
+        page = context.new_page()
+        page.goto(address, wait_until="commit")
+        first_row = page.wait_for_function(ROWS, arg=sign, polling="raf").json_value() / 1000
+        page.wait_for_timeout(1500)
+        seen = Seen(first_row, heap_mb(page), tab_mb(browser), sent_kb(page))
+        browser.close()
+    return seen
+
+
+def heap_mb(page: Page) -> float:
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.enable")
+    session.send("HeapProfiler.collectGarbage")
+    session.send("Performance.enable")
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return next(each["value"] for each in metrics if each["name"] == "JSHeapUsedSize") / MB
+
+
+def tab_mb(browser: Browser) -> float:
+    """The resident memory of the largest process that draws pages."""
+    processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+    renderers = [each["id"] for each in processes if each["type"] == "renderer"]
+    return max(resident_kb(each) for each in renderers) / 1000
+
+
+def resident_kb(process: int) -> int:
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(found[1]) if found else 0
+
+
+def sent_kb(page: Page) -> float:
+    return page.evaluate(SENT) / 1000
+
+
+# A run of 100,000 tasks.
+
+AGENT = "def answer(task):\n    return 'no' if int(task.input) % 40 == 0 else 'yes'\n"
+LARGE = (
+    "evalwright: 1\nname: large\nagent: agent.py:answer\ndefaults:\n  checks: [{equals: 'yes'}]\n"
+)
+
+
+def large_run(folder: Path, tasks: int, repeat: int) -> None:
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "rows.csv").write_text("id,input\n" + "".join(f"t-{n},{n}\n" for n in range(tasks)))
+    (folder / "large.yaml").write_text(f"{LARGE}data: rows.csv\n")
+    database = folder / "large.db"
+    command = [EVALWRIGHT, "run", "large.yaml", "--db", str(database), "--quiet"]
+    subprocess.run(command, check=False, cwd=folder, capture_output=True)
+    with our_view(database) as (url, link):
+        run = run_of(url, link)
+        first = answered(f"{url}{run.path}", run.cookie)
+        answered(f"{url}{run.path}", run.cookie, part=True)
+        again = [answered(f"{url}{run.path}", run.cookie) for _ in range(repeat)]
+    print(f"\na run of {tasks:,} tasks: first byte, size")
+    print(f"first visit, tasks follow   {1000 * first[0]:6.1f} ms  {first[1] / 1000:5.1f} KB")
+    times = [each[0] for each in again]
+    median = 1000 * statistics.median(times)
+    print(f"every other visit           {median:6.1f} ms  {again[0][1] / 1000:5.1f} KB")
+
+
+def answered(address: str, cookie: tuple[str, str], *, part: bool = False) -> tuple[float, int]:
+    """How long the first byte took, and how many bytes there were, not compressed."""
+    headers = {"Cookie": "=".join(cookie), **({"HX-Request": "true"} if part else {})}
+    request = urllib.request.Request(address, headers=headers)
+    began = time.perf_counter()
+    with urllib.request.urlopen(request) as answer:
+        first = answer.read(1)
+        took = time.perf_counter() - began
+        return took, len(first + answer.read())
+
+
+if __name__ == "__main__":
+    main()
