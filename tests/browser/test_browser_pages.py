@@ -23,6 +23,10 @@ from subjects.waiting import Journal
 
 SCHEMES = ("light", "dark")
 NARROW = {"width": 360, "height": 740}
+ZOOMED = {"width": 320, "height": 256}  # a window of 1280 by 1024 at 400 %
+JUMPS = """window.jumps = 0; new PerformanceObserver((list) => {
+    for (const each of list.getEntries()) jumps += each.value;
+}).observe({ type: "layout-shift", buffered: true });"""
 EVIL = "<img src=x onerror=__called(1)><script>__called(2)</script>"
 
 
@@ -152,6 +156,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
     done = caller.evaluate(suite, agent_id=WRONG, tags=["x" * 100])
     caller.evaluate(suite)
     found = {}
+    tab.add_init_script(JUMPS)
     for path in ("/", "/?status=open", "/start", f"/runs/{done}"):
         tab.goto(f"{host.url}{path}")
         for scheme in SCHEMES:
@@ -160,11 +165,36 @@ def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
         tab.set_viewport_size(NARROW)
         found[path, "narrow"] = [each for each in tab.evaluate(CUT) if "spark" not in each]
         found[path, "wide"] = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
+        tab.set_viewport_size(ZOOMED)
+        found[path, "zoomed"] = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
         tab.set_viewport_size({"width": 1280, "height": 800})
+        tab.reload()
+        found[path, "jumps"] = tab.evaluate("jumps > 0.02 ? jumps : 0")
     tab.get_by_role("button", name="Sign out").click()
     found["sign-in", ""] = serious(tab)
     visit.errors.clear()  # the page to sign in again is a refusal
     assert {place: said for place, said in found.items() if said} == {}
+
+
+def test_nothing_private_is_shown_after_signing_out_nor_in_the_frame_of_another_site(
+    tab: Page, visit: Visit, host: ServedHost, caller: Caller
+):
+    run_id = caller.evaluate(a_suite(1))
+    frame = f'<iframe src="{host.url}/runs/{run_id}" width="900" height="600"></iframe>'
+    visit.context.route(
+        "http://evil.example/", lambda route: route.fulfill(content_type="text/html", body=frame)
+    )
+    tab.goto("http://evil.example/")
+    expect(tab.frame_locator("iframe").get_by_text(run_id)).to_have_count(0)
+    tab.goto(f"{host.url}/runs/{run_id}")
+    expect(tab.get_by_text(run_id).first).to_be_visible()
+    tab.get_by_role("button", name="Sign out").click()
+    tab.wait_for_url(f"{host.url}/")
+    tab.go_back()
+    expect(tab.get_by_label("Key")).to_be_visible()
+    expect(tab.get_by_text(run_id)).to_have_count(0)
+    visit.errors.clear()  # the console notes the frame and the refusals
+    visit.requests.clear()  # and there was another site
 
 
 def test_the_keyboard_alone_leads_from_the_list_to_a_run(tab: Page, caller: Caller):

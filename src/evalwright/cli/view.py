@@ -46,7 +46,7 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
 
     settings = chosen_config(config)
     db = configured_db(db, settings)
-    listener = open_socket(ADDRESS, port)
+    listener = open_socket(ADDRESS, port, "choose another with --port")
     door = LocalDoor(listener.getsockname()[1])
     with logging_to(level=logging.WARNING), opened_log(db, HOST_PATIENCE) as log:
 

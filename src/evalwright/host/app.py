@@ -82,14 +82,14 @@ class App:
     async def _respond(self, request: Request) -> Response:
         started = time.perf_counter()
         call = ApiCall(self._host, request, _NOBODY, _correlation_id(request))
-        route, response = await self._answered(call)
+        response = await self._answered(call)
         response.headers.update(call.trace.headers())
         response.headers["X-Correlation-Id"] = call.correlation_id
         response.headers["X-Content-Type-Options"] = "nosniff"
         self._host.telemetry.on_request(
             AnsweredRequest(
-                method=request.method if route else "other",
-                route=route.path if route else None,
+                method=request.method if call.template else "other",
+                route=call.template,
                 status=response.status_code,
                 seconds=time.perf_counter() - started,
                 correlation_id=call.correlation_id,
@@ -101,15 +101,16 @@ class App:
         )
         return response
 
-    async def _answered(self, call: ApiCall) -> tuple[Route | None, Response]:
+    async def _answered(self, call: ApiCall) -> Response:
         path: str = call.request.scope["path"]
         if self._site is not None and (self._is_local or not _is_for_api(call.request, path)):
-            return None, await self._site(call)
+            return await self._site(call)
         found = self._routes.find(call.request.method, path)
         if isinstance(found, ApiError):
-            return None, error_response(found, call.correlation_id)
+            return error_response(found, call.correlation_id)
         route, call.path = found
-        return route, await _answer(call, route)
+        call.template = route.path
+        return await _answer(call, route)
 
 
 def _is_for_api(request: Request, path: str) -> bool:

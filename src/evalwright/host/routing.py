@@ -69,6 +69,7 @@ class ApiCall:
         self.request = request
         self.principal = principal
         self.correlation_id = correlation_id
+        self.template: str | None = None  # of the path, once its route is found
         self.path: dict[str, str] = {}
         self.query: dict[str, Any] = {}
         self.body: Any = None

@@ -69,7 +69,9 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def open_socket(address: str, port: int) -> socket.socket:
+def open_socket(
+    address: str, port: int, remedy: str = "choose another with --host or --port"
+) -> socket.socket:
     """A socket to listen on; raises `BadInput` if the address cannot be used."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -79,7 +81,6 @@ def open_socket(address: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)
-        remedy = "choose another with --host or --port"
         raise BadInput(f"cannot listen on {address}:{port}: {reason}; {remedy}") from None
     return listener
 

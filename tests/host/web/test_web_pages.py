@@ -192,3 +192,12 @@ def test_a_token_is_good_for_its_session_only_and_never_the_same():
     assert mine.accepts(first)
     assert not other.accepts(first)
     assert not mine.accepts(first[:-1])
+
+
+def test_requests_for_pages_are_measured_by_their_template(visitor: Visitor, lasting: ServedHost):
+    visitor.get("/runs/run_1")
+    visitor.get("/nothing")
+    metrics = lasting.caller("operator").get("/v1/host/metrics").body.decode()
+    assert 'route="/runs/{runId}"' in metrics
+    assert "nothing" not in metrics
+    assert "run_1" not in metrics

@@ -70,13 +70,14 @@ class Site:
         except Exception as error:  # noqa: BLE001 - every failure gets a page
             response = _failure(call, error)
         asked.principal = call.principal
-        asked.path = call.path
+        asked.path, asked.template = call.path, call.template
         return _sealed(call, response)
 
     async def _answer(self, call: PageCall, held: ExitStack) -> Response:
         self._door.refuse_address(call.request)
         path: str = call.request.scope["path"]
         is_static = path.startswith(PREFIX)
+        call.template = f"{PREFIX}{{file}}" if is_static else None
         if is_static and not self._door.is_local:
             return _static(call, path, is_public=True)
         found = self._pages.find(call.request.method, path)
@@ -92,6 +93,7 @@ class Site:
         if isinstance(found, ApiError):
             raise _unknown(found)
         entry, call.path = found
+        call.template = entry.path
         await self._admit(call, entry, held)
         response = await entry.handler(call)
         return self._host.response_budget.counted(response, call.principal.tenant)

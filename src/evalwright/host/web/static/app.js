@@ -52,6 +52,11 @@
   document.addEventListener("submit", (event) => {
     const ask = event.target.dataset.ask;
     if (ask && !confirm(ask)) event.preventDefault();
+    // A second click would do it twice.
+    else if (event.target.method === "post" && event.submitter) setTimeout(() => { event.submitter.disabled = true; });
+  });
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) document.querySelectorAll("button:disabled").forEach((each) => { each.disabled = false; });
   });
 
   // Cells of a grid have a sign only: their names are told when they are pointed at.
