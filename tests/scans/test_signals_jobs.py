@@ -97,3 +97,20 @@ def test_a_killed_process_is_said_and_leaves_nothing(at_work, tmp_path: Path) ->
     assert b"was killed; is there enough memory?" in said
     assert not is_running(children[1])
     assert [each.name for each in tmp_path.iterdir()] == ["traces.jsonl"]
+
+
+def test_an_interrupt_while_the_baseline_is_read_ends_all_processes_too(tmp_path: Path) -> None:
+    (tmp_path / "good.jsonl").write_bytes(lines(100) * 1500)
+    line = [COMMAND, "signals", "--traces", "none.jsonl", "--baseline", "good.jsonl", "--jobs", "2"]
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(line, cwd=tmp_path, env=environment, start_new_session=True) as process:
+        children: list[int] = []
+        while len(children) < 2 and process.poll() is None:
+            time.sleep(0.02)
+            children = children_of(process.pid)
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(20) == 130
+    assert not any(map(is_running, children))
+    assert list(temporary.iterdir()) == []

@@ -1,6 +1,7 @@
 """Recorded traffic, written as a run directory for the time of a comparison."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,11 @@ def open_traces(path: Path, folder: Path, engine: ShardEngine = ALONE) -> RunFol
     unnamed: list[Unnamed] = []
     count, faulty, fault = 0, 0, "it is empty"
     folder.mkdir()
-    with (folder / _ANSWERS).open("xb") as listing:
-        for part in parts_in_order(WriteResponses(folder), files, engine):
+    with (
+        closing(parts_in_order(WriteResponses(folder), files, engine)) as parts,
+        (folder / _ANSWERS).open("xb") as listing,
+    ):
+        for part in parts:
             listing.write(part.listing)
             notes += part.notes
             unnamed += part.unnamed

@@ -4,6 +4,7 @@ import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -139,11 +140,14 @@ def keep_baseline(
 ) -> tuple[TracesOnDisk, list[str]]:
     """Write the traces of a baseline to a folder; gives what cannot be used of it, too."""
     faults: list[str] = []
+    parts = parts_in_order(KeepTraces(folder), files, engine)
     try:
-        index = sqlite3.connect(folder / _INDEX, isolation_level=None)
-        try:
+        with (
+            closing(parts),  # whatever happens, its processes end first
+            closing(sqlite3.connect(folder / _INDEX, isolation_level=None)) as index,
+        ):
             index.executescript(_TABLES)
-            for part in parts_in_order(KeepTraces(folder), files, engine):
+            for part in parts:
                 faults += part.faults
                 index.executemany(
                     "INSERT INTO traces VALUES (NULL, ?, ?, ?, ?)",
@@ -155,8 +159,6 @@ def keep_baseline(
                 )
             for statement in _INDEXES:
                 index.execute(statement)
-        finally:
-            index.close()
     except sqlite3.Error as error:
         raise CannotEvaluate(f"cannot write temporary files: {error}") from None
     return TracesOnDisk(folder), faults

@@ -149,7 +149,9 @@ class _Children:
         sys.stdout.flush()
         sys.stderr.flush()
         process: Any = context.Process
-        child = process(target=_serve, args=(theirs, self._fn, [*self._children, ours]))
+        child = process(
+            target=_serve, args=(theirs, self._fn, [*self._children, ours]), daemon=True
+        )
         # A signal must not find a child that does not know yet that its parent decides.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         try:
