@@ -150,6 +150,16 @@ def test_a_claim_is_prolonged_while_its_holder_lives(
         assert log.is_claimed("run")
 
 
+def test_a_claim_that_was_given_up_is_not_prolonged_any_more(log: PostgresLog) -> None:
+    with log.claim("run"):
+        held = dict(log._database.leases.held)
+    values = [*held], [*held.values()], 10.0
+
+    log._database.connections.query("*", leases._PROLONG, *values)
+
+    assert not log.is_claimed("run")
+
+
 def test_who_has_lost_a_run_to_another_process_appends_no_more(log: PostgresLog, path: str) -> None:
     """Such as a process that was stopped for a while, and does not know it."""
     with closing(PostgresLog(path)) as other, log.claim("run"):

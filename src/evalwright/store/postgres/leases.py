@@ -29,7 +29,8 @@ _PROLONG = (
     " FROM unnest($1::bigint[], $2::bigint[]) AS held (run, claim)"
     " WHERE runs.run = held.run AND runs.claim = held.claim RETURNING runs.run"
 )
-_RELEASE = "UPDATE runs SET claimed_until = NULL WHERE run = $1 AND claim = $2"
+# Without its number, a claim that is being prolonged at the same moment is gone all the same.
+_RELEASE = "UPDATE runs SET claim = NULL, claimed_until = NULL WHERE run = $1 AND claim = $2"
 _IS_CLAIMED = "SELECT claimed_until >= clock_timestamp() FROM runs WHERE run = $1"
 
 _logger = logging.getLogger(__name__)

@@ -7,7 +7,13 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
-from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
+from evalwright.contracts.errors import (
+    DamagedEventLog,
+    LogConflict,
+    RunBusy,
+    RunNotFound,
+    StoreError,
+)
 from evalwright.contracts.events import Event
 from evalwright.store import contents
 from evalwright.store.location import Patience
@@ -236,7 +242,11 @@ class PostgresLog:
                 self.append(run_id, ())
                 self.flush(run_id).result()
             run = self._run(run_id)
-        self._database.leases.claim(run, run_id)
+        try:
+            self._database.leases.claim(run, run_id)
+        except RunBusy:
+            self._look_up(run_id)  # raises for a run that was pruned meanwhile
+            raise
         try:
             yield
         finally:
@@ -245,7 +255,7 @@ class PostgresLog:
     def _release(self, run: int, run_id: str) -> None:
         """Give the run up once all that was appended is written: until then, none may follow."""
         with suppress(StoreError):  # the claim lapses
-            if run_id in self._database.writer.waiting:
+            if self.backlog:
                 self.flush(run_id).exception()
             self._database.leases.release(run)
 
