@@ -90,11 +90,11 @@ async def annotate(call: ApiCall) -> Response:
     )
     response = json_response(annotation, 201)
     await call.host.annotations.add(run, annotation, call.completion(response))
-    _tell(call, annotation)
+    tell_of(call, annotation)
     return response
 
 
-def _tell(call: ApiCall, annotation: Annotation) -> None:
+def tell_of(call: ApiCall, annotation: Annotation) -> None:
     """Notify the followers of the run, and write the audit log."""
     body = msgspec.json.encode(annotation)
     at_us = call.host.clock.now_us()

@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 RunKey: TypeAlias = tuple[str, str]  # partition and run
+Doubts: TypeAlias = dict[str, str]  # by task: why its score is uncertain, if it is
 
 MOST_TASKS = 600_000  # in all lists that are kept
 MOST_PLANNED = 128 * 1024 * 1024  # bytes of the plans that are kept
 MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
 MOST_STEPS = 200_000  # in all timelines that are kept
+MOST_DOUBTS = 200_000  # tasks of which it is known whether judges agreed
 
 
 class KeptViews(Generic[K, V]):
@@ -115,6 +117,7 @@ class RunViews:
         self.comparisons: KeptViews[tuple[str, str, str], DeepComparison] = KeptViews(MOST_COMPARED)
         self.pairs: KeptViews[tuple[str, str, str], PairedRuns] = KeptViews(MOST_TASKS)
         self._timelines: KeptViews[tuple[str, str, str], TaskTimeline] = KeptViews(MOST_STEPS)
+        self.doubts: KeptViews[RunKey, Doubts] = KeptViews(MOST_DOUBTS)
 
     async def of(self, run: RunHandle) -> RunView:
         """A run; raises `RunNotFound`, and `ApiError` 404 unless it is an evaluation."""

@@ -2,7 +2,9 @@
 
 from evalwright.host.web import (
     compare_page,
+    made_test,
     prompts_page,
+    review_page,
     run_page,
     runs_page,
     scorecard_page,
@@ -32,6 +34,12 @@ PAGES = [
     WebPage("GET", "/compare", compare_page.show, ("runs:read",), "Compare"),
     WebPage("GET", "/compare/task", compare_page.case, ("runs:read",)),
     WebPage("GET", "/compare/report.zip", compare_page.download, ("runs:read",)),
+    WebPage("GET", "/review", review_page.show, ("runs:read",), "Review"),
+    WebPage("POST", "/review/next", review_page.go_on, ("runs:annotate",)),
+    WebPage("GET", "/review/{runId}/{taskId}", review_page.item, ("runs:read",)),
+    WebPage("POST", "/review/{runId}/{taskId}", review_page.save, ("runs:annotate",)),
+    WebPage("POST", "/review/{runId}/{taskId}/take", review_page.take_item, ("runs:annotate",)),
+    WebPage("GET", "/review/{runId}/{taskId}/test.yaml", made_test.as_test, ("runs:read",)),
 ]
 KEY_PAGES = [  # only of a host: `evalwright view` has a door of its own
     WebPage("GET", "/sign-in", sign_in.show, OPEN),

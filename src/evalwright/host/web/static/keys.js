@@ -1,8 +1,9 @@
-// Keys: j and k between tasks, n and p between steps, f to the next failure, ? for help.
+// Keys: j and k between tasks, n and p between steps, f to the next failure, ? for help; and those that
+// a page names with data-key.
 "use strict";
 (() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
-  const isTyping = (target) => target.closest?.("input, select, textarea, [contenteditable]");
+  const isTyping = (target) => target.closest?.("input:not([type=radio]), select, textarea, [contenteditable]");
 
   // Moves the focus among entries of a list; one that can be opened has it on what opens it.
   function move(selector, by) {
@@ -20,6 +21,7 @@
   }
   const follow = (key) => {
     const link = document.querySelector(`[data-key="${key}"]`);
+    link?.focus();
     link?.click();
     return Boolean(link);
   };
@@ -28,15 +30,24 @@
     j: () => follow("j") || move("[data-task]", 1),
     k: () => follow("k") || move("[data-task]", -1),
     f: () => follow("f") || move("[data-failed]", 1),
-    n: () => move("[data-step]", 1),
+    n: () => follow("n") || move("[data-step]", 1),
     p: () => move("[data-step]", -1),
     "?": help,
   };
+  // In a field, Escape leaves it, and Ctrl and Enter send its form.
+  document.addEventListener("keydown", (event) => {
+    const form = event.target.form;
+    if (!form || !("send" in form.dataset)) return;
+    if (event.key === "Escape") event.target.blur();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (document.querySelector("dialog[open]")) return;
-    if (keys[event.key]) {
-      keys[event.key]();
+    const known = Object.hasOwn(keys, event.key) && keys[event.key];
+    if (known || /^[a-z]$/.test(event.key)) {
+      if (known) known();
+      else if (!follow(event.key)) return;
       event.preventDefault();
     }
   });

@@ -1,0 +1,372 @@
+"""The review: a queue, and one task of it at a time with a form that the keyboard is enough for."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.contracts.annotation import ANNOTATION_KIND, Annotation, AnnotationTarget, Signal
+from evalwright.contracts.events import Decided, Event
+from evalwright.contracts.suite import Task
+from evalwright.host.errors import ApiError
+from evalwright.host.v1.annotations import tell_of
+from evalwright.host.web.made_test import suite_of, test_name
+from evalwright.host.web.page import PageCall, page, part, see
+from evalwright.host.web.recent_runs import known_suites
+from evalwright.host.web.review_queue import (
+    KIND_WORDS,
+    MOST_RUNS,
+    VERDICTS,
+    ReviewItem,
+    ReviewQueue,
+    TaskKey,
+    agreements,
+    annotations_of,
+    held,
+    is_taken,
+    lease_change,
+    read_queue,
+    take,
+)
+from evalwright.host.web.run_views import RunView, scored_at, views_of
+from evalwright.host.web.scorecard_page import number_of, result_html, shown_task
+from evalwright.reports.html.markup import Html, as_markup
+from evalwright.store.records import RecordChange, RecordConflict
+
+AT_ONCE = 25
+LONGEST = {"reason": 2048, "answer": 4096}  # as over the API
+UNPROCESSABLE = 422
+STATE_WORDS = {"open": "to review", "done": "reviewed", "all": "all"}
+_VERDICT_WORDS = {True: ("good", "✓ pass"), False: ("bad", "✗ fail")}
+_DAMAGED = Html('<p class="note bad">The events of this task cannot be read.</p>')
+
+
+class ReviewAsked(NamedTuple):
+    """The filters in an address."""
+
+    run: str = ""
+    suite: str = ""
+    agent: str = ""
+    kind: str = ""
+    state: str = ""
+    q: str = ""
+    page: str = ""
+
+    @classmethod
+    def of(cls, call: PageCall) -> "ReviewAsked":
+        """Those of a request, or of a form; what is not known counts as not given."""
+        asked = cls(*(call.field(name) or call.asked(name) for name in cls._fields))
+        return asked._replace(
+            kind=asked.kind if asked.kind in KIND_WORDS else "",
+            state=asked.state if asked.state in STATE_WORDS else "",
+        )
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Those that are set, but for the page."""
+        return {name: value for name, value in self._asdict().items() if value and name != "page"}
+
+    def address(self, number: int = 1) -> str:
+        """The address of a page of the same list."""
+        given = self.given | ({"page": str(number)} if number > 1 else {})
+        return f"/review?{urlencode(given)}" if given else "/review"
+
+    def item_address(self, key: TaskKey) -> str:
+        """The address of a task within the same list."""
+        run_id, task_id = (quote(each, safe="") for each in key)
+        given = {name: value for name, value in self.given.items() if name != "state"}
+        query = f"?{urlencode(given)}" if given else ""
+        return f"/review/{run_id}/{task_id}{query}"
+
+    def takes(self, queue: ReviewQueue, item: ReviewItem) -> bool:
+        """Whether the list has a task."""
+        state = self.state or "open"
+        if state != "all" and (item.key in queue.said) != (state == "done"):
+            return False
+        if self.kind and self.kind not in item.kinds:
+            return False
+        return self.q in item.row.task_id
+
+    async def read(self, call: PageCall) -> ReviewQueue:
+        """The queue that it is about."""
+        return await read_queue(call, run=self.run, suite=self.suite, agent=self.agent)
+
+
+# The queue.
+
+
+async def show(call: PageCall) -> Response:
+    """The queue, or only its list when the filters change."""
+    asked = ReviewAsked.of(call)
+    queue = await asked.read(call)
+    values = _listed(call, asked, queue)
+    if call.is_part:
+        return part(call, "review_list.html", **values)
+    return page(
+        call,
+        "review.html",
+        title="Review",
+        suites=await known_suites(call),
+        kind_words=list(KIND_WORDS.items()),
+        states=list(STATE_WORDS.items()),
+        **values,
+    )
+
+
+def _listed(call: PageCall, asked: ReviewAsked, queue: ReviewQueue) -> dict[str, Any]:
+    found = [item for item in queue.items if asked.takes(queue, item)]
+    pages = max(1, -(-len(found) // AT_ONCE))
+    number = min(max(1, int(number_of(asked.page) or 1)), pages)
+    free = [item for item in found if not is_taken(call, queue.leases.get(item.key))]
+    return {
+        "asked": asked._asdict(),
+        "hidden": list(asked.given.items()),
+        "rows": [
+            _row(call, asked, queue, item)
+            for item in found[(number - 1) * AT_ONCE : number * AT_ONCE]
+        ],
+        "total": len(found),
+        "free": len([item for item in free if item.key not in queue.said]),
+        "reviewed": sum(item.key in queue.said for item in queue.items),
+        "of": len(queue.items),
+        "number": number,
+        "last_page": pages,
+        "before": asked.address(number - 1) if number > 1 else "",
+        "after": asked.address(number + 1) if number < pages else "",
+        "agreements": [(words, str(each)) for words, each in agreements(queue)],
+        "runs": len(queue.recent.runs),
+        "most_runs": MOST_RUNS,
+        "left_out": queue.recent.left_out,
+        "unread": queue.unread,
+    }
+
+
+def _row(
+    call: PageCall, asked: ReviewAsked, queue: ReviewQueue, item: ReviewItem
+) -> dict[str, Any]:
+    said = queue.said.get(item.key)
+    return {
+        "task_id": item.row.task_id,
+        "address": asked.item_address(item.key),
+        "run_id": item.run.facts.run_id,
+        "suite": item.run.facts.suite,
+        "agent": item.run.facts.agent,
+        "started_us": item.run.facts.started_us,
+        "kinds": [KIND_WORDS[kind] for kind in item.kinds],
+        "passed": item.row.passed,
+        "why": item.why,
+        "said": None if said is None else _told(said.annotation, passed=said.passed),
+        "is_taken": is_taken(call, queue.leases.get(item.key)),
+    }
+
+
+def _told(annotation: Annotation, *, passed: bool | None) -> dict[str, Any]:
+    signal = annotation.signal
+    text = signal.correction if passed is None else None
+    if passed is None and text is None:
+        text = signal.label or (f"rating {signal.rating}" if signal.rating else "flagged")
+    return {
+        "verdict": None if passed is None else _VERDICT_WORDS[passed],
+        "text": text or "",
+        "note": annotation.note or "",
+        "by": annotation.actor.principal_ref,
+        "at_us": int(datetime.fromisoformat(annotation.created_at).timestamp() * 1_000_000),
+    }
+
+
+async def go_on(call: PageCall) -> Response:
+    """Take the next task that nobody has; `after` is one that was passed over."""
+    asked = ReviewAsked.of(call)
+    await _release(call)
+    return see(await _next(call, asked, (call.field("after_run"), call.field("after_task"))))
+
+
+async def _next(call: PageCall, asked: ReviewAsked, after: TaskKey) -> str:
+    wanted = asked._replace(state="open")
+    queue = await wanted.read(call)
+    keys = [item.key for item in queue.items if wanted.takes(queue, item)]
+    all_keys = [item.key for item in queue.items]
+    place = all_keys.index(after) if after in all_keys else -1
+    later = set(all_keys[place + 1 :])
+    for key in [*(key for key in keys if key in later), *(key for key in keys if key not in later)]:
+        if key != after and not is_taken(call, queue.leases.get(key)) and await take(call, key):
+            return wanted.item_address(key)
+    return asked._replace(state="").address()
+
+
+async def _release(call: PageCall) -> None:
+    """Let others have the task that was passed over."""
+    key = call.field("after_run"), call.field("after_task")
+    known, lease = await held(call, key)
+    if lease is not None and not is_taken(call, lease):
+        await _write(call, [lease_change(call, key, None, known)])
+
+
+async def _write(call: PageCall, changes: Sequence[RecordChange]) -> None:
+    try:
+        await asyncio.wrap_future(call.host.records.write(changes))
+    except RecordConflict:  # it has run out, and somebody has it now
+        return
+
+
+# One task.
+
+
+async def item(call: PageCall) -> Response:
+    """A task with what is known of it, and the form of whoever has it."""
+    return await _item_page(call, {}, {})
+
+
+async def take_item(call: PageCall) -> Response:
+    """Take one task, by its address."""
+    view = await views_of(call.host).of(call.run)
+    key = view.run.run_id, view.task(call.path["taskId"]).task_id
+    if not await take(call, key):
+        raise ApiError(409, "conflict", "somebody else has this task before them")
+    return see(ReviewAsked.of(call).item_address(key))
+
+
+async def _item_page(
+    call: PageCall, given: dict[str, str], errors: dict[str, str], status: int = 200
+) -> Response:
+    view = await views_of(call.host).of(call.run)
+    task = view.task(call.path["taskId"])
+    asked, key = ReviewAsked.of(call), (view.run.run_id, task.task_id)
+    _, lease = await held(call, key)
+    has_it = lease is not None and not is_taken(call, lease)
+    found = await call.beside(partial(_read_item, call, view, task))
+    return page(
+        call,
+        "review_item.html",
+        title=f"Review {task.task_id}",
+        status_code=status,
+        run_id=view.run.run_id,
+        task_id=task.task_id,
+        suite=view.facts.suite,
+        agent=view.facts.agent,
+        address=asked.item_address(key).partition("?")[0],
+        queue=asked.address(),
+        hidden=list(asked.given.items()),
+        may_review=call.may("runs:annotate"),
+        has_it=has_it and call.may("runs:annotate"),
+        is_taken=is_taken(call, lease),
+        given={"verdict": "", "reason": "", "answer": "", **given},
+        longest=LONGEST,
+        errors=errors,
+        **found,
+    )
+
+
+def _read_item(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
+    run_id = view.run.run_id
+    place = scored_at(view.run.log, run_id, task.task_id)
+    notes = [
+        _told(each, passed=_verdict(each, f"{run_id}:{place}"))
+        for each in annotations_of(call, run_id)
+        if task.task_id == each.target.node_id or each.target.event_id == f"{run_id}:{place}"
+    ]
+    row = view.tasks.rows[view.tasks.places[task.task_id]]
+    found = {"notes": notes, "passed": row.passed, "score": row.score}
+    try:
+        read, events = shown_task(view, task, place)
+        result = result_html(view, task, read, events)
+    except msgspec.MsgspecError:
+        return {**found, "result": as_markup(_DAMAGED), "test": "", "test_name": ""}
+    return {
+        **found,
+        "result": as_markup(result),
+        "test": suite_of(call, task, read.record) or "",
+        "test_name": test_name(task.task_id),
+    }
+
+
+def _verdict(annotation: Annotation, scored: str) -> bool | None:
+    text = annotation.signal.label or annotation.signal.correction
+    return VERDICTS.get(text or "") if annotation.target.event_id == scored else None
+
+
+async def save(call: PageCall) -> Response:
+    """Keep what was said beside the score, and go on with the next task."""
+    view = await views_of(call.host).of(call.run)
+    task = view.task(call.path["taskId"])
+    given = {name: call.field(name) for name in ("verdict", "reason", "answer")}
+    errors = _problems(given)
+    if errors:
+        return await _item_page(call, given, errors, UNPROCESSABLE)
+    key = view.run.run_id, task.task_id
+    known, lease = await held(call, key)
+    if is_taken(call, lease):
+        raise ApiError(409, "conflict", "somebody else has this task before them")
+    targets = await call.beside(partial(_targets, view, task))
+    new = call.host.annotations.new
+    by = call.principal.principal
+    row = view.tasks.rows[view.tasks.places[task.task_id]]
+    is_same = row.passed == VERDICTS[given["verdict"]]
+    signal = (
+        Signal("label", label=given["verdict"])
+        if is_same
+        else Signal("correction", correction=given["verdict"])
+    )
+    said = [new(targets[0], signal, by, given["reason"] or None)]
+    if given["answer"]:
+        said.append(new(targets[1], Signal("correction", correction=given["answer"]), by))
+    await _keep(call, said, lease_change(call, key, None, known))
+    return see(await _next(call, ReviewAsked.of(call), key))
+
+
+def _problems(given: dict[str, str]) -> dict[str, str]:
+    errors = {
+        name: f"At most {most:,} characters."
+        for name, most in LONGEST.items()
+        if len(given[name]) > most
+    }
+    if given["verdict"] not in VERDICTS:
+        errors["verdict"] = "Choose pass or fail."
+    return errors
+
+
+def _targets(view: RunView, task: Task) -> tuple[AnnotationTarget, AnnotationTarget]:
+    """What the verdict is about, and what a corrected answer is about."""
+    run_id = view.run.run_id
+    place = scored_at(view.run.log, run_id, task.task_id)
+    if place is None:
+        raise ApiError(409, "conflict", "the task has no score yet")
+    answered = [each.sequence for each in view.events(task, place) if _is_answer(each)]
+    about = [f"{run_id}:{each}" for each in (place, *answered[-1:])]
+    return (
+        AnnotationTarget(run_id, about[0], task.task_id),
+        AnnotationTarget(run_id, about[1] if answered else None, task.task_id),
+    )
+
+
+def _is_answer(event: Event) -> bool:
+    return event.type == Decided.TYPE
+
+
+async def _keep(call: PageCall, said: Sequence[Annotation], freed: RecordChange) -> None:
+    """Store annotations, and let go of the task, as one unit."""
+    run, partition = call.run, call.principal.partition
+    more = [
+        RecordChange(
+            ANNOTATION_KIND,
+            partition,
+            f"{run.run_id}/{each.annotation_id}",
+            msgspec.json.encode(each),
+            None,
+        )
+        for each in said[1:]
+    ]
+    room = call.host.quotas.room_for(call.principal.tenant, len(call.raw), "annotations")
+    try:
+        async with room:
+            await call.host.annotations.add(run, said[0], [*more, freed])
+    except RecordConflict:
+        message = "somebody else has this task before them now; your words were not kept"
+        raise ApiError(409, "conflict", message) from None
+    for each in said:
+        tell_of(call, each)
