@@ -62,6 +62,8 @@ class NoPostgres(Exception):
 @cache
 def binaries() -> Path:
     """The folder with `initdb` and `postgres`; raises `NoPostgres`."""
+    if named := os.environ.get("POSTGRES_PROGRAMS"):
+        return Path(named)
     found = shutil.which("initdb")
     installed = sorted(
         Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name)
