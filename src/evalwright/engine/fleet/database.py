@@ -22,6 +22,7 @@ from evalwright.store.writer import Position
 T = TypeVar("T")
 
 MOST_CONNECTIONS = 4
+MOST_HURRIED = 2
 FIRST_DELAY_SECONDS = 0.05
 LONGEST_DELAY_SECONDS = 1.0
 CHANNEL = "evalwright_due"
@@ -50,20 +51,28 @@ class FleetDatabase:
         self.url = url
         self.log = log
         self.queue: TaskQueue = queue or PgQueuer()
-        self._idle: list[Connection] = []
+        self._idle: dict[bool, list[Connection]] = {False: [], True: []}  # by whether they hurry
         self._writers: WeakKeyDictionary[Connection, _ConnectionWriter] = WeakKeyDictionary()
         self._grown: WeakKeyDictionary[Connection, list[str]] = WeakKeyDictionary()
-        self._free = asyncio.Semaphore(MOST_CONNECTIONS)
+        self._free = {
+            False: asyncio.Semaphore(MOST_CONNECTIONS),
+            True: asyncio.Semaphore(MOST_HURRIED),
+        }
         self._due_lanes: set[str] = set()  # to be told of
         self._says_all = False  # that something happened which concerns everybody
         self._telling: asyncio.Task[None] | None = None
         self._hear: Hear = lambda _: None
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection, outside any transaction."""
-        async with self._free:
-            held = self._idle.pop() if self._idle else await self._connected()
+    async def connection(self, *, hurried: bool = False) -> AsyncIterator[Connection]:
+        """A connection, outside any transaction.
+
+        A hurried one does not wait until a commit is durable: for what a crash of the server may
+        undo without harm, such as taking and beginning a task.
+        """
+        idle = self._idle[hurried]
+        async with self._free[hurried]:
+            held = idle.pop() if idle else await self._connected(hurried=hurried)
             try:
                 yield held
             except BaseException:
@@ -71,7 +80,7 @@ class FleetDatabase:
                 raise
             if held.is_closed():
                 return
-            self._idle.append(held)
+            idle.append(held)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -82,9 +91,12 @@ class FleetDatabase:
             if (grown := self._grown.pop(connection, None)) is not None:
                 self.log.tell(grown)
 
-    async def _connected(self) -> Connection:
+    async def _connected(self, *, hurried: bool = False) -> Connection:
         connection = await address.connect(self.url)
         await connection.execute(f"SET {SETTING} = '{EVERY_TENANT}'")
+        if hurried:
+            await connection.execute("SET synchronous_commit = off")
+            return connection
         writer = self._writers[connection] = _ConnectionWriter()
         await connection.execute(statements.REGISTER, writer.name, 0)
         return connection
@@ -122,8 +134,9 @@ class FleetDatabase:
 
     def _forget_idle(self) -> None:
         """Connections that were made before an outage are most likely lost, too."""
-        while self._idle:
-            self._idle.pop().terminate()
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().terminate()
 
     # Events, in the transaction of their caller.
 
@@ -175,7 +188,7 @@ class FleetDatabase:
                 lanes, self._due_lanes = self._due_lanes, set()
                 is_named = len(lanes) <= MOST_NAMED and not self._says_all
                 named, self._says_all = "\n".join(sorted(lanes)) if is_named else "", False
-                async with self.connection() as connection:
+                async with self.connection(hurried=True) as connection:
                     await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, named)
 
     async def listen(self, hear: Hear) -> None:
@@ -212,10 +225,10 @@ class FleetDatabase:
         """Close the connections."""
         if self._telling is not None:
             await asyncio.wait((self._telling,), timeout=1)
-        while self._idle:
-            connection = self._idle.pop()
+        for connection in (*self._idle[False], *self._idle[True]):
             with suppress(Exception):
                 await connection.close(timeout=1)
+        self._idle = {False: [], True: []}
 
 
 def may_pass(error: Exception) -> bool:

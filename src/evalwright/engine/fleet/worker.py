@@ -134,7 +134,7 @@ class Worker:
                 self._lanes.clear()  # some of them may be empty by now
 
     async def _take(self, room: int) -> list[TakenTask]:
-        async with self._database.connection() as connection:
+        async with self._database.connection(hurried=True) as connection:
             if not self._lanes:
                 rows = await connection.fetch(_LANES, self._tenants)
                 self._lanes = {row["lane"] for row in rows}
@@ -234,8 +234,11 @@ class Worker:
         self._database.announce_lanes([lane])
 
     async def _lock(self, run: LoadedRun, tasks: Sequence[TakenTask]) -> list[_BegunTask]:
-        """Begin attempts: lock first, look for scores second."""
-        async with self._database.transaction() as connection:
+        """Begin attempts: lock first, look for scores second.
+
+        A crash of the server may undo it: then this worker finds that the attempt is not its own.
+        """
+        async with self._database.connection(hurried=True) as connection:
             rows = await connection.fetch(
                 _BEGIN, self.worker, [run.run_id] * len(tasks), [each.task_id for each in tasks]
             )
