@@ -1,17 +1,21 @@
 """Row-level security: what a query that forgets the tenant gets, which is nothing."""
 
 import asyncio
+import secrets
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from log_documents import a_note, write
 from log_events import a_start, an_end, an_event, asked, written
 
+from evalwright.contracts.errors import LogConflict, StoreError
 from evalwright.store.postgres import address
 from evalwright.store.postgres.connections import TenantConnection, tenants_of
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.postgres.schema import ROLE
+from postgres_server import PostgresServer, database_of, execute
 
 PLAN = '{"suite":{"tasks":"' + "x" * 5000 + '"}}'
 START = '{"workflowId":"w","tags":["nightly"]}'
@@ -140,3 +144,40 @@ def test_every_table_with_tenants_is_guarded(log: PostgresLog, path: str) -> Non
         " AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
     )
     assert unguarded == []
+
+
+@pytest.fixture
+def ordinary(postgres: PostgresServer) -> Iterator[tuple[str, str]]:
+    """The addresses of a database for its owner, who may create roles, and for another user."""
+    owner, other = (f"user_{secrets.token_hex(4)}" for _ in range(2))
+    address = postgres.new_database()
+    name = database_of(address)
+    postgres.execute(
+        f"CREATE ROLE {owner} LOGIN CREATEROLE",
+        f"CREATE ROLE {other} LOGIN",
+        f"ALTER DATABASE {name} OWNER TO {owner}",
+        f"DO $$ BEGIN GRANT {ROLE} TO {owner} WITH ADMIN OPTION;"
+        " EXCEPTION WHEN undefined_object THEN NULL; END $$",
+    )
+    yield address.replace("postgres@", f"{owner}@"), address.replace("postgres@", f"{other}@")
+    postgres.drop_database(address)
+    postgres.execute(f"DROP OWNED BY {owner}, {other}", f"DROP ROLE {owner}, {other}")
+
+
+def test_an_ordinary_user_makes_the_tables_and_lets_others_in(ordinary: tuple[str, str]) -> None:
+    mine, theirs = ordinary
+    with closing(PostgresLog(mine)) as log:
+        view = log.for_tenant("a")
+        view.append("run", [a_start()])
+        written(view)
+        assert counts(mine, None) == dict.fromkeys(TABLES, 0)
+        assert len(list(view.read("run"))) == 1
+        log.for_tenant("b").append("run", [a_start()])
+        with pytest.raises(LogConflict, match="does not belong to tenant b"):
+            written(log.for_tenant("b"))
+
+    with pytest.raises(StoreError, match=rf"permission denied.*GRANT {ROLE} TO the user"):
+        PostgresLog(theirs)
+    execute(mine, f"GRANT {ROLE} TO {theirs.partition('//')[2].partition('@')[0]}")
+    with closing(PostgresLog(theirs)) as log:
+        assert log.run_ids() == ["run"]

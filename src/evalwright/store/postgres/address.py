@@ -48,7 +48,10 @@ _READ_ONLY = "25006"
 _REMEDIES = {
     "28": "check the user and the password in the address",
     "3D": "create the database, or name another one with --db",
-    "42501": f"let an administrator run: GRANT {ROLE} TO the user of the address",
+    "42501": (
+        "let an administrator run `evalwright db migrate`, and in the database:"
+        f" GRANT {ROLE} TO the user of the address"
+    ),
 }
 
 

@@ -166,9 +166,11 @@ GRANT SELECT ON evalwright_schema TO {ROLE};
 -- Names of runs are taken for all tenants: the one function that looks beyond a tenant.
 CREATE FUNCTION enter_runs(ids text[], owners text[])
 RETURNS TABLE (run_id text, run bigint, following bigint, tenant text)
-LANGUAGE plpgsql SET {SETTING} = '{EVERY_TENANT}' AS $$
+LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE seen text := coalesce(current_setting('{SETTING}', true), '');
 BEGIN
+    PERFORM set_config('{SETTING}', '{EVERY_TENANT}', true);
     INSERT INTO runs (run_id, tenant)
     SELECT given.run_id, given.tenant
     FROM unnest(ids, owners) WITH ORDINALITY AS given (run_id, tenant, place)
@@ -178,6 +180,7 @@ BEGIN
     ON CONFLICT (run_id) DO NOTHING;
     RETURN QUERY SELECT found.run_id, found.run, found.last_seq + 1, found.tenant
     FROM runs AS found WHERE found.run_id = ANY (ids);
+    PERFORM set_config('{SETTING}', seen, true);
 END $$;
 
 CREATE FUNCTION count_run() RETURNS trigger LANGUAGE plpgsql AS $$
