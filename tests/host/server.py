@@ -18,7 +18,7 @@ from evalwright.host.keys import create_key
 from evalwright.host.scopes import SCOPES
 from evalwright.host.serving import create_server, open_socket, serve
 from evalwright.models.config import Config
-from evalwright.store.location import open_log
+from evalwright.store.location import Patience, open_log
 from evalwright.store.protocol import EventLog
 from host.caller import Caller
 from subjects.command import Evalwright, subject
@@ -80,10 +80,11 @@ def running_host(
     *,
     config: Config | None = None,
     settings: Mapping[str, Any] | None = None,
+    patience: Patience | None = None,
     **more: Any,
 ) -> Iterator[ServedHost]:
     """Serve a host until the context ends; `settings` are those of `[host]` beside the agents."""
-    log = open_log(str(db))
+    log = open_log(str(db), patience)
     table = {"agents": AGENTS, "shutdown_s": SHUTDOWN_S, **(settings or {})}
     host = Host(log, config or Config(host=table), **more)
     listener = open_socket("127.0.0.1", 0)
@@ -119,7 +120,7 @@ class HostProcess:
     def __init__(
         self, command: Evalwright, environment: Mapping[str, str], name: str = "host"
     ) -> None:
-        self.db = command.folder / "host.db"
+        self.db: Path | str = command.folder / "host.db"
         self._command = command
         self._environment = environment
         self._output = command.folder / f"{name}.txt"

@@ -14,7 +14,7 @@ from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
 from evalwright.store.protocol import EventLog
 
-LOOK_SECONDS = 1.5
+LOOK_SECONDS = 1.0
 
 _logger = logging.getLogger(__name__)
 

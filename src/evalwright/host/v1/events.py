@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from evalwright.contracts.errors import Problem
+from evalwright.contracts.errors import Problem, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event
 from evalwright.contracts.times import iso_time
 from evalwright.host.connection import ABORT
@@ -35,7 +35,8 @@ from evalwright.host.v1.schemas import (
 )
 from evalwright.host.v1.shapes import snapshot
 
-KEEPALIVE_SECONDS = 15.0
+KEEPALIVE, KEEPALIVE_SECONDS = b":keepalive\n\n", 15.0
+STORE_SECONDS = 0.5  # after which a store that is away is asked again
 MOST_BYTES = 1024 * 1024  # of events held at a time for one client
 MOST_POLLED = 5_000
 END_SECONDS = 0.2  # that a stream has to end with its key before its connection is closed
@@ -71,7 +72,7 @@ class Stream:
                 # Another process may have resumed the run, and does not notify this one.
                 async for chunk in self._recorded():
                     yield chunk
-                yield b":keepalive\n\n"
+                yield KEEPALIVE
                 continue
             if self._buffer_s:
                 await self._gather(subscriber)
@@ -95,6 +96,18 @@ class Stream:
             await subscriber.wait_more(left)
 
     async def _recorded(self) -> AsyncIterator[bytes]:
+        """What is in the log; while the store is away, the client waits with the host."""
+        while not self._feed.is_stopped:
+            try:
+                async for chunk in self._read_on():
+                    yield chunk
+            except StoreUnavailable:
+                yield KEEPALIVE
+                await asyncio.sleep(STORE_SECONDS)
+            else:
+                return
+
+    async def _read_on(self) -> AsyncIterator[bytes]:
         if self._has_values:
             yield await self._current()
             return
