@@ -34,7 +34,6 @@ MOST_OPEN = 100_000  # runs of a tenant that a new subscription joins
 JOIN_SECONDS = 0.3  # in which another host may create a run without knowing of it
 NEWS = "webhooks"  # told like a run: subscriptions have changed
 RESENDING = "webhook_resending"  # dead letters that the leader is to send again
-RECENT_US = 10_000_000
 _PAGE = 50
 
 Found = TypeVar("Found")
@@ -235,12 +234,11 @@ class WebhookSender:
 
     async def follow_others(self) -> None:
         """Follow what other hosts did to subscriptions and dead letters."""
-        now_us = self._tools.clock.now_us()
+        before = list(self.lanes())
         found = {each.webhook_id: each for each in await self._read(self._subscriptions.load)}
-        for lane in list(self.lanes()):
+        for lane in before:
             subscription = lane.subscription
-            is_recent = now_us - subscription.created_us < RECENT_US  # it may not have been read
-            if subscription.webhook_id not in found and not is_recent:
+            if subscription.webhook_id not in found:
                 self._lanes[subscription.tenant].pop(subscription.webhook_id, None)
                 await lane.leave()
                 await self._keeper.forget(subscription.tenant, subscription.webhook_id)
