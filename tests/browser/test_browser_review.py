@@ -13,7 +13,7 @@ from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
 from reports.run.page_samples import Told, bad, ok
 
-PATHS = ("/review", "/review/{run}/wrong")
+PATHS = ("/review", "/review/{run}/wrong", "/trends", "/signals")
 PHONE = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
 
 
@@ -82,6 +82,8 @@ def test_axe_finds_nothing_and_hostile_texts_do_nothing(visit: Visit, host: Serv
         assert (path, found) == (path, [])
         width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width[0] <= width[1], path
+        charts, drawn = page.locator("[data-chart]"), page.locator("[data-chart] canvas")
+        assert charts.count() == drawn.count() == (2 if path == "/trends" else 0), path
         assert not page.evaluate("Boolean(window.pwned || window.hacked)")
     assert visit.dialogs == []
     assert visit.errors == []

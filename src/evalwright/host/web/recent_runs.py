@@ -1,5 +1,6 @@
 """The latest evaluations with their tasks, for pages about many runs: never more than a few."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -52,9 +53,19 @@ class RecentRuns(NamedTuple):
         return list(seen.values())
 
 
-async def recent_runs(call: PageCall, wanted: RunFilter, most: int) -> RecentRuns:
-    """The newest of the runs that a filter finds."""
-    facts = await call.beside(lambda: call.log.find_runs(wanted, most))
+async def recent_runs(
+    call: PageCall, wanted: RunFilter, most: int, before: str | None = None
+) -> RecentRuns:
+    """The newest of the runs that a filter finds, older than one."""
+    try:
+        facts = await call.beside(lambda: call.log.find_runs(wanted, most, before))
+    except RunNotFound:  # the one that the address names; it may have been deleted
+        facts = []
+    return await with_tasks(call, facts)
+
+
+async def with_tasks(call: PageCall, facts: Sequence[RunFacts]) -> RecentRuns:
+    """Runs with their tasks, as far as that does not take long."""
     views = views_of(call.host)
     found, large, unreadable = list[RecentRun](), 0, 0
     for each in facts:

@@ -40,6 +40,7 @@ MOST_TASKS = 600_000  # in all lists that are kept
 MOST_PLANNED = 128 * 1024 * 1024  # bytes of the plans that are kept
 MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
 MOST_STEPS = 200_000  # in all timelines that are kept
+MOST_MODELS = 10_000  # runs whose model is known
 MOST_DOUBTS = 200_000  # tasks of which it is known whether judges agreed
 
 
@@ -118,6 +119,7 @@ class RunViews:
         self.pairs: KeptViews[tuple[str, str, str], PairedRuns] = KeptViews(MOST_TASKS)
         self._timelines: KeptViews[tuple[str, str, str], TaskTimeline] = KeptViews(MOST_STEPS)
         self.doubts: KeptViews[RunKey, Doubts] = KeptViews(MOST_DOUBTS)
+        self.models: KeptViews[RunKey, str] = KeptViews(MOST_MODELS)
 
     async def of(self, run: RunHandle) -> RunView:
         """A run; raises `RunNotFound`, and `ApiError` 404 unless it is an evaluation."""

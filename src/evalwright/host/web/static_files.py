@@ -19,7 +19,7 @@ _TYPES = {
     "svg": "image/svg+xml",
 }
 _SOURCES = {
-    "app.js": ("app.js", "keys.js"),
+    "app.js": ("app.js", "keys.js", "charts.js"),
     "icon.svg": ("icon.svg",),
     "htmx.js": ("vendor/htmx.min.js", "vendor/hx-sse.min.js"),
     "uplot.js": ("vendor/uPlot.iife.min.js",),

@@ -9,8 +9,10 @@ from evalwright.host.web import (
     runs_page,
     scorecard_page,
     sign_in,
+    signals_page,
     start_page,
     trace_page,
+    trends_page,
 )
 from evalwright.host.web.page import OPEN, SIGNED_IN, WebPage
 
@@ -34,6 +36,8 @@ PAGES = [
     WebPage("GET", "/compare", compare_page.show, ("runs:read",), "Compare"),
     WebPage("GET", "/compare/task", compare_page.case, ("runs:read",)),
     WebPage("GET", "/compare/report.zip", compare_page.download, ("runs:read",)),
+    WebPage("GET", "/trends", trends_page.show, ("runs:read",), "Trends"),
+    WebPage("GET", "/signals", signals_page.show, ("runs:read",), "Signals"),
     WebPage("GET", "/review", review_page.show, ("runs:read",), "Review"),
     WebPage("POST", "/review/next", review_page.go_on, ("runs:annotate",)),
     WebPage("GET", "/review/{runId}/{taskId}", review_page.item, ("runs:read",)),

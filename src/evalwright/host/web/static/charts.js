@@ -1,0 +1,33 @@
+// Charts of trends. The table below them has the same numbers, so nothing is lost without a script.
+"use strict";
+(() => {
+  const theme = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const tones = ["--bar-new", "--good", "--bad", "--warn", "--info", "--bar-old"];
+  const dashes = [[], [6, 4], [2, 3], [10, 3, 2, 3], [1, 4], [12, 4]];
+
+  function draw(place) {
+    const told = JSON.parse(place.dataset.chart);
+    const axis = { stroke: theme("--muted"), grid: { stroke: theme("--line"), width: 1 }, ticks: { stroke: theme("--line") } };
+    const value = (_, number) => (number == null ? "–" : `${+number.toPrecision(4)} ${told.unit}`);
+    const series = [{}];
+    const data = [told.x];
+    told.lines.forEach((line, n) => {
+      series.push({ label: line.name || told.name, stroke: theme(tones[n]), dash: dashes[n], width: 2, spanGaps: true, points: { show: true, size: 6 }, value });
+      data.push(line.y);
+    });
+    const bands = [];
+    if (told.low.some((each) => each !== null)) {
+      const edge = { stroke: theme("--line"), width: 1, points: { show: false }, spanGaps: true, value };
+      series.push({ ...edge, label: "at most" }, { ...edge, label: "at least" });
+      data.push(told.high, told.low);
+      bands.push({ series: [series.length - 2, series.length - 1], fill: theme("--info-bg") });
+    }
+    place.replaceChildren();
+    const size = { width: Math.max(200, place.clientWidth), height: 220 };
+    const chart = new uPlot({ ...size, series, bands, axes: [axis, { ...axis, size: 60 }], legend: { live: true } }, data, place);
+    new ResizeObserver(() => chart.setSize({ width: Math.max(200, place.clientWidth), height: 220 })).observe(place);
+  }
+  const drawAll = () => { if (window.uPlot) document.querySelectorAll("[data-chart]").forEach(draw); };
+  drawAll();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+})();

@@ -1,0 +1,172 @@
+"""Trends of a suite and findings over all runs: figures with their noise, tasks that broke."""
+
+import json
+import re
+from html import unescape
+from typing import Any
+
+import msgspec
+import pytest
+
+from builders import closing
+from evalwright.contracts.summary import SafetyFinding
+from evalwright.host.web import recent_runs, signals_page
+from evalwright.host.web.trends import suite_id_of
+from host.server import ServedHost
+from host.web.recorded import HOSTILE_TEXT as EVIL
+from host.web.recorded import Tenant, a_tenant, entries_of, write
+from reports.run.page_samples import Told, a_result, bad, ok
+
+SUITE = "acme.shop.evals.refunds"
+
+
+@pytest.fixture
+def tenant(lasting: ServedHost) -> Tenant:
+    return a_tenant(lasting)
+
+
+def keep(
+    tenant: Tenant,
+    name: str,
+    outcomes: dict[str, bool],
+    *,
+    version: str = "1.0.0",
+    ago_s: float = 60,
+    findings: dict[str, list[SafetyFinding]] | None = None,
+    **figures: Any,
+) -> str:
+    """A run with such outcomes, and with the figures and findings in its summary."""
+    tasks = {each: Told("x", ok() if passed else bad()) for each, passed in outcomes.items()}
+    summary = a_result(tasks)
+    results = [
+        msgspec.structs.replace(
+            each, latency_ms=100 * n, safety_findings=(findings or {}).get(each.task_id)
+        )
+        for n, each in enumerate(summary.tasks, 1)
+    ]
+    summary = msgspec.structs.replace(summary, tasks=results, **figures)
+    opened = entries_of(tasks, version=version)[: -len(closing(summary))]
+    run_id = f"{name}-{tenant.name}"
+    write(tenant.log, run_id, [*opened, *closing(summary)], ago_s)
+    return run_id
+
+
+def shown(tenant: Tenant, path: str, **headers: str) -> str:
+    answer = tenant.visitor.get(path, **headers)
+    assert answer.status == 200, answer.text
+    return answer.text
+
+
+def charts(page: str) -> dict[str, dict[str, Any]]:
+    found = [json.loads(unescape(each)) for each in re.findall(r'data-chart="([^"]*)"', page)]
+    return {each["name"]: each for each in found}
+
+
+def test_figures_over_versions_have_their_noise_band(tenant: Tenant):
+    keep(tenant, "r1", {"a": True, "b": True}, ago_s=90, total_cost_usd=0.5)
+    keep(tenant, "r2", {"a": True, "b": False}, version="1.1.0", total_cost_usd=0.25)
+    page = shown(tenant, "/trends")
+    drawn = charts(page)
+    assert drawn.keys() == {"Score", "Pass rate", "Cost", "p95 latency"}
+    assert [line["y"] for line in drawn["Pass rate"]["lines"]] == [[100, 50]], "oldest first"
+    assert drawn["Cost"]["lines"][0]["y"] == [0.5, 0.25]
+    assert drawn["p95 latency"]["lines"][0]["y"] == [200, 200]
+    low, high = drawn["Pass rate"]["low"][1], drawn["Pass rate"]["high"][1]
+    assert 0 < low < 50 < high < 100
+    assert f"{SUITE}@1.1.0" in page, "the table has what the charts have"
+    assert "9\N{EN DASH}91 %" in page
+    assert "$0.25" in page
+
+
+def test_tasks_that_broke_or_are_flaky_are_named(tenant: Tenant):
+    all_pass = {"breaks": True, "flaps": True, "fine": True, "never": False}
+    keep(tenant, "r1", all_pass, ago_s=90)
+    keep(tenant, "r2", all_pass | {"flaps": False}, ago_s=80)
+    keep(tenant, "r3", all_pass, ago_s=70)
+    last = keep(tenant, "r4", all_pass | {"breaks": False}, version="2.0.0")
+    page = shown(tenant, "/trends")
+    named = re.findall(r"/tasks/([a-z]+)\"><code>", page)
+    assert named == ["breaks", "flaps"], "what is broken now comes first"
+    assert f"/runs/{last}/tasks/breaks" in page
+    assert "broken now" in page
+    assert 'aria-label="3 of 4 passed"' in page
+    flaky = shown(tenant, "/trends?tasks=flaky", HX_Request="true")
+    assert re.findall(r"/tasks/([a-z]+)\"><code>", flaky) == ["flaps"]
+    assert "<html" not in flaky
+
+
+def test_another_suite_agent_or_tag_has_no_runs_here(tenant: Tenant):
+    keep(tenant, "r1", {"a": True})
+    for query in ("suite=other", "agent=nobody", "tag=none", f"suite={SUITE}&agent=%3Cscript%3E"):
+        page = shown(tenant, f"/trends?{query}")
+        assert "No completed run fits" in page
+        assert "<script>" not in page
+    assert "No completed run" not in shown(tenant, f"/trends?suite={SUITE}&model=")
+
+
+def test_without_runs_there_is_no_trend(tenant: Tenant):
+    assert "no run that has ended" in shown(tenant, "/trends")
+
+
+def test_runs_that_are_too_large_are_left_out_and_counted(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(recent_runs, "LARGE", 5)
+    keep(tenant, "r1", {"a": True})
+    assert "No completed run fits" in shown(tenant, "/trends")
+    assert "1 with more than 5 events" in shown(tenant, "/signals")
+
+
+@pytest.mark.parametrize(("suite", "name"), [("a.b@1.0.0", "a.b"), ("plain", "plain")])
+def test_a_suite_is_followed_over_its_versions(suite: str, name: str):
+    assert suite_id_of(suite) == name
+
+
+# Signals.
+
+
+def test_findings_of_all_runs_are_counted_by_kind_the_worst_first(tenant: Tenant):
+    leak, tone = SafetyFinding("secret_in_output", "critical"), SafetyFinding("tone", "low")
+    first = keep(tenant, "r1", {"a": False, "b": True}, findings={"a": [leak], "b": [tone]})
+    second = keep(tenant, "r2", {"a": False, "b": True}, findings={"a": [tone], "b": [tone]})
+    page = shown(tenant, "/signals")
+    assert "4 findings in 2 runs" in page
+    assert page.index("secret in output</a>") < page.index("tone</a>")
+    assert "/tasks/" not in page, "only the kinds, until one is chosen"
+
+    page = shown(tenant, "/signals?kind=tone")
+    assert re.findall(r'href="/runs/([^"]+)"><code>', page) == [
+        f"{second}/tasks/a",
+        f"{second}/tasks/b",
+        f"{first}/tasks/b",
+    ]
+    part = shown(tenant, "/signals?severity=critical&kind=nothing", HX_Request="true")
+    assert part.startswith('<section id="signals"')
+    assert "1 finding in 2 runs" in part
+    assert "tone</a>" not in part
+
+
+def test_older_runs_are_on_further_pages(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(signals_page, "MOST_RUNS", 1)
+    monkeypatch.setattr(signals_page, "AT_ONCE", 1)
+    found = [SafetyFinding("leak", "high"), SafetyFinding("leak", "high")]
+    keep(tenant, "r1", {"a": False}, findings={"a": [SafetyFinding("old_kind", "high")]})
+    second = keep(tenant, "r2", {"a": False}, findings={"a": found})
+    page = shown(tenant, "/signals?kind=leak")
+    assert "Page 1 of 2" in page
+    assert f"before={second}" in page
+    assert "old kind" in shown(tenant, f"/signals?before={second}")
+    assert "0 findings" in shown(tenant, "/signals?before=unknown")
+
+
+def test_a_hostile_kind_is_only_a_text(tenant: Tenant):
+    keep(tenant, "r1", {"a": False}, findings={"a": [SafetyFinding(EVIL, "high")]})
+    page = shown(tenant, "/signals")
+    assert "<img" not in page
+    assert "<script>" not in page
+
+
+def test_without_findings_the_page_says_how_they_are_found(tenant: Tenant):
+    keep(tenant, "r1", {"a": True})
+    assert "No run here has a safety finding" in shown(tenant, "/signals")
+    assert "No finding fits these filters" in shown(tenant, "/signals?severity=high")
