@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import postgres_server
 from bench import CONFIG, Served, suite
 from postgres_server import PostgresServer, execute
 
@@ -37,8 +36,7 @@ DURABLE = {"fsync": "on", "full_page_writes": "on", "autovacuum": "on", "shared_
 def postgres() -> Iterator[PostgresServer]:
     """A server of its own, as a real one is set up."""
     folder = Path(tempfile.mkdtemp(prefix="bench-scale-"))
-    server = PostgresServer(folder)
-    postgres_server.SETTINGS.update(DURABLE)
+    server = PostgresServer(folder, settings=DURABLE)
     try:
         server.create()
         server.start()

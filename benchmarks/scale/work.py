@@ -2,23 +2,22 @@
 
 import asyncio
 import tempfile
-import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 
+import postgres_log
 from machines import PostgresServer, Workshop, cpu_of, cpu_of_server
+from postgres_log import UNIT, WRITERS, in_processes, in_threads
 
 from builders import a_suite
 from evalwright.contracts.suite import Suite
 from evalwright.store.location import open_log
-from evalwright.store.protocol import NewEvent
 from fleet.workers_here import Fleet, GivenEquipment
 
 Measured = Iterator[tuple[str, str, str, bool | None]]
 
-WRITERS, UNIT = 20, 10
 EVENTS_GOAL = 20_000
 TASK_MS_GOAL = 1.0
 LINEAR_GOAL = 0.95
@@ -27,35 +26,20 @@ SHARE_GOAL = 1.3
 
 def appends(server: PostgresServer, *, quick: bool) -> Measured:
     """Twenty writers that append ten events at a time and wait for each append."""
-    seconds = 2.0 if quick else 5.0
-    for one_run in (True, False):
-        log = open_log(server.new_database())
-        body = b'{"text":"%s"}' % (b"x" * 180)
-        events = [NewEvent("agent.decided", f"t-{n}", n, body) for n in range(UNIT)]
-        counts: list[int] = []
-        cpu = cpu_of_server(server)
-
-        def write(run_id: str) -> None:
-            count, end = 0, time.perf_counter() + seconds
-            while time.perf_counter() < end:
-                log.request(run_id, events).result()  # noqa: B023 - ended within the iteration
-                count += UNIT
-            counts.append(count)  # noqa: B023
-
-        names = ["one" if one_run else f"run-{n}" for n in range(WRITERS)]
-        threads = [threading.Thread(target=write, args=(name,)) for name in names]
-        began = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        rate = sum(counts) / (time.perf_counter() - began)
-        spent = (cpu_of_server(server) - cpu) / sum(counts) * 1e6
-        log.close()
-        where = "one run" if one_run else "a run each"
+    postgres_log.SECONDS = 2.0 if quick else 5.0
+    ways: dict[str, Callable[[str], float]] = {
+        "threads, one run": lambda address: in_threads(address, WRITERS, one_run=True),
+        "threads, a run each": lambda address: in_threads(address, WRITERS, one_run=False),
+        "processes, a run each": lambda address: in_processes(address, WRITERS),
+    }
+    for way, measure in ways.items():
+        address = server.new_database()
+        open_log(address).close()
+        rate = median(measure(address) for _ in range(1 if quick else 3))
+        server.drop_database(address)
         yield (
-            f"events from 20 writers, {UNIT} per append, {where}",
-            f"{rate:,.0f}/s; PostgreSQL {spent:.0f} µs of CPU each",
+            f"events from {WRITERS} writers, {UNIT} per append: {way}",
+            f"{rate:,.0f}/s",
             f"≥ {EVENTS_GOAL:,}/s",
             rate >= EVENTS_GOAL,
         )
