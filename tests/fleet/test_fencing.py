@@ -150,3 +150,34 @@ def test_a_run_and_its_tasks_are_there_together_or_not_at_all(fleet: Fleet) -> N
 
     assert asyncio.run(work()) == 0
     assert fleet.ask("SELECT count(*) FROM fleet_runs")[0][0] == 0
+
+
+def test_a_budget_counts_attempts_that_ended_with_their_workers(fleet: Fleet) -> None:
+    """As much as a task may cost: the ceiling holds however often workers are killed."""
+    paid: list[str] = []
+
+    def costing(task: Any) -> str:
+        paid.append(task.id)
+        task.report_usage(model="small-1", input_tokens=1, output_tokens=1, cost_usd=0.4)
+        return "yes"
+
+    async def work() -> Any:
+        plan = fleet.plan(a_suite(6), costing, concurrency=1, max_cost_usd=2.0)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            first = HandWorker(database, costing)
+            assert await first.begin(run_id, "task-1") == ("go", 1)
+            await first.end(await first.work(run_id, "task-1", 1))
+            for number in (1, 2):
+                killed = HandWorker(database, costing)
+                assert await killed.begin(run_id, "task-2") == ("go", number)
+                await killed.work(run_id, "task-2", number)  # paid for, and never written
+            async with fleet.workers(GivenEquipment(costing), count=2):
+                return await fleet.ended(run_id)
+
+    history = asyncio.run(work())
+    failure = history.failure()
+    assert failure is not None
+    assert failure.error.code == "budget_exhausted"
+    assert len(paid) * 0.4 <= 2.0, paid
+    assert history.scored == {"task-1", "task-2", "task-3"}

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from builders import a_rubric_task, a_suite, a_task
+from evalwright.agents.protocol import Surroundings
+from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription
 from evalwright.contracts.suite import Expected, Task
 from evalwright.engine.execution import Means
 from fleet.workers_here import Fleet, kinds_by_task, without_times
@@ -35,6 +37,15 @@ def obedient(task: Any) -> str:
     return f"of course: {task.input}"
 
 
+async def ask_the_time(task: Any) -> Any:
+    return await task.call_tool("clock.now")
+
+
+async def now(_arguments: dict[str, Any]) -> str:
+    return "yes"
+
+
+LIVE = a_suite(4, modes=["golden", "live-shadow"])
 RUBRICS = a_suite([a_rubric_task(f"task-{n}", [0.7, 0.3]) for n in range(1, 5)], modes=["rubric"])
 ATTACKS = a_suite([a_task(f"task-{n}") for n in range(1, 5)], modes=["golden", "adversarial"])
 
@@ -43,11 +54,15 @@ MODES = {
     "failing": (a_suite(7), half_right, {"concurrency": 2}),
     "priced": (a_suite(5), costing, {"max_cost_usd": 9.0}),
     "judged": (RUBRICS, obedient, {"judges": (JUDGE,)}),
+    "live": (LIVE, ask_the_time, {"modes": ("golden", "live-shadow")}),
     "adversarial": (ATTACKS, obedient, {"judges": (JUDGE,), "modes": ("golden", "adversarial")}),
 }
 
 
 def means_of(options: dict[str, Any]) -> Means:
+    if "live-shadow" in options.get("modes", ()):
+        clock = LiveTool(ToolDescription("clock.now", writes=False), now)
+        return Means(Surroundings(Toolbox([clock]), live=True))
     return a_judge(c1=True).panel() if "judges" in options else Means()
 
 
@@ -117,3 +132,13 @@ def test_a_repeated_task_is_asked_as_often_as_it_says(fleet: Fleet, workshop: Wo
     assert kinds_by_task(together) == kinds_by_task(alone)
     ids = [each["invocationId"] for each in together.of("agent.invocation.started", "often")]
     assert ids == ["inv-0001", "inv-0001-r2", "inv-0001-r3"]
+
+
+def test_a_run_is_compared_with_its_baseline(fleet: Fleet) -> None:
+    suite = a_suite(4, modes=["golden", "regression"])
+    before = fleet.run(suite, right)
+    after = fleet.run(suite, half_right, baseline=before.run_id)
+
+    regression = after.summary.regression
+    assert regression is not None
+    assert (regression.baseline_run_id, regression.score_delta) == (before.run_id, -0.75)

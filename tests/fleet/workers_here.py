@@ -12,6 +12,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.redaction import NOTHING_SECRET
 from evalwright.contracts.suite import Suite
+from evalwright.engine.baseline import read_baseline
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.execution import Means
 from evalwright.engine.fleet.database import FleetDatabase
@@ -61,7 +62,9 @@ class Fleet:
         return execute(self.address, *statements)
 
     def plan(self, suite: Suite, agent: Any, **options: Any) -> Plan:
-        return plan_run(suite, "suite.json", as_agent(agent), RunOptions(**options))
+        baseline = options.get("baseline")
+        compared = read_baseline(self.log, baseline, suite) if baseline else None
+        return plan_run(suite, "suite.json", as_agent(agent), RunOptions(**options), compared)
 
     @asynccontextmanager
     async def database(self) -> Any:

@@ -248,7 +248,7 @@ class Ending:
             await connection.execute(_COUNT_LOST)
             if held.ledger is None:
                 return True
-            held.ledger.lose()
+            held.ledger.lose(taken.task_id, attempt - 1)
             ceiling = Ceiling(run.plan, held.ledger)
             at_work = await connection.fetchval(_DUE, run.run_id, DUE)
             if ceiling.height >= at_work:

@@ -28,6 +28,7 @@ class RunLedger(msgspec.Struct):
     unpriced_verdicts: int = 0
     unpriced_before: int = 0
     is_cost_known: bool = False
+    lost: dict[str, int] = {}  # how many attempts at a task were counted as cut off
 
     @property
     def spent(self) -> Cost:
@@ -60,9 +61,13 @@ class RunLedger(msgspec.Struct):
         self.known_usd += cost
         return cost
 
-    def lose(self) -> None:
-        """Count an attempt that ended with its worker: nobody knows what it has cost."""
-        self.cut_off.append(Decimal(0))
+    def lose(self, task_id: str, count: int) -> None:
+        """Count the attempts at a task that ended with their workers, of which nobody knows all.
+
+        A worker may have been killed before it counted the attempt before its own.
+        """
+        self.cut_off += [Decimal(0)] * (count - self.lost.get(task_id, 0))
+        self.lost[task_id] = count
 
     def encoded(self) -> bytes:
         """As it is kept."""
