@@ -169,7 +169,8 @@ def visit(address: str, sign: str, cookie: tuple[str, str] | None = None) -> See
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         if cookie:
-            context.add_cookies([{"name": cookie[0], "value": cookie[1], "url": address}])
+            host = "/".join(address.split("/")[:3])
+            context.add_cookies([{"name": cookie[0], "value": cookie[1], "url": host}])
         page = context.new_page()
         page.goto(address, wait_until="commit")
         first_row = page.wait_for_function(ROWS, arg=sign, polling="raf").json_value() / 1000
