@@ -118,6 +118,8 @@ def test_runs_can_be_chosen_and_the_oldest_is_the_baseline(tenant: Tenant, pair:
     page = shown(tenant, f"/compare?run={pair[1]}")
     assert f'value="{pair[1]}" checked>' in page
     assert f'value="{pair[0]}">' in page
+    newer = tenant.keep("newer", {"a": Told("x", ok())}, version="3.0.0")
+    assert f'value="{newer}">' in shown(tenant, f"/compare?run={pair[1]}"), "another version"
     assert shown(tenant, "/compare").count("checkbox") >= 2
     answer = tenant.visitor.get(f"/compare?oldest_first=1&run={pair[1]}&run={pair[0]}")
     assert (answer.status, answer.location) == (303, f"/compare?run={pair[0]}&run={pair[1]}")

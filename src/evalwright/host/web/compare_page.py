@@ -56,6 +56,7 @@ from evalwright.store.protocol import RunFacts, RunFilter
 AT_MOST_S = 2.5  # that a page waits for causes, gates and signals
 MOST_TASKS = 50_000  # of both runs, whose traces are read for the page
 OFFERED = 30  # runs to compare with
+LOOKED_AT = 500  # runs, for those of the same suite
 
 
 async def show(call: PageCall) -> Response:
@@ -256,9 +257,12 @@ async def _choose(call: PageCall, asked: CompareAsked) -> Response:
     known = asked.runs[0] if asked.runs else ""
 
     def read() -> list[RunFacts]:
-        suite = call.log.facts(known).suite if known else None
-        wanted = RunFilter(suite=suite, is_evaluation=True)
-        return call.log.find_runs(wanted, OFFERED)
+        runs = call.log.find_runs(RunFilter(is_evaluation=True), LOOKED_AT)
+        if not known:
+            return runs[:OFFERED]
+        ours = call.log.facts(known)
+        others = [run for run in runs if run.run_id != known and _suite(run) == _suite(ours)]
+        return [ours, *others[: OFFERED - 1]]
 
     rows = [
         {
@@ -271,3 +275,8 @@ async def _choose(call: PageCall, asked: CompareAsked) -> Response:
         for run in await call.beside(read)
     ]
     return page(call, "compare_choose.html", title="Compare runs", known=known, rows=rows)
+
+
+def _suite(run: RunFacts) -> str:
+    """The id of a run's suite, whatever its version."""
+    return (run.suite or "").partition("@")[0]
