@@ -98,3 +98,13 @@ def test_a_quota_holds_for_the_form_too(tmp_path: Path):
         assert visitor.post("/start", fields).status == 303
         assert visitor.post("/start", fields).status == 403
         assert len(caller.run_ids()) == 1
+
+
+def test_what_was_chosen_stays_chosen_when_the_suite_changes(visitor: Visitor, newcomer: Caller):
+    suite = newcomer.publish(a_suite(1, modes=("golden", "regression")))
+    before = newcomer.evaluate(suite)
+    chosen = f"/start?suite={suite}&agent={RIGHT}&modes=golden&baseline={before}&budget=1"
+    text = visitor.get(chosen, HX_Request="true").text
+    assert '<input type="checkbox" name="modes" value="golden" checked>' in text
+    assert f'<option value="{before}" selected>' in text
+    assert 'name="budget"' not in text, "what somebody types meanwhile would be lost"

@@ -32,7 +32,9 @@ _FIELDS = {
 
 async def show(call: PageCall) -> Response:
     """The form, filled in as the address says; only its details when suite or agent change."""
-    given = {name: call.asked(name) for name in ("suite", "agent", "baseline")}
+    given: dict[str, Any] = {name: call.asked(name) for name in _SINGLE}
+    given["modes"] = call.request.query_params.getlist("modes")
+    given["judge"] = given["judge"] or ALL_JUDGES
     form = await call.beside(lambda: _form(call, given))
     if call.is_part:
         return part(call, "start_details.html", errors={}, **form)
