@@ -9,7 +9,12 @@ from evalwright.engine.fleet.handing import FleetRuns, HandedPlan
 from evalwright.engine.fleet.queue import Connection, DueTask
 from evalwright.store.protocol import NewEvent
 
-_LOCK = 0x45565752  # "EVWR": one process reconciles at a time
+APART_SECONDS = 10
+_TURN = """
+INSERT INTO fleet_counters AS c VALUES ('reconciled_s', extract(epoch FROM now())::bigint)
+ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value WHERE c.value <= EXCLUDED.value - $1::bigint
+RETURNING true
+"""
 FORGET_WORKERS = "DELETE FROM fleet_workers WHERE seen_at < now() - interval '1 minute'"
 
 # Counts as they follow from the attempts; only where they are wrong.
@@ -56,10 +61,13 @@ async def end_overdue(database: FleetDatabase, clock: Clock) -> None:
         await FleetRuns(database, clock).end(row["run_id"], events)
 
 
-async def reconcile(database: FleetDatabase) -> bool:
-    """Repair counts and the queue; whether tasks were put back."""
+async def reconcile(database: FleetDatabase, *, at_once: bool = True) -> bool:
+    """Repair counts and the queue; whether tasks were put back.
+
+    Unless it is to be at once, one worker does it for all, now and then.
+    """
     async with database.transaction() as connection:
-        if not await connection.fetchval("SELECT pg_try_advisory_xact_lock($1)", _LOCK):
+        if not await connection.fetchval(_TURN, 0 if at_once else APART_SECONDS):
             return False
         await connection.execute(FORGET_WORKERS)
         await database.queue.sweep(connection)

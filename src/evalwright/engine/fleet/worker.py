@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from evalwright.contracts.errors import EvalwrightError
@@ -364,8 +365,11 @@ class Worker:
 
     async def _reconcile(self) -> None:
         """Put back into the queue what is due and not in it; at the start, and now and then."""
+        is_start = True
         while True:
-            if await self._database.patiently(lambda: reconcile(self._database)):
+            repair = partial(reconcile, self._database, at_once=is_start)
+            is_start = False
+            if await self._database.patiently(repair):
                 self._lanes.clear()
                 self._woken.set()
             await asyncio.sleep(RECONCILE_SECONDS)
