@@ -29,6 +29,7 @@ EXAMPLES = """\b
 Examples:
   evalwright serve
   evalwright serve --port 9000 --db evals.db --config evalwright.toml
+  evalwright serve --db postgresql://evals@db.example/evals
 """
 FIRST_KEY = """
 A key for tenant {tenant}, shown only now:
