@@ -213,10 +213,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", choices=["appends", "size", []])
     parser.add_argument("--events", type=int, default=LARGE)
+    parser.add_argument(
+        "--no-fsync", action="store_true", help="measure without the disk, which others may use"
+    )
     given = parser.parse_args()
     wanted = given.only or ["appends", "size"]
+    settings = DURABLE | ({"fsync": "off"} if given.no_fsync else {})
     with ExitStack() as held:
-        server = held.enter_context(shared_server(session_name(), settings=DURABLE))
+        server = held.enter_context(shared_server(session_name(), settings=settings))
         if "appends" in wanted:
             appends(server)
         if "size" in wanted:
