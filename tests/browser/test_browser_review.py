@@ -7,13 +7,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from browser.conftest import Visit
+from builders import AGENT_ID
 from evalwright.engine.overrides import read_overrides
 from host.server import ServedHost, running_host
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
 from reports.run.page_samples import Told, bad, ok
 
-PATHS = ("/review", "/review/{run}/wrong", "/trends", "/signals")
+PATHS = ("/review", "/review/{run}/wrong", "/trends", "/signals", "/agents", f"/agents/{AGENT_ID}")
 PHONE = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
 
 

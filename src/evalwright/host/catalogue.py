@@ -237,13 +237,18 @@ class Catalogue:
         """An agent in a version, or in its newest."""
         offered = self._offered.get(agent_id) if self._offers(agent_id, tenant) else None
         if version is None:
-            known = [key.rpartition("@")[2] for key in self._registered(tenant, f"{agent_id}@")]
-            known += [offered.version] if offered else []
-            version = max(known, key=version_key, default=None)
+            version = max(self.versions(tenant, agent_id), key=version_key, default=None)
         if offered is not None and offered.version == version:
             return offered
         body = self._records.get(AGENT, tenant, f"{agent_id}@{version}")
         return None if body is None else msgspec.json.decode(body, type=RegisteredAgent)
+
+    def versions(self, tenant: str, agent_id: str) -> list[str]:
+        """The versions of an agent that a tenant can run, in no order."""
+        known = [key.rpartition("@")[2] for key in self._registered(tenant, f"{agent_id}@")]
+        return (
+            [*known, self._offered[agent_id].version] if self._offers(agent_id, tenant) else known
+        )
 
     def _offers(self, agent_id: str, tenant: str) -> bool:
         """Whether the operator offers an agent to a tenant."""

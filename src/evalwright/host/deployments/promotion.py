@@ -11,7 +11,7 @@ from evalwright.host.deployments.refusals import IllegalTransition
 from evalwright.host.deployments.request import Proof, TransitionRequest
 from evalwright.host.settings import DeploymentSettings
 
-_NEXT: dict[State, State] = {
+NEXT: dict[State, State] = {
     "draft": "test",
     "test": "staged",
     "staged": "active",
@@ -34,7 +34,7 @@ _NO_SEAT = _Seat()
 def target_state(record: Deployment | None, request: TransitionRequest) -> State:
     """The state that a promotion leads to; raises if there is none from here."""
     state: State = record.state if record else "draft"
-    following = _NEXT.get(state)
+    following = NEXT.get(state)
     target = request.to_state or following
     if record is None and target == "draft":
         return target

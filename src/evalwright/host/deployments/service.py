@@ -17,7 +17,7 @@ from evalwright.host.deployments import management
 from evalwright.host.deployments.approvals import Approvals, Status
 from evalwright.host.deployments.archive import Archive
 from evalwright.host.deployments.channels import resolve
-from evalwright.host.deployments.gate import Ballot
+from evalwright.host.deployments.gate import ApprovalGate, Ballot
 from evalwright.host.deployments.management import ManagingRun
 from evalwright.host.deployments.proposal import KnownAgents, Proposals
 from evalwright.host.deployments.record import AgentDeployment, public_records
@@ -74,6 +74,15 @@ class Deployments:
             tenant, lambda: self._proposals.deployments(tenant, agent_id)
         )
         return public_records(found.records)
+
+    async def waiting(self, principal: Principal, agent_id: str) -> tuple[ApprovalGate, ...]:
+        """The promotions of an agent that wait for approval, of those that a key may see."""
+        tenant, partition = principal.tenant, principal.partition
+        kept = await self._archive.read(tenant, lambda: self._archive.gates(tenant))
+        gates = (each.gate for each in kept)
+        return tuple(
+            each for each in gates if (each.agent_id, each.partition) == (agent_id, partition)
+        )
 
     def resolve(self, tenant: str, agent_id: str, channel: str, draw: float) -> str:
         """The version that a new run gets on a channel; `draw` is in [0, 1)."""

@@ -1,6 +1,7 @@
 """The table of pages: one entry for each; those with a name are in the menu, in this order."""
 
 from evalwright.host.web import (
+    agents_page,
     compare_page,
     made_test,
     prompts_page,
@@ -38,6 +39,10 @@ PAGES = [
     WebPage("GET", "/compare/report.zip", compare_page.download, ("runs:read",)),
     WebPage("GET", "/trends", trends_page.show, ("runs:read",), "Trends"),
     WebPage("GET", "/signals", signals_page.show, ("runs:read",), "Signals"),
+    WebPage("GET", "/agents", agents_page.show, agents_page.READERS, "Agents"),
+    WebPage("GET", "/agents/{agentId}", agents_page.agent, agents_page.READERS),
+    WebPage("POST", "/agents/{agentId}", agents_page.change, agents_page.DEPLOYERS),
+    WebPage("POST", "/agents/{agentId}/vote", agents_page.vote, ("approvals:respond",)),
     WebPage("GET", "/review", review_page.show, ("runs:read",), "Review"),
     WebPage("POST", "/review/next", review_page.go_on, ("runs:annotate",)),
     WebPage("GET", "/review/{runId}/{taskId}", review_page.item, ("runs:read",)),

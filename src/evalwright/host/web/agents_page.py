@@ -1,0 +1,257 @@
+"""Agents and their deployments: versions, states, gates; promotions with their evidence."""
+
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.host.catalogue import RegisteredAgent
+from evalwright.host.deployments.events import APPROVAL_NODE
+from evalwright.host.deployments.gate import ApprovalGate, Ballot
+from evalwright.host.deployments.promotion import NEXT
+from evalwright.host.deployments.record import AgentDeployment
+from evalwright.host.deployments.refusals import DeploymentRefusal, IllegalTransition
+from evalwright.host.deployments.request import SCOPES, TransitionRequest
+from evalwright.host.settings import DeploymentSettings
+from evalwright.host.v1.deployments import api_error
+from evalwright.host.versions import version_key
+from evalwright.host.web.page import PageCall, page, part, see
+from evalwright.host.web.scorecard_page import number_of
+from evalwright.store.protocol import RunFacts, RunFilter
+
+AT_ONCE = 25
+MOST_RUNS = 20  # that are offered as evidence
+READERS = ("agents:read", "deploy:promote", "deploy:pause", "deploy:rollback")
+DEPLOYERS = ("deploy:promote", "deploy:pause", "deploy:rollback")
+TONES = {
+    "active": ("good", "✓ active"),
+    "staged": ("info", "● staged"),
+    "test": ("info", "● test"),
+    "draft": ("plain", "○ draft"),
+    "paused": ("warn", "‖ paused"),
+    "deprecated": ("plain", "⊘ deprecated"),
+    "rolled-back": ("bad", "↶ rolled back"),
+}
+_NOT_DEPLOYED = ("plain", "\N{EN DASH} not deployed")
+
+
+class AgentsAsked(NamedTuple):
+    """The filters in an address."""
+
+    q: str = ""
+    page: str = ""
+
+    @classmethod
+    def of(cls, call: PageCall) -> "AgentsAsked":
+        """Those of a request."""
+        return cls(*map(call.asked, cls._fields))
+
+    def address(self, number: int) -> str:
+        """The address of a page of the same list."""
+        given = {"q": self.q, "page": str(number)}
+        return f"/agents?{urlencode({name: value for name, value in given.items() if value})}"
+
+
+def agent_address(agent_id: str) -> str:
+    """The address of an agent."""
+    return f"/agents/{quote(agent_id, safe='')}"
+
+
+async def show(call: PageCall) -> Response:
+    """The agents, or only their table when the filter changes."""
+    asked, tenant = AgentsAsked.of(call), call.principal.tenant
+    agents = await call.beside(lambda: call.host.catalogue.agents(tenant))
+    text = asked.q.lower()
+    found = [each for each in agents if text in f"{each.agent_id} {each.label or ''}".lower()]
+    pages = max(1, -(-len(found) // AT_ONCE))
+    number = min(max(1, int(number_of(asked.page) or 1)), pages)
+    rows = [await _row(call, each) for each in found[(number - 1) * AT_ONCE : number * AT_ONCE]]
+    values: dict[str, Any] = {
+        "asked": asked._asdict(),
+        "rows": rows,
+        "total": len(found),
+        "of": len(agents),
+        "number": number,
+        "last_page": pages,
+        "before": asked.address(number - 1) if number > 1 else "",
+        "after": asked.address(number + 1) if number < pages else "",
+    }
+    if call.is_part:
+        return part(call, "agents_table.html", **values)
+    return page(call, "agents.html", title="Agents", **values)
+
+
+async def _row(call: PageCall, known: RegisteredAgent) -> dict[str, Any]:
+    deployments = call.host.deployments
+    records = await deployments.list(call.principal.tenant, known.agent_id)
+    return {
+        "agent_id": known.agent_id,
+        "address": agent_address(known.agent_id),
+        "label": known.label or known.persona,
+        "model_class": known.model_class,
+        "newest": known.version,
+        "serving": [
+            (record.version, ", ".join(record.channels))
+            for record in records
+            if record.state == "active"
+        ],
+        "waiting": len(await deployments.waiting(call.principal, known.agent_id)),
+    }
+
+
+async def agent(call: PageCall) -> Response:
+    """An agent: its versions, and what can be done with them."""
+    return await _agent_page(call)
+
+
+async def _agent_page(
+    call: PageCall, refusal: DeploymentRefusal | None = None, given: dict[str, str] | None = None
+) -> Response:
+    agent_id, tenant = call.path["agentId"], call.principal.tenant
+    try:
+        records = await call.host.deployments.list(tenant, agent_id)
+    except DeploymentRefusal as unknown:
+        raise api_error(unknown) from None
+    waiting = await call.host.deployments.waiting(call.principal, agent_id)
+    may_read = call.may("runs:read")
+    found = await call.beside(lambda: _read_agent(call, agent_id, records, may_read=may_read))
+    policy = call.host.settings.deployments
+    return page(
+        call,
+        "agent.html",
+        title=agent_id,
+        status_code=200 if refusal is None else api_error(refusal).status,
+        agent_id=agent_id,
+        address=agent_address(agent_id),
+        gates=_gates(policy),
+        channels=policy.channels,
+        waiting=[_waiting(call, each) for each in waiting],
+        refusal=None if refusal is None else _refused(refusal),
+        given={"version": "", "evidence": "", "channel": "", "share": "", "reason": ""}
+        | (given or {}),
+        **found,
+    )
+
+
+def _read_agent(
+    call: PageCall, agent_id: str, records: list[AgentDeployment], *, may_read: bool
+) -> dict[str, Any]:
+    tenant = call.principal.tenant
+    known = call.host.catalogue.agent(tenant, agent_id)
+    versions = {
+        *call.host.catalogue.versions(tenant, agent_id),
+        *(each.version for each in records),
+    }
+    by_version = {each.version: each for each in records}
+    wanted = RunFilter(agent=agent_id, status="completed", is_evaluation=True)
+    runs = call.log.find_runs(wanted, MOST_RUNS) if may_read else []
+    return {
+        "label": (known.label or known.persona) if known else "",
+        "about": (known.description or "") if known else "",
+        "model_class": known.model_class if known else "",
+        "rows": [
+            _version_row(version, by_version.get(version))
+            for version in sorted(versions, key=version_key, reverse=True)
+        ],
+        "runs": [_evidence(each) for each in runs],
+    }
+
+
+def _version_row(version: str, record: AgentDeployment | None) -> dict[str, Any]:
+    state = record.state if record else None
+    following = NEXT.get(state or "draft")
+    offered = [name for name in SCOPES if name in ("pause", "deprecate", "rollback")]
+    return {
+        "version": version,
+        "badge": TONES[state] if state else _NOT_DEPLOYED,
+        "channels": ", ".join(record.channels) if record else "",
+        "canary": record.canary_percent if record else None,
+        "eval_run": (record.eval_run_id or "") if record else "",
+        "back_to": (record.rollback_pointer or "") if record else "",
+        "next": following if state != "active" else "another channel",
+        "is_promotable": following is not None,
+        "actions": [(name, SCOPES[name]) for name in offered] if state == "active" else [],
+    }
+
+
+def _evidence(run: RunFacts) -> dict[str, Any]:
+    verdict = "✓ passed" if run.passed else "✗ failed"
+    score = "" if run.score is None else f", score {run.score:.3f}"
+    return {"run_id": run.run_id, "words": f"{run.suite}: {verdict}{score}"}
+
+
+def _gates(policy: DeploymentSettings) -> list[str]:
+    """What a promotion needs, in words."""
+    states = " and ".join(policy.required_for)
+    told = []
+    if policy.require_eval and policy.required_for:
+        least = policy.required_pass_score
+        bar = "" if least is None else f" with a score of at least {least:g}"
+        told.append(
+            f"A promotion to {states} needs an evaluation of this version that passed{bar}."
+        )
+    if policy.approval is not None and policy.required_for:
+        count = policy.approval.quorum
+        others = "another key approves" if count == 1 else f"{count} other keys approve"
+        told.append(f"A promotion to {states} waits until {others}.")
+    return told or ["Promotions need neither an evaluation nor an approval."]
+
+
+def _waiting(call: PageCall, gate: ApprovalGate) -> dict[str, Any]:
+    is_own = gate.requester == call.principal.principal
+    may_vote = call.may("approvals:respond") and call.may(gate.policy.scope)
+    return {
+        "run_id": gate.run_id,
+        "version": gate.request.version,
+        "by": gate.requester,
+        "at_us": gate.asked_at_us,
+        "granted": len(gate.granted_by),
+        "quorum": gate.policy.quorum,
+        "evidence": gate.request.eval_run_id or "",
+        "may_accept": may_vote and not is_own,
+        "may_reject": may_vote,
+    }
+
+
+def _refused(refusal: DeploymentRefusal) -> dict[str, Any]:
+    details = refusal.details
+    return {
+        "message": refusal.message,
+        "unmet": details.get("unmet", ()),
+        "run_id": details.get("runId", ""),
+    }
+
+
+async def change(call: PageCall) -> Response:
+    """Promote a version, or take it back; what blocks that is said on the page."""
+    names = ("version", "evidence", "channel", "share", "reason", "transition")
+    given = {name: call.field(name) for name in names}
+    wanted = {
+        "version": given["version"],
+        "transition": given["transition"] or "promote",
+        "channel": given["channel"] or None,
+        "canaryPercent": number_of(given["share"]) if given["share"] else None,
+        "evalRunId": given["evidence"] or None,
+        "reason": given["reason"] or None,
+    }
+    agent_id = call.path["agentId"]
+    try:
+        request = msgspec.convert(wanted, TransitionRequest, strict=False)
+        await call.host.deployments.request(call.principal, agent_id, request)
+    except msgspec.ValidationError as error:
+        return await _agent_page(call, IllegalTransition(str(error)), given)
+    except DeploymentRefusal as refusal:
+        return await _agent_page(call, refusal, given)
+    return see(agent_address(agent_id))
+
+
+async def vote(call: PageCall) -> Response:
+    """Approve or reject a promotion that waits."""
+    action = call.field("action")
+    ballot = Ballot("accept" if action == "accept" else "reject", call.field("reason") or None)
+    try:
+        await call.host.deployments.vote(call.principal, call.field("run"), APPROVAL_NODE, ballot)
+    except DeploymentRefusal as refusal:
+        return await _agent_page(call, refusal)
+    return see(agent_address(call.path["agentId"]))

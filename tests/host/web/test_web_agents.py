@@ -1,0 +1,119 @@
+"""Agents and deployments in the browser: versions, states, gates, evidence, what blocks."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from builders import AGENT_ID, a_suite
+from host.caller import Caller
+from host.server import WRONG, ServedHost, running_host
+from host.web.visitor import Answer, Visitor, signed_in
+
+PAGE = f"/agents/{AGENT_ID}"
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[ServedHost]:
+    """A host whose promotions to active need an evaluation and the approval of one other key."""
+    settings = {"deployments": {"approval": {"quorum": 1}}}
+    with running_host(tmp_path / "strict.db", settings=settings) as served:
+        yield served
+
+
+def promote(visitor: Visitor, page: str = PAGE, **fields: str) -> Answer:
+    visitor.get(page)
+    return visitor.post(page, {"version": "1.0.0", **fields})
+
+
+def test_agents_are_listed_with_what_serves(visitor: Visitor):
+    page = visitor.get("/agents").text
+    assert f'href="{PAGE}"' in page
+    assert "1.0.0" in page
+    part = visitor.get(f"/agents?q={WRONG}", HX_Request="true").text
+    assert part.startswith('<section id="agents"')
+    assert "1 agent<" in part
+    assert "No agent fits" in visitor.get("/agents?q=nothing&page=x").text
+    assert visitor.get("/agents/unknown").status == 404
+
+
+def test_a_version_is_promoted_step_by_step_with_its_evidence(visitor: Visitor, newcomer: Caller):
+    assert "not deployed" in visitor.get(PAGE).text
+    assert [promote(visitor).status for _ in range(2)] == [303, 303]
+    assert "● staged" in visitor.get(PAGE).text
+
+    blocked = promote(visitor)
+    assert blocked.status == 403
+    assert "✗ Blocked: the version has no completed evaluation" in blocked.text
+    assert "the request has no evalRunId" in blocked.text
+    assert "● staged" in blocked.text, "it stays where it is"
+
+    run_id = newcomer.evaluate(a_suite(2))
+    page = visitor.get(PAGE).text
+    assert f'<option value="{run_id}">' in page, "what ran is offered as evidence"
+    assert promote(visitor, evidence=run_id, channel="stable").status == 303
+    page = visitor.get(PAGE).text
+    assert "✓ active" in page
+    assert "stable, latest" in page
+    assert f'href="/runs/{run_id}"' in page
+    assert "✓ 1.0.0" in visitor.get("/agents").text
+
+    assert promote(visitor, transition="pause").status == 303
+    assert "‖ paused" in visitor.get(PAGE).text
+
+
+def test_an_evaluation_that_failed_blocks_with_its_reasons(visitor: Visitor, newcomer: Caller):
+    page = f"/agents/{WRONG}"
+    for _ in range(2):
+        promote(visitor, page)
+    failed = newcomer.evaluate(a_suite(2), WRONG)
+    blocked = promote(visitor, page, evidence=failed, reason="it is urgent")
+    assert blocked.status == 403
+    assert "below" in blocked.text
+    assert 'value="it is urgent"' in blocked.text, "what was typed is not lost"
+
+
+def test_what_does_not_fit_is_said_on_the_page(visitor: Visitor):
+    assert "<script>" not in promote(visitor, version="<script>").text
+    for wrong in ({"share": "200"}, {"transition": "explode"}, {"version": ""}, {"channel": "x"}):
+        answer = promote(visitor, **wrong)
+        assert answer.status == 400, wrong
+        assert "✗ Blocked" in answer.text
+
+
+def test_a_promotion_waits_until_another_key_approves(strict: ServedHost):
+    caller = strict.caller("acme")
+    assert caller.key
+    asking = signed_in(strict.url, caller.key)
+    other = signed_in(strict.url, strict.key("acme"))
+    for _ in range(2):
+        promote(asking)
+    assert promote(asking, evidence=caller.evaluate(a_suite(1))).status == 303
+    page = asking.get(PAGE).text
+    assert "waits until another key approves" in page
+    assert "Waiting for approval" in page
+    assert "Approve version" not in page, "nobody approves their own"
+    assert "1 waiting" in asking.get("/agents").text
+
+    page = other.get(PAGE).text
+    assert "Approve version 1.0.0" in page
+    run_id = page.partition('name="run" value="')[2].partition('"')[0]
+    asking.get(PAGE)
+    own = asking.post(f"{PAGE}/vote", {"run": run_id, "action": "accept"})
+    assert own.status == 403
+    assert "cannot approve it" in own.text
+    assert other.post(f"{PAGE}/vote", {"run": run_id, "action": "accept"}).status == 303
+    page = other.get(PAGE).text
+    assert "✓ active" in page
+    assert "Waiting for approval" not in page
+
+
+def test_who_may_only_read_is_offered_nothing(with_scopes: Callable[..., Visitor]):
+    reader = with_scopes("onlookers", "agents:read", "runs:read")
+    page = reader.get(PAGE)
+    assert page.status == 200
+    assert f'method="post" action="{PAGE}' not in page.text
+    assert reader.post(PAGE, {"version": "1.0.0"}).status == 403
+    pausing = with_scopes("onlookers", "deploy:pause", "agents:read")
+    pausing.get(PAGE)
+    assert pausing.post(PAGE, {"version": "1.0.0"}).status == 403, "promotions need their scope"
