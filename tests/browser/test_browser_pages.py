@@ -157,7 +157,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
     caller.evaluate(suite)
     found = {}
     tab.add_init_script(JUMPS)
-    for path in ("/", "/?status=open", "/start", f"/runs/{done}"):
+    for path in ("/", "/?status=open", "/start", "/prompts", f"/runs/{done}"):
         tab.goto(f"{host.url}{path}")
         for scheme in SCHEMES:
             tab.emulate_media(color_scheme=scheme)

@@ -132,6 +132,19 @@ def test_who_may_only_read_finds_no_button_and_is_refused(
     assert reader.post("/prompts/remove", {"path": "prompts/poor.md"}).status == 403
 
 
+@pytest.mark.parametrize("path", [" spaces around ", "right\u202eto\u200bleft.md", "a&b=c?d#e%2f"])
+def test_a_prompt_is_found_and_removed_whatever_its_path(
+    visitor: Visitor, newcomer: Caller, result: PromptResult, path: str
+) -> None:
+    entry = msgspec.to_builtins(result) | {"input": {"path": path, "type": "markdown"}}
+    assert newcomer.send("POST", "/v1/prompts/results", {"results": [entry]}).status == 200
+    (address,) = LINK.findall(visitor.get("/prompts").text)
+    page = visitor.get(unescape(address)).text
+    (removal,) = re.findall(r'action="(/prompts/remove[^"]*)"', page)
+    assert visitor.post(unescape(removal)).status == 303
+    assert visitor.get(unescape(address)).status == 404
+
+
 def test_hostile_paths_and_texts_are_shown_as_text(
     visitor: Visitor, newcomer: Caller, result: PromptResult
 ) -> None:

@@ -196,6 +196,16 @@ def test_a_reviewed_task_becomes_a_test(tenant: Tenant):
     assert task.expected.checks == [{"equals": "It is {{ lost }}."}]
 
 
+def test_lines_of_a_corrected_answer_end_as_those_of_agents_do(tenant: Tenant):
+    run = tenant.keep("r", {"a": Told("one\ntwo", bad())})
+    address = begin(tenant.visitor)
+    sent = {"verdict": "fail", "reason": "so\r\nit is", "answer": "one\r\nthree"}
+    tenant.visitor.post(address, sent)  # as browsers send what was typed on two lines
+    verdict, answer = sorted(kept(tenant, run), key=lambda each: each.note is None)
+    assert verdict.note == "so\nit is"
+    assert answer.signal.correction == "one\nthree"
+
+
 def test_who_may_only_read_sees_the_queue_without_a_button(
     tenant: Tenant, with_scopes: Callable[..., Visitor]
 ):

@@ -178,3 +178,4 @@ def test_one_damaged_task_does_not_hide_the_others(tenant: Tenant):
     assert "The events of this task cannot be read" in page
     assert "lost" in page
     assert tenant.visitor.get(f"/runs/{run}/tasks/a").status == 200
+    assert "cannot be read" in shown(tenant, f"/runs/{run}/tasks/a/result")

@@ -158,6 +158,14 @@ def test_a_form_of_another_site_is_refused_even_with_a_token(visitor: Visitor):
     assert visitor.post("/sign-out", Sec_Fetch_Site="same-origin").status == 303
 
 
+def test_what_no_browser_sends_is_refused_as_such(visitor: Visitor):
+    for name in ("[::1", "host:port", "host:99999"):
+        assert visitor.get("/", Host=name).status == 400
+    assert visitor.post("/sign-out", Origin="http://[::1").status == 403
+    assert visitor.post("/sign-out", dict.fromkeys(map(str, range(2000)))).status == 400
+    assert visitor.get("/").status == 200
+
+
 def test_nobody_is_signed_in_by_a_form_of_another_site(lasting: ServedHost):
     victim = Visitor(lasting.url)
     assert victim.post("/sign-in", {"key": lasting.key(), "csrf": "x.y"}).status == 403

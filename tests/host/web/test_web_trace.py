@@ -8,7 +8,7 @@ from builders import AGENT_ID, a_usage
 from evalwright.contracts.events import Payload, Reasoned, ToolCalled, ToolReturned
 from host.server import ServedHost
 from host.web.recorded import Tenant, a_tenant
-from reports.run.page_samples import Told, bad, ok
+from reports.run.page_samples import Told, a_trace, bad, ok
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 
@@ -107,9 +107,10 @@ def test_keys_lead_to_the_tasks_beside_and_to_the_next_failure(tenant: Tenant):
 
 
 def test_secrets_are_masked_in_steps_payloads_and_results(tenant: Tenant):
-    more = calls(1, f"key {TOKEN} " + "x" * 500)
+    more = calls(1, f"key {TOKEN} " + "x" * 500) + a_trace("A-17", name=f"shop:{TOKEN}")
     run = tenant.keep("run", {"a": Told(f"it is {TOKEN}", bad(actual=TOKEN), more=more)})
     page = shown(tenant, f"/runs/{run}/tasks/a")
     assert TOKEN not in page
     for step in re.findall(r"id=\"s(\d+)\"", page):
         assert TOKEN not in shown(tenant, f"/runs/{run}/tasks/a/steps/{step}")
+    assert TOKEN not in shown(tenant, f"/runs/{run}/tasks/a?view=waterfall")

@@ -51,6 +51,7 @@ def test_the_link_lets_one_browser_in_and_every_other_address_is_refused(viewed:
         "/?token=x",
     ):
         assert stranger.get(path).status in (401, 403)
+    assert stranger.send("HEAD", f"/?token={viewed.token}").status == 401, "it is looked at only"
     owner = Visitor(viewed.url)
     answer = owner.get(f"/?token={viewed.token}")
     assert (answer.status, answer.location) == (303, "/")

@@ -38,7 +38,10 @@ class Door(Protocol):
 
 def cookie_name(request: Request, use: str = "session") -> str:
     """The name of a cookie: ports share their cookies, so each has names of its own."""
-    port = urlsplit(f"//{request.headers.get('host', '')}").port
+    try:
+        port = urlsplit(f"//{request.headers.get('host', '')}").port
+    except ValueError:
+        raise ApiError(400, "validation_error", "the header Host is no address") from None
     return f"evalwright_{use}_{port}" if port else f"evalwright_{use}"
 
 
@@ -138,8 +141,11 @@ class LocalDoor:
         return self._session if is_right else None
 
     def turn_away(self, call: PageCall, _refusal: ApiError | None) -> Response:
-        """Exchange the token in the link for a cookie, or say how to get in."""
-        given = call.asked(TOKEN)
+        """Exchange the token in the link for a cookie, or say how to get in.
+
+        Programs that look at links before they are opened send HEAD, and do not use them up.
+        """
+        given = call.asked(TOKEN) if call.request.method == "GET" else ""
         if not given:
             return _no_entry(401, "Open the link that evalwright view has printed.")
         if not self._takes(given):

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from evalwright import __version__
 from evalwright.contracts.times import iso_time
+from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
 from evalwright.host.routing import ApiCall
 from evalwright.host.web.sessions import WebSession
@@ -137,9 +138,17 @@ def task_address(run_id: str, task_id: str) -> str:
 
 
 def read_form(raw: bytes) -> dict[str, list[str]]:
-    """The fields of a form; raises `ValueError` for too many."""
+    """The fields of a form, with lines that end as elsewhere; raises `ApiError` 400 for too many.
+
+    Browsers send each end of a line as CR and LF, which no answer of an agent would equal.
+    """
     text = raw.decode("utf-8", "replace")
-    return parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    try:
+        fields = parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        message = f"the form has more than {MOST_FIELDS:,} fields"
+        raise ApiError(400, "validation_error", message) from None
+    return {name: [each.replace("\r\n", "\n") for each in given] for name, given in fields.items()}
 
 
 # Templates.

@@ -108,7 +108,7 @@ def file_address(path: str, evaluation: str = "") -> str:
 
 async def file(call: PageCall) -> Response:
     """One file: its latest evaluation or the one that the address names, and its history."""
-    path, at = call.asked("path"), call.asked("at")
+    path, at = _named(call), call.asked("at")
     known = await call.beside(lambda: call.host.prompts.evaluations(call.principal.partition, path))
     chosen = next(((key, found) for key, found in known if not at or _name(key) == at), None)
     if chosen is None:
@@ -121,6 +121,7 @@ async def file(call: PageCall) -> Response:
         "prompt.html",
         title=path,
         path=path,
+        removal=f"/prompts/remove?{urlencode({'path': path})}",
         verdict=_VERDICTS[found.file.status],
         at_us=found.at_us,
         is_latest=key == known[0][0],
@@ -132,6 +133,11 @@ async def file(call: PageCall) -> Response:
         details=as_markup(shown),
         history=[_entry(path, name, each, is_shown=name == key) for name, each in known],
     )
+
+
+def _named(call: PageCall) -> str:
+    """The path in the address, as it is: a file may be called ` `."""
+    return call.request.query_params.get("path", "")
 
 
 def _name(key: str) -> str:
@@ -159,6 +165,6 @@ def _entry(path: str, key: str, evaluation: PromptEvaluation, *, is_shown: bool)
 
 async def remove(call: PageCall) -> Response:
     """Forget a prompt, which may have been renamed or deleted."""
-    path = call.field("path")
+    path = call.field("path") or _named(call)
     await asyncio.to_thread(call.host.prompts.remove, call.principal.partition, path)
     return see("/prompts")

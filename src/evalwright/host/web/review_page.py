@@ -34,8 +34,8 @@ from evalwright.host.web.review_queue import (
     take,
 )
 from evalwright.host.web.run_views import RunView, scored_at, views_of
-from evalwright.host.web.scorecard_page import number_of, result_html, shown_task
-from evalwright.reports.html.markup import Html, as_markup
+from evalwright.host.web.scorecard_page import DAMAGED, number_of, result_html, shown_task
+from evalwright.reports.html.markup import as_markup
 from evalwright.store.records import RecordChange, RecordConflict
 
 AT_ONCE = 25
@@ -43,7 +43,6 @@ LONGEST = {"reason": 2048, "answer": 4096}  # as over the API
 UNPROCESSABLE = 422
 STATE_WORDS = {"open": "to review", "done": "reviewed", "all": "all"}
 _VERDICT_WORDS = {True: ("good", "✓ pass"), False: ("bad", "✗ fail")}
-_DAMAGED = Html('<p class="note bad">The events of this task cannot be read.</p>')
 
 
 class ReviewAsked(NamedTuple):
@@ -276,7 +275,7 @@ def _read_item(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
         read, events = shown_task(view, task, place)
         result = result_html(view, task, read, events)
     except msgspec.MsgspecError:
-        return {**found, "result": as_markup(_DAMAGED), "test": "", "test_name": ""}
+        return {**found, "result": as_markup(DAMAGED), "test": "", "test_name": ""}
     return {
         **found,
         "result": as_markup(result),

@@ -38,7 +38,7 @@ LARGE = 20_000  # events of a run whose tasks come after the page
 ROOM = 24_000  # characters of what opens below the tasks of a page
 _SHORT = 240
 
-
+DAMAGED = Html('<p class="note bad">The events of this task cannot be read.</p>')
 _UNTOLD = badge_html(Label("cannot be told", Html("&#63;"), "plain"))
 STATUS_WORDS = {"failed": "failed", "open": "no score", "passed": "passed"}
 
@@ -238,7 +238,7 @@ def _result_within(
         read, _ = read_task(task, events)
         body = result_html(view, task, read, events)
     except msgspec.MsgspecError:  # one damaged task does not hide the others
-        return None, Html('<p class="note bad">The events of this task cannot be read.</p>')
+        return None, DAMAGED
     return read, body if len(body) < room else NO_HTML
 
 
@@ -336,6 +336,9 @@ async def result(call: PageCall) -> Response:
 
     def read() -> Html:
         place = view.run.log.upkeep.scored_at(view.run.run_id, [task.task_id]).get(task.task_id)
-        return result_html(view, task, *shown_task(view, task, place))
+        try:
+            return result_html(view, task, *shown_task(view, task, place))
+        except msgspec.MsgspecError:
+            return DAMAGED
 
     return Response(await call.beside(read), media_type="text/html")

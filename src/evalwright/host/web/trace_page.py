@@ -1,7 +1,7 @@
 """The trace of a task: its steps as a timeline, or as a tree with a waterfall; a part at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -15,7 +15,7 @@ from evalwright.contracts.suite import Task
 from evalwright.host.errors import ApiError
 from evalwright.host.web.page import PageCall, href_html, page, part, task_address
 from evalwright.host.web.run_views import RunView, scored_at, views_of
-from evalwright.host.web.scorecard_page import number_of, result_html, shown_task
+from evalwright.host.web.scorecard_page import DAMAGED, number_of, result_html, shown_task
 from evalwright.host.web.step_texts import texts_of
 from evalwright.reports import figures
 from evalwright.reports.html.markup import (
@@ -134,8 +134,7 @@ def _told(view: RunView, task: Task) -> dict[str, Any]:
         read, events = shown_task(view, task, place)
         result = result_html(view, task, read, events)
     except msgspec.MsgspecError:
-        note = Html('<p class="note bad">The events of this task cannot be read.</p>')
-        return {"badge": "", "score": "", "is_open": True, "result": as_markup(note)}
+        return {"badge": "", "score": "", "is_open": True, "result": as_markup(DAMAGED)}
     status, score = status_of(read.record), read.record.score
     return {
         "badge": as_markup(BADGES[status]),
@@ -242,11 +241,19 @@ def _head(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
     bad = NO_HTML
     if step.is_bad:
         bad = _NOT_PASSED if step.kind in ("check", "score") else _ERROR
-    name = Html(f" <code>{name_html(step.name)}</code>" if step.name else "")
+    name = Html(f" <code>{name_html(_masked_name(step.name))}</code>" if step.name else "")
     words = text_html(_WORDS[step.kind])
     return Html(
         f'<div class="row"><b>{words}</b>{name} {bad} {_times(step, timeline, address)}</div>'
     )
+
+
+@lru_cache(maxsize=1024)
+def _masked_name(name: str) -> str:
+    """A name as it may be shown: agents choose those of tools, and can put a secret into one."""
+    from evalwright.signals.masking import mask_text  # with every detector of secrets
+
+    return mask_text(name, personal=False)
 
 
 def _times(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
