@@ -64,7 +64,7 @@ def test_the_queue_has_failed_flaky_and_doubtful_tasks_and_no_others(tenant: Ten
     now = {"flaps": Told("x", ok()), "fine": Told("y", ok()), "wrong": Told("n", bad())}
     tenant.keep("r2", now | {"doubtful": doubtful, "agreed": agreed})
 
-    assert listed(tenant.visitor) == ["flaps", "wrong", "doubtful"]
+    assert listed(tenant.visitor) == ["wrong", "flaps", "doubtful"], "failures first"
     assert listed(tenant.visitor, "?kind=failed") == ["wrong"]
     assert listed(tenant.visitor, "?kind=flaky") == ["flaps"]
     assert listed(tenant.visitor, "?kind=unsure") == ["doubtful"]
@@ -80,6 +80,8 @@ def test_an_earlier_run_is_in_the_queue_when_it_is_asked_for(tenant: Tenant):
     assert listed(tenant.visitor) == ["a"], "not once for each run"
     assert listed(tenant.visitor, f"?run={first}") == ["a"]
     assert f"/runs/{first}" in tenant.visitor.get(f"/review?run={first}").text
+    assert f'href="/review?run={first}"' in tenant.visitor.get(f"/runs/{first}").text
+    assert f'href="/review/{first}/a"' in tenant.visitor.get(f"/runs/{first}/tasks/a").text
 
 
 def test_two_reviewers_do_not_get_the_same_task(tenant: Tenant, colleague: Visitor):

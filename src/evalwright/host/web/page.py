@@ -137,6 +137,11 @@ def task_address(run_id: str, task_id: str) -> str:
     return f"{run_address(run_id)}/tasks/{quote(task_id, safe='')}"
 
 
+def review_address(run_id: str, task_id: str) -> str:
+    """The address of a task of a run in the review."""
+    return f"/review/{quote(run_id, safe='')}/{quote(task_id, safe='')}"
+
+
 def read_form(raw: bytes) -> dict[str, list[str]]:
     """The fields of a form, with lines that end as elsewhere; raises `ApiError` 400 for too many.
 
@@ -163,6 +168,7 @@ def _environment() -> Templates:
             "static": lambda name: _href(address_of(name)),
             "run_address": lambda run_id: _href(run_address(run_id)),
             "task_address": lambda run_id, task_id: _href(task_address(run_id, task_id)),
+            "review_address": lambda run_id, task_id: _href(review_address(run_id, task_id)),
         },
         filters={
             "href": _href,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
@@ -16,7 +16,7 @@ from evalwright.contracts.suite import Task
 from evalwright.host.errors import ApiError
 from evalwright.host.v1.annotations import tell_of
 from evalwright.host.web.made_test import suite_of, test_name
-from evalwright.host.web.page import PageCall, page, part, see
+from evalwright.host.web.page import PageCall, page, part, review_address, see
 from evalwright.host.web.recent_runs import known_suites
 from evalwright.host.web.review_queue import (
     KIND_WORDS,
@@ -77,10 +77,9 @@ class ReviewAsked(NamedTuple):
 
     def item_address(self, key: TaskKey) -> str:
         """The address of a task within the same list."""
-        run_id, task_id = (quote(each, safe="") for each in key)
         given = {name: value for name, value in self.given.items() if name != "state"}
         query = f"?{urlencode(given)}" if given else ""
-        return f"/review/{run_id}/{task_id}{query}"
+        return f"{review_address(*key)}{query}"
 
     def takes(self, queue: ReviewQueue, item: ReviewItem) -> bool:
         """Whether the list has a task."""

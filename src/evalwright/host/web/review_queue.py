@@ -93,6 +93,7 @@ async def read_queue(call: PageCall, *, run: str, suite: str, agent: str) -> Rev
     leases = await call.beside(lambda: read_leases(call))
     mixed = _mixed(recent.runs)
     items = [item for each in shown for item in _items(each, judged, mixed)]
+    items.sort(key=lambda item: list(KIND_WORDS).index(item.kinds[0]))  # failures first
     return ReviewQueue(items, recent, said, leases, judged, unread)
 
 

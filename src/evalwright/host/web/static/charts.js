@@ -11,17 +11,17 @@
     const value = (_, number) => (number == null ? "–" : `${+number.toPrecision(4)} ${told.unit}`);
     const series = [{}];
     const data = [told.x];
-    told.lines.forEach((line, n) => {
-      series.push({ label: line.name || told.name, stroke: theme(tones[n]), dash: dashes[n], width: 2, spanGaps: true, points: { show: true, size: 6 }, value });
-      data.push(line.y);
-    });
-    const bands = [];
+    const bands = []; // first, so that lines are drawn over them
     if (told.low.some((each) => each !== null)) {
       const edge = { stroke: theme("--line"), width: 1, points: { show: false }, spanGaps: true, value };
       series.push({ ...edge, label: "at most" }, { ...edge, label: "at least" });
       data.push(told.high, told.low);
-      bands.push({ series: [series.length - 2, series.length - 1], fill: theme("--info-bg") });
+      bands.push({ series: [1, 2], fill: theme("--info-bg") });
     }
+    told.lines.forEach((line, n) => {
+      series.push({ label: line.name || told.name, stroke: theme(tones[n]), dash: dashes[n], width: 2, spanGaps: true, points: { show: true, size: 6 }, value });
+      data.push(line.y);
+    });
     place.replaceChildren();
     const size = { width: Math.max(200, place.clientWidth), height: 220 };
     const chart = new uPlot({ ...size, series, bands, axes: [axis, { ...axis, size: 60 }], legend: { live: true } }, data, place);
