@@ -130,28 +130,35 @@ $$
 RELEASE = f"""
 CREATE FUNCTION fleet_release(who text, most integer)
 RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
-DECLARE share fleet_shares%ROWTYPE; task text; given integer := 0; now_turn bigint;
+DECLARE share fleet_shares%ROWTYPE; given integer := 0; now_turn bigint; others integer;
+    step integer; found_tasks integer; tasks text[];
 BEGIN
     SELECT turn INTO now_turn FROM fleet_owners WHERE owner = who;
     WHILE given < most LOOP
         SELECT * INTO share FROM fleet_shares s WHERE s.owner = who AND s.is_ready
             ORDER BY s.priority DESC, s.released, s.turn LIMIT 1;
         EXIT WHEN NOT FOUND;
+        others := NULL;
+        SELECT s.released INTO others FROM fleet_shares s WHERE s.owner = who AND s.is_ready
+            AND s.priority = share.priority AND s.run_id <> share.run_id
+            ORDER BY s.priority DESC, s.released, s.turn LIMIT 1;
+        -- As many as bring it level with the next, all at once if there is no other.
+        step := least(most - given, share.ceiling - share.released, share.waiting,
+            coalesce(others - share.released + 1, 1000000));
+        SELECT array_agg(next.task_id) INTO tasks FROM (
+            SELECT w.task_id FROM attempts w WHERE w.run_id = share.run_id AND w.state = {WAITING}
+            ORDER BY w.position LIMIT step
+        ) next;
         UPDATE attempts a SET state = {DUE}, changed_at = clock_timestamp(), worker = NULL
-            WHERE a.run_id = share.run_id AND a.state = {WAITING} AND a.task_id = (
-                SELECT w.task_id FROM attempts w
-                WHERE w.run_id = share.run_id AND w.state = {WAITING} ORDER BY w.position LIMIT 1
-            ) RETURNING a.task_id INTO task;
+            WHERE a.run_id = share.run_id AND a.task_id = ANY (tasks);
+        RETURN QUERY SELECT share.run_id, u.task_id, share.lane FROM unnest(tasks) AS u(task_id);
+        GET DIAGNOSTICS found_tasks = ROW_COUNT;
         now_turn := now_turn + 1;
-        IF task IS NULL THEN  -- the count was wrong
-            UPDATE fleet_shares s SET waiting = 0 WHERE s.run_id = share.run_id;
-            CONTINUE;
-        END IF;
-        UPDATE fleet_shares s SET waiting = waiting - 1, released = released + 1, turn = now_turn
+        UPDATE fleet_shares s SET released = s.released + found_tasks, turn = now_turn,
+            -- Where there were fewer tasks, the count was wrong.
+            waiting = CASE WHEN found_tasks < step THEN 0 ELSE s.waiting - found_tasks END
             WHERE s.run_id = share.run_id;
-        given := given + 1;
-        due_run := share.run_id; due_task := task; due_lane := share.lane;
-        RETURN NEXT;
+        given := given + found_tasks;
     END LOOP;
     UPDATE fleet_owners SET released = released + given, turn = now_turn WHERE owner = who;
 END $$
