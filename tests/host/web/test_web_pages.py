@@ -162,6 +162,14 @@ def test_templates_hold_no_script_and_no_style():
         ), path
 
 
+def test_pages_and_reports_have_one_sign_for_what_failed():
+    other = re.compile("\u2715|&#10005;")
+    texts = [*SOURCE.glob("host/web/**/*.*"), *SOURCE.glob("reports/**/*.*")]
+    shown = [each for each in texts if each.suffix in (".py", ".html", ".js", ".css")]
+    assert len(shown) > 100
+    assert [str(each) for each in shown if other.search(each.read_text())] == []
+
+
 def test_hidden_characters_of_a_text_are_written_out(visitor: Visitor):
     answer = visitor.get("/?text=%E2%80%AEevil%3Cscript%3E")
     assert "<script>" not in answer.text

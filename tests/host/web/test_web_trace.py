@@ -65,6 +65,7 @@ def test_reasoning_is_folded_and_a_long_payload_comes_when_it_is_opened(tenant: 
     (href,) = set(re.findall(r'hx-get="([^"]*steps[^"]*)"', page))
     whole = shown(tenant, href)
     assert whole.count("long ") == 2000
+    assert f'<noscript><a href="{href}">Show all of it</a></noscript>' in page
     assert tenant.visitor.get(f"/runs/{run}/tasks/a/steps/99").status == 404
     assert tenant.visitor.get(f"/runs/{run}/tasks/a/steps/x").status == 404
 

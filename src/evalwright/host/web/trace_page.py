@@ -51,7 +51,7 @@ _WORDS: dict[StepKind, str] = {
     "event": "event",
 }
 _ERROR = badge_html(TOOL_STATUSES["error"])
-_NOT_PASSED = badge_html(Label("not passed", TOOL_STATUSES["error"].sign, "bad"))
+_FAILED = badge_html(Label("failed", TOOL_STATUSES["error"].sign, "bad"))
 
 
 class StepsAsked(NamedTuple):
@@ -227,7 +227,8 @@ def _step_html(
             told = Html(
                 f'<details hx-get="{href}" hx-trigger="toggle once" hx-target="find .payload"'
                 f' hx-swap="innerHTML"><summary>{first}</summary>'
-                '<div class="payload"></div></details>'
+                '<div class="payload"></div>'
+                f'<noscript><a href="{href}">Show all of it</a></noscript></details>'
             )
     return Html(f"{_opening(step)}{_head(step, timeline, address)}{told}</li>")
 
@@ -240,7 +241,7 @@ def _opening(step: TraceStep) -> Html:
 def _head(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
     bad = NO_HTML
     if step.is_bad:
-        bad = _NOT_PASSED if step.kind in ("check", "score") else _ERROR
+        bad = _FAILED if step.kind in ("check", "score") else _ERROR
     name = Html(f" <code>{name_html(_masked_name(step.name))}</code>" if step.name else "")
     words = text_html(_WORDS[step.kind])
     return Html(

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 from evalwright.reports.html.markup import Html, name_html, text_html
 
 _DOWN, _UP = Html("&#9660;"), Html("&#9650;")
-_CROSS, _TICK = Html("&#10005;"), Html("&#10003;")
+_CROSS, _TICK = Html("&#10007;"), Html("&#10003;")
 _DIAMOND, _DOT, _CIRCLE = Html("&#9670;"), Html("&#9679;"), Html("&#9675;")
 _SQUARE, _HALF = Html("&#9632;"), Html("&#9680;")
 _EQUAL, _UNEQUAL = Html("&#61;"), Html("&#8800;")

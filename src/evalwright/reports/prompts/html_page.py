@@ -49,7 +49,7 @@ _NONE = "\N{EN DASH}"
 _LABELS: dict[FileStatus, tuple[str, str, str]] = {
     "passed": ("passed", "✓", "good"),
     "skipped": ("skipped", _NONE, "dim"),
-    "failed": ("failed", "✕", "bad"),
+    "failed": ("failed", "✗", "bad"),
     "error": ("error", "▲", "warn"),
 }
 
