@@ -1,15 +1,21 @@
 """Attempts at tasks: locked first, looked at second, and written only by who has the last one."""
 
 import asyncio
+import time
 import uuid
 from typing import Any
 
+import pytest
+
 from builders import a_suite
+from evalwright.contracts.errors import StoreUnavailable
 from evalwright.contracts.events import RunCancelled
+from evalwright.engine.fleet import ending
 from evalwright.engine.fleet.ending import Ending, RunAtWork
 from evalwright.engine.fleet.queue import TakenTask
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
+from evalwright.store.postgres import address
 from fleet.test_fleet_orders import event
 from fleet.workers_here import CLOCK, Fleet, GivenEquipment
 
@@ -181,3 +187,49 @@ def test_a_budget_counts_attempts_that_ended_with_their_workers(fleet: Fleet) ->
     assert failure.error.code == "budget_exhausted"
     assert len(paid) * 0.4 <= 2.0, paid
     assert history.scored == {"task-1", "task-2", "task-3"}
+
+
+async def end_of_one_task(fleet: Fleet, database: Any) -> tuple[HandWorker, FinishedTask]:
+    """A run of one task that a worker has done and not written yet."""
+    run_id = await fleet.hand_over(database, fleet.plan(a_suite(1), right))
+    worker = HandWorker(database, right)
+    assert await worker.begin(run_id, "task-1") == ("go", 1)
+    return worker, await worker.work(run_id, "task-1", 1)
+
+
+def test_a_run_ends_though_its_log_takes_longer_to_read_than_a_transaction_may_be_idle(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(address._SETTINGS, "idle_in_transaction_session_timeout", "200ms")
+    monkeypatch.setattr(ending, "SIGN_SECONDS", 0.02)
+    read_history = ending.read_history
+
+    def read_slowly(*place: Any) -> Any:
+        time.sleep(0.6)
+        return read_history(*place)
+
+    monkeypatch.setattr(ending, "read_history", read_slowly)
+
+    async def work() -> str:
+        async with fleet.database() as database:
+            worker, finished = await end_of_one_task(fleet, database)
+            assert await worker.end(finished) == {"task-1"}
+            return finished.run_id
+
+    assert fleet.log.facts(asyncio.run(work())).status == "completed"
+
+
+def test_a_task_whose_events_the_log_did_not_take_does_not_count_as_scored(fleet: Fleet) -> None:
+    async def work() -> str:
+        async with fleet.database() as database:
+            worker, finished = await end_of_one_task(fleet, database)
+            # As it is done to those that were not heard of for a month.
+            await asyncio.to_thread(fleet.ask, "DELETE FROM writers")
+            with pytest.raises(StoreUnavailable):
+                await worker.end(finished)
+            assert await worker.end(finished) == {"task-1"}
+            return finished.run_id
+
+    run_id = asyncio.run(work())
+    assert "eval.scored" in events_of_task(fleet, run_id, "task-1")
+    assert fleet.log.facts(run_id).status == "completed"

@@ -150,3 +150,16 @@ def test_a_run_that_takes_too_long_ends_as_failed(fleet: Fleet) -> None:
         "run_timeout",
         "the run took longer than 0.2 s",
     )
+
+
+def test_a_worker_for_a_tenant_finds_what_is_due_in_its_workspaces(fleet: Fleet) -> None:
+    async def work() -> str:
+        plan = fleet.plan(a_suite(1), lambda _: "yes")
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan, "acme", workspace="/team")
+        # Nobody tells of the task any more: the worker finds it where it looks.
+        async with fleet.workers(GivenEquipment(lambda _: "yes"), 1, tenants=("acme",)):
+            await fleet.ended(run_id, "acme/team")
+            return run_id
+
+    assert fleet.log.facts(asyncio.run(work())).status == "completed"

@@ -75,11 +75,12 @@ class Fleet:
             await database.close()
 
     async def hand_over(
-        self, database: FleetDatabase, plan: Plan, tenant: str = LOCAL_TENANT
+        self, database: FleetDatabase, plan: Plan, tenant: str = LOCAL_TENANT, workspace: str = ""
     ) -> str:
         """A new run in the fleet."""
         history = History(new_run_id(CLOCK), plan, CLOCK.now_us())
-        await hand_over(database, history, (tenant, tenant), NOTHING_SECRET, CLOCK)
+        place = (f"{tenant}{workspace}", tenant)
+        await hand_over(database, history, place, NOTHING_SECRET, CLOCK)
         return history.run_id
 
     @asynccontextmanager

@@ -21,7 +21,9 @@ from log_events import (
 
 from evalwright.contracts.errors import StoreUnavailable
 from evalwright.store.location import Patience
+from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.log import PostgresLog
+from evalwright.store.postgres.schema import EVERY_TENANT
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.protocol import NewEvent
 from postgres_server import PostgresServer, database_of
@@ -206,6 +208,16 @@ def test_a_restart_of_the_server_loses_nothing_and_doubles_nothing(
     written(log, "run-0")
     assert [event.type for event in log.read("run-0")][-1] == "last"
     log.close()
+
+
+def test_a_connection_that_did_not_answer_in_time_is_not_asked_again(path: str) -> None:
+    connections = LogConnections(path, "the log", read_seconds=0.3)
+    with closing(connections):
+        ((before,),) = connections.query(EVERY_TENANT, "SELECT pg_backend_pid()")
+        with pytest.raises(StoreUnavailable, match="the server does not answer"):
+            connections.query(EVERY_TENANT, "SELECT pg_sleep(60)")
+        ((after,),) = connections.query(EVERY_TENANT, "SELECT pg_backend_pid()")
+    assert after != before
 
 
 def _is_refused(log: Any) -> bool:

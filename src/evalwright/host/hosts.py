@@ -99,6 +99,7 @@ class Hosts:
             try:
                 await asyncio.wrap_future(self._records.write([claim]))
             except RecordConflict:  # another host was first
+                self._is_chosen = False
                 return
             leader = self.id
         self._is_chosen = leader == self.id

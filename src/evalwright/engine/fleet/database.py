@@ -6,8 +6,8 @@ Everything here works in the event loop of whoever awaits it.
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -72,15 +72,28 @@ class FleetDatabase:
         """
         idle = self._idle[hurried]
         async with self._free[hurried]:
-            held = idle.pop() if idle else await self._connected(hurried=hurried)
-            try:
-                yield held
-            except BaseException:
-                held.terminate()  # nobody knows in which state it is
-                raise
+            with self._explained():
+                held = idle.pop() if idle else await self._connected(hurried=hurried)
+                try:
+                    yield held
+                except BaseException:
+                    held.terminate()  # nobody knows in which state it is
+                    raise
             if held.is_closed():
                 return
             idle.append(held)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise `StoreUnavailable` for what may pass, as the log does."""
+        try:
+            yield
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            if not address.may_pass(error):
+                raise
+            raise address.unavailable(address.masked(self.url), error) from error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -152,7 +165,8 @@ class FleetDatabase:
         writer = self._writers[connection]
         writer.appends += 1
         values = writer.name, writer.appends, 1, *arrays([growth], {})
-        await connection.fetch(statements.APPEND, *values)
+        rows = await connection.fetch(statements.APPEND, *values)
+        statements.refuse_unknown_writer(rows[0]["taken"])
 
     # Tasks that became due.
 

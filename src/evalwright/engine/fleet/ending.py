@@ -6,8 +6,8 @@ same transaction releases the next tasks; with the last task, it ends the run.
 
 import asyncio
 import uuid
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,6 +25,10 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.verdict import closing, no_verdicts, nobody_answered
 from evalwright.store.postgres.fleet_schema import DUE, SCORED, UNJUDGED, WAITING, WITHHELD
 from evalwright.store.protocol import EventLog, NewEvent
+
+T = TypeVar("T")
+
+SIGN_SECONDS = 1.0  # after which the server hears that a transaction goes on
 
 _HOLD = "SELECT * FROM fleet_hold($1, $2, $3, $4)"
 _SETTLE = "SELECT * FROM fleet_settle($1, $2, $3::smallint[], $4, $5, $6, $7, $8)"
@@ -224,10 +228,8 @@ class Ending:
         ]
         if unjudged:
             return [RunFailure(no_verdicts(unjudged, len(plan.suite.tasks)), duration_ms)]
-        history = await asyncio.to_thread(read_history, run.log, run.run_id)
-        for each in change.events:
-            history.take(Event(run.run_id, 0, each.type, each.task_id, each.at_us, each.body))
-        return closing(Outcome.of(history).summary, duration_ms)
+        work = asyncio.to_thread(_summed_up, run, change.events, duration_ms)
+        return await _in_transaction(connection, work)
 
     def _duration_ms(self, run: RunAtWork) -> int:
         return max(0, self._clock.now_us() - run.started_us) // 1000
@@ -285,6 +287,22 @@ class Ending:
         states: dict[str, tuple[int, bytes | None]] = {task_id: (WAITING, None)}
         change = _TaskResults([], states, held.is_answered, held.first_error)
         return await self._settle(connection, run.run_id, change, held.ledger, height)
+
+
+def _summed_up(run: RunAtWork, last: Sequence[NewEvent], duration_ms: int) -> Sequence[Payload]:
+    """The end of a run by its scores: those in the log, and the last, which are not there yet."""
+    history = read_history(run.log, run.run_id)
+    for each in last:
+        history.take(Event(run.run_id, 0, each.type, each.task_id, each.at_us, each.body))
+    return closing(Outcome.of(history).summary, duration_ms)
+
+
+async def _in_transaction(connection: Connection, work: Coroutine[Any, Any, T]) -> T:
+    """Do something long within a transaction, which the server ends if it hears nothing."""
+    doing = asyncio.create_task(work)
+    while not (await asyncio.wait((doing,), timeout=SIGN_SECONDS))[0]:
+        await connection.execute("SELECT 1")
+    return await doing
 
 
 def out_of_money(over: Overspent, duration_ms: int) -> list[Payload]:

@@ -31,7 +31,7 @@ _BEGIN = "SELECT * FROM fleet_begin($1, $2, $3)"
 _FILL = "SELECT * FROM fleet_fill($1, $2)"
 _LANES = """
 SELECT DISTINCT lane FROM fleet_shares
-WHERE released > 0 AND ($1::text[] IS NULL OR tenant = ANY ($1))
+WHERE released > 0 AND ($1::text[] IS NULL OR owner = ANY ($1))
 """
 _REGISTER = """
 INSERT INTO fleet_workers (worker, name, concurrency, tenants) VALUES ($1, $2, $3, $4)
@@ -180,11 +180,8 @@ class Worker:
 
     def _start(self, run_id: str, tasks: Sequence[TakenTask]) -> None:
         self._working += len(tasks)
-        for each in tasks:
-            self._held[each] = asyncio.current_task()  # type: ignore[assignment]
         work = asyncio.create_task(self._begin(run_id, tasks))
-        for each in tasks:
-            self._held[each] = work
+        self._held |= dict.fromkeys(tasks, work)
 
     async def _begin(self, run_id: str, tasks: Sequence[TakenTask]) -> None:
         """Load what the run needs, begin its tasks, and work on them."""

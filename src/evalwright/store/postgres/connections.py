@@ -117,9 +117,10 @@ class LogConnections:
                 try:
                     rows: list[Any] = await (await held.see(tenants)).fetch(statement, *values)
                 except BaseException as error:
-                    if address.is_lost(error) or held.connection.is_closed():
+                    is_given_up = not isinstance(error, Exception)  # it may never answer
+                    if is_given_up or address.is_lost(error) or held.connection.is_closed():
                         held.connection.terminate()
-                        if was_idle and isinstance(error, Exception):
+                        if was_idle and not is_given_up:
                             continue  # perhaps it was lost long ago
                     else:
                         self._idle.append(held)

@@ -71,6 +71,13 @@ _SET = ", ".join(
     for name in FACTS
 )
 
+
+def refuse_unknown_writer(taken: int | None) -> None:
+    """Raise if an append was not taken: then nothing of it is in the log."""
+    if not taken:
+        raise ConnectionError("the log does not know this process any more")
+
+
 _RESULT = """
 SELECT moved.run, moved.before, moved.tenant, whole.taken, whole.checked
 FROM (

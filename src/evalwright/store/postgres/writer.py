@@ -260,14 +260,16 @@ class PostgresWriter(Writer):
                 values = part[0].plain_values(self._claims)
             number = self._appends + self._sent
             rows = await connection.fetch(statement, self._writer, number, len(part), *values)
-            _assert_taken(rows[0]["taken"])
+            statements.refuse_unknown_writer(rows[0]["taken"])
             before |= {row["run"]: row["before"] + 1 for row in rows}
         return before
 
     async def _take(self, connection: "Connection") -> None:
         self._sent += 1
         number = self._appends + self._sent
-        _assert_taken(await connection.fetchval(statements.TAKE, self._writer, number))
+        statements.refuse_unknown_writer(
+            await connection.fetchval(statements.TAKE, self._writer, number)
+        )
 
     async def _refusal(self, connection: "Connection", writes: list[Write]) -> Exception:
         """Why a run takes no events; of several, each is asked once it is written alone."""
@@ -278,11 +280,6 @@ class PostgresWriter(Writer):
         token = self._claims.get(position.run) if position else None
         reason = await connection.fetchval(statements.REFUSAL, run_id, token)
         return EventRefused(_REASONS.get(reason, "the run is not in the log any more"))
-
-
-def _assert_taken(taken: int | None) -> None:
-    if not taken:
-        raise ConnectionError("the log does not know this process any more")
 
 
 def _tenants_of(writes: Sequence[Write]) -> str:
