@@ -129,6 +129,7 @@ def test_a_task_that_is_left_to_others_comes_last_and_is_free(tenant: Tenant, co
 def test_what_people_say_stands_beside_the_score(tenant: Tenant):
     run = tenant.keep("r", {"a": Told("It is shipped.", bad()), "b": Told("x", bad())})
     before = tenant.visitor.get(f"/runs/{run}").text
+    assert "Scores that people corrected" not in before
     address = begin(tenant.visitor)
     said = {"verdict": "pass", "reason": "it was on its way", "answer": "It was shipped on Monday."}
     assert tenant.visitor.post(address, said).location.endswith("/b"), "the next one"
@@ -145,7 +146,9 @@ def test_what_people_say_stands_beside_the_score(tenant: Tenant):
     assert "✗ failed" in page, "the score stays"
     assert "✓ pass" in page
     assert verdict.actor.principal_ref in page
-    assert tenant.visitor.get(f"/runs/{run}").text.count("✗") == before.count("✗")
+    card = tenant.visitor.get(f"/runs/{run}").text
+    assert card.count("✗") == before.count("✗")
+    assert "score 0, corrected: <q>pass</q> it was on its way" in card
     assert listed(tenant.visitor) == ["b"]
     assert listed(tenant.visitor, "?state=done") == ["a"]
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from evalwright.contracts.events import Event, Judged
 from evalwright.contracts.suite import Task
+from evalwright.engine.overrides import read_overrides
 from evalwright.host.web.page import PageCall, href_html, part, run_address, task_address
 from evalwright.host.web.repeats_view import Repeats, dots_html, read_repeats, repeats_told
 from evalwright.host.web.run_views import RunView, RunViews, views_of
@@ -36,6 +37,7 @@ from evalwright.scoring.statistics import wilson
 AT_ONCE = 25  # tasks of a page
 LARGE = 20_000  # events of a run whose tasks come after the page
 ROOM = 24_000  # characters of what opens below the tasks of a page
+MOST_CORRECTIONS = 20  # of scores, the latest
 _SHORT = 240
 
 DAMAGED = Html('<p class="note bad">The events of this task cannot be read.</p>')
@@ -117,6 +119,7 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, 
         "facts": list(_facts(view)),
         "baseline": view.frame.baseline.run_id if view.frame.baseline else "",
         "repeats": repeats_told(repeats),
+        "corrections": _corrections(view),
         "asked": asked._asdict(),
         "statuses": [(code, f"{words} ({counts[code]:,})") for code, words in STATUS_WORDS.items()],
         "lines": as_markup(Html("\n".join(_lines(view, found.rows, repeats)))),
@@ -129,6 +132,21 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, 
 
 
 # Above the list.
+
+
+def _corrections(view: RunView) -> list[dict[str, Any]]:
+    """What people say of scores; the scores stay as they are."""
+    found = read_overrides(view.run.log, view.run.run_id)[-MOST_CORRECTIONS:]
+    return [
+        {
+            "task_id": each.task_id,
+            "score": f"{each.score:.4g}",
+            "text": each.annotation.signal.correction or "",
+            "note": each.annotation.note or "",
+            "by": each.by,
+        }
+        for each in reversed(found)
+    ]
 
 
 def _bar(bar: RunBar) -> dict[str, Any]:
