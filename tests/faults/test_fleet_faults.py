@@ -20,15 +20,10 @@ from evalwright.client import AsyncClient, Retries
 from faults.fleet_processes import LEASE_SECONDS, FleetProcesses, a_moment, fleet_processes
 from faults.soaking import scaled, seeds
 from postgres_server import PostgresServer
+from subjects.ports import lasting_port
 
 WORKERS, AT_ONCE = 3, 4
 PATIENT = Retries(limit=1000)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def stop_for_a_while(process: "subprocess.Popen[bytes]", seconds: float) -> None:
@@ -93,7 +88,7 @@ def test_every_task_is_scored_once_and_seen_once_whatever_happens(
 ) -> None:
     chance, tasks = random.Random(seed), scaled(120, 2_000)
     with fleet_processes(own_postgres, tmp_path, task_seconds=0.3) as fleet:
-        key, ports = fleet.key("acme"), [free_port(), free_port()]
+        key, ports = fleet.key("acme"), [lasting_port(), lasting_port()]
         for port in ports:
             fleet.start_host(port)
         for _ in range(WORKERS):
