@@ -40,6 +40,7 @@ def test_a_paused_run_begins_no_more_tasks_until_it_is_resumed(fleet: Fleet) -> 
             await until(lambda: asyncio.sleep(0, len(gate.asked) == 2))
             paused = RunPaused("lunch", "drain-current-node")
             assert await fleet.runs(database).pause(run_id, event(paused))
+            assert not await fleet.runs(database).pause(run_id, event(paused)), "once is enough"
             gate.opens.set()
             scored = "SELECT count(*) FROM attempts WHERE state IN (2, 3)"
             await until(lambda: _holds(database, f"SELECT ({scored}) = 2"))

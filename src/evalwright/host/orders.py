@@ -89,8 +89,9 @@ class RunOrders:
                 raise
         if (fleet := await self._fleet_with(run)) is not None:
             paused = self._runs.event(run, RunPaused(mask_reason(reason), "drain-current-node"))
-            await fleet.pause(run.run_id, _new(paused))
-            return paused
+            if await fleet.pause(run.run_id, _new(paused)):
+                return paused
+            return await self._runs.pause(run, reason)  # which says what has become of it
         order = RunOrder("pause", secrets.token_hex(8), reason, is_immediate=immediately)
         return await self._recorded(run, order)
 
@@ -103,8 +104,9 @@ class RunOrders:
                 raise
         if (fleet := await self._fleet_with(run)) is not None:
             resumed = self._runs.event(run, RunResumed(mask_reason(reason)))
-            await fleet.resume(run.run_id, _new(resumed))
-            return resumed
+            if await fleet.resume(run.run_id, _new(resumed)):
+                return resumed
+            return await self._runs.resume(run, reason)
         return await self._recorded(run, RunOrder("resume", secrets.token_hex(8), reason))
 
     async def _fleet_with(self, run: RunHandle) -> "FleetRuns | None":

@@ -120,10 +120,8 @@ def interrupted_events(history: History, now_us: int) -> list[NewEvent]:
     return events
 
 
-_LOCK = (
-    "SELECT r.run FROM fleet_runs f JOIN runs r ON r.run_id = f.run_id"
-    " WHERE f.run_id = $1 FOR UPDATE OF f"
-)
+_LOCK = "SELECT r.run FROM fleet_runs f JOIN runs r ON r.run_id = f.run_id WHERE f.run_id = $1"
+_UPDATE = "FOR UPDATE OF f"
 _STOP = """
 WITH stopped AS (UPDATE fleet_runs SET is_paused = $2 WHERE run_id = $1 RETURNING owner)
 SELECT owner FROM fleet_owners WHERE owner = (SELECT owner FROM stopped) FOR UPDATE
@@ -160,9 +158,10 @@ class FleetRuns:
         return await self._database.fetchrow(found, run_id) is not None
 
     async def pause(self, run_id: str, event: NewEvent) -> bool:
-        """Begin no more tasks of a run; False if it has ended."""
+        """Begin no more tasks of a run; False if it has ended, or is paused already."""
         async with self._database.transaction() as connection:
-            if (run := await connection.fetchval(_LOCK, run_id)) is None:
+            run = await connection.fetchval(f"{_LOCK} AND NOT f.is_paused {_UPDATE}", run_id)
+            if run is None:
                 return False
             await self._database.append(connection, run_id, run, [event])
             owner = await connection.fetchval(_STOP, run_id, True)
@@ -172,7 +171,7 @@ class FleetRuns:
     async def resume(self, run_id: str, event: NewEvent) -> bool:
         """Begin tasks of a run again; False if it has ended."""
         async with self._database.transaction() as connection:
-            if (run := await connection.fetchval(_LOCK, run_id)) is None:
+            if (run := await connection.fetchval(f"{_LOCK} {_UPDATE}", run_id)) is None:
                 return False
             await self._database.append(connection, run_id, run, [event])
             owner = await connection.fetchval(_STOP, run_id, False)
@@ -185,7 +184,7 @@ class FleetRuns:
     async def end(self, run_id: str, events: Sequence[NewEvent]) -> bool:
         """End a run with these events, whatever of it is at work; False if it has ended."""
         async with self._database.transaction() as connection:
-            if (run := await connection.fetchval(_LOCK, run_id)) is None:
+            if (run := await connection.fetchval(f"{_LOCK} {_UPDATE}", run_id)) is None:
                 return False
             await self._database.append(connection, run_id, run, events)
             due = await self._database.due(connection, _LEAVE, run_id)
