@@ -81,6 +81,14 @@ def test_what_does_not_fit_is_said_on_the_page(visitor: Visitor):
         assert "✗ Blocked" in answer.text
 
 
+@pytest.mark.parametrize("share", ["nan", "ten", "10 %", "12.5", "1e17"])
+def test_a_share_that_is_no_number_promotes_nothing(visitor: Visitor, share: str):
+    before = visitor.get(PAGE).text.count("not deployed")
+    assert before
+    assert promote(visitor, share=share).status == 400
+    assert visitor.get(PAGE).text.count("not deployed") == before
+
+
 def test_a_promotion_waits_until_another_key_approves(strict: ServedHost):
     caller = strict.caller("acme")
     assert caller.key

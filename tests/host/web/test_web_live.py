@@ -2,19 +2,28 @@
 
 import http.client
 import re
+from typing import ClassVar
 
 import pytest
 
 from builders import a_score, a_suite, a_task, a_usage, an_event
-from evalwright.contracts.events import InvocationStarted
+from evalwright.contracts.events import InvocationCompleted, InvocationStarted, Payload
 from evalwright.host.web import run_page
 from evalwright.host.web.progress import RunProgress
 from host.caller import Caller
 from host.server import GATED, ServedHost
+from host.web.recorded import a_tenant, entries_of, write
 from host.web.visitor import Visitor, signed_in
+from reports.run.page_samples import Told, ok
 from subjects.waiting import Journal, eventually
 
 WAITING = a_suite([a_task("quick", input="yes"), a_task("slow", input="wait")], pass_score=0.1)
+
+
+class Damaged(Payload, frozen=True):
+    """The end of an invocation, without anything that one has."""
+
+    TYPE: ClassVar[str] = InvocationCompleted.TYPE
 
 
 @pytest.fixture
@@ -131,3 +140,15 @@ def test_progress_is_a_fold_that_goes_on_where_it_was():
     assert (progress.spent_usd, progress.unpriced, progress.budget_usd) == (0.5, 1, 2.0)
     assert progress.latest_failures == ["b"]
     assert [each.task_id for each in progress.slowest] == ["b", "a"]
+
+
+def test_a_damaged_event_does_not_hide_the_progress_of_the_other_tasks(lasting: ServedHost):
+    tenant = a_tenant(lasting)
+    entries = entries_of({"a": Told("x", ok()), "b": Told("y", ok())}, is_open=True)
+    damaged = next(n for n, (_, each) in enumerate(entries) if each.TYPE == Damaged.TYPE)
+    entries[damaged] = entries[damaged][0], Damaged()
+    run = f"open-{tenant.name}"
+    write(tenant.log, run, entries, 1)
+    answer = tenant.visitor.get(f"/runs/{run}")
+    assert answer.status == 200
+    assert "0 of 2 tasks are scored" in answer.text

@@ -231,7 +231,8 @@ async def change(call: PageCall) -> Response:
         "version": given["version"],
         "transition": given["transition"] or "promote",
         "channel": given["channel"] or None,
-        "canaryPercent": number_of(given["share"]) if given["share"] else None,
+        # What is no number must be refused: without a share, the version gets all of the traffic.
+        "canaryPercent": given["share"] or None,
         "evalRunId": given["evidence"] or None,
         "reason": given["reason"] or None,
     }

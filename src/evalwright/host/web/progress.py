@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 import msgspec
@@ -94,7 +94,8 @@ class RunProgress:
             self.last = event.sequence
             take = _TAKERS.get(event.type)
             if take is not None:
-                take(self, event)
+                with suppress(msgspec.MsgspecError):  # a damaged event does not hide the others
+                    take(self, event)
             elif event.type in TERMINAL_TYPES:
                 self.is_over = True
         self.is_behind = number == SLICE
