@@ -236,14 +236,16 @@ def test_nothing_that_an_agent_or_a_reviewer_said_becomes_markup(tenant: Tenant)
         assert "<iframe" not in page
 
 
-def test_runs_that_are_too_large_for_the_queue_are_named(
+def test_runs_that_are_too_large_for_the_queue_are_named_and_shown_by_their_id(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(recent_runs, "LARGE", 5)
-    tenant.keep("r", {"a": Told("x", bad())})
+    run = tenant.keep("r", {"a": Told("x", bad())})
     page = tenant.visitor.get("/review").text
     assert "1 with more than 5 events" in page
     assert "There is nothing to review" in page
+    asked = tenant.visitor.get(f"/review?run={run}").text
+    assert f'href="/review/{run}/a' in asked
 
 
 def test_an_empty_log_has_nothing_to_review(tenant: Tenant):

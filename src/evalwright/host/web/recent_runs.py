@@ -54,22 +54,30 @@ class RecentRuns(NamedTuple):
 
 
 async def recent_runs(
-    call: PageCall, wanted: RunFilter, most: int, before: str | None = None
+    call: PageCall,
+    wanted: RunFilter,
+    most: int,
+    before: str | None = None,
+    *,
+    reads_large: bool = False,
 ) -> RecentRuns:
     """The newest of the runs that a filter finds, older than one."""
     try:
         facts = await call.beside(lambda: call.log.find_runs(wanted, most, before))
     except RunNotFound:  # the one that the address names; it may have been deleted
         facts = []
-    return await with_tasks(call, facts)
+    return await with_tasks(call, facts, reads_large=reads_large)
 
 
-async def with_tasks(call: PageCall, facts: Sequence[RunFacts]) -> RecentRuns:
+async def with_tasks(
+    call: PageCall, facts: Sequence[RunFacts], *, reads_large: bool = False
+) -> RecentRuns:
     """Runs with their tasks, as far as that does not take long."""
     views = views_of(call.host)
     found, large, unreadable = list[RecentRun](), 0, 0
     for each in facts:
-        if each.events > LARGE and not views.knows(call.run_with(each.run_id)):
+        is_passed_over = each.events > LARGE and not reads_large
+        if is_passed_over and not views.knows(call.run_with(each.run_id)):
             large += 1
             continue
         run = await _read(call, views, each)

@@ -86,7 +86,7 @@ async def read_queue(call: PageCall, *, run: str, suite: str, agent: str) -> Rev
         has_ended=True,
         is_evaluation=True,
     )
-    recent = await recent_runs(call, wanted, MOST_RUNS)
+    recent = await recent_runs(call, wanted, MOST_RUNS, reads_large=bool(run))
     shown = [each for each in recent.runs if each.facts.run_id == run] if run else recent.latest
     judged, unread = await _all_doubts(call, shown)
     said = await call.beside(lambda: _said(call, recent.runs))
