@@ -171,3 +171,30 @@ def test_a_server_that_is_not_there_is_an_error_and_not_a_traceback(evalwright: 
         assert refused.code == 3
         assert "hush" not in refused.err
         assert "127.0.0.1:1/nowhere" in refused.err
+
+
+@pytest.mark.parametrize(
+    "password", ["hu/sh", "hu#sh", "hu?sh", "hu@sh/hush", "hu[sh]", "hu[sh", "hu@sh?hush@hush#"]
+)
+def test_a_password_with_signs_of_an_address_is_not_shown_either(
+    evalwright: Evalwright, password: str
+):
+    evalwright.db = f"postgresql://postgres:{password}@127.0.0.1:1/nowhere"
+    refused = evalwright("db", "info")
+    assert refused.code in (2, 3)
+    assert "hu" not in refused.err
+    assert "sh" not in refused.err.replace("should", "")
+
+
+def test_parameters_with_a_password_are_not_shown(evalwright: Evalwright):
+    evalwright.db = "postgresql://127.0.0.1:1/nowhere?user=a@b&password=hu@sh"
+    refused = evalwright("db", "info")
+    assert refused.code == 3
+    assert refused.err.startswith("evalwright: postgresql://…: the event log cannot be used")
+
+
+def test_a_worker_of_a_tenant_that_cannot_be_is_refused(evalwright: Evalwright):
+    evalwright.db = "postgresql://postgres@127.0.0.1:1/nowhere"
+    refused = evalwright("worker", "--tenant", "Acme Inc")
+    assert refused.code == 2
+    assert "invalid tenant 'Acme Inc'" in refused.err

@@ -178,6 +178,7 @@ def test_a_watched_run_is_run_again_on_change(evalwright: Evalwright) -> None:
     ("options", "message"),
     [
         (("--seed", "3"), "--seed needs --sample"),
+        (("--agent", "agent.py:answer", "--priority", "3"), "--priority needs --workers"),
         (("--limit", "0"), "0 is not in the range"),
         (("--resume", "latest", "--limit", "1"), "goes on with the tasks it began with"),
     ],

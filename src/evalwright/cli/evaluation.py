@@ -106,7 +106,7 @@ def start(given: dict[str, Any]) -> int:
     )
     identity = {name: given.pop(name) for name in _IDENTITY}
     options = RunOptions(**given, model=models[0] if models else None)  # each by its own name
-    refuse_combinations(options, is_resumed=resume is not None)
+    _refuse_options(options, is_resumed=resume is not None, on_workers=identity["workers"])
     request = RunRequest(
         suite=suites[0] if suites else None,
         agent=agents[0] if agents else None,
@@ -129,6 +129,12 @@ def start(given: dict[str, Any]) -> int:
         from evalwright.cli.several import evaluate_several
 
         return evaluate_several(request, suites, agents, models)
+
+
+def _refuse_options(options: RunOptions, *, is_resumed: bool, on_workers: bool) -> None:
+    refuse_combinations(options, is_resumed=is_resumed)
+    if options.priority is not None and not on_workers:
+        raise BadInput("--priority needs --workers")
 
 
 def evaluate(request: RunRequest) -> int:

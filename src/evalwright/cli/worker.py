@@ -123,7 +123,10 @@ def command(
     to workers that can. SIGTERM lets tasks end; a worker that is killed loses nothing.
     """
     from evalwright.engine.fleet.worker import WorkerSettings
+    from evalwright.host.keys import check_name
 
+    for tenant in tenants:
+        check_name("tenant", tenant)
     settings = chosen_config(config)
     address = fleet_address(configured_db(db, settings))
     called = name or f"{socket.gethostname()}-{os.getpid()}"

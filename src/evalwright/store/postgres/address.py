@@ -2,7 +2,7 @@
 
 import asyncio
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from evalwright.contracts.errors import (
     BadInput,
@@ -46,14 +46,15 @@ _LOST_CLASSES = ("08", "57")
 _CANCELLED = "57014"
 _READ_ONLY = "25006"
 _REMEDIES = {
-    "28": "check the user and the password in the address",
+    "28": "check the user, and the password in PGPASSWORD, ~/.pgpass or the address",
     "3D": "create the database, or name another one with --db",
     "42501": (
         "let an administrator run `evalwright db migrate`, and in the database:"
         f" GRANT {ROLE} TO the user of the address"
     ),
 }
-
+_HIDDEN = "postgresql://…"
+_ENCODED = "write / ? # @ [ and ] of a password as %2F %3F %23 %40 %5B and %5D, or use PGPASSWORD"
 
 AFTER_THE_END = "an event must be the next one of a run that has not ended"
 _CONSTRAINTS = {
@@ -68,10 +69,13 @@ class EventRefused(Exception):
 
 def masked(address: str) -> str:
     """The address as it may be shown: without its password and its parameters."""
-    parts = urlsplit(address)
-    user, at, hosts = parts.netloc.rpartition("@")
-    name = unquote(user.partition(":")[0])
-    return f"postgresql://{name}{at}{hosts}{parts.path}"
+    place, _, parameters = address.partition("://")[2].partition("?")
+    login, at, database = place.rpartition("@")
+    if (
+        set("/[]") & set(login) or "#" in place or "@" in parameters
+    ):  # any of it may be the password's
+        return _HIDDEN
+    return f"postgresql://{unquote(login.partition(':')[0])}{at}{database}"
 
 
 async def connect(address: str, *, as_login: bool = False) -> "Connection":
@@ -84,7 +88,9 @@ async def connect(address: str, *, as_login: bool = False) -> "Connection":
                 address, server_settings=settings, timeout=CONNECT_SECONDS, ssl=None
             )
     except (asyncpg.ClientConfigurationError, ValueError) as error:
-        raise BadInput(f"{masked(address)}: not an address of PostgreSQL: {error}") from None
+        shown = masked(address)
+        why = _ENCODED if shown == _HIDDEN else str(error)
+        raise BadInput(f"{shown}: not an address of PostgreSQL: {why}") from None
 
 
 def driver() -> Any:
