@@ -1,9 +1,12 @@
 """Starting runs from a form, and the failed tasks of one again."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 from builders import a_suite, a_task
+from evalwright.engine.history import read_history
+from evalwright.store.sqlite import SqliteLog
 from host.caller import Caller
 from host.server import ECHO, RIGHT, running_host
 from host.web.visitor import Visitor, signed_in
@@ -88,6 +91,19 @@ def test_a_run_whose_tasks_all_passed_has_nothing_to_run_again(visitor: Visitor,
     answer = visitor.post(f"/runs/{run_id}/again")
     assert answer.status == 409
     assert "every task of this run has passed" in answer.text
+
+
+def test_a_run_is_repeated_within_the_limits_that_the_host_has_now(tmp_path: Path):
+    path = tmp_path / "host.db"
+    with running_host(path) as served:
+        run_id = served.caller().evaluate(a_suite([a_task("wrong", input="no")]), agent_id=ECHO)
+    with running_host(path, settings={"max_cost_usd_per_suite": 0.25}) as served:
+        visitor = signed_in(served.url, served.key())
+        again = visitor.post(f"/runs/{run_id}/again").location.removeprefix("/runs/")
+        served.caller().finish(again)
+    with closing(SqliteLog(path)) as log:
+        limits = [read_history(log, each).plan.settings.max_cost_usd for each in (run_id, again)]
+    assert limits == [5.0, 0.25]
 
 
 def test_a_quota_holds_for_the_form_too(tmp_path: Path):

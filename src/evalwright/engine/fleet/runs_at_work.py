@@ -112,6 +112,7 @@ class RunsAtWork:
             run = await asyncio.shield(loading)
         except BaseException:
             self._loading.pop(run_id, None)
+            self._places.pop(run_id, None)  # the run may have ended meanwhile
             raise
         if run is None:
             self._loading.pop(run_id, None)

@@ -10,10 +10,11 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Origin, TaskSelection, from_configurable
 from evalwright.engine.history import History, read_history
 from evalwright.engine.isolation import PARTIAL
-from evalwright.engine.plan import Plan
+from evalwright.engine.plan import Plan, limited
 from evalwright.host.catalogue import BUNDLED_AGENT
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import EvalRequest, PlannedEvaluation
+from evalwright.host.settings import HostSettings
 from evalwright.host.v1.creation import announced, owner_of
 from evalwright.host.web.page import PageCall
 
@@ -77,7 +78,7 @@ def _planned_again(call: PageCall, run_id: str) -> PlannedEvaluation:
     if before.origin is None:
         message = "this run was started from a command line; start it there again"
         raise ApiError(409, "conflict", message)
-    plan = _part_of(history, run_id)
+    plan = _within(_part_of(history, run_id), call.host.settings)
     origin = _origin(call, before.origin.configurable or {})
     plan = msgspec.structs.replace(plan, origin=origin)
     try:
@@ -85,6 +86,15 @@ def _planned_again(call: PageCall, run_id: str) -> PlannedEvaluation:
     except BadInput as error:
         raise ApiError(409, "conflict", f"the run cannot be repeated: {error}") from None
     return PlannedEvaluation(plan, agent)
+
+
+def _within(plan: Plan, settings: HostSettings) -> Plan:
+    """The plan within what is allowed here now; a log may come from elsewhere."""
+    for judge in plan.panel.judges if plan.panel else ():
+        if judge not in settings.judges:
+            message = f"the run cannot be repeated: the judge {judge} is not offered here"
+            raise ApiError(409, "conflict", message)
+    return msgspec.structs.replace(plan, settings=limited(plan.settings, settings.limits))
 
 
 def _part_of(history: History, run_id: str) -> Plan:
