@@ -14,6 +14,7 @@ from evalwright.engine.execution import Means
 from evalwright.engine.named_baselines import set_baseline
 from evalwright.engine.replay import replay_run
 from evalwright.host.log_transfer import export_log, import_log
+from evalwright.host.prompt_library import EVALUATION_KIND, FILE_KIND
 from evalwright.models.config import load_config
 from evalwright.store.location import opened_log
 from evalwright.store.records import RecordChange
@@ -44,7 +45,8 @@ def fill(workshop: Workshop) -> None:
     annotate(workshop.log, before.run_id)
     set_baseline(workshop.log, "main", before.run_id, allow_partial=False)
     suites = [RecordChange("suite", "acme", "a@1.0.0", json.dumps(as_document(SUITE)).encode())]
-    workshop.log.records.write(suites).result()
+    prompts = [RecordChange(kind, "acme", "a.md", b"{}") for kind in (FILE_KIND, EVALUATION_KIND)]
+    workshop.log.records.write([*suites, *prompts]).result()
 
 
 def summaries(db: str | Path) -> dict[str, bytes]:
@@ -73,7 +75,7 @@ def test_a_log_moves_to_postgresql_and_back_with_every_byte(
     workshop.close()
     first = exported(tmp_path / "first.db", on_postgres.folder / "log.jsonl")
     moved = on_postgres("db", "import", "log.jsonl")
-    assert moved.out == "added 6 runs and 2 documents; 0 runs in the log already\n"
+    assert moved.out == "added 6 runs and 4 documents; 0 runs in the log already\n"
     assert on_postgres("db", "check", "--replay").code == 0
     assert on_postgres("db", "export", "--all", "-o", "back.jsonl").code == 0
     back = on_postgres.folder / "back.jsonl"

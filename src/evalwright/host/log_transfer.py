@@ -19,6 +19,7 @@ from evalwright.engine.named_baselines import BASELINE_KIND
 from evalwright.host import keys
 from evalwright.host.catalogue import AGENT, DELETED_SUITE, SUITE
 from evalwright.host.deployments.archive import DEPLOYMENT, GATE
+from evalwright.host.prompt_library import EVALUATION_KIND, FILE_KIND
 from evalwright.host.transfer import TransferHeader, export_run, import_run, parse_transfer
 from evalwright.host.v1.admission import SCOPE_KIND
 from evalwright.host.webhooks import dead_letters, subscriptions
@@ -27,7 +28,7 @@ from evalwright.store.records import RecordChange
 
 KINDS = (
     *(SUITE, DELETED_SUITE, AGENT, PACK_KIND, BASELINE_KIND, keys.KIND, DEPLOYMENT, GATE),
-    *(subscriptions.KIND, dead_letters.KIND, SCOPE_KIND),
+    *(subscriptions.KIND, dead_letters.KIND, SCOPE_KIND, FILE_KIND, EVALUATION_KIND),
 )  # of documents that are moved; annotations go with their runs
 WRITTEN_AT_ONCE = 200
 

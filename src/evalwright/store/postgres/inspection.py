@@ -37,6 +37,7 @@ FROM events LEFT JOIN runs USING (run)
 LEFT JOIN contents ON contents.tenant = events.tenant AND contents.sha256 = events.content
 WHERE (events.run, seq) > ($1::bigint, $2::bigint) ORDER BY events.run, seq LIMIT $3
 """
+INSPECTION_SECONDS = 24 * 3600.0  # all events of a large log are looked at for a rule
 _PAGE = 1000  # events whose bodies are looked at together
 
 
@@ -154,7 +155,7 @@ class DatabaseInspection:
 
     def __init__(self, url: str) -> None:
         self.place = address.masked(url)
-        self._connections = LogConnections(url, self.place)
+        self._connections = LogConnections(url, self.place, INSPECTION_SECONDS)
 
     def close(self) -> None:
         """Close the connections."""
