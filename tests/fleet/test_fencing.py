@@ -11,13 +11,14 @@ from builders import a_suite
 from evalwright.contracts.errors import StoreUnavailable
 from evalwright.contracts.events import RunCancelled
 from evalwright.engine.fleet import ending
+from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.ending import Ending, RunAtWork
 from evalwright.engine.fleet.queue import TakenTask
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
 from evalwright.store.postgres import address
 from fleet.test_fleet_orders import event
-from fleet.workers_here import CLOCK, Fleet, GivenEquipment
+from fleet.workers_here import CLOCK, Fleet, GivenEquipment, until
 
 BEGIN = "SELECT * FROM fleet_begin($1, $2, $3)"
 
@@ -233,3 +234,23 @@ def test_a_task_whose_events_the_log_did_not_take_does_not_count_as_scored(fleet
     run_id = asyncio.run(work())
     assert "eval.scored" in events_of_task(fleet, run_id, "task-1")
     assert fleet.log.facts(run_id).status == "completed"
+
+
+def test_a_worker_stays_heard_of_whatever_fails_beside_its_tasks(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise ValueError("a plan that cannot be read")
+
+    monkeypatch.setattr(worker_module, "end_overdue", fail)
+    seen = "SELECT count(*) FROM fleet_workers WHERE seen_at > started_at + interval '1.5 s'"
+
+    async def work() -> None:
+        async with fleet.database() as database, fleet.workers(GivenEquipment(right), 1, lease_s=1):
+            await until(lambda: _is_true(database, f"SELECT ({seen}) = 1"))
+
+    asyncio.run(work())
+
+
+async def _is_true(database: Any, question: str) -> bool:
+    return bool((await database.fetchrow(question))[0])

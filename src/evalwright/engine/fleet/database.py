@@ -245,6 +245,16 @@ class FleetDatabase:
         self._idle = {False: [], True: []}
 
 
+async def persistently(work: Callable[[], Awaitable[None]]) -> None:
+    """Do what never ends: where it fails, that is told, and it is begun anew."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            _logger.exception("it is tried again")
+        await asyncio.sleep(LONGEST_DELAY_SECONDS)
+
+
 def may_pass(error: Exception) -> bool:
     """Whether the same may succeed later, when the database is within reach again."""
     return isinstance(error, StoreUnavailable) or address.may_pass(error)

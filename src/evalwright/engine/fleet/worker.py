@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from evalwright.contracts.errors import EvalwrightError
 from evalwright.engine.clock import Clock, SystemClock
-from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.database import FleetDatabase, persistently
 from evalwright.engine.fleet.ending import Ending
 from evalwright.engine.fleet.equipment import Equipper
 from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, DueTask, TakenTask
@@ -91,8 +91,8 @@ class Worker:
         """Work until told to stop, then let tasks end."""
         await self._database.patiently(self._register)
         beside = [
-            asyncio.create_task(each)
-            for each in (self._beat(), self._reconcile(), self._database.listen(self._hear))
+            asyncio.create_task(persistently(each))
+            for each in (self._beat, self._reconcile, partial(self._database.listen, self._hear))
         ]
         try:
             while not self._is_draining:
@@ -350,7 +350,6 @@ class Worker:
 
     async def _beat_once(self) -> None:
         await self._register()
-        await end_overdue(self._database, self._clock)
         async with self._database.connection() as connection:
             begun = dict(self._begun)
             await self._database.queue.keep(connection, list(self._held))
@@ -359,6 +358,7 @@ class Worker:
         for key, (attempt, work) in begun.items():
             if mine.get(key) != attempt and self._begun.get(key, (0,))[0] == attempt:
                 work.cancel()  # another worker has it, or its run has ended
+        await end_overdue(self._database, self._clock)
 
     async def _reconcile(self) -> None:
         """Put back into the queue what is due and not in it; at the start, and now and then."""
