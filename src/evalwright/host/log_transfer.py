@@ -185,5 +185,5 @@ def _new_documents(log: EventLog, documents: list[_DocumentLine], name: str) -> 
 
 
 def _refused(name: str, place: str, message: str) -> InvalidDocument:
-    remedy = "give a file that `evalwright db export --all` wrote"
+    remedy = "give a file that an export of a whole log wrote"
     return InvalidDocument(name, [Problem(place, message, remedy)])
