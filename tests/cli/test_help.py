@@ -29,6 +29,8 @@ def test_the_help_of_every_command_has_an_example(evalwright: Evalwright, name: 
     shown = evalwright(name, "--help")
     assert (shown.code, shown.err) == (0, "")
     assert re.search(rf"Examples?:\s+evalwright {name}\b", shown.out)
+    last = shown.out.splitlines()[-1]
+    assert last.startswith(("  Example: ", "  Examples: ", "    ")), "an example is broken in two"
 
 
 @pytest.mark.parametrize("group", ["db", "keys", "pack"])

@@ -39,7 +39,9 @@ _PROGRESS_EVERY = 500
 
 
 @click.command(
-    epilog="Example: evalwright compare --baseline runs/main --new runs/branch --out report"
+    epilog="""\b
+Example:
+  evalwright compare --baseline runs/main --new runs/branch --out report"""
 )
 @click.option("--baseline", required=True, metavar="DIR|FILE|RUN", help="What was good before.")
 @click.option("--new", required=True, metavar="DIR|FILE|RUN", help="What you want to ship.")

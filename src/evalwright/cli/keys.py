@@ -15,7 +15,10 @@ from evalwright.store.location import log_exists, opened_log, shown_place
 
 
 @click.group(
-    epilog="Examples: evalwright keys create --tenant acme --expires 30d; evalwright keys list"
+    epilog="""\b
+Examples:
+  evalwright keys create --tenant acme --expires 30d
+  evalwright keys list"""
 )
 def command() -> None:
     """Create, list and revoke the API keys of the host.

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="""Examples: evalwright signals --traces new.jsonl.gz --baseline old.jsonl.gz
-    evalwright signals --traces exports/2026-11/ --jobs 16 --out signals.jsonl"""
+    epilog="""\b
+Examples:
+  evalwright signals --traces new.jsonl.gz --baseline old.jsonl.gz
+  evalwright signals --traces exports/2026-11/ --jobs 16 --out signals.jsonl"""
 )
 @click.option(
     "--traces",
