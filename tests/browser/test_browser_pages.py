@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from browser.conftest import Visit
 from browser.test_browser_axe import CUT, serious
-from builders import a_score, a_suite, a_task, as_log, opening
+from builders import AGENT_ID, a_score, a_suite, a_task, as_log, opening
 from evalwright.engine.clock import run_id_at
 from evalwright.host.web.sessions import KIND
 from evalwright.store.protocol import NewEvent
@@ -112,6 +112,26 @@ def test_filters_change_the_table_and_the_address_as_they_are_typed(tab: Page, c
     tab.reload()
     expect(tab.get_by_label("Text")).to_have_value("night")
     expect(rows).to_have_count(1)
+
+
+def test_a_promotion_is_blocked_with_its_reason_and_allowed_with_evidence(
+    tab: Page, visit: Visit, host: ServedHost, caller: Caller
+):
+    state, promote = tab.locator(".badge"), tab.get_by_role("button", name="Promote", exact=True)
+    run_id = caller.evaluate(a_suite(1))
+    tab.goto(f"{host.url}/agents/{AGENT_ID}")
+    for reached in ("● test", "● staged"):
+        promote.click()
+        expect(state).to_have_text(reached)
+    promote.click()
+    expect(tab.get_by_role("alert")).to_contain_text("✗ Blocked: the version has no completed")
+    expect(state).to_have_text("● staged")
+    tab.get_by_label("Evidence", exact=True).select_option(run_id)
+    promote.click()
+    expect(state).to_have_text("✓ active")
+    expect(tab.get_by_role("alert")).to_have_count(0)
+    expect(tab.get_by_role("link", name=run_id)).to_be_visible()
+    visit.errors.clear()  # the console notes the refusal
 
 
 def test_a_session_that_ended_is_told_and_signing_in_leads_back(
