@@ -6,24 +6,35 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
+from html import unescape
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 import evalwright
-from builders import a_suite
+from builders import AGENT_ID, a_suite
 from evalwright.host.scopes import SCOPES
 from evalwright.host.web.page import NOBODY, WebPage, time_html, time_words
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of, file_at
 from evalwright.host.web.table import KEY_PAGES, PAGES
+from host.caller import Caller
 from host.server import ServedHost
 from host.web.visitor import Visitor
 
 STATIC = files("evalwright.host.web") / "static"
 SOURCE = Path(evalwright.__file__).parent
+FIELD = re.compile(
+    r'<(?:input|option)\b[^>]*? value="([^"]*)"|<textarea\b[^>]*>\n?([^<]*)</textarea>'
+)
 COLOUR = re.compile(r"(?<!&)#[0-9a-fA-F]{3,8}\b|\b(?:rgb|hsl|oklch)a?\(")
+
+
+def values_of(page: str) -> set[str]:
+    """The values that the fields of a page would send."""
+    return {unescape("".join(found)) for found in FIELD.findall(page)}
 
 
 def test_no_page_can_be_framed_cached_or_made_to_load_something(visitor: Visitor):
@@ -170,10 +181,35 @@ def test_pages_and_reports_have_one_sign_for_what_failed():
     assert [str(each) for each in shown if other.search(each.read_text())] == []
 
 
-def test_hidden_characters_of_a_text_are_written_out(visitor: Visitor):
-    answer = visitor.get("/?text=%E2%80%AEevil%3Cscript%3E")
+def test_hidden_characters_of_a_text_are_written_out(visitor: Visitor, newcomer: Caller):
+    newcomer.evaluate(a_suite(1))
+    answer = visitor.get("/trends?suite=%E2%80%AEevil%3Cscript%3E")
     assert "<script>" not in answer.text
     assert "⟦U+202E⟧evil" in answer.text
+
+
+@pytest.mark.parametrize(
+    "text", ["a\u200db", "\u202ea\ufe0f", "a\u00adb</textarea>", "a\x1b&lt;'\""]
+)
+def test_fields_give_a_text_back_as_it_was_typed(visitor: Visitor, newcomer: Caller, text: str):
+    newcomer.evaluate(a_suite(1))
+    query = quote(text, safe="")
+    for path in (f"/?text={query}", f"/review?q={query}", f"/trends?tag={query}"):
+        assert text in values_of(visitor.get(path).text), path
+    assert text in values_of(visitor.get(f"/trends?suite={query}").text), "one to choose from"
+    sent = {"budget": text, "tags": f"{text} more"}
+    assert {*sent.values()} <= values_of(visitor.post("/start", sent).text)
+    refused = visitor.post(f"/agents/{AGENT_ID}", {"version": "none", "reason": text})
+    assert text in values_of(refused.text)
+
+
+def test_each_value_of_a_field_is_written_as_it_is():
+    for template in (SOURCE / "host" / "web" / "templates").glob("*.html"):
+        for line in template.read_text().splitlines():
+            values = re.findall(r'<(?:input|option)[^>]* value="(\{\{[^"]*)"', line)
+            values += re.findall(r"(\{\{[^<]*)</textarea>", line)
+            loose = [each for each in values if "| exact" not in each and each != "{{ csrf }}"]
+            assert (template.name, loose) == (template.name, [])
 
 
 @pytest.mark.parametrize(

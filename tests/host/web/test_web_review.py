@@ -176,11 +176,11 @@ def test_the_page_tells_how_far_judges_and_people_agree(tenant: Tenant):
 def test_what_is_wrong_is_said_at_the_field_and_nothing_is_lost(tenant: Tenant):
     run = tenant.keep("r", {"a": Told("x", bad())})
     address = begin(tenant.visitor)
-    answer = tenant.visitor.post(address, {"reason": "typed for long", "answer": "y" * 5000})
+    answer = tenant.visitor.post(address, {"reason": "typed \u200dfor long", "answer": "y" * 5000})
     assert answer.status == 422
     assert "Choose pass or fail." in answer.text
     assert "At most 4,096 characters." in answer.text
-    assert "typed for long</textarea>" in answer.text
+    assert ">\ntyped \u200dfor long</textarea>" in answer.text
     assert kept(tenant, run) == []
 
 

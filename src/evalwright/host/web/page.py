@@ -172,6 +172,7 @@ def _environment() -> Templates:
         },
         filters={
             "href": _href,
+            "exact": lambda text: as_markup(quoted_html(text, is_value=True)),
             "when": lambda at_us: as_markup(time_html(at_us)),
             "dollars": figures.dollars,
             "percent": lambda share: figures.percent(share, 1),

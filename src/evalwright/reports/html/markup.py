@@ -60,10 +60,13 @@ def text_html(text: str) -> Html:
     return Html(text)  # type: ignore[unescaped]
 
 
-def quoted_html(text: str, *, is_address: bool = False) -> Html:
-    """A text as the templates write it: quotation marks are escaped too, slashes in prose."""
+def quoted_html(text: str, *, is_address: bool = False, is_value: bool = False) -> Html:
+    """A text as the templates write it: quotation marks are escaped too, slashes in prose.
+
+    The value of a field is sent back, so its hidden characters stay as they are.
+    """
     if without(text, _PLAIN_IN_QUOTES):
-        text = escape(display_text(text))
+        text = escape(text if is_value else display_text(text))
         text = text if is_address else text.replace("/", "&#x2f;")
     return Html(text)  # type: ignore[unescaped]
 
