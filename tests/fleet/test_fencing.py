@@ -140,6 +140,85 @@ def test_a_task_that_loses_its_worker_each_time_ends_as_failed_with_the_reason(
     assert b"3 attempts ended with their workers" in b"".join(decided)
 
 
+def test_a_task_that_is_due_though_the_log_has_its_score_is_counted_and_its_run_ends(
+    fleet: Fleet,
+) -> None:
+    asked: list[str] = []
+
+    def asking(task: Any) -> str:
+        asked.append(task.id)
+        return "yes"
+
+    async def work() -> str:
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, fleet.plan(a_suite(2), asking))
+            worker = HandWorker(database, asking)
+            assert await worker.begin(run_id, "task-1") == ("go", 1)
+            await worker.end(await worker.work(run_id, "task-1", 1))
+            # As if its end had been lost from what the fleet knows.
+            await asyncio.to_thread(
+                fleet.ask,
+                f"UPDATE attempts SET state = 1 WHERE run_id = '{run_id}' AND task_id = 'task-1'",
+                f"UPDATE fleet_runs SET remaining = 2 WHERE run_id = '{run_id}'",
+            )
+            async with fleet.workers(GivenEquipment(asking), count=1):
+                await fleet.ended(run_id)
+            return run_id
+
+    run_id = asyncio.run(work())
+    assert sorted(asked) == ["task-1", "task-2"]
+    assert events_of_task(fleet, run_id, "task-1").count("eval.scored") == 1
+    assert fleet.log.facts(run_id).status == "completed"
+    assert fleet.ask("SELECT sum(released), sum(runs) FROM fleet_owners")[0] == (0, 0)
+
+
+def test_a_worker_told_to_stop_gives_up_ends_that_wait_for_those_before_them(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without spinning meanwhile, though the tasks themselves are done."""
+    waits = 0
+    wait = asyncio.wait
+
+    async def count(*values: Any, **options: Any) -> Any:
+        nonlocal waits
+        waits += 1
+        return await wait(*values, **options)
+
+    async def work() -> None:
+        may_answer, may_end, never = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        begun: list[str] = []
+        ends: list[str] = []
+
+        async def answer(task: Any) -> str:
+            begun.append(task.id)
+            if len(begun) > 1:
+                await may_answer.wait()
+            return "yes"
+
+        async def end(_ending: Any, _run: Any, finished: Any, _taken: Any) -> set[str]:
+            ends.append(finished[0].task_id)
+            may_answer.set()
+            await (may_end if len(ends) == 1 else never).wait()
+            return {finished[0].task_id}
+
+        monkeypatch.setattr(Ending, "end", end)
+        monkeypatch.setattr(worker_module.asyncio, "wait", count)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, fleet.plan(a_suite(2), answer, concurrency=2))
+            async with fleet.workers(GivenEquipment(answer), 1, drain_s=0.3) as (worker,):
+                await until(lambda: _holds(lambda: len(begun) == 2 and worker.at_work == 0))
+                may_end.set()
+                await until(lambda: _holds(lambda: len(ends) == 2))
+            await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+
+    asyncio.run(work())
+    assert waits < 10, waits
+
+
+async def _holds(question: Any) -> bool:
+    return bool(question())
+
+
 def test_a_run_and_its_tasks_are_there_together_or_not_at_all(fleet: Fleet) -> None:
     class Unable:
         async def put(self, *_: Any) -> None:

@@ -269,6 +269,11 @@ class Ending:
         self._database.announce(due)
         return False
 
+    async def count_scored(self, run: RunAtWork, taken: TakenTask, attempt: int) -> None:
+        """End a task that was begun though the log has its score: nothing is written again."""
+        scored = FinishedTask(run.run_id, taken.task_id, attempt, [], 0, is_answered=True)
+        await self.end(run, [scored], [taken])
+
     async def put_back(self, run: RunAtWork, taken: TakenTask, attempt: int) -> None:
         """Let a task wait that was begun in a run which is paused."""
         async with self._database.transaction() as connection:

@@ -44,6 +44,14 @@ class TakenTask(NamedTuple):
     task_id: str
 
 
+def by_run(taken: Sequence[TakenTask]) -> dict[str, list[TakenTask]]:
+    """Tasks, by the ids of their runs."""
+    runs: dict[str, list[TakenTask]] = {}
+    for each in taken:
+        runs.setdefault(each.run_id, []).append(each)
+    return runs
+
+
 class TaskQueue(Protocol):
     """What the fleet asks of a queue; every call works within the transaction of its connection."""
 

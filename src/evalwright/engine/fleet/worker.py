@@ -14,7 +14,7 @@ from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.fleet.database import FleetDatabase, persistently
 from evalwright.engine.fleet.ending import Ending
 from evalwright.engine.fleet.equipment import Equipper
-from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, DueTask, TakenTask
+from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, DueTask, TakenTask, by_run
 from evalwright.engine.fleet.reconciling import end_overdue, reconcile
 from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
@@ -79,6 +79,7 @@ class Worker:
         self._begun: dict[tuple[str, str], tuple[int, asyncio.Task[None]]] = {}
         self._working = 0  # tasks whose agents are at work
         self._endings: dict[str, list[tuple[FinishedTask, TakenTask]]] = {}  # by run
+        self._writes: dict[str, asyncio.Task[None]] = {}  # that write them, by run
         self._lanes: set[str] = set()
         self._refused: dict[str, float] = {}  # lanes, until when
         self._woken = asyncio.Event()
@@ -125,7 +126,7 @@ class Worker:
         taken: list[TakenTask] = []
         if room > 0 and not is_jammed:
             taken = await self._database.patiently(lambda: self._take(room))
-        for run_id, tasks in _by_run(taken).items():
+        for run_id, tasks in by_run(taken).items():
             self._start(run_id, tasks)
         if not taken:
             try:
@@ -249,6 +250,8 @@ class Worker:
                 going.append(_BegunTask(run, each, row["number"]))
             elif row["verdict"] == "paused":
                 await self._ending.put_back(run.at_work, each, row["number"])
+            elif row["verdict"] == "scored":
+                await self._ending.count_scored(run.at_work, each, row["number"])
         return going
 
     # Working on tasks, and their end.
@@ -294,13 +297,10 @@ class Worker:
 
     def _end(self, run: LoadedRun, finished: FinishedTask, taken: TakenTask) -> None:
         """Have the end of a task written: together with others of the run that end meanwhile."""
-        waiting = self._endings.get(run.run_id)
-        if waiting is not None:
-            waiting.append((finished, taken))
-            return
-        self._endings[run.run_id] = [(finished, taken)]
-        work = asyncio.create_task(self._write(run))
-        self._held[taken] = work
+        self._endings.setdefault(run.run_id, []).append((finished, taken))
+        if run.run_id not in self._writes:
+            self._writes[run.run_id] = asyncio.create_task(self._write(run))
+        self._held[taken] = self._writes[run.run_id]
 
     async def _write(self, run: LoadedRun) -> None:
         try:
@@ -312,6 +312,8 @@ class Worker:
                     self._held.pop(each)
                     run.release(each.task_id)
             self._endings.pop(run.run_id, None)
+        finally:
+            self._writes.pop(run.run_id, None)
 
     async def _write_all(self, run: LoadedRun) -> None:
         while batch := self._endings[run.run_id]:
@@ -389,10 +391,3 @@ class Worker:
                 await c.execute("DELETE FROM fleet_workers WHERE worker = $1", self.worker)
         except Exception as error:  # noqa: BLE001 - others find out
             _logger.warning("the fleet was not told: %s", error)
-
-
-def _by_run(taken: Sequence[TakenTask]) -> dict[str, list[TakenTask]]:
-    runs: dict[str, list[TakenTask]] = {}
-    for each in taken:
-        runs.setdefault(each.run_id, []).append(each)
-    return runs
