@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,6 +31,7 @@ from evalwright.contracts.errors import (
 from evalwright.store.location import open_log
 from evalwright.store.postgres import leases, migration, schema
 from evalwright.store.postgres.address import masked
+from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.postgres.texts import end_of_prefix, restored, storable
 from postgres_server import PostgresServer, in_a_loop
@@ -157,6 +159,22 @@ def test_a_claim_that_was_given_up_is_not_prolonged_any_more(log: PostgresLog) -
 
     log._database.connections.query("*", leases._PROLONG, *values)
 
+    assert not log.is_claimed("run")
+
+
+def test_a_claim_whose_answer_was_lost_is_found_to_be_ones_own(
+    log: PostgresLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = LogConnections.fetch
+
+    async def fetch_twice(self: LogConnections, tenants: str, statement: str, *values: Any) -> Any:
+        if statement == leases._CLAIM:
+            await fetch(self, tenants, statement, *values)
+        return await fetch(self, tenants, statement, *values)
+
+    monkeypatch.setattr(LogConnections, "fetch", fetch_twice)
+    with log.claim("run"):
+        assert log.is_claimed("run")
     assert not log.is_claimed("run")
 
 
