@@ -89,6 +89,24 @@ def test_a_share_that_is_no_number_promotes_nothing(visitor: Visitor, share: str
     assert visitor.get(PAGE).text.count("not deployed") == before
 
 
+def test_what_does_not_fit_is_said_in_plain_words_at_its_field(visitor: Visitor):
+    share = "Give a whole number from 0 to 100."
+    for wrong, words in (
+        ({"share": "ten"}, share),
+        ({"share": "101"}, share),
+        ({"version": ""}, "Choose one of the versions."),
+        ({"channel": "x" * 65}, "Choose one of the channels."),
+        ({"reason": "x" * 513}, "At most 512 characters."),
+    ):
+        (name,) = wrong
+        text = promote(visitor, **wrong).text
+        assert f'<p id="{name}-error" class="field-error">{words}</p>' in text, wrong
+        assert f'aria-invalid="true" aria-describedby="{name}-error"' in text, wrong
+        assert "✗ Blocked: see the field below" in text, wrong
+        assert "Expected" not in text, wrong
+    assert "no version can be changed in this way" in promote(visitor, transition="explode").text
+
+
 def test_a_promotion_waits_until_another_key_approves(strict: ServedHost):
     caller = strict.caller("acme")
     assert caller.key

@@ -33,6 +33,14 @@ TONES = {
     "deprecated": ("plain", "⊘ deprecated"),
     "rolled-back": ("bad", "↶ rolled back"),
 }
+# What is wrong with a part of a request: the field of the form that it came from, and words.
+_WRONG = {
+    "version": ("version", "Choose one of the versions."),
+    "evalRunId": ("evidence", "Choose one of the runs."),
+    "channel": ("channel", "Choose one of the channels."),
+    "canaryPercent": ("share", "Give a whole number from 0 to 100."),
+    "reason": ("reason", "At most 512 characters."),
+}
 _NOT_DEPLOYED = ("plain", "\N{EN DASH} not deployed")
 
 
@@ -106,7 +114,10 @@ async def agent(call: PageCall) -> Response:
 
 
 async def _agent_page(
-    call: PageCall, refusal: DeploymentRefusal | None = None, given: dict[str, str] | None = None
+    call: PageCall,
+    refusal: DeploymentRefusal | None = None,
+    given: dict[str, str] | None = None,
+    errors: dict[str, str] | None = None,
 ) -> Response:
     agent_id, tenant = call.path["agentId"], call.principal.tenant
     try:
@@ -130,6 +141,7 @@ async def _agent_page(
         refusal=None if refusal is None else _refused(refusal),
         given={"version": "", "evidence": "", "channel": "", "share": "", "reason": ""}
         | (given or {}),
+        errors=errors or {},
         **found,
     )
 
@@ -241,10 +253,18 @@ async def change(call: PageCall) -> Response:
         request = msgspec.convert(wanted, TransitionRequest, strict=False)
         await call.host.deployments.request(call.principal, agent_id, request)
     except msgspec.ValidationError as error:
-        return await _agent_page(call, IllegalTransition(str(error)), given)
+        errors = _at_field(error)
+        told = "see the field below" if errors else "no version can be changed in this way"
+        return await _agent_page(call, IllegalTransition(told), given, errors)
     except DeploymentRefusal as refusal:
         return await _agent_page(call, refusal, given)
     return see(agent_address(agent_id))
+
+
+def _at_field(error: msgspec.ValidationError) -> dict[str, str]:
+    """What is wrong, by the name of its field; nothing if the form has no field for it."""
+    name = str(error).rpartition("$.")[2].rstrip("`")
+    return dict([_WRONG[name]]) if name in _WRONG else {}
 
 
 async def vote(call: PageCall) -> Response:
