@@ -1,6 +1,8 @@
 """Attempts at tasks: locked first, looked at second, and written only by who has the last one."""
 
 import asyncio
+import os
+import signal
 import time
 import uuid
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from builders import a_suite
 from evalwright.contracts.errors import StoreUnavailable
 from evalwright.contracts.events import RunCancelled
+from evalwright.engine.fleet import database as database_module
 from evalwright.engine.fleet import ending
 from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.ending import Ending, RunAtWork
@@ -329,6 +332,31 @@ def test_a_worker_stays_heard_of_whatever_fails_beside_its_tasks(
             await until(lambda: _is_true(database, f"SELECT ({seen}) = 1"))
 
     asyncio.run(work())
+
+
+def test_a_server_that_falls_silent_within_a_transaction_is_given_up(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "STATEMENT_SECONDS", 0.5)
+    silent: list[int] = []
+
+    async def ask_in_vain(database: Any) -> None:
+        async with database.transaction() as connection:
+            silent.append(connection.get_server_pid())
+            os.kill(silent[0], signal.SIGSTOP)
+            await connection.fetchval("SELECT 1")
+
+    async def work() -> int:
+        async with fleet.database() as database:
+            with pytest.raises(StoreUnavailable, match="does not answer"):
+                await ask_in_vain(database)
+            return int((await database.fetchrow("SELECT pg_backend_pid()"))[0])
+
+    try:
+        assert asyncio.run(asyncio.wait_for(work(), 30)) not in silent
+    finally:
+        for each in silent:
+            os.kill(each, signal.SIGCONT)
 
 
 async def _is_true(database: Any, question: str) -> bool:

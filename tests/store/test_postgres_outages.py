@@ -1,5 +1,7 @@
 """A server that fails for a while: nothing is lost, and nothing is written twice."""
 
+import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,7 +23,8 @@ from log_events import (
 
 from evalwright.contracts.errors import StoreUnavailable
 from evalwright.store.location import Patience
-from evalwright.store.postgres.connections import LogConnections
+from evalwright.store.postgres import address
+from evalwright.store.postgres.connections import LogConnections, new_loop
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.postgres.schema import EVERY_TENANT
 from evalwright.store.postgres.writer import PostgresWriter
@@ -218,6 +221,28 @@ def test_a_connection_that_did_not_answer_in_time_is_not_asked_again(path: str) 
             connections.query(EVERY_TENANT, "SELECT pg_sleep(60)")
         ((after,),) = connections.query(EVERY_TENANT, "SELECT pg_backend_pid()")
     assert after != before
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not of this system")
+@pytest.mark.parametrize("new_loop", [new_loop, asyncio.new_event_loop])
+def test_the_system_gives_up_a_server_that_vanished_without_a_word(
+    path: str, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def limits() -> tuple[int, int]:
+        connection = await address.connect(path)
+        try:
+            link = connection._transport.get_extra_info("socket")
+            return (
+                link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
+                link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+            )
+        finally:
+            await connection.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        unheard_ms, keeps_asking = runner.run(limits())
+    assert 0 < unheard_ms <= 15_000
+    assert keeps_asking
 
 
 def _is_refused(log: Any) -> bool:

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 MOST_CONNECTIONS = 4
 MOST_HURRIED = 2
+STATEMENT_SECONDS = 10.0  # after which a server that does not answer is given up
+LONG_SECONDS = 600.0  # for statements that concern a whole run, or all of them
 FIRST_DELAY_SECONDS = 0.05
 LONGEST_DELAY_SECONDS = 1.0
 CHANNEL = "evalwright_due"
@@ -99,13 +101,13 @@ class FleetDatabase:
     async def transaction(self) -> AsyncIterator[Connection]:
         """A connection within a transaction."""
         async with self.connection() as connection:
-            async with connection.transaction():
+            async with atomic(connection):
                 yield connection
             if (grown := self._grown.pop(connection, None)) is not None:
                 self.log.tell(grown)
 
     async def _connected(self, *, hurried: bool = False) -> Connection:
-        connection = await address.connect(self.url)
+        connection = await address.connect(self.url, statement_s=STATEMENT_SECONDS)
         await connection.execute(f"SET {SETTING} = '{EVERY_TENANT}'")
         if hurried:
             await connection.execute("SET synchronous_commit = off")
@@ -165,14 +167,15 @@ class FleetDatabase:
         writer = self._writers[connection]
         writer.appends += 1
         values = writer.name, writer.appends, 1, *arrays([growth], {})
-        rows = await connection.fetch(statements.APPEND, *values)
+        rows = await connection.fetch(statements.APPEND, *values, timeout=LONG_SECONDS)
         statements.refuse_unknown_writer(rows[0]["taken"])
 
     # Tasks that became due.
 
     async def due(self, connection: Connection, statement: str, *values: Any) -> list[DueTask]:
         """The tasks that a function of the fleet has released."""
-        return [DueTask(*row) for row in await connection.fetch(statement, *values)]
+        rows = await connection.fetch(statement, *values, timeout=LONG_SECONDS)
+        return [DueTask(*row) for row in rows]
 
     def announce(self, due: Sequence[DueTask]) -> None:
         """Tell workers, once the transaction has ended: several times are one soon after."""
@@ -243,6 +246,22 @@ class FleetDatabase:
             with suppress(Exception):
                 await connection.close(timeout=1)
         self._idle = {False: [], True: []}
+
+
+@asynccontextmanager
+async def atomic(connection: Connection) -> AsyncIterator[None]:
+    """A transaction; one that is given up is not rolled back, as that may have no answer either."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        yield
+    except (TimeoutError, asyncio.CancelledError):
+        connection.terminate()
+        raise
+    except BaseException:
+        await transaction.rollback()
+        raise
+    await transaction.commit()
 
 
 async def persistently(work: Callable[[], Awaitable[None]]) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from evalwright.engine.clock import Clock
-from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.database import LONG_SECONDS, FleetDatabase
 from evalwright.engine.fleet.ending import out_of_time
 from evalwright.engine.fleet.handing import FleetRuns, HandedPlan
 from evalwright.engine.fleet.queue import Connection, DueTask
@@ -88,7 +88,7 @@ async def _recount(database: FleetDatabase, owner: str) -> list[DueTask]:
     async with database.transaction() as connection:
         lock = "SELECT FROM fleet_owners WHERE owner = $1 FOR UPDATE"
         await connection.execute(lock, owner)
-        await connection.execute(_RECOUNT, owner)
+        await connection.execute(_RECOUNT, owner, timeout=LONG_SECONDS)
         released = await connection.fetchval(
             "SELECT released FROM fleet_owners WHERE owner = $1", owner
         )
@@ -99,7 +99,7 @@ async def _recount(database: FleetDatabase, owner: str) -> list[DueTask]:
 
 async def _missing(database: FleetDatabase, connection: Connection) -> list[DueTask]:
     """Tasks that are due, nobody works on, and are not in the queue."""
-    due = [DueTask(*row) for row in await connection.fetch(_UNATTENDED)]
+    due = [DueTask(*row) for row in await connection.fetch(_UNATTENDED, timeout=LONG_SECONDS)]
     if not due:
         return []
     known = await database.queue.keys(connection)

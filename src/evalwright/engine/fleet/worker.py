@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from evalwright.contracts.errors import EvalwrightError
 from evalwright.engine.clock import Clock, SystemClock
-from evalwright.engine.fleet.database import FleetDatabase, persistently
+from evalwright.engine.fleet.database import FleetDatabase, atomic, persistently
 from evalwright.engine.fleet.ending import Ending
 from evalwright.engine.fleet.equipment import Equipper
 from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, DueTask, TakenTask, by_run
@@ -145,7 +145,7 @@ class Worker:
                 taken = await self._database.queue.take(connection, self.worker, lanes, room)
             if taken:
                 return taken
-            async with connection.transaction():
+            async with atomic(connection):
                 due = await self._database.due(connection, _FILL, self._tenants, room)
                 await self._database.queue.put(connection, due)
             if not due:

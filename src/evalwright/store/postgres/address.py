@@ -1,6 +1,7 @@
 """The address of a PostgreSQL database: how it is shown, and what its errors mean."""
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -37,6 +38,16 @@ _SETTINGS = {
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
 }
+
+# A server that vanished without a word is noticed by this side, too, however long a statement may
+# take: its machine no longer acknowledges anything. Not every system has all of them.
+_SOCKET_OPTIONS = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 5),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 2),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 10_000),  # ms
+)
 
 # SQLSTATE classes and codes of what may pass: connections, resources, a server that stops or is
 # read-only, deadlocks, locks.
@@ -78,19 +89,40 @@ def masked(address: str) -> str:
     return f"postgresql://{unquote(login.partition(':')[0])}{at}{database}"
 
 
-async def connect(address: str, *, as_login: bool = False) -> "Connection":
-    """A connection that has taken the restricted role, unless it is to migrate."""
+async def connect(
+    address: str, *, as_login: bool = False, statement_s: float | None = None
+) -> "Connection":
+    """A connection that has taken the restricted role, unless it is to migrate.
+
+    A statement that has no answer after `statement_s` raises `TimeoutError`.
+    """
     asyncpg = driver()
     settings = _SETTINGS if as_login else {**_SETTINGS, "role": ROLE}
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            return await asyncpg.connect(
-                address, server_settings=settings, timeout=CONNECT_SECONDS, ssl=None
+            connection = await asyncpg.connect(
+                address,
+                server_settings=settings,
+                timeout=CONNECT_SECONDS,
+                command_timeout=statement_s,
+                ssl=None,
             )
     except (asyncpg.ClientConfigurationError, ValueError) as error:
         shown = masked(address)
         why = _ENCODED if shown == _HIDDEN else str(error)
         raise BadInput(f"{shown}: not an address of PostgreSQL: {why}") from None
+    _watch(connection)
+    return connection
+
+
+def _watch(connection: "Connection") -> None:
+    """Have the system find out whether the server is still there."""
+    link = connection._transport.get_extra_info("socket")  # there is no other way
+    if link is None or link.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    for level, name, value in _SOCKET_OPTIONS:
+        if (option := getattr(socket, name, None)) is not None:
+            link.setsockopt(level, option, value)
 
 
 def driver() -> Any:
