@@ -222,6 +222,29 @@ async def _holds(question: Any) -> bool:
     return bool(question())
 
 
+def test_tasks_that_lost_their_workers_together_go_on_apart(fleet: Fleet) -> None:
+    async def work() -> list[tuple[str, int]]:
+        plan = fleet.plan(a_suite(3), right, concurrency=3)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            await database.fetchrow("SELECT count(*) FROM fleet_fill(NULL, 3)")  # all are due
+            for _ in range(2):
+                killed = HandWorker(database, right)
+                for task in ("task-1", "task-2", "task-3"):
+                    await killed.begin(run_id, task)
+            first, second = HandWorker(database, right), HandWorker(database, right)
+            begun = [
+                await first.begin(run_id, "task-1"),
+                await first.begin(run_id, "task-2"),
+                await second.begin(run_id, "task-2"),
+                await first.begin(run_id, "task-1"),
+            ]
+            await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+            return begun
+
+    assert asyncio.run(work()) == [("go", 3), ("later", 0), ("go", 3), ("go", 4)]
+
+
 def test_a_run_and_its_tasks_are_there_together_or_not_at_all(fleet: Fleet) -> None:
     class Unable:
         async def put(self, *_: Any) -> None:

@@ -69,8 +69,10 @@ class TaskQueue(Protocol):
     async def drop(self, connection: Connection, taken: Sequence[TakenTask]) -> None:
         """Forget tasks that need no more work."""
 
-    async def give_back(self, connection: Connection, taken: TakenTask, delay_s: float) -> None:
-        """Let another worker take a task, after a while."""
+    async def give_back(
+        self, connection: Connection, taken: Sequence[TakenTask], delay_s: float
+    ) -> None:
+        """Let another worker take tasks, after a while."""
 
     async def keys(self, connection: Connection) -> set[str]:
         """The keys of all tasks that it holds."""
@@ -158,10 +160,13 @@ class PgQueuer:
             states, traces = ["successful"] * len(rows), [None] * len(rows)
             await connection.execute(self._builder.build_log_job_query(), rows, states, traces)
 
-    async def give_back(self, connection: Connection, taken: TakenTask, delay_s: float) -> None:
-        """Let another worker take a task, after a while."""
-        delay = timedelta(seconds=delay_s)
-        await connection.execute(self._builder.build_retry_job_query(), taken.row, delay, None)
+    async def give_back(
+        self, connection: Connection, taken: Sequence[TakenTask], delay_s: float
+    ) -> None:
+        """Let another worker take tasks, after a while."""
+        query, delay = self._builder.build_retry_job_query(), timedelta(seconds=delay_s)
+        for each in taken:
+            await connection.execute(query, each.row, delay, None)
 
     async def keys(self, connection: Connection) -> set[str]:
         """The keys of all tasks that it holds."""

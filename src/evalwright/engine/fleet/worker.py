@@ -22,6 +22,7 @@ from evalwright.engine.fleet.single_tasks import FinishedTask
 POLL_SECONDS = 0.5  # after which a worker with nothing to do looks again
 RECONCILE_SECONDS = 15.0
 REFUSAL_SECONDS = 20.0  # after which a worker tries again to load what it could not
+LATER_SECONDS = 1.0  # after which a task that must not begin beside another is looked at again
 LEAVE_SECONDS = 2.0  # that it takes at most to tell the others
 MOST_ENDING = 4  # times its concurrency: more tasks than that do not wait for the database
 
@@ -228,8 +229,7 @@ class Worker:
             if lane is None:
                 await self._database.queue.drop(connection, tasks)
                 return
-            for each in tasks:
-                await self._database.queue.give_back(connection, each, 0)
+            await self._database.queue.give_back(connection, tasks, 0)
         self._database.announce_lanes([lane])
 
     async def _lock(self, run: LoadedRun, tasks: Sequence[TakenTask]) -> list[_BegunTask]:
@@ -244,6 +244,8 @@ class Worker:
             found = {tasks[row["place"] - 1]: row for row in rows}
             gone = [each for each, row in found.items() if row["verdict"] == "gone"]
             await self._database.queue.drop(connection, gone)
+            later = [each for each, row in found.items() if row["verdict"] == "later"]
+            await self._database.queue.give_back(connection, later, LATER_SECONDS)
         going = []
         for each, row in found.items():
             if row["verdict"] == "go":
@@ -383,11 +385,9 @@ class Worker:
 
     async def _leave(self) -> None:
         """Let others have at once what is left, and be forgotten."""
-        left = list(self._held)
         try:
             async with asyncio.timeout(LEAVE_SECONDS), self._database.transaction() as c:
-                for each in left:
-                    await self._database.queue.give_back(c, each, 0)
+                await self._database.queue.give_back(c, list(self._held), 0)
                 await c.execute("DELETE FROM fleet_workers WHERE worker = $1", self.worker)
         except Exception as error:  # noqa: BLE001 - others find out
             _logger.warning("the fleet was not told: %s", error)

@@ -20,6 +20,7 @@ shares and attempts that wait.
 # ruff: noqa: S608 - statements are made of constants only
 
 WAITING, DUE, SCORED, WITHHELD, UNJUDGED = range(5)  # the states of an attempt
+SUSPECT = 2  # attempts after which a task may be what ends its workers
 
 TABLES = f"""
 CREATE TABLE fleet_runs (
@@ -186,7 +187,9 @@ BEGIN
 END $$
 """
 
-# The start of tasks: the attempt is locked first, then the log is asked for a score.
+# The start of tasks: the attempt is locked first, then the log is asked for a score. A task that
+# lost two workers may have ended them, so a worker begins one such task at a time: of the tasks
+# that were lost together, only the one at fault is lost again.
 BEGIN = f"""
 CREATE FUNCTION fleet_begin(who uuid, run_ids text[], task_ids text[])
 RETURNS TABLE (place integer, number integer, verdict text) LANGUAGE plpgsql AS $$
@@ -195,7 +198,18 @@ BEGIN
     FOR asked IN SELECT * FROM unnest(run_ids, task_ids) WITH ORDINALITY AS u(run_id, task_id, n)
         ORDER BY run_id, task_id
     LOOP
-        place := asked.n; number := 0; verdict := 'gone';
+        place := asked.n; number := 0; verdict := 'later';
+        IF EXISTS (
+            SELECT FROM attempts a WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id
+            AND a.state = {DUE} AND a.attempt >= {SUSPECT}
+        ) AND EXISTS (
+            SELECT FROM attempts a WHERE a.worker = who AND a.state = {DUE}
+            AND a.attempt > {SUSPECT} AND (a.run_id, a.task_id) <> (asked.run_id, asked.task_id)
+        ) THEN
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        verdict := 'gone';
         UPDATE attempts a SET attempt = a.attempt + 1, worker = who, changed_at = clock_timestamp()
             WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id AND a.state = {DUE}
             RETURNING a.attempt INTO number;
