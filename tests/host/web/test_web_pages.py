@@ -21,7 +21,7 @@ from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of, file_at
 from evalwright.host.web.table import KEY_PAGES, PAGES
 from host.caller import Caller
-from host.server import ServedHost
+from host.server import WRONG, ServedHost
 from host.web.visitor import Visitor
 
 STATIC = files("evalwright.host.web") / "static"
@@ -179,6 +179,14 @@ def test_pages_and_reports_have_one_sign_for_what_failed():
     shown = [each for each in texts if each.suffix in (".py", ".html", ".js", ".css")]
     assert len(shown) > 100
     assert [str(each) for each in shown if other.search(each.read_text())] == []
+
+
+def test_verdicts_of_runs_and_of_tasks_are_written_alike(visitor: Visitor, newcomer: Caller):
+    run_id = newcomer.evaluate(a_suite(1), WRONG)
+    for path in ("/", f"/runs/{run_id}", f"/runs/{run_id}/tasks/task-1", f"/review?run={run_id}"):
+        page = re.sub("<[^>]*>", "", visitor.get(path).text)
+        assert "✗ Failed" in page.replace("&#10007;", "✗"), path
+        assert not re.search("(?:✗|&#10007;) failed", page), path
 
 
 def test_hidden_characters_of_a_text_are_written_out(visitor: Visitor, newcomer: Caller):

@@ -143,8 +143,8 @@ def test_what_people_say_stands_beside_the_score(tenant: Tenant):
     assert [(each.task_id, each.score) for each in read_overrides(tenant.log, run)] == [("a", 0.0)]
 
     page = tenant.visitor.get(address).text
-    assert "✗ failed" in page, "the score stays"
-    assert "✓ pass" in page
+    assert "✗ Failed" in page, "the score stays"
+    assert '<span class="badge good">✓ Pass</span>' in page
     assert verdict.actor.principal_ref in page
     card = tenant.visitor.get(f"/runs/{run}").text
     assert card.count("✗") == before.count("✗")

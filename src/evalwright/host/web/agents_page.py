@@ -188,7 +188,7 @@ def _version_row(version: str, record: AgentDeployment | None) -> dict[str, Any]
 
 
 def _evidence(run: RunFacts) -> dict[str, Any]:
-    verdict = "✓ passed" if run.passed else "✗ failed"
+    verdict = "✓ Passed" if run.passed else "✗ Failed"
     score = "" if run.score is None else f", score {run.score:.3f}"
     return {"run_id": run.run_id, "words": f"{run.suite}: {verdict}{score}"}
 

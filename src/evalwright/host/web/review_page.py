@@ -42,7 +42,7 @@ AT_ONCE = 25
 LONGEST = {"reason": 2048, "answer": 4096}  # as over the API
 UNPROCESSABLE = 422
 STATE_WORDS = {"open": "to review", "done": "reviewed", "all": "all"}
-_VERDICT_WORDS = {True: ("good", "✓ pass"), False: ("bad", "✗ fail")}
+_VERDICT_WORDS = {True: ("good", "✓ Pass"), False: ("bad", "✗ Fail")}
 
 
 class ReviewAsked(NamedTuple):

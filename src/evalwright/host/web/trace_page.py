@@ -51,7 +51,7 @@ _WORDS: dict[StepKind, str] = {
     "event": "event",
 }
 _ERROR = badge_html(TOOL_STATUSES["error"])
-_FAILED = badge_html(Label("failed", TOOL_STATUSES["error"].sign, "bad"))
+_FAILED = badge_html(Label("Failed", TOOL_STATUSES["error"].sign, "bad"))
 
 
 class StepsAsked(NamedTuple):

@@ -30,10 +30,10 @@ _COMPARED = 4_000  # characters of a text whose words are compared
 _SHORT = 240
 _ASKED = 120
 _MOST = 200  # steps of a trace, repetitions, verdicts
-_ERROR = Label("error", Html("&#9650;"), "warn")
-_NO_SCORE = Label("no score", Html("&#63;"), "plain")
-_PASSED = Label("passed", RESULTS[True].sign, "good")
-_FAILED = Label("failed", RESULTS[False].sign, "bad")
+_ERROR = Label("Error", Html("&#9650;"), "warn")
+_NO_SCORE = Label("No score", Html("&#63;"), "plain")
+_PASSED = Label("Passed", RESULTS[True].sign, "good")
+_FAILED = Label("Failed", RESULTS[False].sign, "bad")
 BADGES = {
     "failed": badge_html(_FAILED),
     "error": badge_html(_ERROR),
