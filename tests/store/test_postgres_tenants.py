@@ -52,7 +52,7 @@ def log(path: str) -> Iterator[PostgresLog]:
     log.close()
 
 
-def counts(path: str, tenants: str | None) -> dict[str, int]:
+def counts(path: str, tenants: str | None, tables: tuple[str, ...] = TABLES) -> dict[str, int]:
     """How many rows of each table a connection like those of the log sees."""
 
     async def count() -> dict[str, int]:
@@ -62,7 +62,7 @@ def counts(path: str, tenants: str | None) -> dict[str, int]:
                 await TenantConnection(connection).see(tenants)
             return {
                 table: await connection.fetchval(f"SELECT count(*) FROM {table}")
-                for table in TABLES
+                for table in tables
             }
         finally:
             await connection.close()
@@ -144,6 +144,26 @@ def test_every_table_with_tenants_is_guarded(log: PostgresLog, path: str) -> Non
         " AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
     )
     assert unguarded == []
+
+
+def test_a_tenant_sees_of_the_fleet_only_why_its_own_runs_wait(log: PostgresLog, path: str) -> None:
+    worker = "00000000-0000-0000-0000-000000000001"
+    execute(
+        path,
+        "INSERT INTO fleet_owners (owner) VALUES ('a'), ('b')",
+        "INSERT INTO fleet_rates (scope) VALUES ('tenant:a'), ('tenant:b')",
+        "INSERT INTO fleet_counters VALUES ('one', 1), ('other', 1)",
+        "INSERT INTO fleet_workers (worker, name, concurrency)"
+        f" VALUES ('{worker}', 'one', 1), (gen_random_uuid(), 'other', 1)",
+        "INSERT INTO fleet_refusals (run_id, tenant, worker, reason)"
+        f" VALUES ('x', 'a', '{worker}', 'why'), ('y', 'b', '{worker}', 'why')",
+    )
+    own = "fleet_refusals"
+    tables = (own, "fleet_owners", "fleet_rates", "fleet_counters", "fleet_workers")
+
+    assert counts(path, tenants_of([None]), tables) == dict.fromkeys(tables, 2)
+    assert counts(path, tenants_of(["a"]), tables) == dict.fromkeys(tables, 0) | {own: 1}
+    assert counts(path, None, tables) == dict.fromkeys(tables, 0)
 
 
 @pytest.fixture

@@ -232,8 +232,9 @@ class FleetDatabase:
     async def refuse(self, run_id: str, worker: uuid.UUID, reason: str) -> None:
         """Say why a worker leaves a run to others."""
         statement = (
-            "INSERT INTO fleet_refusals SELECT $1, worker, $3 FROM fleet_workers"
-            " WHERE worker = $2 AND EXISTS (SELECT FROM fleet_runs WHERE run_id = $1)"
+            "INSERT INTO fleet_refusals (run_id, tenant, worker, reason)"
+            " SELECT r.run_id, r.tenant, w.worker, $3 FROM fleet_workers w, fleet_runs r"
+            " WHERE w.worker = $2 AND r.run_id = $1"
             " ON CONFLICT (run_id, worker) DO UPDATE SET reason = EXCLUDED.reason"
         )
         await self.patiently(lambda: self.fetch(statement, run_id, worker, reason))

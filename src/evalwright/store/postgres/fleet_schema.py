@@ -90,6 +90,7 @@ CREATE TABLE fleet_workers (
 );
 CREATE TABLE fleet_refusals (
     run_id text NOT NULL,
+    tenant text NOT NULL,
     worker uuid NOT NULL REFERENCES fleet_workers (worker) ON DELETE CASCADE,
     reason text NOT NULL,
     PRIMARY KEY (run_id, worker)
@@ -329,12 +330,6 @@ BEGIN
 END $$
 """
 
-_GRANTS = """
-GRANT SELECT, INSERT, UPDATE, DELETE
-    ON fleet_owners, fleet_workers, fleet_refusals, fleet_rates, fleet_counters
-    TO evalwright_restricted
-"""
-
 # The next turn of a call that is under several limits, each with a time between two calls; returns
 # the seconds until it. What earlier calls used must be paid by then, too.
 ENTER = """
@@ -368,5 +363,5 @@ BEGIN
 END $$
 """
 
-_ALL = (TABLES, ENTER, PAY, MOST, SHARE, RELEASE, FILL, BEGIN, HOLD, SETTLE, LEAVE, JOIN, _GRANTS)
+_ALL = (TABLES, ENTER, PAY, MOST, SHARE, RELEASE, FILL, BEGIN, HOLD, SETTLE, LEAVE, JOIN)
 FLEET = "".join(f"{each};\n" for each in _ALL)

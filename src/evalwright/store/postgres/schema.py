@@ -23,6 +23,7 @@ _WITHIN = (
     f"CASE current_setting('{SETTING}', true) WHEN '{EVERY_TENANT}' THEN true"
     f" ELSE tenant = ANY (nullif(current_setting('{SETTING}', true), '')::text[]) END"
 )
+_BY_ALL = f"current_setting('{SETTING}', true) = '{EVERY_TENANT}'"  # who sees every tenant
 
 
 class Migration(NamedTuple):
@@ -32,13 +33,13 @@ class Migration(NamedTuple):
     oldest: int
 
 
-def guarded(table: str, rights: str) -> str:
+def guarded(table: str, rights: str, seen: str = _WITHIN) -> str:
     """The statements that give a table its grants, and its rows to their tenants alone."""
     return f"""
 ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
 ALTER TABLE {table} FORCE ROW LEVEL SECURITY;
 GRANT {rights} ON {table} TO {ROLE};
-CREATE POLICY only_its_tenant ON {table} USING ({_WITHIN}) WITH CHECK ({_WITHIN});
+CREATE POLICY only_its_tenant ON {table} USING ({seen}) WITH CHECK ({seen});
 """
 
 
@@ -237,9 +238,15 @@ _GUARDS = "".join(
     )
 )
 
-_FLEET = FLEET + "".join(
-    guarded(table, "SELECT, INSERT, UPDATE, DELETE")
-    for table in ("fleet_runs", "attempts", "fleet_shares")
+_CHANGE = "SELECT, INSERT, UPDATE, DELETE"
+_OF_TENANTS = ("fleet_runs", "attempts", "fleet_shares", "fleet_refusals")
+_OF_THE_FLEET = ("fleet_owners", "fleet_workers", "fleet_rates", "fleet_counters")
+_FLEET = "".join(
+    (
+        FLEET,
+        *(guarded(table, _CHANGE) for table in _OF_TENANTS),
+        *(guarded(table, _CHANGE, _BY_ALL) for table in _OF_THE_FLEET),
+    )
 )
 
 MIGRATIONS: tuple[Migration, ...] = (
