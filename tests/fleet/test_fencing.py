@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from builders import a_suite
-from evalwright.contracts.errors import StoreUnavailable
+from evalwright.contracts.errors import StoreError, StoreUnavailable
 from evalwright.contracts.events import RunCancelled
 from evalwright.engine.fleet import database as database_module
-from evalwright.engine.fleet import ending
+from evalwright.engine.fleet import ending, reconciling
 from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.ending import Ending, RunAtWork
 from evalwright.engine.fleet.queue import TakenTask
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
-from evalwright.store.postgres import address
+from evalwright.store.postgres import address, migration
 from fleet.test_fleet_orders import event
 from fleet.workers_here import CLOCK, Fleet, GivenEquipment, until
 
@@ -380,6 +380,48 @@ def test_a_server_that_falls_silent_within_a_transaction_is_given_up(
     finally:
         for each in silent:
             os.kill(each, signal.SIGCONT)
+
+
+def test_workers_make_the_tables_of_the_queue_again_when_they_were_dropped(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 0.2)
+    monkeypatch.setattr(reconciling, "APART_SECONDS", 0)
+
+    async def work() -> Any:
+        begun, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def answer(_task: Any) -> str:
+            begun.set()
+            await may_answer.wait()
+            return "yes"
+
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, fleet.plan(a_suite(6), answer, concurrency=4))
+            async with fleet.workers(GivenEquipment(answer), 2, concurrency=1):
+                await begun.wait()
+                drop = "DROP TABLE pgqueuer, pgqueuer_log CASCADE"
+                await asyncio.to_thread(fleet.ask, drop)
+                may_answer.set()
+                return await fleet.ended(run_id)
+
+    assert len(asyncio.run(work()).scored) == 6
+
+
+def test_a_worker_that_may_not_make_the_tables_says_who_can(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_connection: Any) -> None:
+        raise address.driver().InsufficientPrivilegeError("permission denied for schema public")
+
+    monkeypatch.setattr(migration, "_make_queue", refuse)
+
+    async def work() -> None:
+        async with fleet.database() as database:
+            await database.patiently(lambda: database.fetch("SELECT FROM no_such_table"))
+
+    with pytest.raises(StoreError, match="evalwright db migrate"):
+        asyncio.run(work())
 
 
 async def _is_true(database: Any, question: str) -> bool:

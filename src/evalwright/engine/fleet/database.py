@@ -15,6 +15,7 @@ from evalwright.contracts.errors import StoreUnavailable
 from evalwright.engine.fleet.queue import Connection, DueTask, PgQueuer, TaskQueue
 from evalwright.store.postgres import address, statements
 from evalwright.store.postgres.growth import RunGrowth, arrays
+from evalwright.store.postgres.migration import make_queue_again
 from evalwright.store.postgres.schema import EVERY_TENANT, SETTING
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.writer import Position
@@ -29,6 +30,9 @@ FIRST_DELAY_SECONDS = 0.05
 LONGEST_DELAY_SECONDS = 1.0
 CHANNEL = "evalwright_due"
 MOST_NAMED = 20  # lanes in one notice; beyond that, everybody looks for themselves
+
+# SQLSTATEs of a table or a type that is gone, and of statements prepared for those before.
+_OTHER_TABLES = ("42P01", "42704", "0A000", "XX000")
 
 _logger = logging.getLogger(__name__)
 
@@ -132,7 +136,7 @@ class FleetDatabase:
         delay, is_told = FIRST_DELAY_SECONDS, False
         while True:
             try:
-                result = await work()
+                result = await self._with_queue(work)
             except Exception as error:
                 if not may_pass(error):
                     raise
@@ -146,6 +150,18 @@ class FleetDatabase:
                 return result
             await asyncio.sleep(min(delay, LONGEST_DELAY_SECONDS))
             delay *= 2
+
+    async def _with_queue(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something; where the tables of the queue were dropped, they are made again."""
+        try:
+            return await work()
+        except Exception as error:
+            if address.state(error) not in _OTHER_TABLES:
+                raise
+            _logger.warning("the tables of the queue are looked for: %s", error)
+        self._forget_idle()
+        await make_queue_again(self.url)
+        return await work()
 
     def _forget_idle(self) -> None:
         """Connections that were made before an outage are most likely lost, too."""

@@ -59,6 +59,7 @@ _READ_ONLY = "25006"
 _REMEDIES = {
     "28": "check the user, and the password in PGPASSWORD, ~/.pgpass or the address",
     "3D": "create the database, or name another one with --db",
+    "42P01": "run `evalwright db migrate` with the same --db",
     "42501": (
         "let an administrator run `evalwright db migrate`, and in the database:"
         f" GRANT {ROLE} TO the user of the address"

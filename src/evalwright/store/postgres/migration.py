@@ -114,8 +114,7 @@ async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
                 f"{place}: a database of another program ({error}); "
                 "name an empty database with --db"
             ) from None
-    if not await connection.fetchval("SELECT to_regclass($1)", queue_settings().queue_table):
-        await connection.execute(queue_script())
+    await _make_queue(connection)
     await connection.execute("DELETE FROM evalwright_schema")
     await connection.execute(
         "INSERT INTO evalwright_schema (version, oldest) VALUES ($1, $2)",
@@ -123,3 +122,27 @@ async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
         MIGRATIONS[-1].oldest,
     )
     return before.version, VERSION
+
+
+async def _make_queue(connection: "Connection") -> None:
+    """Make the tables of the queue, unless they are there."""
+    settings = queue_settings()
+    for table in (settings.queue_table, settings.queue_table_log):
+        if not await connection.fetchval("SELECT to_regclass($1)", table):
+            await connection.execute(queue_script())
+
+
+async def make_queue_again(url: str) -> None:
+    """Make the tables of the queue where they were dropped; raises `StoreError` without the right.
+
+    They are empty then: workers find out what is due.
+    """
+    connection = await address.connect(url, as_login=True)
+    try:
+        async with connection.transaction():
+            await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            await _make_queue(connection)
+    except address.driver().InsufficientPrivilegeError as error:
+        raise address.explain(address.masked(url), error) from error
+    finally:
+        connection.terminate()

@@ -19,7 +19,7 @@ def queue_settings() -> Any:
 
 
 def queue_script() -> str:
-    """The statements that make the tables.
+    """The statements that make the tables, in place of what is left of them.
 
     Without the trigger that notifies: within a transaction that writes, it halves what PostgreSQL
     commits.
@@ -28,8 +28,10 @@ def queue_script() -> str:
 
     settings = queue_settings()
     queue, log = settings.queue_table, settings.queue_table_log
+    builder = QueryBuilderEnvironment(settings)
     return f"""
-{QueryBuilderEnvironment(settings).build_install_query()}
+{builder.build_uninstall_query()}
+{builder.build_install_query()}
 DROP TRIGGER {settings.trigger} ON {queue};
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON {queue}, {log} TO {ROLE};
 GRANT USAGE ON SEQUENCE {queue}_id_seq TO {ROLE};
