@@ -41,6 +41,15 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
+@pytest.fixture(autouse=True)
+def signals_heard() -> Iterator[None]:
+    """A command that was interrupted in this process ignores signals; the next would inherit it."""
+    yield
+    for number, heard in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, None)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, heard or signal.SIG_DFL)
+
+
 @pytest.fixture
 def evalwright(tmp_path: Path) -> Iterator[Evalwright]:
     """The real command, in a folder and with a log of its own."""
