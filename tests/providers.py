@@ -149,8 +149,10 @@ def fake_provider(*answers: Answer | Respond) -> Iterator[FakeProvider]:
     thread.start()
     try:
         runner = asyncio.run_coroutine_threadsafe(_start(provider), loop).result(120)
-        yield provider
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(120)
+        try:
+            yield provider
+        finally:
+            asyncio.run_coroutine_threadsafe(_end(runner), loop).result(120)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
@@ -177,6 +179,15 @@ async def _start(provider: FakeProvider) -> web.AppRunner:
     await site.start()
     provider.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     return runner
+
+
+async def _end(runner: web.AppRunner) -> None:
+    """Shut the provider down, and leave no answer that is still waited for to the collector."""
+    await runner.cleanup()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 def complaint_about(call: Call) -> Answer | None:
