@@ -38,6 +38,10 @@ def whole(input: dict[str, str]) -> str:  # noqa: A002 - the name is the point
     return " ".join(input.values())
 
 
+def typed(given: dict[str, str]) -> str:
+    return " ".join(given.values())
+
+
 def both(task: Any, style: str) -> str:
     return f"{task.input['question']} {style}"
 
@@ -48,12 +52,29 @@ def bound(answer: str, task: Any) -> str:
 
 @pytest.mark.parametrize(
     "agent",
-    [later, with_default, of_its_own_name, whole, both, partial(bound, "Capital of France?")],
+    [
+        later,
+        with_default,
+        of_its_own_name,
+        whole,
+        typed,
+        both,
+        partial(bound, "Capital of France?"),
+    ],
 )
 def test_an_agent_is_called_with_what_its_parameters_name(
     agent: Callable[..., Any], tmp_path: Path
 ) -> None:
     run = ew.run(SUITE, agent=agent, db=tmp_path / "runs.db")
+    assert run.passed, run.report()
+
+
+def test_a_parameter_typed_as_text_is_the_input_that_is_a_text(tmp_path: Path) -> None:
+    def answer(question: str) -> str:
+        return question.upper()
+
+    one = {"id": "france", "input": "Paris", "checks": [{"equals": "PARIS"}]}
+    run = ew.run({**SUITE, "tasks": [one]}, agent=answer, db=tmp_path / "runs.db")
     assert run.passed, run.report()
 
 

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_origin
 
 from evalwright.agents.protocol import CANCELLED_ITSELF, AgentFailure, Invocation, checked_output
 from evalwright.agents.toolbox import Memory
@@ -19,6 +19,7 @@ from evalwright.agents.user_code import Threads, file_of, load_code, named_part,
 from evalwright.contracts.errors import AgentBroken, BadInput
 
 MAX_TRACEBACK = 4000
+_TYPES_OF_INPUTS = {"str", "dict", "Mapping", "list", "int", "float", "bool"}
 _IMPORTING = "<frozen importlib"  # frames of Python's own
 FORMS = "write module:callable, path/file.py:callable, http(s)://address or cmd:program"
 
@@ -138,16 +139,27 @@ def _taking_a_task(function: Any) -> Callable[[AgentTask], Any]:
     required = {one.name for one in named if one.default is one.empty}
     if required <= {"task"}:
         return cast("Callable[[AgentTask], Any]", function)
-    return functools.partial(_call_by_name, function, required, {one.name for one in named})
+    wants_input = any(_is_plain(one.annotation) for one in named if one.name in required)
+    names = {one.name for one in named}
+    return functools.partial(_call_by_name, function, required, names, wants_input=wants_input)
 
 
-def _call_by_name(function: Any, required: set[str], named: set[str], task: AgentTask) -> Any:
+def _is_plain(annotation: Any) -> bool:
+    """Whether it is a type that an input has, such as `str` or `dict[str, Any]`; no task is one."""
+    if isinstance(annotation, str):  # from __future__ import annotations
+        return annotation.partition("[")[0] in _TYPES_OF_INPUTS
+    return getattr(get_origin(annotation) or annotation, "__name__", "") in _TYPES_OF_INPUTS
+
+
+def _call_by_name(
+    function: Any, required: set[str], named: set[str], task: AgentTask, *, wants_input: bool
+) -> Any:
     given = task.input if isinstance(task.input, dict) else {}
     offered = {**given, "task": task, "input": task.input}
     if required <= offered.keys():
         return function(**{name: offered[name] for name in named & offered.keys()})
     if len(required) == 1:  # it may call the task as it likes
-        return function(task)
+        return function(task.input if wants_input else task)
     missing = ", ".join(sorted(required - offered.keys()))
     has = ", ".join(map(str, given)) or "no fields"
     raise AgentFailure(
