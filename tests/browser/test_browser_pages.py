@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -194,6 +195,44 @@ def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
     found["sign-in", ""] = serious(tab)
     visit.errors.clear()  # the page to sign in again is a refusal
     assert {place: said for place, said in found.items() if said} == {}
+
+
+def test_the_page_of_an_agent_with_approvals_and_a_canary_is_for_everybody(
+    visit: Visit, tmp_path: Path
+):
+    asked = {"deployments": {"require_eval": False, "approval": {"quorum": 1}}}
+    manifest = {"persona": "Clerk", "modelClass": "general", "systemPrompt": "Be kind."}
+    agent = "local.shop.clerk"
+    with running_host(tmp_path / "host.db", settings=asked) as host:
+        caller, other = host.caller("acme"), host.caller("acme")
+        for version, share in (("1.0.0", None), ("2.0.0", 10), ("3.0.0", None)):
+            body = {"version": version, "manifest": {"agentId": agent, **manifest}}
+            assert caller.post("/v1/agents", body).status == 201
+            asker = signed_in(host.url, caller.key or "")
+            for fields in ({}, {}, {"share": share or ""}):
+                asker.get(f"/agents/{agent}")
+                asker.post(f"/agents/{agent}", {"version": version, **fields})
+            approver = signed_in(host.url, other.key or "")
+            page = approver.get(f"/agents/{agent}").text
+            run_id = page.partition('name="run" value="')[2].partition('"')[0]
+            if version != "3.0.0":
+                vote = {"run": run_id, "action": "accept"}
+                assert approver.post(f"/agents/{agent}/vote", vote).status == 303
+        sign_in(visit.page, f"{host.url}/agents/{agent}", other.key or "")
+        tab = visit.page
+        expect(tab.get_by_role("button", name="Approve version 3.0.0")).to_be_visible()
+        expect(tab.get_by_label("Share of version 2.0.0, in percent")).to_have_value("10")
+        for scheme in SCHEMES:
+            tab.emulate_media(color_scheme=scheme)
+            assert serious(tab) == [], scheme
+        for size in (NARROW, ZOOMED):
+            tab.set_viewport_size(size)
+            assert tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        tab.set_viewport_size(NARROW)
+        assert tab.evaluate(CUT) == []
+        tab.get_by_label("Share of version 2.0.0, in percent").fill("25")
+        tab.get_by_role("button", name="Set the share of version 2.0.0").click()
+        expect(tab.get_by_text("25 % of the traffic")).to_be_visible()
 
 
 def test_nothing_private_is_shown_after_signing_out_nor_in_the_frame_of_another_site(

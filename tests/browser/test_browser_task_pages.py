@@ -154,6 +154,33 @@ def test_a_trace_of_ten_thousand_events_scrolls_and_a_link_finds_its_step(visit:
 
 
 @pytest.mark.parametrize("visit", [LIGHT], indirect=True)
+def test_the_tree_folds_what_is_within_a_step_also_what_has_not_come_yet(visit: Visit, kept: Kept):
+    page = opened(visit, kept, f"/runs/{kept.long}/tasks/deep?view=waterfall")
+    shown = page.locator("[data-step]:visible")
+    page.get_by_role("button", name="7,501 steps within").click()
+    expect(shown).to_have_count(3)
+    expect(shown.last.locator("b")).to_have_text("score")
+    assert page.locator("[data-step]").count() < 250, "what is folded is not loaded"
+    page.keyboard.press("n")
+    assert page.evaluate("document.activeElement.closest('[data-step]').id") == (
+        shown.nth(1).get_attribute("id")
+    ), "keys pass over what is folded"
+    page.keyboard.press("p")
+    page.keyboard.press("ArrowRight")
+    page.locator("[data-more]").scroll_into_view_if_needed()
+    expect(page.locator("[data-step]").nth(240)).to_be_attached()
+    places = page.evaluate(
+        "[...document.querySelectorAll('.trail > li')].map((each) => Number(each.dataset.place))"
+    )
+    assert places == sorted(set(places)), "each is there once, in its place"
+    page.get_by_role("button", name="Fold all", exact=True).click()
+    expect(shown).to_have_count(3)
+    page.get_by_role("button", name="Unfold all").click()
+    expect(shown.nth(100)).to_be_visible()
+    assert visit.errors == []
+
+
+@pytest.mark.parametrize("visit", [LIGHT], indirect=True)
 def test_a_comparison_opens_on_what_got_worse_and_brings_the_rest_when_asked(
     visit: Visit, kept: Kept
 ):

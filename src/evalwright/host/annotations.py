@@ -53,16 +53,15 @@ class AnnotationStore:
         )
 
     async def add(
-        self, run: RunHandle, annotation: Annotation, changes: Sequence[RecordChange] = ()
+        self, run: RunHandle, said: Sequence[Annotation], changes: Sequence[RecordChange] = ()
     ) -> None:
-        """Store an annotation together with changes; raises `RunNotFound` and `ApiError`."""
-        await asyncio.to_thread(_check, run, annotation.target)
+        """Store annotations together with changes; raises `RunNotFound` and `ApiError`."""
+        for each in said:
+            await asyncio.to_thread(_check, run, each.target)
         async with self._adding.setdefault(run.run_id, asyncio.Lock()):  # one gets the last place
-            await read_soon(self._records, run.tenant, lambda: self._refuse_more(run))
-            key = f"{run.run_id}/{annotation.annotation_id}"
-            body = msgspec.json.encode(annotation)
-            change = RecordChange(ANNOTATION_KIND, run.partition, key, body, None)
-            await asyncio.wrap_future(self._records.write([change, *changes]))
+            await read_soon(self._records, run.tenant, lambda: self._refuse_more(run, len(said)))
+            kept = [_kept(run, each) for each in said]
+            await asyncio.wrap_future(self._records.write([*kept, *changes]))
 
     def of_run(self, run: RunHandle) -> list[msgspec.Raw]:
         """The annotations of a run as JSON, oldest first; raises `RunNotFound`."""
@@ -72,16 +71,23 @@ class AnnotationStore:
         )
         return [msgspec.Raw(record.body) for record in found]
 
-    def _refuse_more(self, run: RunHandle) -> None:
+    def _refuse_more(self, run: RunHandle, count: int) -> None:
         kept = self._records.keys(
             ANNOTATION_KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN
         )
-        if len(kept) >= MOST_PER_RUN:
-            message = f"the run already has {MOST_PER_RUN} annotations, which is the limit"
+        if len(kept) + count > MOST_PER_RUN:
+            message = (
+                f"the run already has {len(kept)} annotations, and {MOST_PER_RUN} are the limit"
+            )
             raise ApiError(409, "conflict", message, {"limit": MOST_PER_RUN})
 
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else mask_strictly(self._redactor.redact_text(text))
+
+
+def _kept(run: RunHandle, annotation: Annotation) -> RecordChange:
+    key = f"{run.run_id}/{annotation.annotation_id}"
+    return RecordChange(ANNOTATION_KIND, run.partition, key, msgspec.json.encode(annotation), None)
 
 
 def _check(run: RunHandle, target: AnnotationTarget) -> None:

@@ -77,15 +77,15 @@ class Quotas:
 
     @asynccontextmanager
     async def room_for(
-        self, tenant: str, size: int = 0, what: Quota | None = None
+        self, tenant: str, size: int = 0, what: Quota | None = None, count: int = 1
     ) -> AsyncIterator[None]:
         """Make sure that a tenant has room for something that is written in this context.
 
-        `what` is counted besides its size in bytes. Raises `ApiError` 403.
+        `what` is counted besides its size in bytes, `count` times. Raises `ApiError` 403.
         """
         wanted: dict[Quota, int] = {"bytes": size}
         if what is not None:
-            wanted[what] = 1
+            wanted[what] = count
         await asyncio.to_thread(self._reserve, tenant, wanted)  # it reads the log
         is_written = False
         try:

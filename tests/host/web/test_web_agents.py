@@ -21,6 +21,14 @@ def strict(tmp_path: Path) -> Iterator[ServedHost]:
         yield served
 
 
+@pytest.fixture
+def easy(tmp_path: Path) -> Iterator[ServedHost]:
+    """A host whose promotions need nothing."""
+    settings = {"deployments": {"require_eval": False}}
+    with running_host(tmp_path / "easy.db", settings=settings) as served:
+        yield served
+
+
 def promote(visitor: Visitor, page: str = PAGE, **fields: str) -> Answer:
     visitor.get(page)
     return visitor.post(page, {"version": "1.0.0", **fields})
@@ -143,3 +151,39 @@ def test_who_may_only_read_is_offered_nothing(with_scopes: Callable[..., Visitor
     pausing = with_scopes("onlookers", "deploy:pause", "agents:read")
     pausing.get(PAGE)
     assert pausing.post(PAGE, {"version": "1.0.0"}).status == 403, "promotions need their scope"
+
+
+def test_the_share_of_a_canary_is_raised_until_it_has_all_of_its_channel(easy: ServedHost):
+    caller, page = easy.caller("acme"), "/agents/local.shop.clerk"
+    assert caller.key
+    visitor = signed_in(easy.url, caller.key)
+    manifest = {
+        "agentId": "local.shop.clerk",
+        "persona": "Clerk",
+        "modelClass": "general",
+        "systemPrompt": "You are a clerk.",
+    }
+    for version in ("1.0.0", "2.0.0"):
+        body = {"version": version, "manifest": manifest}
+        assert caller.post("/v1/agents", body).status == 201
+        fields = [{}, {}, {"share": "10"} if version == "2.0.0" else {}]
+        for each in fields:
+            assert promote(visitor, page, version=version, **each).status == 303
+        if version == "1.0.0":
+            assert "Set share" not in visitor.get(page).text, "nothing would serve the rest"
+    text = visitor.get(page).text
+    assert "10 % of the traffic" in text
+    assert 'aria-label="Share of version 2.0.0, in percent"' in text
+
+    wrong = promote(visitor, page, version="2.0.0", transition="adjust-canary", share="ten")
+    assert wrong.status == 400
+    assert wrong.text.count("Give a whole number from 0 to 100.") == 1, "at its own field"
+    assert 'value="ten" aria-label="Share of version 2.0.0, in percent" aria-invalid' in wrong.text
+    same = promote(visitor, page, version="2.0.0", transition="adjust-canary", share="10")
+    assert "already serves 10 percent" in same.text
+
+    raised = promote(visitor, page, version="2.0.0", transition="adjust-canary", share="50")
+    assert raised.status == 303
+    assert "50 % of the traffic" in visitor.get(page).text
+    assert promote(visitor, page, version="2.0.0", transition="adjust-canary", share="100").location
+    assert "of the traffic</small>" not in visitor.get(page).text

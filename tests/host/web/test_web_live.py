@@ -6,10 +6,19 @@ from typing import ClassVar
 
 import pytest
 
-from builders import a_score, a_suite, a_task, a_usage, an_event
-from evalwright.contracts.events import InvocationCompleted, InvocationStarted, Payload
+from builders import EPOCH_US, a_score, a_suite, a_task, a_usage, an_event, opening
+from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import (
+    InvocationCompleted,
+    InvocationStarted,
+    Payload,
+    RunPaused,
+    RunResumed,
+)
+from evalwright.host.run_handle import RunHandle
 from evalwright.host.web import run_page
-from evalwright.host.web.progress import RunProgress
+from evalwright.host.web.page import left_words, time_left_html
+from evalwright.host.web.progress import LEAST_SCORES, ProgressCache, RunProgress
 from host.caller import Caller
 from host.server import GATED, ServedHost
 from host.web.recorded import a_tenant, entries_of, write
@@ -152,3 +161,82 @@ def test_a_damaged_event_does_not_hide_the_progress_of_the_other_tasks(lasting: 
     answer = tenant.visitor.get(f"/runs/{run}")
     assert answer.status == 200
     assert "0 of 2 tasks are scored" in answer.text
+
+
+def a_progress(tasks: int) -> RunProgress:
+    names = ",".join(f'{{"taskId":"t{n}"}}' for n in range(tasks))
+    progress = RunProgress(f'{{"suite":{{"tasks":[{names}]}}}}'.encode())
+    started = InvocationStarted("inv-0001", "acme.agent", "run-api")
+    progress.take([an_event(started, "t0", at_us=EPOCH_US)])
+    return progress
+
+
+def score(progress: RunProgress, number: int, second: float) -> None:
+    at_us = EPOCH_US + int(second * 1_000_000)
+    progress.take([an_event(a_score(f"t{number}", 1.0), f"t{number}", at_us=at_us)])
+
+
+def test_the_time_that_is_left_follows_from_the_pace_so_far():
+    progress = a_progress(10)
+    for number in range(LEAST_SCORES):
+        assert progress.ends_us is None, "too early to tell"
+        score(progress, number, 2.0 * (number + 1))
+    assert progress.ends_us == EPOCH_US + 20_000_000, "ten tasks, two seconds each"
+    for number in range(LEAST_SCORES, 10):
+        score(progress, number, 2.0 * (number + 1))
+    assert progress.ends_us is None, "nothing is left"
+
+
+def test_a_pause_does_not_count_as_time_that_tasks_take():
+    progress = a_progress(10)
+    for number in range(LEAST_SCORES):
+        score(progress, number, number + 1.0)
+    progress.take([an_event(RunPaused(), at_us=EPOCH_US + 10_000_000)])
+    assert progress.ends_us is None
+    hour = 3600.0
+    progress.take([an_event(RunResumed(), at_us=EPOCH_US + int(hour * 1_000_000))])
+    for number in range(LEAST_SCORES, 2 * LEAST_SCORES):
+        score(progress, number, hour + number - LEAST_SCORES + 1.0)
+    left = 10 - 2 * LEAST_SCORES
+    assert progress.ends_us == EPOCH_US + int((hour + LEAST_SCORES + left) * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "less than 1 min"),
+        (59, "less than 1 min"),
+        (61, "about 2 min"),
+        (3599, "about 1 h 0 min"),
+        (7250, "about 2 h 1 min"),
+    ],
+)
+def test_the_time_that_is_left_is_told_in_words_and_counted_down(seconds: float, words: str):
+    assert left_words(seconds) == words
+    shown = time_left_html(EPOCH_US, EPOCH_US / 1_000_000 - seconds)
+    assert shown.endswith(f" data-left>{words}</time>")
+
+
+def test_a_page_tells_the_time_that_is_left(lasting: ServedHost):
+    tenant = a_tenant(lasting)
+    tasks = {f"t{n}": Told("x", ok()) for n in range(60)}
+    entries = entries_of(tasks)
+    last = max(place for place, (task_id, _) in enumerate(entries) if task_id == "t59")
+    run = f"going-{tenant.name}"
+    write(tenant.log, run, entries[:last], 1)
+    text = tenant.visitor.get(f"/runs/{run}").text
+    assert "59 of 60 tasks are scored" in text
+    assert re.search(r"<dt>Time left</dt><dd>.*<time [^>]* data-left>less than 1 min</time>", text)
+
+
+def test_the_progress_of_a_run_is_kept_for_its_tenant_alone(lasting: ServedHost):
+    first, second = a_tenant(lasting), a_tenant(lasting)
+    for tenant, count in ((first, 2), (second, 5)):
+        write(tenant.log, f"run-{tenant.name}", opening(a_suite(count)), 1)
+    kept = ProgressCache()
+    with kept.going_on(RunHandle(first.log, first.name, f"run-{first.name}")) as progress:
+        assert progress is not None
+        assert len(progress.tasks) == 2
+    theirs = RunHandle(second.log, second.name, f"run-{first.name}")
+    with pytest.raises(RunNotFound), kept.going_on(theirs):
+        pass

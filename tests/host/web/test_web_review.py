@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.wide.loader import load_wide
 from evalwright.host.web import recent_runs, review_queue
-from host.server import ServedHost
+from host.server import ServedHost, running_host
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
 from host.web.visitor import Visitor, signed_in
@@ -253,3 +254,16 @@ def test_an_empty_log_has_nothing_to_review(tenant: Tenant):
     assert "There is nothing to review" in page
     assert "Review the next task" not in page
     assert AGENT_ID not in page
+
+
+def test_a_verdict_and_a_corrected_answer_take_two_places_of_a_quota(tmp_path: Path):
+    with running_host(tmp_path / "host.db", settings={"quotas": {"annotations": 3}}) as host:
+        tenant = a_tenant(host)
+        run = tenant.keep("r", {name: Told("x", bad()) for name in "ab"})
+        said = {"verdict": "pass", "answer": "Yes."}
+        assert tenant.visitor.post(begin(tenant.visitor), said).status == 303
+        refused = tenant.visitor.post(f"/review/{run}/b", said)
+        assert refused.status == 403
+        assert "quota of annotations does not allow this: 2 of 3 are used" in refused.text
+        assert len(kept(tenant, run)) == 2, "neither is kept"
+        assert tenant.visitor.post(f"/review/{run}/b", {"verdict": "pass"}).status == 303

@@ -115,3 +115,24 @@ def test_secrets_are_masked_in_steps_payloads_and_results(tenant: Tenant):
     for step in re.findall(r"id=\"s(\d+)\"", page):
         assert TOKEN not in shown(tenant, f"/runs/{run}/tasks/a/steps/{step}")
     assert TOKEN not in shown(tenant, f"/runs/{run}/tasks/a?view=waterfall")
+
+
+def test_the_tree_says_what_can_be_folded_and_gives_a_part_up_to_a_place(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes", ok(), more=calls(200))})
+    address = f"/runs/{run}/tasks/a?view=waterfall"
+    page = shown(tenant, address)
+    (fold,) = re.findall(r'<button [^>]*class="fold"[^>]*>', page)
+    assert 'aria-expanded="true"' in fold
+    assert 'aria-label="201 steps within"' in fold
+    assert 'data-until="202"' in fold
+    assert re.findall(r'data-place="(\d+)"', page) == [str(n) for n in range(121)]
+    assert 'class="fold"' not in shown(tenant, f"/runs/{run}/tasks/a"), "only in the tree"
+
+    part = shown(tenant, f"{address}&from=10&to=14", HX_Request="true")
+    assert part.count("<li data-step") == 4
+    assert "data-more" not in part
+    part = shown(tenant, f"{address}&from=10&to=150", HX_Request="true")
+    assert part.count("<li data-step") == 120
+    assert "to=150" in part
+    assert "20 more steps" in part
+    assert shown(tenant, f"{address}&from=10&to=-4", HX_Request="true").strip() == ""

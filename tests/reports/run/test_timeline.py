@@ -108,3 +108,11 @@ def test_what_is_unknown_or_damaged_is_a_step_all_the_same():
         ("event", "agent.toolCalled, which cannot be read"),
     ]
     assert timeline_of([]).took_us == 0
+
+
+def test_a_step_knows_where_those_within_it_end():
+    inner = invoked(call("a", "c1"), call("b", "c2"), name="inv-0002")
+    found = steps_of(*invoked(Reasoned(AGENT_ID, "hm"), *inner, call("c", "c3")), a_usage())
+    kinds = [step.kind for step in found.steps]
+    assert kinds == ["invocation", "reasoning", "invocation", "call", "call", "call", "model"]
+    assert list(found.ends) == [6, 2, 5, 4, 5, 6, 7]

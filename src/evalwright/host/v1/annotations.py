@@ -89,7 +89,7 @@ async def annotate(call: ApiCall) -> Response:
         body.get("note"),
     )
     response = json_response(annotation, 201)
-    await call.host.annotations.add(run, annotation, call.completion(response))
+    await call.host.annotations.add(run, [annotation], call.completion(response))
     tell_of(call, annotation)
     return response
 

@@ -10,9 +10,9 @@ from evalwright.host.catalogue import RegisteredAgent
 from evalwright.host.deployments.events import APPROVAL_NODE
 from evalwright.host.deployments.gate import ApprovalGate, Ballot
 from evalwright.host.deployments.promotion import NEXT
-from evalwright.host.deployments.record import AgentDeployment
+from evalwright.host.deployments.record import FULL, LATEST, AgentDeployment
 from evalwright.host.deployments.refusals import DeploymentRefusal, IllegalTransition
-from evalwright.host.deployments.request import SCOPES, TransitionRequest
+from evalwright.host.deployments.request import SCOPES, Transition, TransitionRequest
 from evalwright.host.settings import DeploymentSettings
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.versions import version_key
@@ -40,6 +40,12 @@ _WRONG = {
     "channel": ("channel", "Choose one of the channels."),
     "canaryPercent": ("share", "Give a whole number from 0 to 100."),
     "reason": ("reason", "At most 512 characters."),
+}
+_FIELDS = ("version", "evidence", "channel", "share", "reason", "transition")
+_ACTIONS: dict[Transition, str] = {
+    "pause": "Pause",
+    "deprecate": "Deprecate",
+    "rollback": "Roll back",
 }
 _NOT_DEPLOYED = ("plain", "\N{EN DASH} not deployed")
 
@@ -127,7 +133,11 @@ async def _agent_page(
     waiting = await call.host.deployments.waiting(call.principal, agent_id)
     may_read = call.may("runs:read")
     found = await call.beside(lambda: _read_agent(call, agent_id, records, may_read=may_read))
-    policy = call.host.settings.deployments
+    policy, given, errors = call.host.settings.deployments, given or {}, errors or {}
+    is_share = given.get("transition") == "adjust-canary"
+    for row in found["rows"] if is_share else ():
+        if row["version"] == given["version"]:
+            row["given"], row["error"] = given["share"], errors.get("share", "")
     return page(
         call,
         "agent.html",
@@ -139,9 +149,8 @@ async def _agent_page(
         channels=policy.channels,
         waiting=[_waiting(call, each) for each in waiting],
         refusal=None if refusal is None else _refused(refusal),
-        given={"version": "", "evidence": "", "channel": "", "share": "", "reason": ""}
-        | (given or {}),
-        errors=errors or {},
+        given=dict.fromkeys(_FIELDS, "") | ({} if is_share else given),
+        errors={} if is_share else errors,
         **found,
     )
 
@@ -156,6 +165,7 @@ def _read_agent(
         *(each.version for each in records),
     }
     by_version = {each.version: each for each in records}
+    serving = sum(each.state == "active" for each in records)
     wanted = RunFilter(agent=agent_id, status="completed", is_evaluation=True)
     runs = call.log.find_runs(wanted, MOST_RUNS) if may_read else []
     return {
@@ -163,28 +173,42 @@ def _read_agent(
         "about": (known.description or "") if known else "",
         "model_class": known.model_class if known else "",
         "rows": [
-            _version_row(version, by_version.get(version))
+            _version_row(version, by_version.get(version), serving)
             for version in sorted(versions, key=version_key, reverse=True)
         ],
         "runs": [_evidence(each) for each in runs],
     }
 
 
-def _version_row(version: str, record: AgentDeployment | None) -> dict[str, Any]:
+def _version_row(version: str, record: AgentDeployment | None, serving: int) -> dict[str, Any]:
     state = record.state if record else None
     following = NEXT.get(state or "draft")
-    offered = [name for name in SCOPES if name in ("pause", "deprecate", "rollback")]
     return {
         "version": version,
         "badge": TONES[state] if state else _NOT_DEPLOYED,
         "channels": ", ".join(record.channels) if record else "",
         "canary": record.canary_percent if record else None,
+        "given": str(_share(record)) if record else "",
+        "error": "",
+        "is_shareable": record is not None and _is_shareable(record, serving),
         "eval_run": (record.eval_run_id or "") if record else "",
         "back_to": (record.rollback_pointer or "") if record else "",
         "next": following if state != "active" else "another channel",
         "is_promotable": following is not None,
-        "actions": [(name, SCOPES[name]) for name in offered] if state == "active" else [],
+        "actions": [
+            (name, words, SCOPES[name]) for name, words in _ACTIONS.items() if state == "active"
+        ],
     }
+
+
+def _share(record: AgentDeployment) -> int:
+    return FULL if record.canary_percent is None else record.canary_percent
+
+
+def _is_shareable(record: AgentDeployment, serving: int) -> bool:
+    """Whether the share of a version can be changed: another serves the rest of one channel."""
+    own = [name for name in record.channels if name != LATEST]
+    return record.state == "active" and serving > 1 and len(own) == 1
 
 
 def _evidence(run: RunFacts) -> dict[str, Any]:
@@ -237,8 +261,7 @@ def _refused(refusal: DeploymentRefusal) -> dict[str, Any]:
 
 async def change(call: PageCall) -> Response:
     """Promote a version, or take it back; what blocks that is said on the page."""
-    names = ("version", "evidence", "channel", "share", "reason", "transition")
-    given = {name: call.field(name) for name in names}
+    given = {name: call.field(name) for name in _FIELDS}
     wanted = {
         "version": given["version"],
         "transition": given["transition"] or "promote",

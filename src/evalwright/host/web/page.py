@@ -1,5 +1,6 @@
 """A page: its entry in the table, the request for it, and the templates that it is made of."""
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -174,6 +175,7 @@ def _environment() -> Templates:
             "href": _href,
             "exact": lambda text: as_markup(quoted_html(text, is_value=True)),
             "when": lambda at_us: as_markup(time_html(at_us)),
+            "left": lambda at_us: as_markup(time_left_html(at_us)),
             "dollars": figures.dollars,
             "percent": lambda share: figures.percent(share, 1),
             "count": lambda number: f"{number:,}",
@@ -208,6 +210,22 @@ def time_html(at_us: int, now_s: float | None = None) -> Html:
     moment = quoted_html(iso_time(at_us))
     words = quoted_html(time_words(at_us / 1_000_000, time.time() if now_s is None else now_s))
     return Html(f'<time datetime="{moment}" title="{moment}">{words}</time>')
+
+
+def time_left_html(at_us: int, now_s: float | None = None) -> Html:
+    """How long it takes until a time, which the script counts down."""
+    moment = quoted_html(iso_time(at_us))
+    left_s = at_us / 1_000_000 - (time.time() if now_s is None else now_s)
+    return Html(f'<time datetime="{moment}" data-left>{quoted_html(left_words(left_s))}</time>')
+
+
+def left_words(left_s: float) -> str:
+    """A time that is left, as well as a pace can tell it."""
+    minutes = max(0, math.ceil(left_s / _MINUTE))
+    if minutes <= 1:
+        return "less than 1 min"
+    hours = f"{minutes // 60} h " if minutes >= 60 else ""
+    return f"about {hours}{minutes % 60} min"
 
 
 def time_words(at_s: float, now_s: float) -> str:

@@ -1,6 +1,7 @@
 """The progress of a run that has not ended: a fold of its events, which goes on where it was."""
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
@@ -18,12 +19,14 @@ from evalwright.contracts.events import (
     RunPaused,
     RunResumed,
 )
-from evalwright.store.protocol import EventLog
+from evalwright.host.run_handle import RunHandle
 
 MOST_KEPT = 32  # runs
 MOST_CELLS = 300  # tasks that are all shown; of more, only some
 MOST_LISTED = 8
 SLICE = 20_000  # events that are taken at a time
+LEAST_SCORES = 3  # before which nothing is said about the pace
+PACE_OF = 200  # scores, the latest, that the pace is told by
 
 TaskState = Literal["waiting", "running", "passed", "failed", "error"]
 
@@ -76,6 +79,7 @@ class RunProgress:
         self.unpriced = 0  # calls without a known price
         self.latest_failures: list[str] = []
         self.slowest: list[TaskProgress] = []
+        self._times_us: deque[int] = deque(maxlen=PACE_OF + 1)  # the first is a beginning
         self.is_paused = False
         self.is_over = False
         self.last = -1  # the sequence of the last event that was taken
@@ -86,6 +90,14 @@ class RunProgress:
     def scored(self) -> int:
         """How many tasks have a score."""
         return self.counts["passed"] + self.counts["failed"] + self.counts["error"]
+
+    @property
+    def ends_us(self) -> int | None:
+        """When the last task will have its score, by the pace so far; None if that is not known."""
+        times, left = self._times_us, len(self.tasks) - self.scored
+        if len(times) < LEAST_SCORES + 1 or not left or self.is_paused or self.is_over:
+            return None
+        return times[-1] + left * (times[-1] - times[0]) // (len(times) - 1)
 
     def take(self, events: Iterable[Event]) -> None:
         """Go on with these events, a slice of the log at most."""
@@ -107,6 +119,8 @@ class RunProgress:
 
     def _start(self, event: Event) -> None:
         task = self.tasks.get(event.task_id or "")
+        if not self._times_us:
+            self._times_us.append(event.at_us)
         if task is not None and task.state == "waiting":
             self._move(task, "running")
 
@@ -120,6 +134,7 @@ class RunProgress:
         task = self.tasks.get(scored.task_id)
         if task is None:
             return
+        self._times_us.append(event.at_us)
         task.latency_ms = scored.latency_ms
         unsuccessful: TaskState = "error" if task.has_failed else "failed"
         self._move(task, "passed" if scored.passed else unsuccessful)
@@ -134,6 +149,7 @@ class RunProgress:
 
     def _pause(self, event: Event) -> None:
         self.is_paused = event.type == RunPaused.TYPE
+        self._times_us = deque([event.at_us], PACE_OF + 1)
 
 
 _TAKERS: dict[str, Any] = {
@@ -154,36 +170,37 @@ class ProgressCache:
     """The progress of the runs that somebody watches; one fold for all who do."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, RunProgress] = {}
+        self._kept: dict[tuple[str, str], RunProgress] = {}  # by partition and run
         self._lock = threading.Lock()
 
     @contextmanager
-    def going_on(self, log: EventLog, run_id: str) -> Iterator[RunProgress | None]:
+    def going_on(self, run: RunHandle) -> Iterator[RunProgress | None]:
         """The progress of an evaluation, one slice further, and locked in this context.
 
         None while another thread has it: whoever waited would keep a thread from other reads.
         """
-        progress = self._find(log, run_id)
+        progress = self._find(run)
         if progress is None or not progress.lock.acquire(blocking=False):
             yield None
             return
         try:
             if not progress.is_over:
-                progress.take(log.read(run_id, _TYPES, progress.last, SLICE))
+                progress.take(run.log.read(run.run_id, _TYPES, progress.last, SLICE))
             yield progress
         finally:
             progress.lock.release()
 
-    def _find(self, log: EventLog, run_id: str) -> RunProgress | None:
+    def _find(self, run: RunHandle) -> RunProgress | None:
+        key = run.partition, run.run_id
         with self._lock:
-            found = self._kept.get(run_id)
+            found = self._kept.get(key)
         if found is not None:
             return found
-        planned = next(log.read(run_id, (Planned.TYPE,), limit=1), None)
+        planned = next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
         if planned is None:
             return None
         with self._lock:
-            found = self._kept.setdefault(run_id, RunProgress(planned.body))
+            found = self._kept.setdefault(key, RunProgress(planned.body))
             if len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
         return found

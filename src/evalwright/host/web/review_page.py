@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
-from evalwright.contracts.annotation import ANNOTATION_KIND, Annotation, AnnotationTarget, Signal
+from evalwright.contracts.annotation import Annotation, AnnotationTarget, Signal
 from evalwright.contracts.events import Decided, Event
 from evalwright.contracts.suite import Task
 from evalwright.host.errors import ApiError
@@ -348,21 +348,11 @@ def _is_answer(event: Event) -> bool:
 
 async def _keep(call: PageCall, said: Sequence[Annotation], freed: RecordChange) -> None:
     """Store annotations, and let go of the task, as one unit."""
-    run, partition = call.run, call.principal.partition
-    more = [
-        RecordChange(
-            ANNOTATION_KIND,
-            partition,
-            f"{run.run_id}/{each.annotation_id}",
-            msgspec.json.encode(each),
-            None,
-        )
-        for each in said[1:]
-    ]
-    room = call.host.quotas.room_for(call.principal.tenant, len(call.raw), "annotations")
+    tenant, size = call.principal.tenant, len(call.raw)
+    room = call.host.quotas.room_for(tenant, size, "annotations", len(said))
     try:
         async with room:
-            await call.host.annotations.add(run, said[0], [*more, freed])
+            await call.host.annotations.add(call.run, said, [freed])
     except RecordConflict:
         message = "somebody else has this task before them now; your words were not kept"
         raise ApiError(409, "conflict", message) from None

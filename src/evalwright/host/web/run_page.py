@@ -178,7 +178,7 @@ def frame(number: int, content: str) -> bytes:
 
 def _panel(call: PageCall) -> LiveState:
     run_id = call.path["runId"]
-    with call.host.progress.going_on(call.log, run_id) as progress:
+    with call.host.progress.going_on(call.run) as progress:
         if progress is None:
             return LiveState(NOT_READY, -1, is_over=False, is_behind=False)
         panel = render(call, "live.html", **_panel_values(run_id, progress))
@@ -197,6 +197,8 @@ def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
         "cells": [(each.task_id, *SIGNS[each.state]) for each in cells],
         "is_part": tasks > MOST_CELLS,
         "is_behind": progress.is_behind,
+        "is_paused": progress.is_paused,
+        "ends_us": None if progress.is_behind else progress.ends_us,
         "spent": progress.spent_usd,
         "unpriced": progress.unpriced,
         "budget": progress.budget_usd,

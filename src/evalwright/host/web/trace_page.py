@@ -59,6 +59,7 @@ class StepsAsked(NamedTuple):
 
     view: str
     first: int
+    until: int | None  # the place behind the last, where others are shown already
     step: int | None  # the sequence of one that is to be among them
 
     @classmethod
@@ -66,8 +67,13 @@ class StepsAsked(NamedTuple):
         """What an address asks for; what is not known counts as not given."""
         view = call.asked("view") if call.asked("view") in AT_ONCE else "timeline"
         step = number_of(call.asked("step"))
-        first = int(number_of(call.asked("from")) or 0)
-        return cls(view, max(0, first), None if step is None else int(step))
+        first, until = number_of(call.asked("from")), number_of(call.asked("to"))
+        return cls(
+            view,
+            max(0, int(first or 0)),
+            None if until is None else int(until),
+            None if step is None else int(step),
+        )
 
     def begin(self, steps: Sequence[TraceStep]) -> int:
         """Where the part begins."""
@@ -171,27 +177,33 @@ def _around(view: RunView, task_id: str) -> dict[str, Any]:
     }
 
 
-def _shown_as(address: str, view: str, first: int = 0) -> str:
+def _shown_as(address: str, view: str, first: int = 0, until: int | None = None) -> str:
     asked = {"view": view, **({"from": str(first)} if first else {})}
+    if until is not None:
+        asked["to"] = str(until)
     return f"{address}?{urlencode(asked)}"
 
 
 def _part(view: RunView, task: Task, timeline: TaskTimeline, asked: StepsAsked) -> dict[str, Any]:
     """Some of the steps, and where the others are."""
     size, first = AT_ONCE[asked.view], asked.begin(timeline.steps)
-    steps = timeline.steps[first : first + size]
+    count = len(timeline.steps)
+    end = count if asked.until is None else max(0, min(asked.until, count))
+    steps = timeline.steps[first : min(first + size, end)]
     address = task_address(view.run.run_id, task.task_id)
     if asked.view == "timeline":
         events = _events_of(view, steps)
         lines = [_step_html(step, timeline, events, address) for step in steps]
     else:
-        lines = [_bar_html(step, timeline, address) for step in steps]
-    rest = len(timeline.steps) - first - len(steps)
+        lines = [
+            _bar_html(step, place, timeline, address) for place, step in enumerate(steps, first)
+        ]
     before = max(0, first - size)
     return {
         "steps": as_markup(Html("\n".join(lines))),
-        "rest": rest,
-        "more": _shown_as(address, asked.view, first + size),
+        "rest": end - first - len(steps),
+        "next": first + size,
+        "more": _shown_as(address, asked.view, first + size, asked.until),
         "earlier": _shown_as(address, asked.view, before) if first else "",
     }
 
@@ -230,22 +242,22 @@ def _step_html(
                 '<div class="payload"></div>'
                 f'<noscript><a href="{href}">Show all of it</a></noscript></details>'
             )
-    return Html(f"{_opening(step)}{_head(step, timeline, address)}{told}</li>")
+    return Html(f"{_opening(step)}>{_head(step, timeline, address)}{told}</li>")
 
 
 def _opening(step: TraceStep) -> Html:
     depth = min(step.depth, DEEPEST)
-    return Html(f'<li data-step class="step d{depth} is-{step.kind}" id="s{step.sequence}">')
+    return Html(f'<li data-step class="step d{depth} is-{step.kind}" id="s{step.sequence}"')
 
 
-def _head(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
+def _head(step: TraceStep, timeline: TaskTimeline, address: str, fold: Html = NO_HTML) -> Html:
     bad = NO_HTML
     if step.is_bad:
         bad = _FAILED if step.kind in ("check", "score") else _ERROR
     name = Html(f" <code>{name_html(_masked_name(step.name))}</code>" if step.name else "")
     words = text_html(_WORDS[step.kind])
     return Html(
-        f'<div class="row"><b>{words}</b>{name} {bad} {_times(step, timeline, address)}</div>'
+        f'<div class="row">{fold}<b>{words}</b>{name} {bad} {_times(step, timeline, address)}</div>'
     )
 
 
@@ -315,7 +327,7 @@ def _parts(step: TraceStep, events: Mapping[int, Event]) -> list[tuple[Html, str
 # A step of the tree, with its bar.
 
 
-def _bar_html(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
+def _bar_html(step: TraceStep, place: int, timeline: TaskTimeline, address: str) -> Html:
     left = min(99.5, 100 * timeline.offset(step))
     width = max(0.5, min(100 * timeline.share(step), 100 - left))
     tone = Html("old" if step.is_bad else "new")
@@ -323,4 +335,17 @@ def _bar_html(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
         '<svg class="fall" width="100%" height="10" aria-hidden="true">'
         f'<rect class="{tone}" x="{left:.2f}%" width="{width:.2f}%" height="10"/></svg>'
     )
-    return Html(f"{_opening(step)}{_head(step, timeline, address)}{bar}</li>")
+    head = _head(step, timeline, address, _fold_html(place, timeline.ends[place]))
+    return Html(f'{_opening(step)} data-place="{place}">{head}{bar}</li>')
+
+
+def _fold_html(place: int, end: int) -> Html:
+    """What folds the steps within one away."""
+    within = end - place - 1
+    if not within:
+        return NO_HTML
+    words = text_html("1 step within" if within == 1 else f"{within:,} steps within")
+    return Html(
+        f'<button type="button" class="fold" aria-expanded="true" aria-label="{words}"'
+        f' title="{words}" data-until="{end}"></button>'
+    )

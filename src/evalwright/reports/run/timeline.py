@@ -61,6 +61,7 @@ class TaskTimeline(msgspec.Struct, frozen=True):
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+    ends: Sequence[int]  # of each step, the place behind all that is within it
 
     def offset(self, step: TraceStep) -> float:
         """Where a step begins, as a share of the whole time."""
@@ -112,7 +113,17 @@ def timeline_of(events: Iterable[Event]) -> TaskTimeline:
         sum(step.input_tokens for step in models),
         sum(step.output_tokens for step in models),
         sum(known) if models and len(known) == len(costs) else None,
+        _ends(steps),
     )
+
+
+def _ends(steps: Sequence[TraceStep]) -> list[int]:
+    ends, around = [len(steps)] * len(steps), list[int]()  # the steps that one is within
+    for place, step in enumerate(steps):
+        while around and steps[around[-1]].depth >= step.depth:
+            ends[around.pop()] = place
+        around.append(place)
+    return ends
 
 
 class _StepReader:

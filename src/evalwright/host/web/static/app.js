@@ -76,11 +76,16 @@
     if (days < 30) return days === 1 ? "1 day ago" : `${days} days ago`;
     return null;
   }
+  function left(at, now) {
+    const minutes = Math.ceil((at - now) / 60000);
+    if (minutes <= 1) return "less than 1 min";
+    return `about ${minutes < 60 ? "" : `${Math.floor(minutes / 60)} h `}${minutes % 60} min`;
+  }
   function times(root) {
     const now = Date.now();
     for (const each of root.querySelectorAll("time[datetime]")) {
       const at = Date.parse(each.dateTime);
-      const text = words(at, now);
+      const text = ("left" in each.dataset ? left : words)(at, now);
       if (text && each.textContent !== text) each.textContent = text;
       each.title = format.format(at);
     }
