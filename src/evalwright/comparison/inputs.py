@@ -104,7 +104,7 @@ def open_inputs(
             if isinstance(run, RunFolder):
                 run.top = _top(run.root, found if isinstance(found, Path) else None)
         note = "No case file was found, so nothing is expected of the answers; see --cases."
-        pairing = _paired(baseline, new, case_file)
+        pairing = _paired(baseline, new, case_file, work)
         left_out = _left_out(baseline, new) if cases is None else None
         roots = (baseline.root, new.root, found if isinstance(found, Path) else None)
         return Inputs(
@@ -184,13 +184,15 @@ def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> In
     )
 
 
-def _paired(baseline: ComparedRun, new: ComparedRun, cases: Cases | None) -> "Pairing | None":
+def _paired(
+    baseline: ComparedRun, new: ComparedRun, cases: Cases | None, work: Path
+) -> "Pairing | None":
     """How responses without a case id were paired; what is for them is loaded only there."""
     if not any(isinstance(run, RunFolder) and run.unnamed for run in (baseline, new)):
         return None
     from evalwright.comparison.partners import pair_unnamed
 
-    return pair_unnamed(baseline, new, cases)
+    return pair_unnamed(baseline, new, cases, work)
 
 
 def open_side(

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from evalwright.comparison.cases import Cases, file_stem
-from evalwright.comparison.run_folder import SUFFIX, ComparedRun
+from evalwright.comparison.run_folder import SUFFIX, ComparedRun, PairedResponse
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.trace.model import Json
 
@@ -33,7 +33,7 @@ BEGIN;
 CREATE TABLE cases (number INTEGER PRIMARY KEY, id BLOB, fault TEXT);
 CREATE TABLE files (side INTEGER, stem BLOB);
 CREATE TABLE answers (
-    place INTEGER PRIMARY KEY, side INTEGER, case_id BLOB, base BLOB, name BLOB
+    place INTEGER PRIMARY KEY, side INTEGER, case_id BLOB, base BLOB, name BLOB, paired_by TEXT
 );
 CREATE TABLE bases (
     side INTEGER, case_id BLOB, base BLOB, PRIMARY KEY (side, case_id)
@@ -41,19 +41,19 @@ CREATE TABLE bases (
 CREATE TABLE selected (side INTEGER, id BLOB);
 CREATE TABLE outside (place INTEGER PRIMARY KEY, side INTEGER, id BLOB UNIQUE);
 CREATE TABLE left_out (number INTEGER PRIMARY KEY);
-CREATE INDEX answers_of_case ON answers (case_id, side);
-CREATE INDEX answers_of_base ON answers (base, side);
 CREATE INDEX cases_with_base ON bases (base, side);
 CREATE INDEX selected_ids ON selected (id);
 """
 # These are made once their tables are full: sorting is cheaper than inserting in any order.
 _CASES_BY_ID = "CREATE INDEX cases_by_id ON cases (id, number)"
 _FILES_BY_STEM = "CREATE INDEX files_by_stem ON files (side, stem)"
+_ANSWERS_BY_CASE = "CREATE INDEX answers_of_case ON answers (case_id, side)"
+_ANSWERS_BY_BASE = "CREATE INDEX answers_of_base ON answers (base, side)"
 _STRAYS = """
 SELECT DISTINCT stem FROM files
 WHERE side = ? AND NOT EXISTS (SELECT 1 FROM cases WHERE id = stem) ORDER BY stem || '.json'
 """
-_ADD_ANSWER = "INSERT INTO answers VALUES (NULL, ?, ?, ?, ?)"
+_ADD_ANSWER = "INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?)"
 _ADD_BASE = "INSERT OR REPLACE INTO bases VALUES (?, ?, ?)"
 _SELECT_WITHOUT_FILE = """
 INSERT INTO selected SELECT ?1, ?2
@@ -108,6 +108,7 @@ FROM cases WHERE number NOT IN left_out ORDER BY number
 _REPETITION = "row_number() OVER (PARTITION BY id ORDER BY number)"
 _NOT_IN_THE_FILE = "SELECT NULL, id, NULL, 1, 0, 0 FROM outside ORDER BY place"
 _ANSWERS = "SELECT name FROM answers WHERE side = ? AND case_id = ? ORDER BY place"
+_PAIRED_BY = "SELECT paired_by FROM answers WHERE case_id = ? AND paired_by IS NOT NULL LIMIT 1"
 _ANSWERS_OF_BASE = """
 SELECT name FROM answers WHERE side = 0 AND base = coalesce(
     (SELECT bases.base FROM bases WHERE bases.side = 1 AND bases.case_id = ?1), ?1
@@ -126,6 +127,7 @@ class PlannedCase(msgspec.Struct, frozen=True, array_like=True):
     faults: tuple[str, ...]
     previous: str = ""  # file stems of the cases beside it
     next: str = ""
+    paired_by: str = ""  # where that is no case id
 
 
 class CasePlan:
@@ -143,6 +145,7 @@ class CasePlan:
     ) -> None:
         self._outside_faults = (_OUTSIDE,) if cases is not None else ()
         self._answered = [False, False]
+        self._is_paired = False  # otherwise than by case ids
         with _disk():
             self._db = sqlite3.connect("", isolation_level=None)
             try:
@@ -170,6 +173,8 @@ class CasePlan:
         db.execute(_FILES_BY_STEM)
         self._assign(NEW, new)
         self._assign(BASELINE, baseline)
+        db.execute(_ANSWERS_BY_CASE)
+        db.execute(_ANSWERS_BY_BASE)
         db.execute(_ADD_ANSWERED_BY_NEW)
         db.execute(_ADD_ANSWERED_BY_BASELINE_ONLY)
         # What a run set out to answer is missing if it did not; the rest may be left out.
@@ -195,14 +200,16 @@ class CasePlan:
         for each in run.listed():
             self._answered[side] = True
             case_id, base = _bytes(each.case_id), _bytes(each.base_case_id or each.case_id)
-            self._db.execute(_ADD_ANSWER, (side, case_id, base, _bytes(each.name)))
+            how = each.paired_by if isinstance(each, PairedResponse) else None
+            self._is_paired = self._is_paired or how is not None
+            self._db.execute(_ADD_ANSWER, (side, case_id, base, _bytes(each.name), how))
             if each.base_case_id is not None:
                 self._db.execute(_ADD_BASE, (side, case_id, base))
         for (stem,) in self._db.execute(_STRAYS, (side,)):
             self._answered[side] = True
             name = f"{_text(stem)}{SUFFIX}"
             case_id = _bytes(run.case_named_in(name))
-            self._db.execute(_ADD_ANSWER, (side, case_id, None, _bytes(name)))
+            self._db.execute(_ADD_ANSWER, (side, case_id, None, _bytes(name), None))
 
     def close(self) -> None:
         """Let go of what is kept on disk."""
@@ -240,7 +247,12 @@ class CasePlan:
                     before or self._answers(BASELINE, key, _ANSWERS_OF_BASE),
                     (named if in_new else ()) + self._answers(NEW, key),
                     faults,
+                    paired_by=self._paired_by(key) if self._is_paired else "",
                 )
+
+    def _paired_by(self, key: bytes) -> str:
+        row: tuple[str] | None = self._db.execute(_PAIRED_BY, (key,)).fetchone()
+        return "" if row is None else row[0]
 
     def _answers(self, side: SideNumber, key: bytes, query: str = _ANSWERS) -> tuple[str, ...]:
         if not self._answered[side]:  # as is usual

@@ -25,12 +25,16 @@ from evalwright.trace.importers import Imported
 from evalwright.trace.understood import NOTHING, why_nothing
 
 _ANSWERS = "answers"
+_UNNAMED = "unnamed"
 _IN_A_PIECE = 512
 ALONE = LocalProcesses(1)
 
 
 class ResponsesPart(msgspec.Struct):
-    """Responses that were written: the listing of them, and those that no case id names."""
+    """Responses that were written: the listing of them, and those that no case id names.
+
+    Their places are those in this listing.
+    """
 
     shard: Shard
     listing: bytes
@@ -83,7 +87,8 @@ class WriteResponses:
             name = f"{before}{number:08}{SUFFIX}"
             listing.append(_write_response(record, self._folder / name))
             if _is_unnamed(record):
-                unnamed.append(Unnamed(name, record.case_id, record.named_by, record.asked))
+                place = len(listing) - 1
+                unnamed.append(Unnamed(place, record.case_id, record.named_by, record.asked))
             if record.fault:
                 faults.append(record.fault)
         first_fault = faults[0] if faults else None
@@ -100,24 +105,24 @@ def open_traces(path: Path, folder: Path, engine: ShardEngine = ALONE) -> RunFol
     """
     files = TraceFiles(path)
     notes: list[str] = []
-    unnamed: list[Unnamed] = []
     count, faulty, fault = 0, 0, "it is empty"
     folder.mkdir()
     with (
         closing(parts_in_order(WriteResponses(folder), files, engine)) as parts,
         (folder / _ANSWERS).open("xb") as listing,
+        (folder / _UNNAMED).open("xb") as unnamed,
     ):
         for part in parts:
             listing.write(part.listing)
+            unnamed.writelines(_lines(part.unnamed, count))
             notes += part.notes
-            unnamed += part.unnamed
             if not faulty and part.first_fault:
                 fault = part.first_fault
             count += part.count
             faulty += part.faulty
     if faulty == count:
         raise BadInput(f"{path}: {NOTHING}: {fault.rpartition(f'{NOTHING}: ')[2]}")
-    run = _opened(folder, {"run_id": name_of(path).partition(".")[0]}, unnamed)
+    run = _opened(folder, {"run_id": name_of(path).partition(".")[0]})
     run.notes = tuple(notes)
     return run
 
@@ -127,14 +132,25 @@ def materialize(records: Iterable[Imported], meta: dict[str, Any], folder: Path)
     folder.mkdir()
     part = WriteResponses(folder)._write(Shard("", ""), iter(records), [], 0)
     (folder / _ANSWERS).write_bytes(part.listing)
-    return _opened(folder, meta, part.unnamed)
+    (folder / _UNNAMED).write_bytes(b"".join(_lines(part.unnamed, 0)))
+    return _opened(folder, meta)
 
 
-def _opened(folder: Path, meta: dict[str, Any], unnamed: list[Unnamed]) -> RunFolder:
+def _opened(folder: Path, meta: dict[str, Any]) -> RunFolder:
     (folder / RUN_META).write_bytes(msgspec.json.encode(meta))
     run = RunFolder(folder, folder / _ANSWERS)
-    run.unnamed = unnamed
+    unnamed = folder / _UNNAMED
+    if unnamed.stat().st_size:
+        run.unnamed = unnamed
+    else:
+        unnamed.unlink()
     return run
+
+
+def _lines(unnamed: Iterable[Unnamed], before: int) -> Iterator[bytes]:
+    for each in unnamed:
+        at = msgspec.structs.replace(each, place=before + each.place)
+        yield msgspec.json.encode(at) + b"\n"
 
 
 def _write_response(record: Imported, path: Path) -> bytes:

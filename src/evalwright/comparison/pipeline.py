@@ -200,9 +200,8 @@ class Comparer:
         item = item_of(case, sides, steps, CaseLinks(artifacts, BothSides(*of_repeats)), faults)
         if self.masked and _may_quote(item, read):
             item = mask_item(item)
-        pairing = self.inputs.pairing
-        if pairing is not None and case.id in pairing.cases:
-            item = msgspec.structs.replace(item, paired_by=pairing.cases[case.id])
+        if read.planned.paired_by:
+            item = msgspec.structs.replace(item, paired_by=read.planned.paired_by)
         definition = read.masked
         if isinstance(definition, dict):
             definition = {"title": shown.title, **definition}

@@ -52,10 +52,19 @@ class ListedResponse(msgspec.Struct, frozen=True, array_like=True):
     name: str
 
 
-class Unnamed(msgspec.Struct, frozen=True, gc=False):
-    """A response that no case id names: what its id is made of, and a digest of what was asked."""
+class PairedResponse(ListedResponse, frozen=True, array_like=True):
+    """A response of a run that was paired; how, if that was not by a case id."""
 
-    name: str
+    paired_by: str | None = None
+
+
+class Unnamed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A response that no case id names: what its id is made of, and a digest of what was asked.
+
+    `place` is its line in the listing.
+    """
+
+    place: int
     case_id: str
     named_by: str
     asked: str | None
@@ -117,8 +126,8 @@ class RunFolder:
         self.top = root.parent
         self.above: tuple[Path, ...] = ()
         self.notes: tuple[str, ...] = ()
-        self.unnamed: list[Unnamed] = []
-        self.renamed: dict[str, str] = {}  # the cases of responses that were paired otherwise
+        self.unnamed: Path | None = None  # the file of those in the listing that no case id names
+        self.paired: Path | None = None  # the listing once they were paired
         self._listing = listing
         self.is_empty = all(stem == "cases" for stem in self.stems())  # case files do not count
         self.meta, self.meta_fault, _ = _read_meta(root)
@@ -139,12 +148,11 @@ class RunFolder:
 
     def listed(self) -> Iterator[ListedResponse]:
         """The files that the listing names."""
-        if self._listing is not None:
-            with self._listing.open("rb") as lines:
-                for line in lines:
-                    listed = msgspec.json.decode(line, type=ListedResponse)
-                    case_id = self.renamed.get(listed.name, listed.case_id)
-                    yield msgspec.structs.replace(listed, case_id=case_id)
+        listing = self.paired or self._listing
+        if listing is not None:
+            decoder = msgspec.json.Decoder(PairedResponse if self.paired else ListedResponse)
+            with listing.open("rb") as lines:
+                yield from map(decoder.decode, lines)
 
     def selected(self) -> Iterator[str] | None:
         """The cases that the run set out to answer, where it says so."""

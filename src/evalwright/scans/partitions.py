@@ -1,0 +1,67 @@
+"""Rows kept by the hash of a key: what has one key is in one partition, and that fits in memory.
+
+Rows that belong together are found without an index: each row is written once and read in a row,
+so that a disk that is slow to seek is no slower. Small partitions are never written at all.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Generic, TypeVar
+from zlib import crc32
+
+import msgspec
+
+_Row = TypeVar("_Row", bound=msgspec.Struct)
+
+_ROWS = 20_000  # of a partition, about
+_MOST = 1024
+_BUFFERED = 8 << 20  # bytes of all partitions together that wait to be written
+
+
+def partitions_for(rows: int) -> int:
+    """How many partitions are right for so many rows."""
+    return min(_MOST, rows // _ROWS + 1)
+
+
+class Partitions(Generic[_Row]):
+    """Rows in partitions; those of one partition stay in the order in which they were added."""
+
+    def __init__(self, folder: Path, name: str, kind: type[_Row], count: int) -> None:
+        self._paths = [folder / f"{name}-{number}" for number in range(count)]
+        self._encode = msgspec.json.Encoder().encode
+        self._decode = msgspec.json.Decoder(kind).decode
+        self._waiting = [bytearray() for _ in range(count)]
+        self._most = _BUFFERED // count
+
+    def add(self, key: str, row: _Row) -> None:
+        """Take a row, by its key."""
+        self.put(crc32(key.encode("utf-8", "surrogatepass")) % len(self._paths), row)
+
+    def put(self, number: int, row: _Row) -> None:
+        """Take a row into a partition by its number."""
+        waiting = self._waiting[number]
+        waiting += self._encode(row)
+        waiting += b"\n"
+        if len(waiting) > self._most:
+            with self._paths[number].open("ab") as file:
+                file.write(waiting)
+            waiting.clear()
+
+    def drained(self) -> Iterator[Callable[[], Iterator[_Row]]]:
+        """Each partition in turn, to be read as often as need be; gone once the next is asked for.
+
+        No row may be added any more.
+        """
+        for number, path in enumerate(self._paths):
+            yield partial(self.rows, number)
+            self._waiting[number] = bytearray()
+            path.unlink(missing_ok=True)
+
+    def rows(self, number: int) -> Iterator[_Row]:
+        """The rows of one partition."""
+        path = self._paths[number]
+        if path.exists():
+            with path.open("rb") as lines:
+                yield from map(self._decode, lines)
+        yield from map(self._decode, bytes(self._waiting[number]).splitlines())
