@@ -162,3 +162,37 @@ def test_tenants_share_the_fleet_equally_however_many_runs_they_have(fleet: Flee
     fair = sum(begun.values()) / 3
     assert begun["one"] == 60 or begun["one"] >= fair / 1.3
     assert max(begun["four"], begun["nine"]) <= 1.3 * min(begun["four"], begun["nine"])
+
+
+TOUCHED = "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'attempts'"
+
+
+def test_what_the_database_reads_for_a_task_does_not_grow_with_its_run(fleet: Fleet) -> None:
+    """Also with plans that were made while there were no tasks: there are none between runs."""
+
+    async def work(tasks: int) -> int:
+        async with fleet.database() as database, database.connection() as connection:
+            await connection.execute("DELETE FROM fleet_workers")
+            worker, plan = uuid.uuid4(), fleet.plan(a_suite(tasks), right, concurrency=20)
+            await fleet.hand_over(database, plan, "reading")
+            await connection.execute(REGISTER, worker, 8)
+            async with connection.transaction():
+                rows = await connection.fetch(FILL, 10)
+                run_id, names = rows[0]["due_run"], [row["due_task"] for row in rows]
+                begun = [run_id] * len(names), names
+                await connection.fetch("SELECT * FROM fleet_begin($1, $2, $3)", worker, *begun)
+                once = [1] * len(names)
+                hold = "SELECT * FROM fleet_hold($1, $2, $3, $4)"
+                held = await connection.fetchrow(hold, run_id, names, once, worker)
+                assert sorted(held["mine"]) == sorted(names)
+                end = END.replace("ARRAY[$2], ARRAY[2]", "$2, array_fill(2, ARRAY[$3::int])")
+                end = end.replace("ARRAY[NULL]", "array_fill(NULL::bytea, ARRAY[$3::int])")
+                await connection.fetch(end, run_id, names, len(names))
+                touched = await connection.fetchval(TOUCHED)
+            await clear(fleet, database)
+            return int(touched)
+
+    fleet.ask("VACUUM ANALYZE attempts")
+    few, many = asyncio.run(work(40)), asyncio.run(work(800))
+    assert few > 0
+    assert many <= few * 1.5

@@ -135,11 +135,13 @@ def test_nobody_writes_for_another_tenant_or_changes_what_is_written(
     assert "denied" in refusal(path, mine, "UPDATE evalwright_schema SET version = 1")
 
 
-def test_every_table_with_tenants_is_guarded(log: PostgresLog, path: str) -> None:
+def test_every_table_with_rows_of_tenants_is_guarded(log: PostgresLog, path: str) -> None:
     unguarded = asked(
         path,
-        "SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid"
-        " WHERE c.relkind IN ('r', 'p') AND a.attname = 'tenant' AND NOT a.attisdropped"
+        "SELECT DISTINCT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid"
+        " WHERE c.relkind IN ('r', 'p') AND NOT a.attisdropped"
+        " AND a.attname IN ('tenant', 'entrypoint')"
+        f" AND has_table_privilege('{ROLE}', c.oid, 'SELECT')"
         " AND c.relnamespace = 'public'::regnamespace"
         " AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
     )
@@ -157,13 +159,21 @@ def test_a_tenant_sees_of_the_fleet_only_why_its_own_runs_wait(log: PostgresLog,
         f" VALUES ('{worker}', 'one', 1), (gen_random_uuid(), 'other', 1)",
         "INSERT INTO fleet_refusals (run_id, tenant, worker, reason)"
         f" VALUES ('x', 'a', '{worker}', 'why'), ('y', 'b', '{worker}', 'why')",
+        "INSERT INTO pgqueuer (priority, status, entrypoint, payload)"
+        " VALUES (0, 'queued', 'a', '[]'), (0, 'queued', 'b', '[]')",
+        "INSERT INTO pgqueuer_log (job_id, status, entrypoint, priority)"
+        " VALUES (1, 'queued', 'a', 0), (2, 'queued', 'b', 0)",
     )
     own = "fleet_refusals"
     tables = (own, "fleet_owners", "fleet_rates", "fleet_counters", "fleet_workers")
+    tables += ("pgqueuer", "pgqueuer_log")
 
     assert counts(path, tenants_of([None]), tables) == dict.fromkeys(tables, 2)
     assert counts(path, tenants_of(["a"]), tables) == dict.fromkeys(tables, 0) | {own: 1}
     assert counts(path, None, tables) == dict.fromkeys(tables, 0)
+    take = "INSERT INTO pgqueuer (priority, status, entrypoint) VALUES (0, 'queued', 'b')"
+    assert "row-level" in refusal(path, tenants_of(["a"]), take)
+    assert "denied" in refusal(path, tenants_of(["a"]), "TRUNCATE pgqueuer")
 
 
 @pytest.fixture

@@ -15,6 +15,10 @@ fleet a run counts for, whatever its workspace.
 
 Locks are taken in this order, so nobody waits in a circle: run, its attempts that are due, owner,
 shares and attempts that wait.
+
+Statements leave PostgreSQL one way to find attempts, by the key of each or by its place in the
+table (`ctid`). Counts of the table say nothing: rows come by the thousand and go with their run,
+and a plan that was made in between compares all tasks of a run with all that end.
 """
 
 # ruff: noqa: S608 - statements are made of constants only
@@ -52,7 +56,8 @@ CREATE TABLE attempts (
     PRIMARY KEY (run_id, task_id)
 ) WITH (fillfactor = 70);
 CREATE INDEX attempts_waiting ON attempts (run_id, position) WHERE state = {WAITING};
-CREATE INDEX attempts_due ON attempts (changed_at) WHERE state = {DUE};
+-- Nothing that changes when a task begins is in an index.
+CREATE INDEX attempts_due ON attempts (run_id) WHERE state = {DUE};
 
 CREATE TABLE fleet_owners (
     owner text PRIMARY KEY,
@@ -133,7 +138,7 @@ RELEASE = f"""
 CREATE FUNCTION fleet_release(who text, most integer)
 RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
 DECLARE share fleet_shares%ROWTYPE; given integer := 0; now_turn bigint; others integer;
-    step integer; found_tasks integer; tasks text[];
+    step integer; found_tasks integer; tasks text[]; places tid[];
 BEGIN
     SELECT turn INTO now_turn FROM fleet_owners WHERE owner = who;
     WHILE given < most LOOP
@@ -147,12 +152,13 @@ BEGIN
         -- As many as bring it level with the next, all at once if there is no other.
         step := least(most - given, share.ceiling - share.released, share.waiting,
             coalesce(others - share.released + 1, 1000000));
-        SELECT array_agg(next.task_id) INTO tasks FROM (
-            SELECT w.task_id FROM attempts w WHERE w.run_id = share.run_id AND w.state = {WAITING}
-            ORDER BY w.position LIMIT step
+        -- The owner's lock keeps them where they are.
+        SELECT array_agg(next.task_id), array_agg(next.ctid) INTO tasks, places FROM (
+            SELECT w.task_id, w.ctid FROM attempts w
+            WHERE w.run_id = share.run_id AND w.state = {WAITING} ORDER BY w.position LIMIT step
         ) next;
         UPDATE attempts a SET state = {DUE}, changed_at = clock_timestamp(), worker = NULL
-            WHERE a.run_id = share.run_id AND a.task_id = ANY (tasks);
+            WHERE a.ctid = ANY (places) AND a.state::integer = {WAITING};
         RETURN QUERY SELECT share.run_id, u.task_id, share.lane FROM unnest(tasks) AS u(task_id);
         GET DIAGNOSTICS found_tasks = ROW_COUNT;
         now_turn := now_turn + 1;
@@ -166,24 +172,29 @@ BEGIN
 END $$
 """
 
-# For workers that have nothing to do: tasks of the tenants that have the fewest released.
+# For workers that have nothing to do: tasks of the tenants that have the fewest released, as many
+# as bring one level with the next.
 FILL = """
 CREATE FUNCTION fleet_fill(served text[], most integer)
 RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
-DECLARE who record; given integer := 0; due record;
+DECLARE who record; given integer := 0; found_tasks integer; others integer;
 BEGIN
     WHILE given < most LOOP
-        SELECT t.owner, t.released, t.most INTO who FROM fleet_owners t
+        SELECT t.owner, t.released, fleet_most(t.owner) - t.released AS room INTO who
+            FROM fleet_owners t
             WHERE t.runs > 0 AND (served IS NULL OR t.owner = ANY (served))
             AND t.released < fleet_most(t.owner)
             AND EXISTS (SELECT FROM fleet_shares s WHERE s.owner = t.owner AND s.is_ready)
             ORDER BY t.released, t.turn LIMIT 1 FOR UPDATE OF t SKIP LOCKED;
         EXIT WHEN NOT FOUND;
-        FOR due IN SELECT * FROM fleet_release(who.owner, 1) LOOP
-            due_run := due.due_run; due_task := due.due_task; due_lane := due.due_lane;
-            RETURN NEXT;
-        END LOOP;
-        given := given + 1;
+        SELECT min(t.released) INTO others FROM fleet_owners t
+            WHERE t.runs > 0 AND (served IS NULL OR t.owner = ANY (served))
+            AND t.owner <> who.owner AND t.released < fleet_most(t.owner)
+            AND EXISTS (SELECT FROM fleet_shares s WHERE s.owner = t.owner AND s.is_ready);
+        RETURN QUERY SELECT * FROM fleet_release(who.owner, least(most - given, who.room,
+            greatest(1, coalesce(others - who.released + 1, 1000000))));
+        GET DIAGNOSTICS found_tasks = ROW_COUNT;
+        given := given + greatest(1, found_tasks);
     END LOOP;
 END $$
 """
@@ -194,7 +205,7 @@ END $$
 BEGIN = f"""
 CREATE FUNCTION fleet_begin(who uuid, run_ids text[], task_ids text[])
 RETURNS TABLE (place integer, number integer, verdict text) LANGUAGE plpgsql AS $$
-DECLARE asked record; paused boolean;
+DECLARE asked record; paused boolean; known text; known_run bigint;
 BEGIN
     FOR asked IN SELECT * FROM unnest(run_ids, task_ids) WITH ORDINALITY AS u(run_id, task_id, n)
         ORDER BY run_id, task_id
@@ -202,7 +213,7 @@ BEGIN
         place := asked.n; number := 0; verdict := 'later';
         IF EXISTS (
             SELECT FROM attempts a WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id
-            AND a.state = {DUE} AND a.attempt >= {SUSPECT}
+            AND a.state::integer = {DUE} AND a.attempt >= {SUSPECT}
         ) AND EXISTS (
             SELECT FROM attempts a WHERE a.worker = who AND a.state = {DUE}
             AND a.attempt > {SUSPECT} AND (a.run_id, a.task_id) <> (asked.run_id, asked.task_id)
@@ -212,17 +223,20 @@ BEGIN
         END IF;
         verdict := 'gone';
         UPDATE attempts a SET attempt = a.attempt + 1, worker = who, changed_at = clock_timestamp()
-            WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id AND a.state = {DUE}
-            RETURNING a.attempt INTO number;
+            WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id
+            AND a.state::integer = {DUE} RETURNING a.attempt INTO number;
         IF NOT FOUND THEN
             number := 0;
         ELSE
+            IF known IS DISTINCT FROM asked.run_id THEN
+                known := asked.run_id;
+                SELECT r.run INTO known_run FROM runs r WHERE r.run_id = known;
+            END IF;
             SELECT r.is_paused INTO paused FROM fleet_runs r WHERE r.run_id = asked.run_id;
             verdict := CASE
                 WHEN EXISTS (
-                    SELECT FROM events e JOIN runs r ON r.run = e.run
-                    WHERE r.run_id = asked.run_id AND e.task_id = asked.task_id
-                    AND e.type = 'eval.scored'
+                    SELECT FROM events e WHERE e.run = known_run
+                    AND e.task_id = asked.task_id AND e.type = 'eval.scored'
                 ) THEN 'scored'
                 WHEN paused IS NULL THEN 'gone'
                 WHEN paused AND number > 1 THEN 'paused'
@@ -250,10 +264,10 @@ BEGIN
         RETURN;
     END IF;
     SELECT coalesce(array_agg(held.task_id), '{{}}') INTO mine FROM (
-        SELECT a.task_id FROM attempts a JOIN unnest(task_ids, numbers) AS u(task_id, n)
-            ON a.task_id = u.task_id AND a.attempt = u.n
-        WHERE a.run_id = run AND a.worker = who AND a.state = {DUE}
-        ORDER BY a.task_id FOR UPDATE OF a
+        SELECT * FROM unnest(task_ids, numbers) AS u(task_id, n) ORDER BY u.task_id
+    ) asked, LATERAL (
+        SELECT a.task_id FROM attempts a WHERE a.run_id = run AND a.task_id = asked.task_id
+        AND a.attempt = asked.n AND a.worker = who AND a.state::integer = {DUE} FOR UPDATE
     ) held;
 END $$
 """
@@ -266,9 +280,15 @@ CREATE FUNCTION fleet_settle(
 ) RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
 DECLARE who text; ended integer; returned integer; free integer;
 BEGIN
-    UPDATE attempts a SET state = u.state, note = u.note, changed_at = clock_timestamp()
-        FROM unnest(task_ids, states, notes) AS u(task_id, state, note)
-        WHERE a.run_id = run AND a.task_id = u.task_id;
+    -- They are locked, and stay where they are.
+    UPDATE attempts a SET state = states[array_position(task_ids, a.task_id)],
+        note = notes[array_position(task_ids, a.task_id)], changed_at = clock_timestamp()
+        WHERE a.ctid = ANY (ARRAY(
+            SELECT held.ctid FROM unnest(task_ids) AS u(task_id), LATERAL (
+                SELECT h.ctid FROM attempts h
+                WHERE h.run_id = run AND h.task_id = u.task_id OFFSET 0
+            ) held
+        ));
     ended := cardinality(task_ids);
     returned := cardinality(array_positions(states, {WAITING}::smallint));
     UPDATE fleet_runs r SET remaining = r.remaining - (ended - returned), is_answered = answered,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalwright.contracts.errors import EvalwrightError, NotAnEventLog, StoreError
 from evalwright.store.postgres import address
-from evalwright.store.postgres.queue_tables import queue_script, queue_settings
+from evalwright.store.postgres.queue_tables import queue_guards, queue_script, queue_settings
 from evalwright.store.postgres.schema import MIGRATIONS, ROLE, VERSION
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ async def _make_queue(connection: "Connection") -> None:
     for table in (settings.queue_table, settings.queue_table_log):
         if not await connection.fetchval("SELECT to_regclass($1)", table):
             await connection.execute(queue_script())
+    await connection.execute(queue_guards())
 
 
 async def make_queue_again(url: str) -> None:

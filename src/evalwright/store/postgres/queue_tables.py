@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from evalwright.store.postgres.schema import ROLE
+from evalwright.store.postgres.schema import BY_ALL, ROLE, guarded
 
 
 @cache
@@ -27,12 +27,23 @@ def queue_script() -> str:
     from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment
 
     settings = queue_settings()
-    queue, log = settings.queue_table, settings.queue_table_log
     builder = QueryBuilderEnvironment(settings)
     return f"""
 {builder.build_uninstall_query()}
 {builder.build_install_query()}
-DROP TRIGGER {settings.trigger} ON {queue};
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON {queue}, {log} TO {ROLE};
+DROP TRIGGER {settings.trigger} ON {settings.queue_table};
+"""
+
+
+def queue_guards() -> str:
+    """The statements that give rows of the queue only to those who see every tenant."""
+    settings = queue_settings()
+    queue, log = settings.queue_table, settings.queue_table_log
+    return f"""
+DROP POLICY IF EXISTS only_its_tenant ON {queue};
+DROP POLICY IF EXISTS only_its_tenant ON {log};
+{guarded(queue, "SELECT, INSERT, UPDATE, DELETE", BY_ALL)}
+{guarded(log, "SELECT, INSERT, UPDATE, DELETE, TRUNCATE", BY_ALL)}
+REVOKE TRUNCATE ON {queue} FROM {ROLE};
 GRANT USAGE ON SEQUENCE {queue}_id_seq TO {ROLE};
 """

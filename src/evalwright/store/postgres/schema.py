@@ -23,7 +23,7 @@ _WITHIN = (
     f"CASE current_setting('{SETTING}', true) WHEN '{EVERY_TENANT}' THEN true"
     f" ELSE tenant = ANY (nullif(current_setting('{SETTING}', true), '')::text[]) END"
 )
-_BY_ALL = f"current_setting('{SETTING}', true) = '{EVERY_TENANT}'"  # who sees every tenant
+BY_ALL = f"current_setting('{SETTING}', true) = '{EVERY_TENANT}'"  # who sees every tenant
 
 
 class Migration(NamedTuple):
@@ -245,7 +245,7 @@ _FLEET = "".join(
     (
         FLEET,
         *(guarded(table, _CHANGE) for table in _OF_TENANTS),
-        *(guarded(table, _CHANGE, _BY_ALL) for table in _OF_THE_FLEET),
+        *(guarded(table, _CHANGE, BY_ALL) for table in _OF_THE_FLEET),
     )
 )
 
