@@ -9,11 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
 from evalwright.agents.bundled import bundled
+from evalwright.store.protocol import NewEvent
+from evalwright.store.sqlite import SqliteLog
 
 HERE = Path(__file__).parent
 EVALWRIGHT = str(Path(sys.executable).with_name("evalwright"))
@@ -36,7 +39,7 @@ import random
 
 
 async def answer(question, task):
-    chance = random.Random(question)
+    chance = random.Random(f"{question}!")
     await asyncio.sleep(0.1 + chance.random())
     task.report_usage(input_tokens=900, output_tokens=120, cost_usd=0.0021)
     return "4" if chance.random() > 0.08 else "5"
@@ -69,15 +72,37 @@ def write_runs(folder: Path) -> None:
     (folder / "sums.csv").write_text(f"question,answer\n{rows}")
     suite, agent = str(demo / "suite.yaml"), f"{demo / 'agent.py'}:answer"
     name = "acme.support-desk"
-    for tag, ref in (("main", agent), ("main", agent), ("pull-1", "hasty.py:answer")):
+    hasty = "hasty.py:answer"
+    week = [("main", agent), ("pull-3", hasty), *[("main", agent)] * 3, ("main", hasty)]
+    for days, (tag, ref) in enumerate([*week, ("main", agent), ("pull-1", hasty)]):
         run(folder, "run", suite, "--agent", ref, "--agent-id", name, "--tag", tag)
+        move(folder, 60 + 90_000 * (8 - days))
     run(folder, "demo")
+    move(folder, 40_000)
     run(folder, "run", suite, "--agent", agent, "--agent-id", name, "--tag", "pull-2")
+    move(folder, 20)
+
+
+def move(folder: Path, ago_s: int) -> None:
+    """Put what ran into the log that is shown, as if it were some time ago."""
+    with (
+        closing(SqliteLog(folder / "new.db")) as new,
+        closing(SqliteLog(folder / "evals.db")) as log,
+    ):
+        for run_id in [each.run_id for each in reversed(new.find_runs())]:
+            events = [
+                NewEvent(each.type, each.task_id, each.at_us - ago_s * 1_000_000, each.body)
+                for each in new.read(run_id)
+            ]
+            log.append(run_id, events)
+            log.flush(run_id).result()
+    for each in folder.glob("new.db*"):
+        each.unlink()
 
 
 def run(folder: Path, *arguments: str) -> None:
     """Run a command; some of the runs are not meant to pass."""
-    line = [EVALWRIGHT, *arguments, "--db", "evals.db"]
+    line = [EVALWRIGHT, *arguments, "--db", "new.db"]
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
 
@@ -123,6 +148,7 @@ def show_scorecard(page: Page, _folder: Path) -> None:
 def show_trace(page: Page, folder: Path) -> None:
     show_scorecard(page, folder)
     page.get_by_role("link", name="refund-window-for-members").first.click()
+    page.locator("#steps-title").evaluate("each => each.scrollIntoView({ block: 'center' })")
 
 
 def show_compare(page: Page, _folder: Path) -> None:
@@ -132,12 +158,26 @@ def show_compare(page: Page, _folder: Path) -> None:
     page.wait_for_load_state("networkidle")
 
 
+def show_trends(page: Page, _folder: Path) -> None:
+    page.get_by_role("link", name="Trends").click()
+    page.goto(f"{page.url}?suite=local.evalwright.evals.support-desk&agent=acme.support-desk")
+    page.locator(".u-over").first.wait_for()
+
+
+def show_review(page: Page, _folder: Path) -> None:
+    page.get_by_role("link", name="Review").click()
+    page.get_by_role("button", name="Review the next task").click()
+    page.get_by_role("heading", level=1).wait_for()
+
+
 PICTURES: dict[str, Callable[[Page, Path], None]] = {
     "runs": show_runs,
     "live": show_live,
     "scorecard": show_scorecard,
     "trace": show_trace,
     "compare": show_compare,
+    "trends": show_trends,
+    "review": show_review,
 }
 
 

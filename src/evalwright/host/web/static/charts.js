@@ -24,7 +24,9 @@
     });
     place.replaceChildren();
     const size = { width: Math.max(200, place.clientWidth), height: 220 };
-    const chart = new uPlot({ ...size, series, bands, axes: [axis, { ...axis, size: 60 }], legend: { live: true } }, data, place);
+    const day = 86400; // a single run is in the middle of one, not at the edge of years
+    const x = { range: (_, from, to) => (from === to ? [from - day / 2, to + day / 2] : [from, to]) };
+    const chart = new uPlot({ ...size, scales: { x }, series, bands, axes: [axis, { ...axis, size: 60, values: (_, splits) => splits.map((each) => String(+each.toPrecision(6))) }], legend: { live: true } }, data, place);
     new ResizeObserver(() => chart.setSize({ width: Math.max(200, place.clientWidth), height: 220 })).observe(place);
   }
   const drawAll = () => { if (window.uPlot) document.querySelectorAll("[data-chart]").forEach(draw); };
