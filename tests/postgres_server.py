@@ -105,6 +105,20 @@ class PostgresServer:
         options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
         _run([self.programs / "initdb", *options, "--no-sync", "-D", self.data])
 
+    def create_standby(self, primary: "PostgresServer") -> None:
+        """Make the files of a server that follows another, until it is promoted."""
+        self.folder.mkdir()
+        (self.folder / "port").write_text(str(lasting_port()))
+        if os.geteuid() == 0:
+            os.chown(self.folder, *_server_user())
+        place = ["--host=127.0.0.1", f"--port={primary.port}", "--username=postgres"]
+        options = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "-D", self.data]
+        _run([self.programs / "pg_basebackup", *place, *options])
+
+    def promote(self) -> None:
+        """Let a server that followed another take writes."""
+        assert self.execute("SELECT pg_promote()")[0][0]
+
     def _make_reachable(self) -> None:
         """Copy the binaries if the user of the server cannot get to them."""
         try:
@@ -121,7 +135,7 @@ class PostgresServer:
         with (self.folder / "log").open("ab") as log:
             _detach([*command, "-k", self.folder, *settings], log, **_as_server_user())
         deadline = time.monotonic() + START_SECONDS
-        while self._status() != "ready":
+        while self._status() not in ("ready", "standby"):
             if time.monotonic() > deadline:
                 raise AssertionError(f"no server: {(self.folder / 'log').read_text()}")
             time.sleep(0.01)

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -109,6 +111,70 @@ def test_every_task_is_scored_once_and_seen_once_whatever_happens(
             assert follower.sequences == list(range(follower.sequences[-1] + 1))
         fleet.check_log(1, tasks)
         fleet.check_invocations(tasks)
+
+
+# Another server takes over.
+
+
+@contextmanager
+def standby_of(primary: PostgresServer, folder: Path) -> Iterator[PostgresServer]:
+    """A server that has all that the primary acknowledged."""
+    standby = PostgresServer(folder, primary.programs)
+    try:
+        standby.create_standby(primary)
+    except FileNotFoundError:
+        pytest.skip("there is no pg_basebackup to make a standby with")
+    standby.start()
+    primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+    try:
+        yield standby
+    finally:
+        standby.stop(signal.SIGQUIT)
+
+
+def refusal(port: int, key: str, run_id: str) -> tuple[int, str | None]:
+    """What a host answers to a question: the status, and when to ask again."""
+    asked = Request(f"{at(port)}/v1/runs/{run_id}", headers={"Authorization": f"Bearer {key}"})
+    try:
+        with urlopen(asked, timeout=20) as answer:
+            return answer.status, None
+    except HTTPError as error:
+        return error.code, error.headers["Retry-After"]
+
+
+def test_workers_hosts_and_commands_go_on_with_the_server_that_takes_over(
+    own_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    tasks, primary = scaled(60, 400), own_postgres
+    home = primary.folder.with_name(f"{primary.folder.name}-standby")
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        fleet = stack.enter_context(fleet_processes(primary, tmp_path, task_seconds=0.2))
+        standby = stack.enter_context(standby_of(primary, home))
+        one = f"127.0.0.1:{primary.port}"
+        fleet.address = fleet.address.replace(one, f"{one},127.0.0.1:{standby.port}")
+        fleet.address += "?target_session_attrs=read-write"
+        key, port = fleet.key("acme"), lasting_port()
+        fleet.start_host(port)
+        for _ in range(2):
+            fleet.start_worker(AT_ONCE)
+        run_id = asyncio.run(begin(port, key, tasks))
+        command = fleet.hand_over(fleet.suite(tasks), 100)
+        follower = Follower(port, key, run_id)
+        fleet.until(lambda: fleet.scored() > tasks // 4)
+        fleet.in_flight += 2 * AT_ONCE
+        primary.stop(signal.SIGQUIT)
+        status, again = refusal(port, key, run_id)
+        assert status == 503
+        assert again is not None
+        assert int(again) > 0
+        standby.promote()
+        assert fleet.wait_for(command, 60) == 0, fleet.outputs()
+        fleet.until(lambda: fleet.scored() == 2 * tasks)
+        follower.join(30)
+        assert follower.sequences == list(range(follower.sequences[-1] + 1))
+        fleet.check_log(2, tasks)
+        assert len(fleet.invocations()) <= 2 * tasks + fleet.in_flight
 
 
 # A link that is cut.

@@ -115,6 +115,7 @@ async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
                 "name an empty database with --db"
             ) from None
     await _make_queue(connection)
+    await connection.execute(queue_guards())
     await connection.execute("DELETE FROM evalwright_schema")
     await connection.execute(
         "INSERT INTO evalwright_schema (version, oldest) VALUES ($1, $2)",
@@ -129,8 +130,7 @@ async def _make_queue(connection: "Connection") -> None:
     settings = queue_settings()
     for table in (settings.queue_table, settings.queue_table_log):
         if not await connection.fetchval("SELECT to_regclass($1)", table):
-            await connection.execute(queue_script())
-    await connection.execute(queue_guards())
+            await connection.execute(queue_script() + queue_guards())
 
 
 async def make_queue_again(url: str) -> None:

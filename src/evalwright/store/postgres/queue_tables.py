@@ -36,7 +36,10 @@ DROP TRIGGER {settings.trigger} ON {settings.queue_table};
 
 
 def queue_guards() -> str:
-    """The statements that give rows of the queue only to those who see every tenant."""
+    """The statements that give rows of the queue only to those who see every tenant.
+
+    Sequences are logged all the same: on a standby that takes over, others cannot be read.
+    """
     settings = queue_settings()
     queue, log = settings.queue_table, settings.queue_table_log
     return f"""
@@ -46,4 +49,6 @@ DROP POLICY IF EXISTS only_its_tenant ON {log};
 {guarded(log, "SELECT, INSERT, UPDATE, DELETE, TRUNCATE", BY_ALL)}
 REVOKE TRUNCATE ON {queue} FROM {ROLE};
 GRANT USAGE ON SEQUENCE {queue}_id_seq TO {ROLE};
+ALTER SEQUENCE {queue}_id_seq SET LOGGED;
+ALTER SEQUENCE {log}_id_seq SET LOGGED;
 """
