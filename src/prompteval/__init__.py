@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from evalwright.cli import main as evalwright
 
-_NEW_OBJECTS = 50_000  # between two looks for cycles, of which prompts leave hardly any
+_NEW_OBJECTS = 500_000  # between two looks for cycles, of which prompts leave hardly any
 
 
 def main() -> None:

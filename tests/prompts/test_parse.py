@@ -519,6 +519,7 @@ _SCALARS = st.sampled_from(
         ),
         *('"quoted: text"', "'single # quoted'", '"with \\n escape"', "'it''s'", '""', "''"),
         *("12", "007", "1.50", "2.", "1e3", "0x1f", "2024-01-31", "1.2.3", "-5", "[]", "[a, b]"),
+        *("5-years", "7 years ", "12 e10", "1.2.3.4.5", "/a/b ", "/a: b", "2024-01-31 noon"),
         *("first line\n  second line", "first\n\n  third", "*x", "&x y", "!t y", "|\n  text", ""),
         *("trailing  ", "tab\there", "bell\x07", "no\u2028break", "emoji 🎉", "{a: b}", "- x"),
     ]
@@ -544,6 +545,7 @@ def test_lists_texts_numbers_and_dates_are_plain_front_matter():
     source = (
         "title: Code review\nintro: Finds what is wrong,\n  and says so\ntags:\n- one\n- 'two'\n"
         'audience:\n  - "people: all"\nversion: 1.5\nyear: 2026\ndate: 2026-01-31\n'
+        "release: 1.5.2\nkept: 5-years\nnext: /prompts/review\n"
     )
 
     assert plain_fields(source) == {
@@ -554,4 +556,7 @@ def test_lists_texts_numbers_and_dates_are_plain_front_matter():
         "version": 1.5,
         "year": 2026,
         "date": "2026-01-31",
+        "release": "1.5.2",
+        "kept": "5-years",
+        "next": "/prompts/review",
     }

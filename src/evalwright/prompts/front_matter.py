@@ -19,14 +19,15 @@ _CLOSING = when_used(r"\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 _KEY = when_used(
     r"(?m)^(?:\"([^\"\n]{1,80})\"|'([^'\n]{1,80})'|([^\W\d][\w .-]{0,79}?))[ \t]*:(?=[ \t\r]|$)"
 )
-# Fields that anybody reads alike, which most front matter is: a text, a number or a date after a
-# key, or a list of them below it. Whatever else there is on a line is left to YAML.
+# Fields that anybody reads alike, which most front matter is: a text, a path, a number, a version
+# or a date after a key, or a list of them below it. Whatever else is on a line is left to YAML.
 _WORDS = r"[^\x00-\x1f#:\x7f]*"
 _FIELD = when_used(
     r"(?:([A-Za-z][A-Za-z0-9_-]{0,79}):|([ ]{0,4})-)(?:[ ]+(?:"
     r"\"([^\x00-\x1f\"\\\x7f]*)\"|'([^\x00-\x1f'\x7f]*)'"
-    rf"|([A-Za-z]{_WORDS}(?:\n[ ]+[A-Za-z0-9(]{_WORDS})+)|([A-Za-z]{_WORDS})"
-    r"|(\d{1,15})|(\d{1,15}\.\d{1,15})|(\d{4}-\d\d-\d\d)))?[ ]*\n",
+    rf"|([A-Za-z]{_WORDS}(?:\n[ ]+[A-Za-z0-9(]{_WORDS})+)"
+    rf"|([A-Za-z]{_WORDS}|/[a-z]{_WORDS}|\d{{1,9}}[ -][a-z]{{4}}{_WORDS})"
+    r"|(\d{1,15})|(\d{1,15}\.\d{1,15})|(\d{4}-\d\d-\d\d|\d{1,9}(?:\.\d{1,9}){2,3})))?[ ]*\n",
     re.ASCII,
 )
 _KEY_ALONE, _LINES = 1, 5  # groups of a field

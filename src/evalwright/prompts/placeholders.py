@@ -101,13 +101,14 @@ class _Prose:
         return filter(None, map(self.placeholder, _CANDIDATE.finditer(self.text, start, end)))
 
     def placeholders_beside_code(self, start: int, end: int) -> Iterator[Placeholder]:
-        at = start
-        while match := _CANDIDATE.search(self.text, at, end):
+        text = self.text
+        candidates = _CANDIDATE.finditer(text, start, end)
+        while match := next(candidates, None):
             start, at = match.span()
-            if self.text[start] != "`":
+            if text[start] != "`":
                 if (placeholder := self.placeholder(match)) is not None:
                     yield placeholder
-            elif at - start > _NOT_A_SPAN - 1 and self.text[start + 1] != "`":
+            elif at - start > _NOT_A_SPAN - 1 and text[start + 1] != "`":
                 if self.is_placeholder(start + 1, at - 1):
                     yield from self.placeholders(start + 1, at - 1)
             else:
@@ -115,7 +116,7 @@ class _Prose:
                 if close:
                     if self.is_placeholder(at, close):
                         yield from self.placeholders(at, close)
-                    at = close + len(match[0])
+                    candidates = _CANDIDATE.finditer(text, close + len(match[0]), end)
 
     def placeholder(self, match: re.Match[str]) -> Placeholder | None:
         start, end = match.span()
