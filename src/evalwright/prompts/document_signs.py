@@ -155,6 +155,10 @@ LICENCE_PHRASES = (
     *("저작권", "라이선스", "보증", "حقوق النشر", "ترخيص", "ضمان", "حق نشر", "مجوز", "bản quyền"),
     *("giấy phép", "bảo hành"),
 )
+LICENCE_TITLE = when_used(
+    r"\b(?:licen[sc]e|lizenz|licencia|licença|licenza|licencja|lisans|лицензия)$"
+    r"|许可证$|许可协议$|ライセンス$|라이선스$|ترخيص$|giấy phép$"
+)
 CONDUCT_PHRASES = (
     *("contributor covenant", "code of conduct", "our pledge", "our standards", "harassment"),
     *("unacceptable behavior", "enforcement", "reported to", "welcoming", "verhaltenskodex"),
@@ -228,6 +232,7 @@ README_TITLES = when_used(
     r"|설치|빠른 시작|사용법|라이선스|기여|기능|التثبيت|الاستخدام|الترخيص|المساهمة|نصب|استفاده"
     r"|مجوز)\b"
 )
+ENDPOINT = when_used(r"(?:get|post|put|patch|delete|head|options) /")
 BADGE = when_used(
     r"\[!\[[^\]\n]{0,200}\]\(|<img [^>\n]{0,400}(?:badge|shields\.io|\.svg)", re.IGNORECASE
 )

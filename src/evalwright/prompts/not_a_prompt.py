@@ -93,7 +93,9 @@ def _scaffold(reading: Reading) -> bool:
     # To look for the pattern takes long: first what every mark holds is counted.
     if sum(map(text.count, signs.FILL_IN_PARTS)) < fewest:
         return False
-    return len(signs.FILL_IN_MARK.findall(text)) >= fewest
+    if len(signs.FILL_IN_MARK.findall(text)) < fewest:
+        return False
+    return not (_has_variables(reading) and _opens_with_order(reading))  # a draft of a prompt
 
 
 def _lorem_ipsum(reading: Reading) -> bool:
@@ -112,7 +114,9 @@ def _keyword_salad(reading: Reading) -> bool:
 
 
 def _licence(reading: Reading) -> bool:
-    return _phrases(reading, signs.LICENCE_PHRASES) >= 4
+    first = reading.sections[0].key if reading.sections else ""
+    is_titled = signs.LICENCE_TITLE.search(first) is not None
+    return _phrases(reading, signs.LICENCE_PHRASES) >= (2 if is_titled else 4)
 
 
 def _code_of_conduct(reading: Reading) -> bool:
@@ -148,7 +152,14 @@ def _readme(reading: Reading) -> bool:
     needed = 1 if signs.README_OF.search(_stem(reading)) else 4
     if len(titles) + badges + installs >= needed:
         return True
+    if _is_reference(reading):
+        return not _addresses(reading)
     return _speaks_of_project(reading) and not _addresses(reading)
+
+
+def _is_reference(reading: Reading) -> bool:
+    """Whether sections are about the endpoints of a service."""
+    return any(signs.ENDPOINT.match(each.key) for each in reading.sections)
 
 
 def _speaks_of_project(reading: Reading) -> bool:
@@ -202,11 +213,23 @@ def _hits(reading: Reading, *concepts: Concept) -> int:
 
 
 def _is_data(reading: Reading) -> bool:
-    """Whether a short text is a list, a table or code, and asks for nothing."""
+    """Whether a short text is a list, a table, records or code, and asks for nothing."""
+    if _is_records(reading.prompt.body):
+        return not _hits(reading, "you")
     blocks = reading.prompt.blocks
     lines = sum(each.end - each.start for each in blocks if each.kind != "heading")
     data = sum(each.end - each.start for each in blocks if each.kind in _DATA)
     return data > 0 and data >= 0.6 * lines and not _hits(reading, "asks", "you")
+
+
+def _is_records(body: str) -> bool:
+    """Whether a text is rows of values, each with as many commas as the first, or one of JSON."""
+    rows = body.split()
+    commas = rows[0].count(",") if rows else 0
+    if commas >= 2 and len(rows) >= 3:
+        return all(row.count(",") == commas for row in rows)
+    start = body.strip()[:2]
+    return start in ('{"', "[{") and "\n\n" not in body.strip() and body.rstrip()[-1] in "}]"
 
 
 def _opens_with_order(reading: Reading) -> bool:

@@ -82,7 +82,32 @@ _NO_REASONS = Phrase(
         r"(?: (?:is|are) (?:needed|required|necessary)|\.| at all)"
     ),
 )
+_NUMBER = r"(?:two|three|four|five|six|seven|eight|nine|ten|[2-9]|\d{2,4})"
+_ONE_SENTENCE = Phrase(
+    "answer respond reply",
+    when_used(
+        r"(?:answer|respond|reply) (?:only )?(?:in|with) (?:only |just |exactly )?"
+        r"(?:one|a single|1) (?:short )?(?:sentence|word|line)(?: only)?(?=[.,;\n])"
+    ),
+)
+_MANY_SENTENCES = Phrase(
+    "write answer respond reply",
+    when_used(
+        r"(?:write|(?:answer|respond|reply) (?:in|with)) (?:at least |a minimum of )"
+        rf"{_NUMBER} (?:sentences|paragraphs|pages)\b"
+    ),
+)
+_OTHER_FORMAT = Phrase(
+    "format return write present give",
+    when_used(
+        r"(?:format|return|write|present|give) (?:your |the )?(?:final )?"
+        r"(?:answer|response|output|result)s? (?:as|in) (?:an? )?"
+        r"(?:markdown|html|plain text|prose|bullet|paragraph|table)"
+    ),
+)
 _OPPOSITES = (
+    (_ONE_SENTENCE, _MANY_SENTENCES),
+    (_BARE_FORMAT, _OTHER_FORMAT),
     (_REASONS, _NO_REASONS),
     (_SHORT, _LONG),
     (_BARE_FORMAT, _WORDS_AROUND),
@@ -98,8 +123,11 @@ _NEVER = Phrase(
     when_used(rf"(?:never|must not|do not|don't)\s+(?:ever\s+)?{_THING}"),
 )
 _USE = Phrase(
-    "use include add",
-    when_used(rf"(?:use|include|add)\s+{_FEATURE}"),
+    "use include add list format present",
+    when_used(
+        r"(?:use|include|add|(?:list|format|present)\s[^.;,\n]{1,60}?\s(?:as|in|with))"
+        rf"\s+{_FEATURE}"
+    ),
 )
 _USE_NOT = Phrase(
     "do don't never avoid",
