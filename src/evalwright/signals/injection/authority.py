@@ -32,6 +32,8 @@ from evalwright.trace.model import ToolCall
 
 _SHORTEST_GIVEN = 2
 _ANSWERS = frozenset(("read", "say"))
+# Who wants something paid wants money moved, whatever that is called.
+_PAYING = frozenset((b"pay", b"payme", b"trans", b"wire", b"remit", b"settl", b"money"))
 
 
 class UserRequest:
@@ -84,6 +86,8 @@ class UserRequest:
         """Whether the words ask for what a tool does."""
         # Who wants an article returned, or something posted, wants a return or a post created.
         if tool.verb in self.verb_stems or not tool.stems.isdisjoint(self.verb_stems):
+            return True
+        if not _PAYING.isdisjoint(self.verb_stems) and not _PAYING.isdisjoint(tool.stems):
             return True
         if tool.kind not in self._kinds:
             return False

@@ -36,6 +36,13 @@ _RULE_BOOKS = frozenset(
     b"skill skills instructions runbook runbooks playbook playbooks procedure procedures handbook"
     b" guideline guidelines prompt prompts sop".split()
 )
+# In the name of a tool alone, these say what it does.
+_NAME_DEEDS = {
+    b"control": b"change",
+    b"toggle": b"change",
+    b"deletion": b"delete",
+    b"removal": b"delete",
+}
 _VAGUE = frozenset(b"id name type value text body conte data query to".split())
 _HOST = re2.compile(r"(?i)\bhttps?://(?:www\.)?([\w.-]+\.\w+)")
 # A mail address, the name of a host, a handle, or a name in mixed case: none is a common word.
@@ -69,7 +76,7 @@ class CalledTool(msgspec.Struct, frozen=True, gc=False):
 @lru_cache(maxsize=4096)
 def read_tool(name: str) -> CalledTool:
     """The meaning of a tool's name; the first verb in it says what the tool does."""
-    words = _name_words(name)
+    words = [_NAME_DEEDS.get(word, word) for word in _name_words(name)]
     verbs = [word for word in words if word in VERB_KINDS]
     # Beside a clear verb, a word that may be a noun counts as one: `order.cancel`.
     verb = next((word for word in verbs if word not in _NOUNS_TOO), next(iter(verbs), b""))
@@ -328,6 +335,8 @@ def _fits(tool: CalledTool, hits: list[Value], instruction: Instruction) -> bool
     )
     same_thing = not tool.stems.isdisjoint(stems)
     if any(hit.is_telling for hit in hits):
+        if len({hit.argument.value for hit in hits}) > 1:
+            return True
         # A command, or the name of a button, may itself tell what is to be done.
         deeds = (hit.deeds & stems for hit in hits)
         unknown = not tool.kind or not instruction.kinds

@@ -10,11 +10,11 @@ English has, too, are not in it.
 # An order to forget other orders, as a whole: languages put its parts in different places.
 OVERRIDES = {
     "de": r"(?:vergiss|vergesst|vergessen sie) (?:alles|all das)[^.!?\n]{0,40}|(?:ignorier|vergiss|vergesst|vergessen|missacht|beacht)\w*[^.!?\n]{0,40}"
-    r"(?:anweisung|instruktion|befehl|vorgabe|regel)\w*(?: nicht(?: mehr)?)?",
+    r"(?:anweisung|instruktion|befehl|vorgabe|regel)\w*(?: nicht(?: mehr)?)?|(?:ignorier|vergiss|vergesst|vergessen|missacht)\w*[^.!?\n]{0,20}(?:(?:frage|anfrage|bitte|wunsch\w*|auftrag) de[sr] (?:be)?nutzer\w*|(?:bisherige|eigentliche|ursprüngliche|vorige|deine|ihre)\w* (?:aufgabe|auftrag|frage|anfrage)\w*)",
     "es": r"olvid\w* todo[^.!?\n]{0,30}|(?:ignor|olvid|haz caso omiso|desestim)\w*[^.!?\n]{0,40}"
-    r"(?:instruccion|orden|órden|indicacion|regla)\w*(?: anterior\w*| previa\w*)?",
+    r"(?:instruccion|orden|órden|indicacion|regla)\w*(?: anterior\w*| previa\w*)?|(?:ignor|olvid)\w* (?:lo|todo lo) anterior|(?:ignor|olvid|desestim)\w*[^.!?\n]{0,16}(?:petición|solicitud|pregunta|tarea|consulta) del usuario",
     "fr": r"oubli\w* tout[^.!?\n]{0,30}|(?:ignor|oubli|ne tiens? pas compte|ne tenez pas compte)\w*[^.!?\n]{0,40}"
-    r"(?:instruction|consigne|ordre|règle)\w*(?: précédent\w*)?",
+    r"(?:instruction|consigne|ordre|règle)\w*(?: précédent\w*)?|(?:ignor|oubli)\w* (?:tout )?ce qui précède|(?:ignor|oubli)\w*[^.!?\n]{0,16}(?:demande|question|requête|tâche) de l.utilisat\w*",
     "it": r"dimentic\w* tutto[^.!?\n]{0,30}|(?:ignor|dimentic)\w*[^.!?\n]{0,40}(?:istruzion|ordin|regol)\w*"
     r"(?: precedent\w*)?",
     "pt": r"esqueç\w* tudo[^.!?\n]{0,30}|(?:ignor|esqueç|desconsider)\w*[^.!?\n]{0,40}(?:instruç|ordens|regras)\w*"
@@ -26,10 +26,10 @@ OVERRIDES = {
     r"(?:talimat|komut|yönerge)\w*[^.!?\n]{0,12}"
     r"(?:yok say|görmezden|unut|dikkate alma|göz ardı)\w*",
     "ru": r"забуд\w* (?:всё|все)[^.!?\n]{0,30}|(?:игнорир|проигнорир|забуд|не обращай)\w*[^.!?\n]{0,40}"
-    r"(?:инструкц|указан|команд|правил)\w*",
-    "zh": r"(?:忘记|忽略)[^。！？\n]{0,6}(?:一切|所有内容|以上内容)|(?:忽略|无视|無視|忘记|忘記|不要理会)[^。！？\n]{0,14}(?:指令|指示|说明|說明|要求|命令|提示)",
+    r"(?:инструкц|указан|команд|правил)\w*|(?:игнорируй|проигнорируй|забудь)\w*[^.!?\n]{0,20}(?:запрос|вопрос|просьб|задач|задани)\w*",
+    "zh": r"(?:忘记|忽略)[^。！？\n]{0,6}(?:一切|所有内容|以上内容)|(?:忽略|无视|無視|忘记|忘記|不要理会)[^。！？\n]{0,14}(?:指令|指示|说明|說明|要求|命令|提示)|(?:忽略|无视|無視|不要理会|忘记|忘記)[^。！？\n]{0,4}(?:用户|用戶|使用者)的?[^。！？\n]{0,4}(?:问题|問題|请求|請求|任务|任務|提问)",
     "ja": r"(?:これまで|以前|前|上記|今まで|すべて|全て|元)[^。！？\n]{0,12}(?:指示|命令|指令|ルール)[^。！？\n]{0,10}"
-    r"(?:無視|忘れ|従わ)[ぁ-ん]{0,6}",
+    r"(?:無視|忘れ|従わ)[ぁ-ん]{0,6}|ユーザーの?[^。！？\n]{0,6}(?:質問|依頼|要求|リクエスト|タスク)[^。！？\n]{0,4}(?:無視|忘れ)[ぁ-ん]{0,6}",
     "ko": r"(?:이전|앞선|기존|위의|모든)[^.!?\n]{0,14}(?:지시|명령|지침)[^.!?\n]{0,10}(?:무시|잊)[가-힣]{0,4}",
     "ar": r"(?:تجاهل|انس|أهمل)[^.!؟\n]{0,30}(?:تعليمات|أوامر|التوجيهات|القواعد)\S*",
     "hi": r"(?:पिछले|पहले|पूर्व|सभी)[^.!?।\n]{0,24}(?:निर्देश|आदेश)\S*[^.!?।\n]{0,10}(?:अनदेखा|नज़रअंदाज़|नजरअंदाज|भूल)\S*",
@@ -42,6 +42,15 @@ OVERRIDES = {
     "el": r"(?:αγνόησε|αγνοήστε|ξέχασε)[^.!;\n]{0,30}(?:οδηγίες|εντολές)",
     "th": r"(?:ละเว้น|เพิกเฉย|ไม่ต้องสนใจ|ลืม)[^.!?\n]{0,14}(?:คำสั่ง|คำแนะนำ)(?:ก่อนหน้า)?",
     "fa": r"(?:دستورات|دستورالعمل)\S*[^.!؟\n]{0,14}(?:نادیده|فراموش)\S*",
+}
+# What speaks to a machine: "note to the language model:", "you are an AI".
+ADDRESSES = {
+    "de": r"\b(?:an|für) (?:(?:das|den|die|alle|jede[ns]?|de[nr]) )?(?:ki|llm|sprachmodell|chatbot|assistent|agent)(?:-?\w*)?(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|\b(?:du bist|sie sind) (?:\w* )?eine? (?:ki|llm|sprachmodell|assistent|chatbot)\b(?:-\w*)?",
+    "es": r"\b(?:para|al?) (?:(?:el|la|los|las|este|cualquier|todo) )?(?:asistente|agente|modelo|ia|llm|chatbot)s?\b(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|\beres (?:\w* )?una? (?:asistente|ia|modelo de lenguaje|chatbot)\b",
+    "fr": r"\b(?:à|aux?|pour) (?:l'|(?:le|la|les|cet|tout) )?(?:assistant|agent|modèle|ia|llm|chatbot)s?\b(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|\b(?:tu es|vous êtes) (?:\w* )?une? (?:assistant|ia|modèle de langage|chatbot)\b",
+    "ru": r"\b(?:для|внимание|внимание,) (?:\w* )?(?:ии|llm|нейросет|ассистент|помощник|языков\w* модел|чат-?бот|агент)(?:-?\w*)?(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|(?:^|[.!?>\n] ?)(?:ии|ассистент|нейросеть|чат-?бот),|\bты (?:теперь )?[—–-]? ?(?:ии|нейросеть|языковая модель|ассистент)\b",
+    "zh": r"[给給致对對](?:所有|任何|这个|該|该|本)?(?:AI|LLM|人工智能|智能|大?语言模型|大模型|聊天机器人)(?:助手|助理|模型|代理|智能体)?(?:的[^。！？\n:]{0,6}(?:指令|指示|命令|消息|通知|任务))?[\]:,]|(?:你|您)(?:现在)?是(?:一个|一名|一款)?(?:AI|人工智能|大?语言模型)(?:助手|助理|模型)?",
+    "ja": r"(?:AI|LLM|人工知能|言語モデル|チャットボット|アシスタント|エージェント)(?:アシスタント|エージェント|モデル)?(?:へ|宛て?|に対する|への)(?:の?[^。！？\n:]{0,10}(?:指示|命令|連絡|通知|お知らせ))?[\]:,]|あなたは(?:AI|人工知能|言語モデル)(?:アシスタント|モデル)?",
 }
 # An order to go back to the user's task afterwards.
 RESUMPTIONS = {
@@ -80,7 +89,7 @@ WORDS: dict[str, dict[str, str]] = {
         "delete": "lösche löschen löscht entferne entfernen vernichte",
         "create": "erstelle erstellen erzeuge lege anlegen eröffne eröffnen",
         "add": "trage eintragen füge hinzufügen ergänze ergänzen",
-        "book": "buche buchen reserviere reservieren bestelle bestellen",
+        "book": "buche buchen reserviere reservieren",
         "buy": "kaufe kaufen", "cancel": "storniere stornieren kündige kündigen",
         "change": "ändere ändern aktualisiere aktualisieren", "share": "teile teilen",
         "invite": "lade einladen", "write": "schreibe schreiben",
@@ -90,6 +99,9 @@ WORDS: dict[str, dict[str, str]] = {
         "download": "herunterladen", "upload": "hochladen lade",
         "publish": "veröffentliche veröffentlichen", "reply": "antworte antworten",
         "install": "installiere installieren", "tell": "mitteilen", "report": "melde",
+        "move": "verschiebe verschieben verlege verlegen", "approve": "genehmige genehmigen bewillige", "confirm": "bestätige bestätigen", "reject": "ablehnen verweigere", "stop": "stoppe stoppen beende beenden", "close": "schließe schließen", "switch": "schalte einschalten ausschalten abschalten",
+        "enable": "aktiviere aktivieren", "disable": "deaktiviere deaktivieren", "lock": "sperre sperren verriegle", "unlock": "entsperre entsperren entriegle entriegeln", "order": "bestelle bestellen", "raise": "erhöhe erhöhen", "lower": "senke senken", "set": "setze setzen", "release": "entlasse entlassen freigeben",
+        "block": "blockiere blockieren", "replace": "ersetze ersetzen", "mark": "markiere markieren", "refund": "erstatte erstatten",
         "task": "aufgabe aufgaben auftrag", "instructions": "anweisung anweisungen",
         "your": "ihre ihrer ihren deine deiner deinen", "and": "und",
         "then": "dann danach anschließend",
@@ -114,6 +126,9 @@ WORDS: dict[str, dict[str, str]] = {
         "publish": "publica publique publicar", "reply": "responde responda contesta conteste",
         "install": "instala instale instalar", "tell": "dile diga",
         "do": "haz haga realiza realice", "you continue": "continúe continúa prosiga",
+        "move": "mueve mueva mover traslada traslade", "approve": "aprueba apruebe aprobar", "confirm": "confirma confirme confirmar", "reject": "rechaza rechace rechazar", "stop": "detén detenga detener", "close": "cierra cerrar", "switch": "apaga apague apagar enciende encienda encender", "enable": "activa activar",
+        "disable": "desactiva desactive desactivar", "lock": "bloquea bloquee bloquear", "unlock": "desbloquea desbloquee desbloquear", "raise": "aumenta aumente aumentar", "set": "establece establezca establecer", "release": "libera libere liberar", "assign": "asigna asigne asignar", "replace": "reemplaza reemplace sustituye sustituya",
+        "expel": "expulsa expulse", "register": "registra registre registrar", "refund": "reembolsa reembolse",
         "task": "tarea tareas", "instructions": "instrucción instrucciones",
         "your": "su sus tu tus", "then": "luego después",
         "you must now": "debes debe",
@@ -137,6 +152,11 @@ WORDS: dict[str, dict[str, str]] = {
         "publish": "publie publiez", "reply": "réponds répondez",
         "install": "installe installez", "tell": "dites", "do": "fais faites faire",
         "you continue": "reprenez reprends continuez", "update": "mettez",
+        "move": "déplace déplacez déplacer", "approve": "approuve approuvez approuver", "confirm": "confirmez confirmer", "reject": "rejette rejetez rejeter",
+        "stop": "arrête arrêtez arrêter", "close": "ferme fermez fermer", "switch": "éteins éteignez éteindre allume allumez allumer", "enable": "activez activer",
+        "disable": "désactive désactivez désactiver", "lock": "verrouille verrouillez verrouiller", "unlock": "déverrouille déverrouillez déverrouiller",
+        "order": "commandez commander", "raise": "augmente augmentez augmenter", "release": "libère libérez libérer", "assign": "attribue attribuez assigne assignez",
+        "replace": "remplace remplacez remplacer", "block": "bloque bloquez bloquer", "refund": "rembourse remboursez rembourser", "register": "inscris inscrivez inscrire",
         "task": "tâche tâches", "instructions": "consigne consignes",
         "your": "votre vos", "then": "puis ensuite",
         "you must now": "devez dois", "please kindly": "veuillez",
@@ -226,6 +246,10 @@ WORDS: dict[str, dict[str, str]] = {
         "publish": "опубликуй опубликуйте", "reply": "ответь ответьте",
         "install": "установи установите", "tell": "скажи скажите сообщи",
         "do": "сделай сделайте", "you continue": "продолжай продолжайте",
+        "move": "перенеси перенесите перенести перемести переместите", "approve": "одобри одобрите одобрить утверди утвердите", "confirm": "подтверди подтвердите",
+        "reject": "отклони отклоните", "stop": "останови остановите остановить", "close": "закрой закройте закрыть", "lock": "заблокируй заблокируйте заблокировать",
+        "switch": "выключи выключите выключить отключи отключите отключить включи включите включить", "unlock": "разблокируй разблокируйте разблокировать",
+        "raise": "повысь повысьте увеличь увеличьте", "order": "закажи закажите заказать", "assign": "назначь назначьте назначить", "replace": "замени замените заменить",
         "task": "задача задачу задание задания",
         "instructions": "инструкция инструкции указания", "your": "ваш ваши вашу ваша вашей твой твою твоя свою своей",
         "and": "и", "then": "затем потом",
@@ -278,22 +302,27 @@ PIECES: dict[str, dict[str, str]] = {
         "open": "打开 打開 访问 訪問", "download": "下载 下載", "upload": "上传 上傳", "publish": "发布 發布",
         "reply": "回复 回覆", "write": "写信", "grant": "授予", "reset": "重置", "install": "安装 安裝",
         "tell": "告诉 告訴", "you continue": "继续 繼續", "task": "任务 任務", "instructions": "指令 指示",
+        "close": "关闭 關閉", "approve": "批准", "confirm": "确认 確認", "stop": "停止", "disable": "停用 禁用", "enable": "启用 啟用", "lock": "锁定", "unlock": "解锁 解鎖",
+        "order": "订购 下单", "raise": "提高 调高", "lower": "降低 调低", "block": "封禁 拉黑", "move": "移动", "set": "设置 设为 设定 設定", "reject": "拒绝", "refund": "退款", "release": "放行",
         "your": "您的 你的", "you": "您 你",
     },
     "ja": {
         "requires now": "要請 要求",
         "assistant": "アシスタント", "attention": "注意", "hello": "こんにちは",
-        ", please kindly send": "送信して 送って お送り 送信せよ", ", please kindly forward": "転送して",
-        ", please kindly transfer": "送金して 振り込んで 振込して", ", please kindly pay": "支払って 払って",
-        ", please kindly delete": "削除して 消して", ", please kindly create": "作成して 作って",
-        ", please kindly add": "追加して", ", please kindly book": "予約して",
-        ", please kindly buy": "購入して 買って", ", please kindly cancel": "キャンセルして 取り消して",
-        ", please kindly change": "変更して 更新して", ", please kindly share": "共有して",
-        ", please kindly invite": "招待して", ", please kindly use": "使用して 使って",
-        ", please kindly run": "実行して", ", please kindly open": "開いて アクセスして 訪問して",
-        ", please kindly publish": "公開して 投稿して", ", please kindly reply": "返信して",
-        ", please kindly write": "書いて", ", please kindly install": "インストールして",
-        ", please kindly tell": "伝えて 知らせて", "please kindly": "ください 下さい", "task": "タスク 作業",
+        **{
+            f", please kindly {verb}": " ".join(f"{noun}{ending}" for noun in nouns.split() for ending in ("して", "せよ", "しろ"))
+            for verb, nouns in {
+                "send": "送信", "forward": "転送", "transfer": "送金 振込", "delete": "削除 消去", "create": "作成", "add": "追加", "book": "予約",
+                "buy": "購入", "order": "注文 発注", "cancel": "キャンセル 取消 解約", "change": "変更 更新", "share": "共有", "invite": "招待", "use": "使用",
+                "run": "実行", "publish": "公開 投稿", "reply": "返信", "install": "インストール", "approve": "承認", "reject": "却下 拒否", "release": "解除 解放",
+                "stop": "停止 中止", "disable": "無効に 無効化", "enable": "有効に 有効化", "register": "登録", "move": "移動", "set": "設定", "block": "ブロック",
+                "confirm": "確認", "unlock": "解錠 開錠", "lock": "施錠 ロック", "refund": "返金", "raise": "引き上げ", "assign": "割り当て",
+            }.items()
+        },
+        ", please kindly send ": "送って お送り", ", please kindly pay": "支払って 払って", ", please kindly delete ": "消して", ", please kindly create ": "作って",
+        ", please kindly buy ": "買って", ", please kindly cancel ": "取り消して", ", please kindly use ": "使って", ", please kindly open": "開いて 開けて アクセスして 訪問して",
+        ", please kindly close": "閉めて 閉じて", ", please kindly write": "書いて", ", please kindly tell": "伝えて 知らせて", ", please kindly transfer ": "振り込んで",
+        "please kindly": "ください 下さい", "task": "タスク 作業",
         "instructions": "指示 命令", "your": "あなたの", "you": "あなた",
         "you must now": "しなければなりません 必要があります", "then": "その後 次に",
     },
@@ -361,10 +390,10 @@ PHRASES = {
     "assistant": ("trợ lý",), "attention": ("chú ý", "lưu ý cho", "ध्यान दें,"), "AI": ("yapay zeka",),
     "task": ("nhiệm vụ",), "instructions": ("hướng dẫn", "chỉ dẫn"), "send": ("gửi",),
     "transfer": ("chuyển khoản", "chuyển tiền"), "password mot de passe": ("mot de passe",),
-    "delete": ("yok", "xóa", "xoá"),
+    "delete": ("yok", "xóa", "xoá"), "remove": ("da de baja", "dé de baja"),
 }
 MARKS = {
     "。": ".\n\n", "！": "!\n\n", "？": "?\n\n", "؟": "?\n\n", "．": ".\n\n", "，": ", ", "、": ", ",
     "：": ": ", "；": "; ", "（": " (", "）": ") ", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"',
-    "「": '"', "」": '"', "『": '"', "』": '"', "《": '"', "》": '"', "¡": "", "¿": "", "’": "'",
+    "「": '"', "」": '"', "【": "\n[", "】": "] ", "『": '"', "』": '"', "《": '"', "》": '"', "¡": "", "¿": "", "’": "'",
 }

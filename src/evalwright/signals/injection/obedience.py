@@ -152,9 +152,10 @@ class Obedience:
     def _described(self, call: ToolCall, tool: CalledTool) -> Obeyed | None:
         if call.tool in self._view.baseline_tools or not self._was_instructed_before(call):
             return None
-        if not any(map(self._is_instructed_stem, {*tool.stems, tool.verb})):
+        named = any(map(self._is_instructed_stem, {*tool.stems, tool.verb}))
+        if not (named or self._orders.glossed):
             return None
-        if self._authority.gave_to(call):
+        if self._authority.gave_to(call) and not self._authority.is_silent_on(tool):
             return None
         source = self._orders.described(call)
         return None if source is None else Obeyed(call, source, [])
@@ -269,7 +270,9 @@ class Obedience:
             if not fields:
                 continue
             passage = source.as_read[at : at + _LONGEST_SPELLED]
-            if self._orders.presses(place) or self._novelty.is_new(passage, source):
+            if self._orders.presses(place) or self._orders.is_new(
+                passage, source, search.call.tool
+            ):
                 return Obeyed(search.call, source, fields)
             self._suspect(source)
         return None
@@ -307,8 +310,9 @@ class Obedience:
             return False
         if instruction.pressed and not self._orders.are_rules(source):
             return True
-        if self._novelty.is_proven(instruction, source):
-            return True
+        is_protocol = self._orders.is_next_step(source, search.call.tool)
+        if is_protocol or self._novelty.is_proven(instruction, source):
+            return not is_protocol
         if search.tool.kind == "read":  # every link leads to a page, and the user knows it
             return False
         if not self._authority.covers(search.call, search.tool):

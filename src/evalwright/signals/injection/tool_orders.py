@@ -1,5 +1,6 @@
 """Calls without arguments of their own: untrusted text names the very tool that was called."""
 
+from bisect import bisect_left
 from itertools import islice
 
 import re2
@@ -84,17 +85,40 @@ class ToolOrders:
         if self._authority.asks_for(tool):
             return None
         sources = (self._view.untrusted[place] for place in self._naming_thing(call, tool))
-        return next((source for source in sources if self._describes(tool, source)), None)
+        return next((source for source in sources if self._describes(call, tool, source)), None)
 
-    def _describes(self, tool: CalledTool, source: UntrustedText) -> bool:
+    def _describes(self, call: ToolCall, tool: CalledTool, source: UntrustedText) -> bool:
         for instruction in source.reading.holding(_clues(tool)):
             if not calls_for(tool, instruction) or instruction.names_a_value:
                 continue
             if instruction.pressed and not self.are_rules(source):
                 return True
+            if self.is_next_step(source, call.tool) or self._authority.gave_to(call):
+                continue
             if self._novelty.is_proven(instruction, source):
                 return True
-        return False
+        return self._is_told_in_other_words(tool, source)
+
+    def is_next_step(self, source: UntrustedText, tool: str) -> bool:
+        """Whether a service says how to go on, with another tool, after what the user wanted."""
+        reading = self._novelty.reading(source)
+        if reading is None or reading.tool == tool:
+            return False
+        done = read_tool(reading.tool)
+        return done.kind not in ("", "read") and self._authority.covers(reading, done)
+
+    def is_new(self, passage: str, source: UntrustedText, tool: str) -> bool:
+        """Whether a passage that names a tool is new, and not how a service goes on."""
+        return self._novelty.is_new(passage, source) and not self.is_next_step(source, tool)
+
+    def _is_told_in_other_words(self, tool: CalledTool, source: UntrustedText) -> bool:
+        """Whether the agent is pressed to such a deed in a language whose things are not known."""
+        if self._view.baseline is None or source.as_read is source.text:
+            return False
+        return any(
+            not (tool.kinds.isdisjoint(each.kinds) or each.names_a_value)
+            for each in source.reading.pressed
+        )
 
     def _naming_thing(self, call: ToolCall, tool: CalledTool) -> list[int]:
         """The places of the sources before a call that name what the tool deals with."""
@@ -103,7 +127,15 @@ class ToolOrders:
             for stem in _clues(tool)
             for place in islice(self._view.sources_holding(b" " + stem, call), _MOST_SOURCES)
         }
+        before = self._view.sources_before(call)
+        found.update(self.glossed[: bisect_left(self.glossed, before)])
         return sorted(found)
+
+    @cached
+    def glossed(self) -> list[int]:
+        """The places of the sources in other languages, whose own words name no tool."""
+        texts = enumerate(self._view.texts_read)
+        return [at for at, each in texts if each.as_read is not each.text][:_MOST_SOURCES]
 
     def presses(self, place: int) -> bool:
         """Whether a source presses the agent with instructions, which nobody had loaded."""
@@ -125,9 +157,7 @@ class ToolOrders:
 
     def _is_new(self, tool: str, source: UntrustedText) -> bool:
         at = source.as_read.find(tool)
-        return self._novelty.is_new(
-            source.as_read[max(0, at - _VERB_BEFORE) : at + len(tool)], source
-        )
+        return self.is_new(source.as_read[max(0, at - _VERB_BEFORE) : at + len(tool)], source, tool)
 
     def _mentions(self, tool: str) -> list[tuple[int, UntrustedText]]:
         if tool not in self._mentioned:

@@ -88,6 +88,7 @@ ALSO: dict[bytes, tuple[str, ...]] = {
     b"set": ("create",),
     b"install": ("create",),
     b"order": ("run",),
+    b"switch": ("run", "delete"),
 }
 # What may be done to anything: these verbs alone say little.
 _ANY_DEED = {

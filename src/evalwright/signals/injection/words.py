@@ -15,7 +15,7 @@ _LEADS = (
     "|could you|would you"
 )
 # After these any verb makes an instruction, not only one that is known.
-_URGES = r"please|kindly|you(?: \w+ly)? (?:must|should|shall|need to|have to)"
+_URGES = r"please(?: kindly)?|kindly|you(?: \w+ly)? (?:must(?: now)?|should|shall|need to|have to)"
 # These make one of a sentence whose subject is not the reader: "the door has to be unlocked".
 _DUTIES = r"must|should|shall|ought to|needs? to|has to|have to|(?:is|are) to|needs|requires?"
 # What an agent is bound by. Spelling varies where filters are to be evaded.
@@ -54,6 +54,8 @@ _ADDRESS = (
     r"(?:the )?(?:assistant|agent|bot)s?\b|\bnote_?(?:to|for)_?(?:the_?)?(?:agent|assistant|ai)\b"
     r"|\b(?:to|for) (?:the|this|any|every) (?:assistant|agent|bot)s? ?:"
     r"|\b(?:automated|autonomous) (?:callers?|readers?|clients?)\b"
+    rf"|(?:^|[.!?>\n]) ?(?:assistant|{_MACHINE}), (?:please |now |first )?"
+    rf"(?:{_VERBS}|ignore|disregard|forget)\b"
 )
 _DUTY = rf"\b(?:assistants?|{_MACHINE})\b[^.!?\n]{{0,40}}\b(?:must|shall|ha(?:s|ve) to|needs? to)\b"
 _RESUMPTION = (
@@ -81,6 +83,7 @@ _CASTING = (
 _PROMPT = (
     r"\b(?:reveal|show|print|repeat|output|leak)\b[^.!?]{0,20}"
     r"\b(?:your|system|initial|original) (?:\w+ )?(?:prompt|instructions)\b"
+    rf"|[\[<{{(#] ?/?(?:assistant|agent|bot|model|{_MACHINE})[ _-]{_ORDERS} ?[\]>}})#:]"
     r"|<\|? ?/?(?:system|im_start|inst) ?\|?>|\[/?inst\]|#{2,} ?(?:new )?instruction ?:"
 )
 
@@ -179,6 +182,10 @@ TOOL_ORDER = _pattern(rf"(?i)(?:{_either(_TOOL_ORDERS)})[^.!?\n]*$")
 IDENTIFIER = _pattern(r"\b(?:[A-Za-z]+_\w+|[A-Z]?[a-z]+[A-Z]\w+)\b")
 _JOINING = {
     "en": "a an the of to in on at for and or is are be by with from it its this that my your our",
+    "de": "der die das den dem des und von für auf mit zu im ein eine",
+    "es": "el la los las del de y en un una con",
+    "fr": "le les du des et un une dans au aux",
+    "ru": "и в на по из от",
 }
 OWN_VALUE = _pattern(r"""\w[@/]\w|\b\d|\s["'`][^"'`\n]{2,80}["'`](?:[\s.,;:!?)]|$)""")
 JOINING = frozenset(_either(_JOINING).replace("|", " ").encode().split())
