@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import NamedTuple
 
 from evalwright.contracts.errors import StoreError, StoreUnavailable
@@ -30,6 +31,28 @@ class Position(NamedTuple):
     tenant: str
 
 
+class Bell:
+    """An event that only one thread waits for, at a third of the cost: what it heard is cleared."""
+
+    def __init__(self) -> None:
+        self._silence = threading.Lock()
+        self._silence.acquire()
+
+    def set(self) -> None:
+        """Wake the thread, or let it not wait the next time."""
+        if self._silence.locked():
+            with suppress(RuntimeError):  # another thread did at the same moment
+                self._silence.release()
+
+    def clear(self) -> None:
+        """Let the thread wait the next time."""
+        self._silence.acquire(blocking=False)
+
+    def wait(self, seconds: float = -1) -> None:
+        """Wait until it is set, or for so many seconds."""
+        self._silence.acquire(timeout=seconds)
+
+
 class Writer(ABC):
     """Takes appends from any thread; its own thread assigns sequences and commits.
 
@@ -49,8 +72,8 @@ class Writer(ABC):
         self.waiting = WaitingWrites()
         self._flushes: list[Flush] = []
         self._closed = False
-        self._arrived = threading.Event()
-        self._hurry = threading.Event()
+        self._arrived = Bell()
+        self._hurry = Bell()
         self._broken: dict[View, StoreError] = {}  # runs that lost events
         self._positions: dict[str, Position] = {}
         self._watchers: dict[View, Watcher] = {}
@@ -72,8 +95,7 @@ class Writer(ABC):
                 self._refuse_closed()
                 raise self._broken[tenant, run_id].with_traceback(None)
             self.waiting.add(Write(run_id, events, changes, tenant))
-        if not self._arrived.is_set():
-            self._arrived.set()
+        self._arrived.set()
 
     def submit(self, write: Write) -> "Future[None]":
         """Write what somebody waits for; a request that is refused is not written later either."""
@@ -191,6 +213,7 @@ class Writer(ABC):
             self.outage.end(self._place)
             self.outage = None
         self._notify(writes, starts)
+        _tell_waiters(writes)  # at last: who is woken earlier only waits for this thread
         return []
 
     def _is_lost(self, write: Write) -> bool:
@@ -264,12 +287,10 @@ class Writer(ABC):
         return [(None, write.run_id), (owner, write.run_id)]
 
     def _notify(self, writes: list[Write], starts: list[Position | None]) -> None:
-        """Report durable writes to waiters, watchers and observers."""
+        """Report durable writes to watchers and observers."""
         watched: dict[View, list[NewEvent]] = {}
         ended: list[View] = []
-        for (run_id, events, _, _, _, done), start in zip(writes, starts, strict=True):
-            if done is not None:
-                _settle(done, None)
+        for (run_id, events, *_), start in zip(writes, starts, strict=True):
             if run_id is None or start is None or not events:
                 continue
             views = (None, run_id), (start.tenant, run_id)
@@ -302,6 +323,12 @@ class Writer(ABC):
             except Exception:
                 _logger.exception("an observer failed and is not called again")
                 self._observers.remove((tenant, observer))
+
+
+def _tell_waiters(writes: list[Write]) -> None:
+    for write in writes:
+        if write.done is not None:
+            _settle(write.done, None)
 
 
 def _settle(done: "Future[None]", error: StoreError | None) -> None:

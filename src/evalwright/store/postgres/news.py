@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 CHANNEL = "evalwright_news"
 TOGETHER_SECONDS = 0.02  # in which what is told waits for more
+APART_SECONDS = 0.1  # between two times that a process tells something: each costs an append
 CHECK_SECONDS = 3.0  # after which a silent connection is tried out
 ANSWER_SECONDS = 3.0  # that it has to answer
 RETRY_SECONDS = (0.2, 1.0)  # until it is opened again: at first, and at most
@@ -42,6 +43,7 @@ class RunNews:
         self._awake = asyncio.Event()  # there is something to do, or the connection is gone
         self._hearers: list[News] = []
         self._is_closing = False
+        self._next = 0.0  # time of the loop, before which nothing is told
 
     def tell(self, run_ids: Iterable[str]) -> None:
         """Let other processes hear of runs, soon; any thread may call it, and does not wait."""
@@ -122,8 +124,10 @@ class RunNews:
             await connection.execute("SELECT 1", timeout=ANSWER_SECONDS)
 
     async def _send(self, connection: "Connection") -> None:
+        now = asyncio.get_running_loop().time
         if not self._is_closing:
-            await asyncio.sleep(TOGETHER_SECONDS)
+            await asyncio.sleep(max(TOGETHER_SECONDS, self._next - now()))
+        self._next = now() + APART_SECONDS
         with self._change:
             untold, self._untold = self._untold, {}
         try:
