@@ -271,22 +271,6 @@ class WrongTenant(Exception):
     """A tenant appends to the run of another tenant."""
 
 
-def explain_refusal(place: str, run_id: str | None, error: Exception) -> StoreError:
-    """The error for what was not written: events of a run, or a document."""
-    if isinstance(error, StoreUnavailable):
-        return StoreUnavailable(str(error), error.reason)
-    if blames_the_place(error):
-        return explain(place, error)
-    if isinstance(error, RecordConflict):
-        return RecordConflict(str(error))  # the one caught holds on to all that was written
-    if run_id is None:
-        return StoreError(f"{place} refused a document: {error!r}")
-    why = str(error) if isinstance(error, WrongTenant) else repr(error)
-    if isinstance(error, sqlite3.IntegrityError):
-        why = f"{error}; is another process executing the same run?"
-    return LogConflict(f"run {run_id} in {place} refused an event: {why}")
-
-
 def blames_the_place(error: Exception) -> bool:
     """Whether the file or its disk failed, rather than what was to be written."""
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, _BAD_VALUES)
@@ -298,10 +282,30 @@ class Faults(NamedTuple):
     may_pass: Callable[[Exception], bool]
     unavailable: Callable[[str, Exception], StoreUnavailable]
     blames_the_place: Callable[[Exception], bool]
-    explain_refusal: Callable[[str, str | None, Exception], StoreError]
+    explain: Callable[[str, Exception], StoreError]
+    broken_rule: Callable[[Exception], str | None]  # which what was to be written breaks
+
+    def explain_refusal(self, place: str, run_id: str | None, error: Exception) -> StoreError:
+        """The error for what was not written: events of a run, or a document."""
+        if isinstance(error, StoreUnavailable):
+            return StoreUnavailable(str(error), error.reason)
+        if self.blames_the_place(error):
+            return self.explain(place, error)
+        if isinstance(error, RecordConflict):
+            return RecordConflict(str(error))  # the one caught holds on to all that was written
+        if run_id is None:
+            return StoreError(f"{place} refused a document: {error!r}")
+        why = str(error) if isinstance(error, WrongTenant) else repr(error)
+        if rule := self.broken_rule(error):
+            why = f"{rule}; is another process executing the same run?"
+        return LogConflict(f"run {run_id} in {place} refused an event: {why}")
 
 
-SQLITE_FAULTS = Faults(may_pass, unavailable, blames_the_place, explain_refusal)
+def _broken_rule(error: Exception) -> str | None:
+    return str(error) if isinstance(error, sqlite3.IntegrityError) else None
+
+
+SQLITE_FAULTS = Faults(may_pass, unavailable, blames_the_place, explain, _broken_rule)
 
 
 def shown_db(db: str) -> str:

@@ -16,18 +16,15 @@ from evalwright.store import claims, contents, facts, location, migration
 from evalwright.store.location import BUSY_SECONDS, Anchor, Patience, clear_errors, connect
 from evalwright.store.protocol import (
     ALL_RUNS,
-    Companion,
     NewEvent,
     News,
-    Observer,
     RunFacts,
     RunFilter,
-    Watcher,
 )
 from evalwright.store.record_table import RecordTable
-from evalwright.store.records import TRIAL, RecordChange, Records
+from evalwright.store.records import Records
 from evalwright.store.sqlite_writer import SqliteWriter
-from evalwright.store.writes import Write
+from evalwright.store.written_log import WrittenLog
 
 if TYPE_CHECKING:
     from evalwright.store.notes import Notebook
@@ -155,7 +152,7 @@ class Database(RecordTable):
         return Notebook()
 
 
-class SqliteLog:
+class SqliteLog(WrittenLog[Database]):
     """An event log kept in a SQLite file, as one tenant sees it; without a tenant, all of it."""
 
     def __init__(
@@ -165,8 +162,7 @@ class SqliteLog:
         database: Database | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self._database = database or Database(path, patience)
-        self._tenant = tenant
+        super().__init__(database or Database(path, patience), tenant)
         self._mine = "" if tenant is None else " AND tenant = :tenant"
         self.address = self.place = self._database.place
         self.records: Records = self._database
@@ -182,17 +178,6 @@ class SqliteLog:
         """The same log, restricted to the runs of one tenant."""
         return SqliteLog(self._database.path, tenant, self._database)
 
-    @property
-    def backlog(self) -> int:
-        """How many appends are not written yet, whether they wait or are being tried."""
-        return self._database.backlog
-
-    def append(
-        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
-    ) -> None:
-        """Queue events, in order and as one unit with changes of documents."""
-        self._database.writer.append(run_id, events, changes, self._tenant)
-
     def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
         """Queue events like `append`, noted first where the end of this process leaves them."""
         if (run := self._database.run_numbers.get((self._tenant, run_id))) is not None:  # claimed
@@ -200,43 +185,11 @@ class SqliteLog:
             self._database.notebook.add(Path(notes), run_id, events, self.flush)
         self.append(run_id, events)
 
-    @property
-    def fault(self) -> str | None:
-        """Why writes fail and are tried again, while they do."""
-        outage = self._database.writer.outage
-        return outage.error.reason if outage else None
-
-    def try_out(self) -> "Future[None]":
-        """Done when a document that means nothing has been written."""
-        return self._database.writer.submit(Write(None, (), [TRIAL], None, True))
-
-    def request(
-        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
-    ) -> "Future[None]":
-        """Write events like `append`, but soon or not at all; done when they are durable."""
-        return self._database.writer.submit(Write(run_id, events, changes, self._tenant, True))
-
-    def flush(self, run_id: str) -> "Future[None]":
-        """Done when everything appended so far is durable."""
-        return self._database.writer.flush(run_id, self._tenant)
-
-    def watch(self, run_id: str, watcher: Watcher) -> None:
-        """Call the watcher with this run's events once they are durable."""
-        self._database.writer.watch(run_id, watcher, self._tenant)
-
-    def observe(self, observer: Observer) -> None:
-        """Call the observer with every run's events once they are durable."""
-        self._database.writer.observe(observer, self._tenant)
-
     def hear(self, news: News) -> None:
         """Nothing is heard of other processes: whoever follows a run reads the log now and then."""
 
     def tell(self, run_ids: Sequence[str]) -> None:
         """Nobody hears it."""
-
-    def accompany(self, companion: Companion) -> None:
-        """Write the documents that the companion gives for each new run with its first events."""
-        self._database.writer.accompany(companion)
 
     @contextmanager
     def claim(self, run_id: str) -> Iterator[None]:
@@ -260,10 +213,6 @@ class SqliteLog:
             finally:
                 if "notebook" in self._database.__dict__:
                     self._database.notebook.end(run_id)
-
-    def mend(self, run_id: str) -> None:
-        """Let a run that lost events take others: it is executed anew, from what is in the log."""
-        self._database.writer.mend(run_id, self._tenant)
 
     def is_claimed(self, run_id: str) -> bool:
         """Whether this process or another one is executing the run."""
@@ -362,17 +311,9 @@ class SqliteLog:
                     raise
             yield Event(run_id, sequence, kind, task_id, at_us, body)
 
-    def known_edges(self, run_id: str) -> list[Event] | None:
-        """The edges of a run that has ended, if they were read a moment ago."""
-        return self._database.reading.ended_runs.get(self._tenant, run_id)
-
     def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
         """Read on a thread of the log."""
         return self._database.beside(share, read)
-
-    def close(self) -> None:
-        """Write what is queued and close the file."""
-        self._database.close()
 
     def _run(self, run_id: str) -> int:
         """The number of a run; raises `RunNotFound`."""

@@ -7,14 +7,12 @@ from urllib.parse import unquote
 
 from evalwright.contracts.errors import (
     BadInput,
-    LogConflict,
     MissingExtra,
     StoreError,
     StoreUnavailable,
 )
-from evalwright.store.location import Faults, WrongTenant
+from evalwright.store.location import Faults
 from evalwright.store.postgres.schema import ROLE
-from evalwright.store.records import RecordConflict
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -207,21 +205,11 @@ def _blames_the_place(error: Exception) -> bool:
     return bool(code) and not code.startswith(("21", "22", "23", "44"))
 
 
-def _explain_refusal(place: str, run_id: str | None, error: Exception) -> StoreError:
-    """The error for what was not written: events of a run, or a document."""
-    if isinstance(error, StoreUnavailable):
-        return StoreUnavailable(str(error), error.reason)
-    if _blames_the_place(error):
-        return explain(place, error)
-    if isinstance(error, RecordConflict):
-        return RecordConflict(str(error))  # the one caught holds on to all that was written
-    if run_id is None:
-        return StoreError(f"{place} refused a document: {error!r}")
-    why = str(error) if isinstance(error, WrongTenant) else repr(error)
-    if isinstance(error, EventRefused) or state(error).startswith("23"):
-        rule = _CONSTRAINTS.get(getattr(error, "constraint_name", None) or "")
-        why = f"{rule or error}; is another process executing the same run?"
-    return LogConflict(f"run {run_id} in {place} refused an event: {why}")
+def _broken_rule(error: Exception) -> str | None:
+    """The rule of the log that events break."""
+    if not isinstance(error, EventRefused) and not state(error).startswith("23"):
+        return None
+    return _CONSTRAINTS.get(getattr(error, "constraint_name", None) or "") or str(error)
 
 
-FAULTS = Faults(may_pass, unavailable, _blames_the_place, _explain_refusal)
+FAULTS = Faults(may_pass, unavailable, _blames_the_place, explain, _broken_rule)

@@ -38,18 +38,15 @@ from evalwright.store.postgres.upkeep import PostgresUpkeep
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.protocol import (
     ALL_RUNS,
-    Companion,
     NewEvent,
     News,
-    Observer,
     RunFacts,
     RunFilter,
-    Watcher,
 )
 from evalwright.store.readers import LogReading
-from evalwright.store.records import TRIAL, RecordChange, Records
+from evalwright.store.records import Records
 from evalwright.store.upkeep import Upkeep
-from evalwright.store.writes import Write
+from evalwright.store.written_log import WrittenLog
 
 T = TypeVar("T")
 
@@ -67,7 +64,7 @@ class PostgresDatabase:
         self.place = address.masked(url)
         self._url = url
         self._patience = patience or Patience()
-        read_seconds = min(READ_SECONDS, 5 * self._patience.requests)
+        read_seconds = min(READ_SECONDS, 2.5 * self._patience.requests)
         self.connections = LogConnections(url, self.place, read_seconds)
         self.leases = Leases(self.connections)
         self.news = RunNews(self.connections)
@@ -151,7 +148,7 @@ async def _open(url: str, place: str) -> None:
         await connection.close(timeout=1)
 
 
-class PostgresLog:
+class PostgresLog(WrittenLog[PostgresDatabase]):
     """An event log kept in PostgreSQL, as one tenant sees it; without a tenant, all of it."""
 
     def __init__(
@@ -161,8 +158,7 @@ class PostgresLog:
         database: PostgresDatabase | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self._database = database or PostgresDatabase(url, patience)
-        self._tenant = tenant
+        super().__init__(database or PostgresDatabase(url, patience), tenant)
         self._tenants = tenants_of([tenant])
         self.address = url
         self.place = self._database.place
@@ -177,48 +173,9 @@ class PostgresLog:
         """The same log, restricted to the runs of one tenant."""
         return PostgresLog(self.address, tenant, self._database)
 
-    @property
-    def backlog(self) -> int:
-        """How many appends are not written yet."""
-        return self._database.backlog
-
-    def append(
-        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
-    ) -> None:
-        """Queue events, in order and as one unit with changes of documents."""
-        self._database.writer.append(run_id, events, changes, self._tenant)
-
     def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
         """Queue events like `append`: there is no place nearer than the log."""
         self.append(run_id, events)
-
-    @property
-    def fault(self) -> str | None:
-        """Why writes fail and are tried again, while they do."""
-        outage = self._database.writer.outage
-        return outage.error.reason if outage else None
-
-    def try_out(self) -> "Future[None]":
-        """Done when a document that means nothing has been written."""
-        return self._database.writer.submit(Write(None, (), [TRIAL], None, True))
-
-    def request(
-        self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
-    ) -> "Future[None]":
-        """Write events like `append`, but soon or not at all; done when they are durable."""
-        return self._database.writer.submit(Write(run_id, events, changes, self._tenant, True))
-
-    def flush(self, run_id: str) -> "Future[None]":
-        """Done when everything appended so far is durable."""
-        return self._database.writer.flush(run_id, self._tenant)
-
-    def watch(self, run_id: str, watcher: Watcher) -> None:
-        """Call the watcher with this run's events once they are durable."""
-        self._database.writer.watch(run_id, watcher, self._tenant)
-
-    def observe(self, observer: Observer) -> None:
-        """Call the observer with every run's events once they are durable."""
-        self._database.writer.observe(observer, self._tenant)
 
     def hear(self, news: News) -> None:
         """Call with the runs that other processes have appended to, once that is durable."""
@@ -228,10 +185,6 @@ class PostgresLog:
     def tell(self, run_ids: Sequence[str]) -> None:
         """Let other processes hear of runs of which they are to look at something else."""
         self._database.news.tell(run_ids)
-
-    def accompany(self, companion: Companion) -> None:
-        """Write the documents that the companion gives for each new run with its first events."""
-        self._database.writer.accompany(companion)
 
     @contextmanager
     def claim(self, run_id: str) -> Iterator[None]:
@@ -258,10 +211,6 @@ class PostgresLog:
             if self.backlog:
                 self.flush(run_id).exception()
             self._database.leases.release(run)
-
-    def mend(self, run_id: str) -> None:
-        """Let a run that lost events take others: it is executed anew, from what is in the log."""
-        self._database.writer.mend(run_id, self._tenant)
 
     def is_claimed(self, run_id: str) -> bool:
         """Whether this process or another one is executing the run."""
@@ -341,17 +290,9 @@ class PostgresLog:
             task = task_id and restored(task_id)
             yield Event(run_id, sequence, kind, task, at_us, body)
 
-    def known_edges(self, run_id: str) -> list[Event] | None:
-        """The edges of a run that has ended, if they were read a moment ago."""
-        return self._database.reading.ended_runs.get(self._tenant, run_id)
-
     def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
         """Read on a thread of the log."""
         return self._database.reading.threads.submit(share, read)
-
-    def close(self) -> None:
-        """Write what is queued and close the log for good."""
-        self._database.close()
 
     def _mine(self, place: int) -> str:
         """The condition that a row is the tenant's, whose name comes in this place."""
