@@ -1,9 +1,11 @@
 """A server that fails for a while: nothing is lost, and nothing is written twice."""
 
 import asyncio
+import functools
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import Any
 
@@ -221,6 +223,34 @@ def test_a_connection_that_did_not_answer_in_time_is_not_asked_again(path: str) 
             connections.query(EVERY_TENANT, "SELECT pg_sleep(60)")
         ((after,),) = connections.query(EVERY_TENANT, "SELECT pg_backend_pid()")
     assert after != before
+
+
+def test_who_reads_while_the_server_does_not_answer_waits_less_than_the_first(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 0.2)
+    connections = LogConnections(path, "the log", read_seconds=2)
+    with closing(connections):
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="the server does not answer"):
+                connections.query(EVERY_TENANT, "SELECT pg_sleep(60)")
+        monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 60)
+        assert connections.query(EVERY_TENANT, "SELECT 1")  # the server answers again
+        monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 0.2)
+        assert connections.query(EVERY_TENANT, "SELECT pg_sleep(0.4)")
+
+
+def test_who_waits_for_a_connection_waits_no_longer_than_others(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalwright.store.postgres.connections.MOST_READING", 1)
+    connections = LogConnections(path, "the log", read_seconds=0.5)
+    with closing(connections), ThreadPoolExecutor(4) as threads:
+        ask = functools.partial(connections.query, EVERY_TENANT, "SELECT pg_sleep(60)")
+        asked = [threads.submit(ask) for _ in range(4)]
+        done, late = wait(asked, timeout=1.9)  # one after the other, they would take two seconds
+    assert not late
+    assert all(isinstance(each.exception(), StoreUnavailable) for each in done)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not of this system")

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 MOST_READING = 16  # connections
 READ_SECONDS = 60.0  # after which a read is given up
+SILENT_SECONDS = 1.0  # the same, as long as the server has not answered since it did not in time
 
 Tenants = str  # the value of SETTING: an array of tenants, or EVERY_TENANT
 
@@ -74,6 +75,7 @@ class LogConnections:
         self._thread: threading.Thread | None = None
         self._idle: list[TenantConnection] = []
         self._free = asyncio.Semaphore(MOST_READING)
+        self._is_silent = False  # the server, since a read was given up
 
     def refuse_closed(self) -> None:
         """Raise if the log has been closed."""
@@ -109,24 +111,37 @@ class LogConnections:
         return self.run(self.fetch(tenants, statement, *values))
 
     async def fetch(self, tenants: Tenants, statement: str, *values: Any) -> "list[Any]":
-        """All rows of a statement that may be executed twice: a connection may have been lost."""
-        async with self._free, asyncio.timeout(self._read_seconds):
-            while True:
-                was_idle = bool(self._idle)
-                held = self._next_idle(tenants) if was_idle else await self._connected()
-                try:
-                    rows: list[Any] = await (await held.see(tenants)).fetch(statement, *values)
-                except BaseException as error:
-                    is_given_up = not isinstance(error, Exception)  # it may never answer
-                    if is_given_up or address.is_lost(error) or held.connection.is_closed():
-                        held.connection.terminate()
-                        if was_idle and not is_given_up:
-                            continue  # perhaps it was lost long ago
-                    else:
-                        self._idle.append(held)
-                    raise
-                self._idle.append(held)
-                return rows
+        """All rows of a statement that may be executed twice: a connection may have been lost.
+
+        While the server does not answer, those who ask next do not wait as long as the first.
+        """
+        most = SILENT_SECONDS if self._is_silent else self._read_seconds
+        try:
+            async with asyncio.timeout(min(most, self._read_seconds)), self._free:
+                rows = await self._rows(tenants, statement, values)
+        except TimeoutError:
+            self._is_silent = True
+            raise
+        self._is_silent = False
+        return rows
+
+    async def _rows(self, tenants: Tenants, statement: str, values: Sequence[Any]) -> "list[Any]":
+        while True:
+            was_idle = bool(self._idle)
+            held = self._next_idle(tenants) if was_idle else await self._connected()
+            try:
+                rows: list[Any] = await (await held.see(tenants)).fetch(statement, *values)
+            except BaseException as error:
+                is_given_up = not isinstance(error, Exception)  # it may never answer
+                if is_given_up or address.is_lost(error) or held.connection.is_closed():
+                    held.connection.terminate()
+                    if was_idle and not is_given_up:
+                        continue  # perhaps it was lost long ago
+                else:
+                    self._idle.append(held)
+                raise
+            self._idle.append(held)
+            return rows
 
     async def transact(self, tenants: Tenants, work: "Callable[[Connection], Awaitable[T]]") -> T:
         """Do something in one transaction; nothing of it is tried again."""
