@@ -40,7 +40,9 @@ def delivered(monkeypatch: pytest.MonkeyPatch) -> Delivered:
 def pair(postgres_address: str, tmp_path: Path) -> Iterator[list[ServedHost]]:
     with ExitStack() as running:
         both = {"egress": Egress(lookup=public), "vault": Vault(tmp_path / "key")}
-        yield [running.enter_context(running_host(postgres_address, **both)) for _ in range(2)]
+        hasty = {"webhooks": {"max_attempts": 2, "first_retry_s": 0.05}}
+        opened = [running_host(postgres_address, settings=hasty, **both) for _ in range(2)]
+        yield [running.enter_context(each) for each in opened]
 
 
 def wanted(caller: Caller, run_id: str) -> list[int]:
@@ -66,3 +68,24 @@ def test_events_of_both_hosts_are_delivered_once_by_the_one_that_leads(
     callers[1].evaluate(a_suite(3))
     eventually(lambda: not list(pair[0].host.webhooks.lanes()), "the leader has no lane any more")
     assert delivered == expected
+
+
+def test_every_host_knows_that_deliveries_fail_and_how_many_were_given_up(
+    pair: list[ServedHost], monkeypatch: pytest.MonkeyPatch
+):
+    async def post(*_: Any) -> AttemptResult:
+        return AttemptResult("failed", "http_status", 0.0, 500)
+
+    monkeypatch.setattr(Poster, "post", post)
+    key = pair[0].key()
+    callers = [Caller(served.url, key) for served in pair]
+    assert callers[0].post("/v1/webhooks", {**HOOK, "events": ["run.*"]}).status == 201
+
+    def seen() -> list[tuple[str, int]]:
+        shown = [caller.get("/v1/webhooks").json()["webhooks"][0] for caller in callers]
+        return [(each["state"], each["deadLetters"]) for each in shown]
+
+    assert seen() == [("active", 0)] * 2
+    run_id = callers[1].evaluate(a_suite(1))
+    letters = len([each for each in callers[0].frames(run_id) if each.name.startswith("run.")])
+    eventually(lambda: [count for _, count in seen()] == [letters] * 2, "both count dead letters")

@@ -25,7 +25,7 @@ from evalwright.host.v1.schemas import (
     refusals,
 )
 from evalwright.host.webhooks.dead_letters import MOST_KEPT, letter_key
-from evalwright.host.webhooks.lanes import Lane
+from evalwright.host.webhooks.lanes import Lane, LaneState
 from evalwright.host.webhooks.subscriptions import (
     MAX_EVENTS,
     MAX_TAG_LENGTH,
@@ -105,15 +105,16 @@ async def register(call: ApiCall) -> Response:
         message, details = f"$.url: {refusal}", {"reason": refusal.reason}
         raise ApiError(400, "webhook_url_rejected", message, details) from None
     call.audit("webhooks.register", SCOPE, made.webhook_id)
-    shown = {**_shown(call, made), "secret": made.secret}
+    shown = {**_shown(made), "secret": made.secret}
     return json_response(shown, 201, {"Cache-Control": "no-store"})
 
 
 async def list_webhooks(call: ApiCall) -> Response:
     """The webhooks of the caller's tenant, or of the key's workspace if it has one."""
     workspace, tenant = call.principal.workspace, call.principal.tenant
+    states = await call.host.webhooks.states(tenant)
     found = [
-        _shown(call, each)
+        _shown(each, *states.get(each.webhook_id, ("active", 0)))
         for each in await call.read_soon(lambda: call.host.subscriptions.of_tenant(tenant))
         if workspace in (None, each.workspace)
     ]
@@ -184,9 +185,10 @@ def _not_found() -> ApiError:
     return ApiError(404, "subscription_not_found", "no such webhook")
 
 
-def _shown(call: ApiCall, subscription: Subscription) -> dict[str, Any]:
+def _shown(
+    subscription: Subscription, state: LaneState = "active", parked: int = 0
+) -> dict[str, Any]:
     """A webhook, with both field names that versions of the protocol use for id and events."""
-    lane = call.host.webhooks.lane(subscription.tenant, subscription.webhook_id)
     return {
         "webhookId": subscription.webhook_id,
         "subscriptionId": subscription.webhook_id,
@@ -197,8 +199,8 @@ def _shown(call: ApiCall, subscription: Subscription) -> dict[str, Any]:
         "includeContent": subscription.include_content,
         "secretFingerprint": subscription.fingerprint,
         "createdAt": iso_time(subscription.created_us),
-        "state": lane.state if lane else "active",
-        "deadLetters": lane.parked if lane else 0,
+        "state": state,
+        "deadLetters": parked,
     }
 
 

@@ -122,6 +122,13 @@ def cursor_key(webhook_id: str, run_id: str) -> str:
     return f"{webhook_id}/{run_id}"
 
 
+def most_attempts(records: Records, tenant: str, webhook_id: str) -> int:
+    """How often a subscription was tried in vain, as far as that is stored."""
+    stored = records.list(KIND, tenant, f"{webhook_id}/", "", MOST_SAVED_AT_ONCE)
+    found = (msgspec.json.decode(record.body, type=StoredCursor) for record in stored)
+    return max((cursor.attempts for cursor in found), default=0)
+
+
 def first_cursor(
     workspace: str | None, repeated: range = range(0), position: int = 0
 ) -> StoredCursor:

@@ -22,7 +22,7 @@ from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks import cursors, dead_letters
 from evalwright.host.webhooks.cursors import CursorKeeper, cursor_key, first_cursor
 from evalwright.host.webhooks.dead_letters import ParkedDelivery
-from evalwright.host.webhooks.lanes import Lane
+from evalwright.host.webhooks.lanes import Lane, LaneState, lane_state
 from evalwright.host.webhooks.posting import TIMEOUT_S, DeliveryReport, LaneTools, Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
 from evalwright.store.protocol import ALL_RUNS, EventLog, NewEvent, RunFacts
@@ -88,6 +88,24 @@ class WebhookSender:
     def lane(self, tenant: str, webhook_id: str) -> Lane | None:
         """The lane of a subscription."""
         return self._lanes.get(tenant, {}).get(webhook_id)
+
+    async def states(self, tenant: str) -> dict[str, tuple[LaneState, int]]:
+        """The states of a tenant's webhooks with the numbers of their dead letters, by id.
+
+        Where another host delivers, they are what that host has stored.
+        """
+        lanes = dict(self._lanes.get(tenant, {}))
+        if not self._hosts.is_leader:
+            return await self._read(
+                lambda: {each: self._stored_state(lanes[each]) for each in lanes}
+            )
+        return {each: (lane.state, lane.parked) for each, lane in lanes.items()}
+
+    def _stored_state(self, lane: Lane) -> tuple[LaneState, int]:
+        subscription, records = lane.subscription, self._log.records
+        place = records, subscription.tenant, subscription.webhook_id
+        parked = dead_letters.count_dead_letters(*place)
+        return lane_state(subscription, parked, cursors.most_attempts(*place)), parked
 
     def _add(self, subscription: Subscription) -> None:
         lane = Lane(subscription, self._tools)

@@ -53,10 +53,17 @@ _log = logging.getLogger(__name__)
 _random = random.Random()  # noqa: S311 - it only spreads attempts over time
 
 
+def lane_state(subscription: Subscription, parked: int, failures: int) -> LaneState:
+    """What a subscription is said to be, by its dead letters and its failures in a row."""
+    if parked >= MOST_KEPT:
+        return "dead-lettered"
+    return "failed" if failures or subscription.secret is None else "active"
+
+
 class Lane:
     """The deliveries to one subscription; used from one event loop.
 
-    Of several hosts only the leader delivers. The lanes of others only count dead letters.
+    Of several hosts only the leader delivers. The lanes of others rest.
     """
 
     def __init__(self, subscription: Subscription, tools: LaneTools) -> None:
@@ -77,9 +84,7 @@ class Lane:
     @property
     def state(self) -> LaneState:
         """What the subscription is said to be, in the words of the protocol."""
-        if self.parked >= MOST_KEPT:
-            return "dead-lettered"
-        return "failed" if self.failures or self._is_locked else "active"
+        return lane_state(self.subscription, self.parked, self.failures)
 
     def hear(
         self, run_id: str, workspace: str | None, events: Sequence[Event], repeated: range
