@@ -55,6 +55,30 @@ def test_a_paused_run_begins_no_more_tasks_until_it_is_resumed(fleet: Fleet) -> 
     assert len(history.scored) == 6
 
 
+def test_a_run_that_is_paused_at_once_gives_its_tasks_up_and_does_them_later(fleet: Fleet) -> None:
+    async def work() -> tuple[int, History]:
+        gate = Gate()
+        plan = fleet.plan(a_suite(4), gate.answer, concurrency=2)
+        equipment = GivenEquipment(gate.answer)
+        async with fleet.database() as database, fleet.workers(equipment) as two:
+            run_id = await fleet.hand_over(database, plan)
+            await until(lambda: asyncio.sleep(0, len(gate.asked) == 2))
+            paused = event(RunPaused("now", "immediate"))
+            assert await fleet.runs(database).pause(run_id, paused, immediately=True)
+            await until(lambda: asyncio.sleep(0, not any(worker.at_work for worker in two)))
+            gate.opens.set()
+            at_work = "SELECT count(*) = 0 FROM attempts WHERE state <> 0"
+            assert await _holds(database, at_work), "nothing came of what was interrupted"
+            asked = len(gate.asked)
+            assert await fleet.runs(database).resume(run_id, event(RunResumed(None)))
+            return asked, await fleet.ended(run_id)
+
+    asked, history = asyncio.run(work())
+    assert asked == 2
+    assert history.status == "completed"
+    assert len(history.scored) == 4
+
+
 async def _holds(database: Any, question: str) -> bool:
     row = await database.fetchrow(question)
     return bool(row[0])

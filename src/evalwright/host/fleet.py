@@ -45,7 +45,7 @@ class HostFleet:
     def __init__(self, log: PostgresLog, redactor: Redactor, clock: Clock) -> None:
         self._redactor = redactor
         self._clock = clock
-        self._database = FleetDatabase(log.address, log)
+        self.database = FleetDatabase(log.address, log)
 
     async def hand_over(
         self,
@@ -56,13 +56,13 @@ class HostFleet:
     ) -> None:
         """Create a run, together with changes; its tasks are due with its first events."""
         place = run.partition, run.tenant
-        await hand_over(self._database, history, place, self._redactor, self._clock, facts, changes)
+        await hand_over(self.database, history, place, self._redactor, self._clock, facts, changes)
 
     async def waiting_for(self, run_id: str) -> str | None:
         """What a run waits for, if the fleet has it and nobody works on it."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                return await waiting_for(self._database, run_id)
+                return await waiting_for(self.database, run_id)
         except Exception:  # noqa: BLE001 - the rest of the answer stands without it
             return None
 
@@ -70,13 +70,13 @@ class HostFleet:
         """The metrics of the fleet; none of them identifies a tenant."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                return await fleet_metrics(self._database, with_tenants=False)
+                return await fleet_metrics(self.database, with_tenants=False)
         except Exception:  # noqa: BLE001 - those of the host stand without it
             return b""
 
     async def close(self) -> None:
         """Close its connections."""
-        await self._database.close()
+        await self.database.close()
 
 
 class HandingRuns(Runs):

@@ -162,7 +162,9 @@ class Host:
             self.runs: Runs = runs
         else:
             self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
-        self.orders = RunOrders(self.log, self.runs, self.clock)
+        self.orders = RunOrders(
+            self.log, self.runs, self.clock, self.fleet.database if self.fleet is not None else None
+        )
         self.recovery = Recovery(self.log, maker, self.runs, self._adopt, self.hosts)
 
     def _measure(self) -> None:
@@ -240,7 +242,6 @@ class Host:
             await asyncio.gather(*background, return_exceptions=True)
             await self.webhooks.close()
             await self.hosts.leave()
-            await self.orders.close()
             if self.fleet is not None:
                 await self.fleet.close()
             await self.models.close()
@@ -261,7 +262,6 @@ class Host:
             self.feed.stop()
             hearing.cancel()
             await asyncio.gather(hearing, return_exceptions=True)
-            await self.orders.close()
             if self.fleet is not None:
                 await self.fleet.close()
             await self.models.close()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
-from evalwright.contracts.events import Event, RunCancelled, RunPaused, RunResumed
+from evalwright.contracts.events import DrainPolicy, Event, RunCancelled, RunPaused, RunResumed
 from evalwright.engine.clock import Clock
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.run_handle import ENDED, ExecutedElsewhere, RunHandle, Status
@@ -53,13 +53,15 @@ class RunOrder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class RunOrders:
     """Changes runs that this host executes, and lets other hosts change theirs."""
 
-    def __init__(self, log: EventLog, runs: Runs, clock: Clock) -> None:
+    def __init__(
+        self, log: EventLog, runs: Runs, clock: Clock, fleet: "FleetDatabase | None" = None
+    ) -> None:
         self._log = log
         self._runs = runs
         self._clock = clock
         self._is_alone = log.records.is_near  # a log in a file has one host
         self._came = asyncio.Event()
-        self._fleet: FleetDatabase | None = None
+        self._fleet = fleet  # whose connections are closed by whoever gave it
 
     async def cancel(self, run: RunHandle, reason: str | None, by: str) -> Status:
         """Cancel a run; raises `ApiError` 409 if it has ended."""
@@ -88,8 +90,9 @@ class RunOrders:
             if self._is_alone:
                 raise
         if (fleet := await self._fleet_with(run)) is not None:
-            paused = self._runs.event(run, RunPaused(mask_reason(reason), "drain-current-node"))
-            if await fleet.pause(run.run_id, _new(paused)):
+            policy: DrainPolicy = "immediate" if immediately else "drain-current-node"
+            paused = self._runs.event(run, RunPaused(mask_reason(reason), policy))
+            if await fleet.pause(run.run_id, _new(paused), immediately=immediately):
                 return paused
             return await self._runs.pause(run, reason)  # which says what has become of it
         order = RunOrder("pause", secrets.token_hex(8), reason, is_immediate=immediately)
@@ -111,21 +114,15 @@ class RunOrders:
 
     async def _fleet_with(self, run: RunHandle) -> "FleetRuns | None":
         """The fleet, if workers have the run."""
-        from evalwright.engine.fleet.database import FleetDatabase
         from evalwright.engine.fleet.handing import FleetRuns
 
         if self._fleet is None:
-            self._fleet = FleetDatabase(self._log.address, self._log)
+            return None
         found = FleetRuns(self._fleet, self._clock)
         return found if await found.has(run.run_id) else None
 
     def _since_ms(self, began_us: int) -> int:
         return max(0, self._clock.now_us() - began_us) // 1000
-
-    async def close(self) -> None:
-        """Close the connections to the fleet."""
-        if self._fleet is not None:
-            await self._fleet.close()
 
     async def _recorded(self, run: RunHandle, order: RunOrder) -> Event:
         """The event that an order led to."""

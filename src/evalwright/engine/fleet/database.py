@@ -68,6 +68,7 @@ class FleetDatabase:
         self._says_all = False  # that something happened which concerns everybody
         self._telling: asyncio.Task[None] | None = None
         self._hear: Hear = lambda _: None
+        self._is_away = False  # and everybody was told
 
     @asynccontextmanager
     async def connection(self, *, hurried: bool = False) -> AsyncIterator[Connection]:
@@ -133,19 +134,20 @@ class FleetDatabase:
 
     async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something that may be done twice, again and again while the database is away."""
-        delay, is_told = FIRST_DELAY_SECONDS, False
+        delay = FIRST_DELAY_SECONDS
         while True:
             try:
                 result = await self._with_queue(work)
             except Exception as error:
                 if not may_pass(error):
                     raise
-                if delay > LONGEST_DELAY_SECONDS and not is_told:
-                    is_told = True
+                if delay > LONGEST_DELAY_SECONDS and not self._is_away:
+                    self._is_away = True
                     _logger.warning("the database is out of reach, trying again: %s", error)
                 self._forget_idle()
             else:
-                if is_told:
+                if self._is_away:
+                    self._is_away = False
                     _logger.warning("the database is within reach again")
                 return result
             await asyncio.sleep(min(delay, LONGEST_DELAY_SECONDS))
@@ -261,6 +263,8 @@ class FleetDatabase:
             await asyncio.wait((self._telling,), timeout=1)
         for connection in (*self._idle[False], *self._idle[True]):
             with suppress(Exception):
+                if (writer := self._writers.get(connection)) is not None:
+                    await connection.execute(statements.FORGET, writer.name, timeout=1)
                 await connection.close(timeout=1)
         self._idle = {False: [], True: []}
 

@@ -126,16 +126,20 @@ _STOP = """
 WITH stopped AS (UPDATE fleet_runs SET is_paused = $2 WHERE run_id = $1 RETURNING owner)
 SELECT owner FROM fleet_owners WHERE owner = (SELECT owner FROM stopped) FOR UPDATE
 """
-# Tasks that nobody has begun wait again; their rows in the queue are found to be gone.
+# Tasks that nobody has begun wait again, or all of them; workers that have begun some find that
+# they are no longer theirs.
 _WITHDRAW = """
 WITH withdrawn AS (
-    UPDATE attempts SET state = 0 WHERE run_id = $1 AND state = 1 AND attempt = 0
-    RETURNING 1
+    UPDATE attempts SET state = 0, worker = NULL
+    WHERE run_id = $1 AND state = 1 AND (attempt = 0 OR $3)
+    RETURNING task_id
 ), counted AS (SELECT count(*)::integer AS n FROM withdrawn), share AS (
     UPDATE fleet_shares SET is_open = false, released = released - n, waiting = waiting + n
     FROM counted WHERE run_id = $1
+), owned AS (
+    UPDATE fleet_owners SET released = released - n FROM counted WHERE owner = $2
 )
-UPDATE fleet_owners SET released = released - n FROM counted WHERE owner = $2
+SELECT task_id FROM withdrawn
 """
 _REOPEN = "UPDATE fleet_shares SET is_open = true WHERE run_id = $1"
 _RELEASE = """
@@ -157,15 +161,22 @@ class FleetRuns:
         found = "SELECT FROM fleet_runs WHERE run_id = $1"
         return await self._database.fetchrow(found, run_id) is not None
 
-    async def pause(self, run_id: str, event: NewEvent) -> bool:
-        """Begin no more tasks of a run; False if it has ended, or is paused already."""
+    async def pause(self, run_id: str, event: NewEvent, *, immediately: bool = False) -> bool:
+        """Begin no more tasks of a run; False if it has ended, or is paused already.
+
+        What is at work ends first; `immediately` interrupts it, and it is begun again later.
+        """
         async with self._database.transaction() as connection:
             run = await connection.fetchval(f"{_LOCK} AND NOT f.is_paused {_UPDATE}", run_id)
             if run is None:
                 return False
             await self._database.append(connection, run_id, run, [event])
             owner = await connection.fetchval(_STOP, run_id, True)
-            await connection.execute(_WITHDRAW, run_id, owner)
+            rows = await connection.fetch(_WITHDRAW, run_id, owner, immediately)
+            withdrawn = [DueTask(run_id, row["task_id"], "").key for row in rows]
+            await self._database.queue.withdraw(connection, withdrawn)
+        if immediately:
+            self._database.announce_end()
         return True
 
     async def resume(self, run_id: str, event: NewEvent) -> bool:

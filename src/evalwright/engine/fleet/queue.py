@@ -74,6 +74,9 @@ class TaskQueue(Protocol):
     ) -> None:
         """Let another worker take tasks, after a while."""
 
+    async def withdraw(self, connection: Connection, keys: Sequence[str]) -> None:
+        """Forget the tasks with these keys, whoever holds them."""
+
     async def keys(self, connection: Connection) -> set[str]:
         """The keys of all tasks that it holds."""
 
@@ -167,6 +170,11 @@ class PgQueuer:
         query, delay = self._builder.build_retry_job_query(), timedelta(seconds=delay_s)
         for each in taken:
             await connection.execute(query, each.row, delay, None)
+
+    async def withdraw(self, connection: Connection, keys: Sequence[str]) -> None:
+        """Forget the tasks with these keys, whoever holds them."""
+        table = self._settings.queue_table
+        await connection.execute(f"DELETE FROM {table} WHERE dedupe_key = ANY ($1)", keys)  # noqa: S608
 
     async def keys(self, connection: Connection) -> set[str]:
         """The keys of all tasks that it holds."""

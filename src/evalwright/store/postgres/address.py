@@ -193,7 +193,11 @@ def explain(place: str, error: BaseException) -> StoreError:
 
 
 def _words(error: BaseException) -> str:
-    """What an error says; a few say nothing."""
+    """What an error says, and what helps against the common ones; a few say nothing."""
+    if isinstance(error, socket.gaierror):
+        return f"{error}; check the host in the address"
+    if isinstance(error, ConnectionRefusedError):
+        return f"{error}; is the server running, and are host and port of the address right?"
     if isinstance(error, TimeoutError):
         return "the server does not answer"
     return str(error) or type(error).__name__

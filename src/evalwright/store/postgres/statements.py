@@ -6,6 +6,7 @@ REGISTER = (
     "INSERT INTO writers (writer, appends) VALUES ($1, $2)"
     " ON CONFLICT (writer) DO UPDATE SET seen = now()"
 )
+FORGET = "DELETE FROM writers WHERE writer = $1"
 LEAVE = "DELETE FROM writers WHERE writer = $1 OR seen < now() - interval '30 days'"
 
 # Takes the number of an append. It waits for a transaction that has taken it before, and that the
