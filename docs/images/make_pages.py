@@ -172,12 +172,12 @@ def show_review(page: Page, _folder: Path) -> None:
 
 PICTURES: dict[str, Callable[[Page, Path], None]] = {
     "runs": show_runs,
+    "trends": show_trends,
+    "review": show_review,
     "live": show_live,
     "scorecard": show_scorecard,
     "trace": show_trace,
     "compare": show_compare,
-    "trends": show_trends,
-    "review": show_review,
 }
 
 

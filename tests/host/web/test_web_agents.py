@@ -173,7 +173,9 @@ def test_the_share_of_a_canary_is_raised_until_it_has_all_of_its_channel(easy: S
             assert "Set share" not in visitor.get(page).text, "nothing would serve the rest"
     text = visitor.get(page).text
     assert "10 % of the traffic" in text
+    assert "90 % of the traffic" in text, "the other has the rest"
     assert 'aria-label="Share of version 2.0.0, in percent"' in text
+    assert "Share of version 1.0.0" not in text, "it follows from that of the canary"
 
     wrong = promote(visitor, page, version="2.0.0", transition="adjust-canary", share="ten")
     assert wrong.status == 400

@@ -165,7 +165,6 @@ def _read_agent(
         *(each.version for each in records),
     }
     by_version = {each.version: each for each in records}
-    serving = sum(each.state == "active" for each in records)
     wanted = RunFilter(agent=agent_id, status="completed", is_evaluation=True)
     runs = call.log.find_runs(wanted, MOST_RUNS) if may_read else []
     return {
@@ -173,24 +172,26 @@ def _read_agent(
         "about": (known.description or "") if known else "",
         "model_class": known.model_class if known else "",
         "rows": [
-            _version_row(version, by_version.get(version), serving)
+            _version_row(version, by_version.get(version), records)
             for version in sorted(versions, key=version_key, reverse=True)
         ],
         "runs": [_evidence(each) for each in runs],
     }
 
 
-def _version_row(version: str, record: AgentDeployment | None, serving: int) -> dict[str, Any]:
+def _version_row(
+    version: str, record: AgentDeployment | None, records: list[AgentDeployment]
+) -> dict[str, Any]:
     state = record.state if record else None
     following = NEXT.get(state or "draft")
     return {
         "version": version,
         "badge": TONES[state] if state else _NOT_DEPLOYED,
         "channels": ", ".join(record.channels) if record else "",
-        "canary": record.canary_percent if record else None,
-        "given": str(_share(record)) if record else "",
+        "share": _share(record, records) if record else None,
+        "given": str(_given_share(record)),
         "error": "",
-        "is_shareable": record is not None and _is_shareable(record, serving),
+        "is_shareable": record is not None and _is_shareable(record, records),
         "eval_run": (record.eval_run_id or "") if record else "",
         "back_to": (record.rollback_pointer or "") if record else "",
         "next": following if state != "active" else "another channel",
@@ -201,14 +202,49 @@ def _version_row(version: str, record: AgentDeployment | None, serving: int) -> 
     }
 
 
-def _share(record: AgentDeployment) -> int:
-    return FULL if record.canary_percent is None else record.canary_percent
+def _given_share(record: AgentDeployment | None) -> int:
+    return FULL if record is None or record.canary_percent is None else record.canary_percent
 
 
-def _is_shareable(record: AgentDeployment, serving: int) -> bool:
+def _share(record: AgentDeployment, records: list[AgentDeployment]) -> int | None:
+    """The share of its channel that a version serves; None for all of it."""
+    beside = _canary_beside(record, records)
+    if beside is not None and beside.canary_percent is not None:
+        return FULL - beside.canary_percent
+    return record.canary_percent
+
+
+def _is_shareable(record: AgentDeployment, records: list[AgentDeployment]) -> bool:
     """Whether the share of a version can be changed: another serves the rest of one channel."""
-    own = [name for name in record.channels if name != LATEST]
-    return record.state == "active" and serving > 1 and len(own) == 1
+    serving = sum(each.state == "active" for each in records)
+    return (
+        record.state == "active"
+        and serving > 1
+        and len(_own_channels(record)) == 1
+        and _canary_beside(record, records) is None
+    )
+
+
+def _canary_beside(
+    record: AgentDeployment, records: list[AgentDeployment]
+) -> AgentDeployment | None:
+    """The canary that shares a channel with a version that has the rest of it."""
+    if record.state != "active" or record.canary_percent is not None:
+        return None
+    own = _own_channels(record)
+    return next(
+        (
+            each
+            for each in records
+            if each.state == "active" and each.canary_percent is not None
+            if not own.isdisjoint(_own_channels(each))
+        ),
+        None,
+    )
+
+
+def _own_channels(record: AgentDeployment) -> set[str]:
+    return {name for name in record.channels if name != LATEST}
 
 
 def _evidence(run: RunFacts) -> dict[str, Any]:
