@@ -114,6 +114,24 @@ def test_a_record_that_cannot_be_read_is_told_and_the_rest_is_written(
     assert "1 of 3 records could not be read, for example traces.jsonl: line 3" in made.err
 
 
+@pytest.mark.parametrize("expected", ["9", "never"])
+@pytest.mark.parametrize(
+    "more", [(), ({"id": "absent", "input": {"q": "?"}, "checks": [{"contains": "9"}]},)]
+)
+def test_an_unreadable_record_is_bad_input_whatever_the_others_score(
+    evalwright: Evalwright, expected: str, more: tuple[dict[str, Any], ...]
+) -> None:
+    named = traces(evalwright, HOURS)
+    with (evalwright.folder / named).open("a") as file:
+        file.write("{broken\n")
+    asked = {"id": "hours", "input": {"q": "When do you open?"}, "checks": [{"contains": expected}]}
+    scored = evalwright("score", named, "--suite", suite(evalwright, asked, *more))
+    assert scored.code == 2
+    assert "1 of 2 records could not be read, for example traces.jsonl: line 2" in scored.err
+    assert "repair or remove it" in scored.err
+    assert ("no trace" in scored.err) == (bool(more) and expected == "9")
+
+
 def test_traces_are_scored_as_they_are_by_id_or_by_what_was_asked(evalwright: Evalwright) -> None:
     named = traces(evalwright, ORDER, HOURS, conversation("other", "Hello", "Hi"))
     evals = suite(

@@ -74,7 +74,8 @@ def command(
     what the user asked; several traces of a task are its repetitions. The result is a new run,
     which names TRACES as its source.
 
-    Exit code 1 also when tasks of the suite have no trace, 2 when a record could not be read.
+    Exit code 1 also when tasks of the suite have no trace, 2 when a record could not be read,
+    whatever the others scored.
     """
     from evalwright.engine.recorded_subject import scored_subject
 
@@ -97,10 +98,10 @@ def command(
 def _exit_code(
     code: int, missing: tuple[str, ...], recordings: Recordings, *, allow_partial: bool
 ) -> int:
-    """That of the scores, unless something was not there to be scored."""
+    """That of the scores, or a worse one: what could not be read has no score."""
     unread = told_faults(recordings)
     if code == 0 and missing and not allow_partial:
         count = f"{len(missing):,} task{' has' if len(missing) == 1 else 's have'}"
         say(f"{count} no trace, so this is no pass; --allow-partial accepts that")
         code = 1
-    return code or unread
+    return max(code, unread)
