@@ -23,6 +23,7 @@ TITLES = {
     "checks": "Checks",
     "check_objects": "Own checks",
     "expecting": "Expectations",
+    "answering": "Evaluations in tests",
     "running": "Running",
     "runs": "Results of runs",
     "comparing": "Comparing",
@@ -31,6 +32,7 @@ TITLES = {
     "python": "Agents",
     "errors": "Errors",
 }
+FIXTURES = {"Evaluate": "evaluate"}  # types of fixtures: how a test calls them
 BESIDE = {"python": ("protocol",)}  # modules whose names stand in the same section
 INTRODUCTION = """\
 # Python reference
@@ -128,7 +130,12 @@ def class_lines(name: str, node: ast.ClassDef, *, is_instance: bool) -> Iterator
     made = next((each for each in methods if each.name == "__init__"), None)
     if made is not None and name in ("Suite", "Task"):
         yield block(signature(made, name).replace("-> None", f"-> {name}"))
+    call = next((each for each in methods if each.name == "__call__"), None)
+    if call is not None and name in FIXTURES:
+        yield block(signature(call, FIXTURES[name]))
     yield text_of(node)
+    if call is not None and name in FIXTURES:
+        yield text_of(call)
     rows = [*fields(node), *(row(each, name) for each in methods if not each.name.startswith("_"))]
     hidden = ("written", "subject")
     shown = [each for each in rows if not any(f"`{each_}(" in each for each_ in hidden)]

@@ -16,6 +16,7 @@ TYPE_CHECKING = False  # as `typing` has it, without the 10 ms that importing it
 if TYPE_CHECKING:
     from evalwright.agents.protocol import ToolError as ToolError
     from evalwright.agents.python import AgentTask as AgentTask
+    from evalwright.api.answering import Evaluate as Evaluate
     from evalwright.api.baselines import baseline as baseline
     from evalwright.api.check_objects import Check as Check
     from evalwright.api.check_objects import check as check
@@ -60,6 +61,7 @@ __all__ = [
     "AgentTask",
     "Check",
     "ComparisonResult",
+    "Evaluate",
     "EvalwrightError",
     "Expectation",
     "RunResult",
@@ -107,6 +109,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "agents.protocol": "ToolError",
     "agents.python": "AgentTask",
+    "api.answering": "Evaluate",
     "api.suites": "Suite Task",
     "api.check_objects": "Check check",
     "api.expecting": "Expectation expect",

@@ -1,13 +1,14 @@
 """Answers outside of a suite: one that is there already, or one that an agent gives once."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from evalwright.agents.protocol import Agent, AgentFailure, Invocation, checked_output
+from evalwright.api.check_objects import NOT_GIVEN, CheckGiven
 from evalwright.api.runs import TaskReport, task_report
-from evalwright.api.suites import Suite, Task
+from evalwright.api.suites import AgentGiven, Suite, Task
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import (
     Event,
@@ -27,6 +28,35 @@ from evalwright.scoring.checks.base import UNKNOWN, MadeCall, Spent
 from evalwright.store.protocol import NewEvent
 
 CALL_FIELDS = frozenset(("tool", "args", "result", "is_ok"))
+
+
+class Evaluate(Protocol):
+    """What the fixture `evaluate` of pytest is: `def test_it(evaluate: ew.Evaluate) -> None:`."""
+
+    def __call__(
+        self,
+        subject: Any = NOT_GIVEN,
+        *,
+        agent: AgentGiven | None = None,
+        output: Any = NOT_GIVEN,
+        calls: Iterable[Mapping[str, Any]] = (),
+        id: str | None = None,  # noqa: A002 - as of a task
+        input: Any = None,  # noqa: A002
+        checks: Iterable[CheckGiven] = (),
+        expected: Any = None,
+        fixtures: Mapping[str, Any] | None = None,
+        tags: Iterable[str] = (),
+        weight: float | None = None,
+        threshold: float | None = None,
+    ) -> TaskReport:
+        """Record one evaluation; if it does not pass, the test fails when it ends.
+
+        `subject` is an agent, as a function that takes the task, or an output, or an `ew.Task`.
+        `agent` and `output` say the same by name, and an agent may be a reference as well; without
+        either, the agent of the session is asked. `calls` are the tool calls behind an output. The
+        other fields are those of `ew.Task`. Gives what a task of a run is: `passed`, `score`,
+        `output`, `checks` and more.
+        """
 
 
 class GivenAnswer:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from evalwright.pytest_plugin.evaluating import Evaluate
+    from evalwright.api.answering import Evaluate
     from evalwright.pytest_plugin.session import Evaluation
 
 ENDINGS = (".evals.yaml", ".evals.yml", ".evals.json")

@@ -26,8 +26,8 @@ from evalwright.pytest_plugin.recording import AGENT_ID, MarkedRepeats, Recorded
 from evalwright.reports.console import printable
 
 
-class Evaluate:
-    """The fixture `evaluate`: has an agent answer, or takes an output, and records its checks."""
+class EvaluateFixture:
+    """The fixture: has an agent answer, or takes an output, and records its checks."""
 
     def __init__(self, asked: SessionOptions, test: RecordedTest) -> None:
         self._asked = asked
@@ -42,15 +42,7 @@ class Evaluate:
         calls: Iterable[Mapping[str, Any]] = (),
         **fields: Any,
     ) -> TaskReport:
-        """Record one evaluation; if it does not pass, the test fails when it ends.
-
-        `subject` is an agent, as a function that takes the task, or an output, or an `ew.Task`.
-        `agent` and `output` say the same by name, and an agent may be a reference as well; without
-        either, the agent of the session is asked. `calls` are the tool calls behind an output. The
-        other fields are those of `ew.Task`: `input`, `checks`, `expected`, `fixtures`, `tags`,
-        `weight`, `threshold`, `id`. Gives what a task of a run is: `passed`, `score`, `output`,
-        `checks` and more.
-        """
+        """Record one evaluation; `fields` are those of a task."""
         __tracebackhide__ = True
         if isinstance(subject, Task):
             fields = {**vars(subject), **fields}

@@ -17,7 +17,7 @@ from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.session import ModelPool
 from evalwright.pytest_plugin.asked import asked_of, spoken
-from evalwright.pytest_plugin.evaluating import Evaluate, repeated
+from evalwright.pytest_plugin.evaluating import EvaluateFixture, repeated
 from evalwright.pytest_plugin.gathering import Gathering
 from evalwright.pytest_plugin.recording import RecordedTest, repeats_of, task_ids
 from evalwright.pytest_plugin.suites import SuiteFile, TaskItem
@@ -88,9 +88,9 @@ class Evaluation:
             raise known
         return known
 
-    def evaluate(self, item: pytest.Item) -> Evaluate:
+    def evaluate(self, item: pytest.Item) -> EvaluateFixture:
         """The fixture of a test."""
-        return Evaluate(self.asked, self._record(item))
+        return EvaluateFixture(self.asked, self._record(item))
 
     def _record(self, item: pytest.Item) -> RecordedTest:
         if _RECORD not in item.stash:
