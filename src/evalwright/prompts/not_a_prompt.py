@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection
 from functools import cache
 from itertools import repeat
 
+import msgspec
+
 from evalwright.prompts import document_signs as signs
 from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
 from evalwright.prompts.kinds import PromptKind
@@ -214,22 +216,35 @@ def _hits(reading: Reading, *concepts: Concept) -> int:
 
 def _is_data(reading: Reading) -> bool:
     """Whether a short text is a list, a table, records or code, and asks for nothing."""
-    if _is_records(reading.prompt.body):
+    if _is_rows(reading.prompt.body):
         return not _hits(reading, "you")
+    if _is_json(reading.prompt.body):  # also a form in which prompts are written
+        return not _hits(reading, "asks", "you", "forms")
     blocks = reading.prompt.blocks
     lines = sum(each.end - each.start for each in blocks if each.kind != "heading")
     data = sum(each.end - each.start for each in blocks if each.kind in _DATA)
     return data > 0 and data >= 0.6 * lines and not _hits(reading, "asks", "you")
 
 
-def _is_records(body: str) -> bool:
-    """Whether a text is rows of values, each with as many commas as the first, or one of JSON."""
+def _is_rows(body: str) -> bool:
+    """Whether each line of a text has as many separators as the first."""
     rows = body.split()
-    commas = rows[0].count(",") if rows else 0
-    if commas >= 2 and len(rows) >= 3:
-        return all(row.count(",") == commas for row in rows)
-    start = body.strip()[:2]
-    return start in ('{"', "[{") and "\n\n" not in body.strip() and body.rstrip()[-1] in "}]"
+    if len(rows) < 3:
+        return False
+    sign = "," if "," in rows[0] else ";"
+    columns = rows[0].count(sign)
+    return columns >= 2 and all(row.count(sign) == columns for row in rows)
+
+
+def _is_json(body: str) -> bool:
+    text = body.strip()
+    if text[0] not in "{[" or text[-1] not in "}]":
+        return False
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
 
 
 def _opens_with_order(reading: Reading) -> bool:
