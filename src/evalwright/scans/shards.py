@@ -29,6 +29,7 @@ from evalwright.trace.importers.records import (
 )
 
 _BLOCK = 1 << 20
+_CUT_AT_ONCE = 1 << 16  # memory for more would come from the system anew each time
 _HEAD = 4 << 20  # the most of each of the first two lines of a file that is cut
 _MOST_AT_HEAD = 1000  # lines, if most of them are empty
 _FILES_AT_ONCE = 512
@@ -243,17 +244,19 @@ def _is_line_by_line(magic: bytes, file: BufferedReader, name: str) -> bool:
 def _stretches(file: BufferedReader, whole: Shard, size: int) -> Generator[Shard, None, Shard]:
     """All stretches but the last; gives back the last, which goes to the end of the file."""
     rest, end = whole, whole.start
+    lines, records = whole.lines, whole.records
     while True:
-        data = file.read(size)
+        data = file.read(min(size, _CUT_AT_ONCE))
         tail = b"" if data.endswith(b"\n") else file.readline(MAX_RECORD_BYTES)
-        end += len(data) + len(tail)
-        if not (tail or data).endswith(b"\n") or not file.peek(1):
+        data = b"\n" + (data if end else data.removeprefix(BOM)) + tail
+        end = file.tell()
+        if not data.endswith(b"\n") or not file.peek(1):
             return rest
-        data = b"\n" + (data if rest.start else data.removeprefix(BOM)) + tail
         others = _OTHER_LINES.findall(data)
         if any(others):  # a document of several lines: where it ends is not known
             return rest
-        lines = rest.lines + data.count(b"\n") - 1
-        records = rest.records + lines - rest.lines - len(others)
-        yield msgspec.structs.replace(rest, end=end, records_after=records)
-        rest = msgspec.structs.replace(rest, start=end, lines=lines, records=records)
+        found = data.count(b"\n") - 1
+        lines, records = lines + found, records + found - len(others)
+        if end - rest.start >= size:
+            yield msgspec.structs.replace(rest, end=end, records_after=records)
+            rest = msgspec.structs.replace(rest, start=end, lines=lines, records=records)
