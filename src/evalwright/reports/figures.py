@@ -19,6 +19,16 @@ def duration(value: float, longest: float) -> str:
     return f"{value / 1000:,.2f} s" if longest >= 10_000 else f"{value:,.0f} ms"
 
 
+def span(ms: float) -> str:
+    """How long something took, in units that people think in."""
+    if ms < 60_000:
+        return duration(ms, ms)
+    minutes, seconds = divmod(round(ms / 1000), 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds} s"
+    return f"{minutes // 60:,} h {minutes % 60} min"
+
+
 def dollars(value: float, beside: float | None = None) -> str:
     """A price; small ones keep their digits, and a change those of the price `beside` it."""
     sign = _MINUS if value < 0 else ""

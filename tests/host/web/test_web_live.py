@@ -19,6 +19,7 @@ from evalwright.host.run_handle import RunHandle
 from evalwright.host.web import run_page
 from evalwright.host.web.page import left_words, time_left_html
 from evalwright.host.web.progress import LEAST_SCORES, ProgressCache, RunProgress
+from evalwright.reports import figures
 from host.caller import Caller
 from host.server import GATED, ServedHost
 from host.web.recorded import a_tenant, entries_of, write
@@ -215,6 +216,22 @@ def test_the_time_that_is_left_is_told_in_words_and_counted_down(seconds: float,
     assert left_words(seconds) == words
     shown = time_left_html(EPOCH_US, EPOCH_US / 1_000_000 - seconds)
     assert shown.endswith(f" data-left>{words}</time>")
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (0, "0 ms"),
+        (9_999, "9,999 ms"),
+        (59_999, "60.00 s"),
+        (60_000, "1 min 0 s"),
+        (3_599_400, "59 min 59 s"),
+        (3_599_600, "1 h 0 min"),
+        (360_000_000, "100 h 0 min"),
+    ],
+)
+def test_what_took_long_is_told_in_minutes_and_hours(ms: float, words: str):
+    assert figures.span(ms) == words
 
 
 def test_a_page_tells_the_time_that_is_left(lasting: ServedHost):

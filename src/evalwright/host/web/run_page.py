@@ -87,8 +87,7 @@ def _head(call: PageCall) -> dict[str, Any]:
 def _took(run: RunFacts) -> str:
     if run.ended_us is None:
         return ""
-    ms = (run.ended_us - run.started_us) / 1000
-    return figures.duration(ms, ms)
+    return figures.span((run.ended_us - run.started_us) / 1000)
 
 
 def _reason(call: PageCall, run: RunFacts) -> str:
@@ -204,7 +203,7 @@ def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
         "budget": progress.budget_usd,
         "failures": progress.latest_failures,
         "slowest": [
-            (each.task_id, figures.duration(each.latency_ms or 0, each.latency_ms or 0))
+            (each.task_id, figures.span(each.latency_ms))
             for each in progress.slowest
             if each.latency_ms
         ],

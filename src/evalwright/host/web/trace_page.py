@@ -151,9 +151,8 @@ def _told(view: RunView, task: Task) -> dict[str, Any]:
 
 
 def _tiles(timeline: TaskTimeline) -> Iterator[tuple[str, str]]:
-    took = timeline.took_us / 1000
     yield "Steps", f"{len(timeline.steps):,}"
-    yield "Time", figures.duration(took, took)
+    yield "Time", figures.span(timeline.took_us / 1000)
     if timeline.input_tokens or timeline.output_tokens:
         yield "Tokens in", f"{timeline.input_tokens:,}"
         yield "Tokens out", f"{timeline.output_tokens:,}"
@@ -272,12 +271,12 @@ def _masked_name(name: str) -> str:
 def _times(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
     """When it was, as the link to the step; and what it took."""
     since = (step.at_us - timeline.started_us) / 1000
-    facts = [figures.duration(step.took_us / 1000, step.took_us / 1000)] if step.took_us else []
+    facts = [figures.span(step.took_us / 1000)] if step.took_us else []
     if step.kind == "model":
         facts.append(f"{step.input_tokens:,} tokens in, {step.output_tokens:,} out")
         facts.append("cost unknown" if step.cost_usd is None else figures.dollars(step.cost_usd))
     href = href_html(f"{address}#s{step.sequence}")
-    when = text_html(f"+{figures.duration(since, since)}")
+    when = text_html(f"+{figures.span(since)}")
     told = text_html(" · ".join(facts))
     return Html(
         f'<a class="when" href="{href}" title="Link to this step">{when}</a>'
