@@ -132,5 +132,5 @@ async def _shares(address: str, tenants: int, runs: int, suite: Suite) -> Counte
                 counts = Counter({row["owner"]: row["scored"] for row in rows})
                 if max(counts.values(), default=0) >= runs * len(suite.tasks) * 0.9:
                     break
-    here.log.close()
+    await asyncio.to_thread(here.log.close)
     return counts

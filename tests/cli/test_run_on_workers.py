@@ -67,6 +67,9 @@ def test_what_nobody_can_load_waits_says_so_and_can_be_cancelled(fleet: FleetPro
     command.send_signal(signal.SIGINT)
     assert fleet.wait_for(command, 30) == 130
     assert "follow it again: evalwright run --resume" in fleet.output(command)
+    alone = fleet.start("run", "--resume", "latest", "--db", fleet.address, cwd=elsewhere)
+    assert fleet.wait_for(alone, 60) != 0
+    assert "is with the workers; follow it with --workers" in fleet.output(alone)
     cancelled = fleet.start("cancel", "latest", "--db", fleet.address)
     assert fleet.wait_for(cancelled, 30) == 0, fleet.output(cancelled)
     listed = fleet.start("runs", "--limit", "1", "--json", "--db", fleet.address)

@@ -23,11 +23,12 @@ from log_events import (
     written,
 )
 
-from evalwright.contracts.errors import StoreUnavailable
+from evalwright.contracts.errors import StoreError, StoreUnavailable
 from evalwright.store.location import Patience
 from evalwright.store.postgres import address
 from evalwright.store.postgres.connections import LogConnections, new_loop
 from evalwright.store.postgres.log import PostgresLog
+from evalwright.store.postgres.migration import refuse_old_server
 from evalwright.store.postgres.schema import EVERY_TENANT
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.protocol import NewEvent
@@ -281,3 +282,9 @@ def _is_refused(log: Any) -> bool:
     except StoreUnavailable:
         return True
     return False
+
+
+def test_a_server_that_is_too_old_is_refused_with_the_reason() -> None:
+    refuse_old_server("postgresql://old", 15)
+    with pytest.raises(StoreError, match=r"PostgreSQL 14 is too old .*version 15 or later"):
+        refuse_old_server("postgresql://old", 14)

@@ -308,7 +308,7 @@ class ProgressObserver:
         more = " --workers" if self._request.workers else ""
         if self._request.workers and isinstance(error, Interrupted):
             again = f"evalwright run --resume {self._run_id} --workers{where}"
-            error.add_note(f"the workers go on with run {self._run_id}; follow it again: {again}")
+            error.add_note(f"run {self._run_id} stays with the workers; follow it again: {again}")
             error.add_note(f"cancel it: evalwright cancel {self._run_id}{where}")
             return
         if isinstance(error, RunFailed):

@@ -34,6 +34,7 @@ _PROLONG = (
 )
 # Without its number, a claim that is being prolonged at the same moment is gone all the same.
 _RELEASE = "UPDATE runs SET claim = NULL, claimed_until = NULL WHERE run = $1 AND claim = $2"
+_IS_WITH_WORKERS = "SELECT claimed_until = 'infinity' FROM runs WHERE run = $1"
 _IS_CLAIMED = "SELECT claimed_until >= clock_timestamp() FROM runs WHERE run = $1"
 
 _logger = logging.getLogger(__name__)
@@ -52,10 +53,16 @@ class Leases:
         number = self._connections.query(EVERY_TENANT, _NUMBER)[0][0]
         rows = self._connections.query(EVERY_TENANT, _CLAIM, run, LEASE_SECONDS, number)
         if not rows:
-            raise RunBusy(f"run {run_id} is already being executed; wait until it ends")
+            raise RunBusy(f"run {run_id} {self._why_busy(run)}")
         self.held[run] = rows[0][0]
         if self._beating is None:
             self._beating = asyncio.run_coroutine_threadsafe(self._beat(), self._connections.loop)
+
+    def _why_busy(self, run: int) -> str:
+        rows = self._connections.query(EVERY_TENANT, _IS_WITH_WORKERS, run)
+        if rows and rows[0][0]:
+            return "is with the workers; follow it with --workers, or cancel it first"
+        return "is already being executed; wait until it ends"
 
     def release(self, run: int) -> None:
         """Give up the right to execute a run."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _LOCK = 0x4556574C  # "EVWL": one process migrates at a time
 
+OLDEST_SERVER = 15  # in older ones, the sequence of an unlogged table cannot be told to be logged
+
 _SCHEMA_TABLE = """
 CREATE TABLE IF NOT EXISTS evalwright_schema (
     id boolean PRIMARY KEY DEFAULT true CHECK (id),
@@ -64,11 +66,21 @@ def refuse_unknown(place: str, found: SchemaVersion) -> None:
         )
 
 
+def refuse_old_server(place: str, major: int) -> None:
+    """Raise unless the server knows all that the tables need."""
+    if major < OLDEST_SERVER:
+        raise StoreError(
+            f"{place}: PostgreSQL {major} is too old for the tables of the fleet's queue; "
+            f"name a server of version {OLDEST_SERVER} or later with --db"
+        )
+
+
 async def migrate(url: str) -> tuple[int, int]:
     """Bring the database to the version of this program; returns the versions before and after."""
     place = address.masked(url)
     connection = await address.connect(url, as_login=True)
     try:
+        refuse_old_server(place, connection.get_server_version().major)
         # Roles belong to the server: another database may be migrated at the same moment.
         for attempt in range(10):
             with suppress(*_busy_catalog(last=attempt == 9)):
