@@ -32,6 +32,7 @@ NOT_FOUND = 6
 STORE_FAILED = 7
 
 REPORT, ARCHIVE = "report", "report.zip"  # in the folder
+FACTS = "facts.json"  # the same without pages: what each task comes to, which is found sooner
 
 _PRINTED = "stderr.txt"  # in the folder: what the process printed
 _LAST_BYTES = 4096  # of what it printed, of which
@@ -54,8 +55,10 @@ def check_comparable(run: RunHandle) -> None:
         raise ApiError(409, "conflict", message, {"runStatus": "running"})
 
 
-async def compare_for(call: "ApiCall", baseline_id: str, new_id: str, held: AsyncExitStack) -> Path:
-    """Compare two runs of a caller; the folder with the archive lasts as long as what is held."""
+async def compare_for(
+    call: "ApiCall", baseline_id: str, new_id: str, held: AsyncExitStack, wanted: str = ARCHIVE
+) -> Path:
+    """Compare two runs of a caller; the file that is wanted lasts as long as what is held."""
     baseline, new = call.run_with(baseline_id), call.run_with(new_id)
     tenant, limit = call.principal.tenant, call.host.comparisons
     for run in (new, baseline):
@@ -65,16 +68,17 @@ async def compare_for(call: "ApiCall", baseline_id: str, new_id: str, held: Asyn
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="evalwright-")
     held.push_async_callback(asyncio.to_thread, folder.cleanup)  # it may hold many files
     with limit.hold(), limit.hold_for(tenant):
-        return await compare(baseline, new, Path(folder.name))
+        return await compare(baseline, new, Path(folder.name), wanted)
 
 
-async def compare(baseline: RunHandle, new: RunHandle, work: Path) -> Path:
-    """Compare two runs, and leave the archive of the report in an empty folder; returns its path.
+async def compare(baseline: RunHandle, new: RunHandle, work: Path, wanted: str = ARCHIVE) -> Path:
+    """Compare two runs, and leave the archive of the report, or the facts, in an empty folder.
 
     Both runs must have passed `check_comparable`. The process opens the log itself, restricted to
     the partition of the new run: whatever ids it is given, it finds no run of anybody else.
     """
-    code = await _executed(new.log.address, new.partition, (baseline.run_id, new.run_id), work)
+    words = (baseline.run_id, new.run_id, wanted)
+    code = await _executed(new.log.address, new.partition, words, work)
     if code == TOO_LARGE:
         message = f"the report is larger than {MOST_BYTES} bytes; ask the host's operator for it"
         raise ApiError(422, "report_too_large", message)
@@ -83,7 +87,7 @@ async def compare(baseline: RunHandle, new: RunHandle, work: Path) -> Path:
         printed = " < ".join(reversed(lines))  # the last line is the one that matters
         _logger.error("the comparison with %s ended with %s: %s", new.run_id, code, printed)
         raise _refusal(code, lines[-1] if lines else "")
-    return work / ARCHIVE
+    return work / wanted
 
 
 def _refusal(code: int, reason: str) -> Exception:
@@ -112,8 +116,8 @@ def _last_lines(printed: Path) -> list[str]:
     return lines[-_LAST_LINES:]
 
 
-async def _executed(log: str, partition: str, run_ids: tuple[str, str], work: Path) -> int:
-    command = (sys.executable, "-P", "-m", _PROCESS, partition, *run_ids, str(work))
+async def _executed(log: str, partition: str, words: tuple[str, ...], work: Path) -> int:
+    command = (sys.executable, "-P", "-m", _PROCESS, partition, *words, str(work))
     kept = [name for name in os.environ if name in _KEPT_ENVIRONMENT or name.startswith("PG")]
     # An address may hold a password, and everybody can see the words of a command.
     environment = {VARIABLE: log, **{name: os.environ[name] for name in kept}}

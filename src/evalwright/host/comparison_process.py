@@ -1,4 +1,4 @@
-"""The process that compares two runs of a log: it leaves one archive of the report.
+"""The process that compares two runs of a log: it leaves one archive of the report, or facts.
 
 A separate process can be stopped when it takes too long, and the host goes on answering. What it
 prints goes to the host's log: of an error that is not ours the type and the stack, as its message
@@ -12,12 +12,19 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
+import msgspec
+
 from evalwright.comparison.inputs import open_runs
+from evalwright.comparison.pipeline import Comparer, planned_cases
+from evalwright.comparison.summary import CaseTally, facts_of
 from evalwright.contracts.errors import BadInput, EvalwrightError, RunNotFound, StoreError
+from evalwright.contracts.report import Item
 from evalwright.host.comparing import (
     ARCHIVE,
+    FACTS,
     MOST_BYTES,
     NOT_COMPARABLE,
     NOT_FOUND,
@@ -25,13 +32,16 @@ from evalwright.host.comparing import (
     STORE_FAILED,
     TOO_LARGE,
 )
+from evalwright.reports.comparison.machine import ComparisonFacts
 from evalwright.reports.folder.build import ReportRequest, write_report
+from evalwright.reports.html.overview import OverviewRow, overview_row
 from evalwright.signals.suppression import Suppressions
 from evalwright.store.location import VARIABLE, open_log
 from evalwright.store.protocol import EventLog
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment that an archive can name
 _MODE = 0o644 << 16
+_AT_ONCE = 500  # cases
 _CODES: dict[type[EvalwrightError], int] = {  # the first that fits
     RunNotFound: NOT_FOUND,
     BadInput: NOT_COMPARABLE,
@@ -40,10 +50,13 @@ _CODES: dict[type[EvalwrightError], int] = {  # the first that fits
 }
 
 
-def main(log: str | Path, partition: str, baseline: str, new: str, work: Path) -> int:
+def main(
+    log: str | Path, partition: str, baseline: str, new: str, work: Path, wanted: str = ARCHIVE
+) -> int:
     """Compare two runs of a partition of a log; returns the exit code."""
     try:
-        return _compare(lambda: open_log(str(log)).for_tenant(partition), baseline, new, work)
+        make = _find_facts if wanted == FACTS else _compare
+        return make(lambda: open_log(str(log)).for_tenant(partition), baseline, new, work)
     except EvalwrightError as error:
         sys.stderr.write(f"{error}\n")
         return next(code for kind, code in _CODES.items() if isinstance(error, kind))
@@ -69,6 +82,36 @@ def _compare(open_part: Callable[[], EventLog], baseline: str, new: str, work: P
     return 0
 
 
+def _find_facts(open_part: Callable[[], EventLog], baseline: str, new: str, work: Path) -> int:
+    """Leave what the tasks come to, without a page for each."""
+    rows, flaky, tally = list[OverviewRow](), list[str](), CaseTally()
+    with (
+        closing(open_runs(baseline, new, open_part)) as inputs,
+        closing(planned_cases(inputs)) as plan,
+    ):
+        comparer = Comparer(inputs, Suppressions(()), datetime.now(UTC).date(), masked=True)
+        cases = comparer.compare(plan)
+        while some := list(islice(cases, _AT_ONCE)):
+            items = [case.item for case in some]
+            tally.add([facts_of(item) for item in items])
+            rows += [row for row in map(overview_row, items) if _has_news(row)]
+            flaky += [item.case_id for item in items if _is_flaky(item)]
+        summary = tally.summary(is_same_run=inputs.is_same_run)
+    (work / FACTS).write_bytes(msgspec.json.encode(ComparisonFacts(summary, rows, flaky)))
+    return 0
+
+
+def _has_news(row: OverviewRow) -> bool:
+    """Whether a list of tasks would show more of it than the verdicts."""
+    news = (row.new_root, row.gated, row.signals, row.reason, row.recommendation != "none")
+    return any(news)
+
+
+def _is_flaky(item: Item) -> bool:
+    repeats = item.repeats
+    return repeats is not msgspec.UNSET and (repeats.baseline.flaky or repeats.new.flaky)
+
+
 def pack(folder: Path, archive: Path) -> None:
     """Archive a folder; the same files always give the same bytes."""
     with zipfile.ZipFile(archive, "x", zipfile.ZIP_DEFLATED) as packed:
@@ -84,5 +127,5 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    partition, baseline, new, work = sys.argv[1:]
-    sys.exit(main(os.environ[VARIABLE], partition, baseline, new, Path(work)))
+    partition, baseline, new, wanted, work = sys.argv[1:]
+    sys.exit(main(os.environ[VARIABLE], partition, baseline, new, Path(work), wanted))

@@ -6,8 +6,9 @@ import zipfile
 
 import pytest
 
+from builders import AGENT_ID
 from evalwright.contracts.planning import Group
-from evalwright.host.web import compare_page
+from evalwright.host.web import recent_runs
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
@@ -146,13 +147,38 @@ def test_a_run_that_goes_on_is_compared_as_far_as_it_is(tenant: Tenant, pair: tu
     assert "The new run is not ended" in page
 
 
-def test_large_runs_are_compared_without_reading_their_traces(
-    tenant: Tenant, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+def test_the_page_of_large_runs_comes_first_then_its_tasks_then_their_causes(
+    lasting: ServedHost, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(compare_page, "MOST_TASKS", 9)
-    page = shown(tenant, f"/compare?run={pair[1]}&run={pair[0]}")
-    assert "signals are in the report to download" in page
-    assert tasks_in(page) == ["c"]
+    monkeypatch.setattr(recent_runs, "LIGHT", 5)
+    tenant = a_tenant(lasting)
+    runs = [tenant.keep("r1", {"a": Told("x", ok())}), tenant.keep("r2", {"a": Told("x", bad())})]
+    address = f"/compare?run={runs[0]}&run={runs[1]}"
+    page = shown(tenant, address)
+    assert 'aria-busy="true"' in page
+    assert "score 1" in page
+    assert "The baseline is" in page
+    assert tasks_in(page) == []
+    assert f'href="{address.replace("&", "&amp;")}&amp;wait=1"' in page  # without a script
+    tasks = tenant.visitor.get(f"{address}&soon=1", HX_Request="true").text
+    assert tasks_in(tasks) == ["a"]
+    assert "<main" not in tasks
+    whole = tenant.visitor.get(address, HX_Request="true").text
+    assert "Gated" in whole
+    assert 'aria-busy="true"' not in whole
+
+
+def test_without_a_script_everything_comes_on_one_page(
+    lasting: ServedHost, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(recent_runs, "LIGHT", 5)
+    tenant = a_tenant(lasting)
+    runs = [tenant.keep("r1", {"a": Told("x", ok())}), tenant.keep("r2", {"a": Told("x", bad())})]
+    page = shown(tenant, f"/compare?run={runs[0]}&run={runs[1]}&wait=1")
+    assert tasks_in(page) == ["a"]
+    assert "Gated" in page
+    for path in (f"/review?run={runs[1]}", f"/trends?agent={AGENT_ID}", "/signals"):
+        assert 'aria-busy="true"' not in shown(tenant, f"{path}{'&' if '?' in path else '?'}wait=1")
 
 
 def test_nothing_that_agents_said_becomes_markup(lasting: ServedHost):

@@ -237,14 +237,25 @@ def test_nothing_that_an_agent_or_a_reviewer_said_becomes_markup(tenant: Tenant)
         assert "<iframe" not in page
 
 
-def test_runs_that_are_too_large_for_the_queue_are_named_and_shown_by_their_id(
+def test_the_queue_of_large_runs_follows_the_page(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recent_runs, "LIGHT", 5)
+    run = tenant.keep("r", {"a": Told("x", bad())})
+    page = tenant.visitor.get("/review?kind=failed").text
+    assert "Looking for tasks to review" in page
+    assert 'hx-get="/review?kind=failed"' in page
+    queue = tenant.visitor.get("/review?kind=failed", HX_Request="true").text
+    assert f'href="/review/{run}/a' in queue
+    assert f'href="/review/{run}/a' in tenant.visitor.get("/review").text  # now it is known
+
+
+def test_runs_beyond_what_a_page_can_look_at_are_counted_and_shown_by_their_id(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(recent_runs, "LARGE", 5)
-    run = tenant.keep("r", {"a": Told("x", bad())})
+    monkeypatch.setattr(recent_runs, "MOST_EVENTS", 5)
+    run = tenant.keep("r1", {"a": Told("x", bad())})
+    tenant.keep("r2", {"b": Told("x", bad())}, version="2.0.0", ago_s=30.0)
     page = tenant.visitor.get("/review").text
-    assert "1 with more than 5 events" in page
-    assert "There is nothing to review" in page
+    assert "Not looked at: 1 beyond 5 events in all" in page
     asked = tenant.visitor.get(f"/review?run={run}").text
     assert f'href="/review/{run}/a' in asked
 

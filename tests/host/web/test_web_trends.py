@@ -108,13 +108,25 @@ def test_without_runs_there_is_no_trend(tenant: Tenant):
     assert "no run that has ended" in shown(tenant, "/trends")
 
 
-def test_runs_that_are_too_large_are_left_out_and_counted(
+def test_large_runs_follow_the_page(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(recent_runs, "LIGHT", 5)
+    keep(tenant, "r1", {"a": True})
+    assert "Looking for findings" in shown(tenant, "/signals")
+    page = shown(tenant, "/trends")
+    assert 'hx-get="/trends"' in page
+    assert "<table" not in page
+    assert "<table" in tenant.visitor.get("/trends", HX_Request="true").text
+    assert "<table" in shown(tenant, "/trends")  # now it is known
+
+
+def test_runs_beyond_what_a_page_can_look_at_are_counted(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(recent_runs, "LARGE", 5)
+    monkeypatch.setattr(recent_runs, "MOST_EVENTS", 5)
     keep(tenant, "r1", {"a": True})
-    assert "No completed run fits" in shown(tenant, "/trends")
-    assert "1 with more than 5 events" in shown(tenant, "/signals")
+    keep(tenant, "r2", {"a": True})
+    assert "1 beyond 5 events in all" in shown(tenant, "/trends")
+    assert "1 beyond 5 events in all" in shown(tenant, "/signals")
 
 
 @pytest.mark.parametrize(("suite", "name"), [("a.b@1.0.0", "a.b"), ("plain", "plain")])

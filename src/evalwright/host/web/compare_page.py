@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET
+import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.contracts.report import Item
-from evalwright.host.comparing import REPORT, compare_for
+from evalwright.host.comparing import FACTS, compare_for
 from evalwright.host.errors import ApiError
 from evalwright.host.v1.comparisons import Download
 from evalwright.host.web.compare_pair import (
@@ -25,27 +25,30 @@ from evalwright.host.web.compare_pair import (
     DeepComparison,
     case_html,
     pair_told,
+    waiting_told,
 )
 from evalwright.host.web.page import (
     PageCall,
+    forget,
     href_html,
+    in_time,
     page,
     part,
     run_address,
     see,
     task_address,
 )
+from evalwright.host.web.recent_runs import refuse_slow
 from evalwright.host.web.repeats_view import dots_html, read_repeats
 from evalwright.host.web.run_views import RunView, RunViews, views_of
 from evalwright.reports import figures
-from evalwright.reports.comparison.machine import read_machine_report
+from evalwright.reports.comparison.machine import ComparisonFacts
 from evalwright.reports.html.markup import (
     NO_HTML,
     Html,
     as_markup,
     name_html,
 )
-from evalwright.reports.html.overview import overview_row
 from evalwright.reports.run.paired_runs import (
     ComparedSide,
     PairedRuns,
@@ -53,8 +56,10 @@ from evalwright.reports.run.paired_runs import (
 from evalwright.scoring.statistics import p_in_words
 from evalwright.store.protocol import RunFacts, RunFilter
 
-AT_MOST_S = 2.5  # that a page waits for causes, gates and signals
-MOST_TASKS = 50_000  # of both runs, whose traces are read for the page
+AT_MOST_S = 2.5  # that a page waits for causes, gates and signals; then they follow
+FEW_EVENTS = 2000  # of both runs, up to which it waits so long
+SOON_S = 0.01  # that it waits for those of larger runs
+NOT_ENDED = "Causes, gates and signals are told of runs that have ended."
 OFFERED = 30  # runs to compare with
 LOOKED_AT = 500  # runs, for those of the same suite
 
@@ -64,17 +69,33 @@ async def show(call: PageCall) -> Response:
     asked, views = CompareAsked.of(call), views_of(call.host)
     if len(asked.runs) < 2:
         return await _choose(call, asked)
-    runs = [await views.of(call.run_with(run_id)) for run_id in asked.runs]
+    facts = [await views.facts(call.run_with(run_id)) for run_id in asked.runs]
     if call.asked("oldest_first"):
-        runs.sort(key=lambda view: view.facts.started_us)
-        return see(asked._replace(runs=[view.run.run_id for view in runs]).address())
-    if len(runs) > 2:
-        return await _several(call, runs, asked)
-    compared = await _compared(call, views, runs, wait_s=None if call.is_part else AT_MOST_S)
-    found = await call.beside(partial(pair_told, compared, asked))
+        facts.sort(key=lambda each: each.started_us)
+        return see(asked._replace(runs=[each.run_id for each in facts]).address())
+    template = "compare_pair.html" if len(facts) == 2 else "compare_several.html"
+    read = _read_pair if len(facts) == 2 else _read_several
+    found = await in_time(call, read(call, views, facts, asked))
     if call.is_part:
-        return part(call, f"compare_{'group' if call.asked('group') else 'pair'}.html", **found)
-    return page(call, "compare.html", title="Compare runs", **found)
+        template = "compare_group.html" if call.asked("group") else template
+        return part(call, template, **(found or {}))
+    told = found or {"waiting_for": waiting_told(facts), "soon": f"{call.address}&soon=1"}
+    return page(call, "compare.html", title="Compare runs", shown=template, **told)
+
+
+async def _read_pair(
+    call: PageCall, views: RunViews, facts: Sequence[RunFacts], asked: CompareAsked
+) -> dict[str, Any]:
+    runs = await _opened(call, views, facts)
+    is_soon = call.asked("soon") or (call.weight > FEW_EVENTS and not call.is_patient)
+    wait_s = SOON_S if is_soon else None if call.is_patient else AT_MOST_S
+    compared = await _compared(call, views, runs, wait_s)
+    return await call.beside(partial(pair_told, compared, asked))
+
+
+async def _opened(call: PageCall, views: RunViews, facts: Sequence[RunFacts]) -> list[RunView]:
+    refuse_slow(call, views, facts)
+    return [await views.of(call.run_with(each.run_id)) for each in facts]
 
 
 async def download(call: PageCall) -> Response:
@@ -108,13 +129,13 @@ async def _compared(
         await read_repeats(call, views, runs[1]),
     )
     pair = await views.pairs.get(_key(runs), partial(_paired, call, runs))
-    problem = _why_not_deep(runs)
+    problem = "" if all(view.has_ended for view in runs) else NOT_ENDED
     if problem:
         return ComparedPair(pair, repeats, None, problem)
     making = asyncio.ensure_future(_deep(call, views, runs))
     done, _ = await asyncio.wait([making], timeout=wait_s)
     if not done:
-        making.add_done_callback(_forget)
+        making.add_done_callback(forget)
         return ComparedPair(pair, repeats, None, "")
     try:
         return ComparedPair(pair, repeats, await making, "")
@@ -139,44 +160,23 @@ async def _paired(call: PageCall, runs: Sequence[RunView]) -> tuple[int, PairedR
     return len(made.tasks), made, all(view.has_ended for view in runs)
 
 
-def _why_not_deep(runs: Sequence[RunView]) -> str:
-    """Why there are no causes, gates and signals; nothing if there are."""
-    if not all(view.has_ended for view in runs):
-        return "Causes, gates and signals are told of runs that have ended."
-    if sum(len(view.tasks.rows) for view in runs) > MOST_TASKS:
-        return "These runs are large: causes, gates and signals are in the report to download."
-    return ""
-
-
-def _forget(making: "asyncio.Future[DeepComparison]") -> None:
-    """See to it that nobody is told of a failure that the next request meets again."""
-    if not making.cancelled():
-        making.exception()
-
-
 async def _deep(call: PageCall, views: RunViews, runs: Sequence[RunView]) -> DeepComparison:
     before, after = runs[0].run, runs[1].run
 
     async def make() -> tuple[int, DeepComparison, bool]:
         async with AsyncExitStack() as held:
-            archive = await compare_for(call, before.run_id, after.run_id, held)
-            made = await asyncio.to_thread(_read_deep, archive.parent / REPORT)
-            return len(made.rows), made, True
+            facts = await compare_for(call, before.run_id, after.run_id, held, FACTS)
+            made = await asyncio.to_thread(_read_deep, facts)
+            return 1 + len(made.rows), made, True
         raise AssertionError("a comparison is either refused or made")
 
     return await views.comparisons.get(_key(runs), make)
 
 
-def _read_deep(folder: Any) -> DeepComparison:
-    report = read_machine_report(folder)
-    flaky = frozenset(item.case_id for item in report.items if _is_flaky(item))
-    rows = {item.case_id: overview_row(item) for item in report.items}
-    return DeepComparison(report.summary, rows, flaky)
-
-
-def _is_flaky(item: Item) -> bool:
-    repeats = item.repeats
-    return repeats is not UNSET and (repeats.baseline.flaky or repeats.new.flaky)
+def _read_deep(file: Path) -> DeepComparison:
+    facts = msgspec.json.decode(file.read_bytes(), type=ComparisonFacts)
+    rows = {row.case_id: row for row in facts.rows}
+    return DeepComparison(facts.summary, rows, frozenset(facts.flaky))
 
 
 def _side(view: RunView) -> ComparedSide:
@@ -187,13 +187,19 @@ def _side(view: RunView) -> ComparedSide:
 # More than two runs, and none yet.
 
 
-async def _several(call: PageCall, runs: Sequence[RunView], asked: CompareAsked) -> Response:
-    found = await call.beside(partial(_several_told, [_side(view) for view in runs], asked))
-    return page(call, "compare_several.html", title="Compare runs", **found)
+async def _read_several(
+    call: PageCall, views: RunViews, facts: Sequence[RunFacts], asked: CompareAsked
+) -> dict[str, Any]:
+    runs = await _opened(call, views, facts)
+    pairs = [
+        await views.pairs.get(_key(both), partial(_paired, call, both))
+        for both in ((runs[0], each) for each in runs[1:])
+    ]
+    return await call.beside(partial(_several_told, pairs, asked))
 
 
-def _several_told(sides: Sequence[ComparedSide], asked: CompareAsked) -> dict[str, Any]:
-    pairs = [PairedRuns(sides[0], side) for side in sides[1:]]
+def _several_told(pairs: Sequence[PairedRuns], asked: CompareAsked) -> dict[str, Any]:
+    sides = [pairs[0].before, *(pair.after for pair in pairs)]
     rows = [_variant(sides[0], None, asked)]
     rows += [_variant(pair.after, pair, asked) for pair in pairs]
     by_task: dict[str, list[bool | None]] = {}

@@ -49,6 +49,7 @@ from evalwright.reports.run.paired_runs import (
     ScoreBounds,
 )
 from evalwright.scoring.statistics import p_in_words
+from evalwright.store.protocol import RunFacts
 
 AT_ONCE = 40  # tasks of a group
 MOST_RUNS = 8
@@ -118,10 +119,10 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
     is_bounded = any(value is not None for value in asked.bounds)
     groups = []
     for name, words in GROUPS.items():
-        tasks = [task for task in pair.groups[name] if asked.bounds.take(task)]
+        tasks = _within(pair, name, asked.bounds)
         if tasks or name == "worse":
             groups.append((name, words, len(tasks), asked.address(group=name)))
-    chosen = [task for task in pair.groups[asked.group] if asked.bounds.take(task)]
+    chosen = _within(pair, asked.group, asked.bounds)
     first = (asked.page - 1) * AT_ONCE
     shown = chosen[first : first + AT_ONCE]
     more = len(chosen) > first + AT_ONCE
@@ -151,6 +152,29 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
         "all_scores": asked._replace(bounds=ScoreBounds()).address(),
         "turned": asked._replace(runs=list(reversed(asked.runs))).address(),
         "archive": asked._replace(bounds=ScoreBounds()).address("/compare/report.zip"),
+    }
+
+
+def _within(pair: PairedRuns, group: ChangeGroup, bounds: ScoreBounds) -> Sequence[PairedTask]:
+    tasks = pair.groups[group]
+    return tasks if bounds == ScoreBounds() else [each for each in tasks if bounds.take(each)]
+
+
+def waiting_told(runs: Sequence[RunFacts]) -> dict[str, Any]:
+    """What is known of runs before their tasks are read."""
+    age_s = (runs[1].started_us - runs[0].started_us) / 1_000_000
+    return {
+        "runs": [
+            {
+                "run_id": run.run_id,
+                "name": run.suite,
+                "agent": run.agent,
+                "started_us": run.started_us,
+                "score": None if run.score is None else f"{run.score:.4g}",
+            }
+            for run in runs
+        ],
+        "age": _age_words(age_s) if len(runs) == 2 else "",
     }
 
 

@@ -1,10 +1,11 @@
 """A page: its entry in the table, the request for it, and the templates that it is made of."""
 
+import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote
 
 from starlette.requests import Request
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 NOBODY = Principal("", "", None, frozenset(), "anonymous")
 SEE_OTHER = 303
 MOST_FIELDS = 1000
+LIGHT = 60_000  # events of what a page is made of, up to which it comes as a whole
+READY_SECONDS = 0.05  # that a page waits for more than that; then it comes without it
+
+T = TypeVar("T")
 
 _MINUTE, _HOUR, _DAY, _MONTH = 60, 3600, 86_400, 30 * 86_400
 
@@ -49,11 +54,28 @@ class PageCall(ApiCall):
         self.session = WebSession("", NOBODY)
         self.form: dict[str, list[str]] = {}
         self.menu: list[tuple[str, str]] = []  # what the layout links to: name and address
+        self.weight = 0  # events of what the page is made of, as far as it is known
 
     @property
     def is_part(self) -> bool:
         """Whether a script asks, which wants a part of a page, or a message for one."""
         return "hx-request" in self.request.headers
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether the visitor waits for everything: a script or a form, or somebody without one."""
+        return self.is_part or self.request.method != "GET" or bool(self.asked("wait"))
+
+    @property
+    def address(self) -> str:
+        """What was asked for."""
+        query = self.request.url.query
+        return f"{self.request.url.path}?{query}" if query else self.request.url.path
+
+    @property
+    def patient_address(self) -> str:
+        """The same, with everything on one page."""
+        return f"{self.address}{'&' if '?' in self.address else '?'}wait=1"
 
     def may(self, scope: str) -> bool:
         """Whether the visitor has a scope: what they may not do is not offered."""
@@ -107,6 +129,8 @@ def page(
         place=call.principal.place,
         is_signed_in=bool(call.principal.key_id),
         version=__version__,
+        asked_for=call.address,
+        patient=call.patient_address,
         **values,
     )
 
@@ -121,6 +145,33 @@ def render(call: PageCall, template: str, **values: Any) -> Html:
     return render_in(
         _environment(), template, csrf=call.session.new_token(), may=call.may, **values
     )
+
+
+class NotSoon(Exception):
+    """Something takes so long to read that a page should come without it first."""
+
+
+async def in_time(call: PageCall, making: Coroutine[Any, Any, T]) -> T | None:
+    """What a page shows; None if it is heavy and not there in a moment, and nobody waits for it.
+
+    The page then says that it is loading, and its script asks for the rest.
+    """
+    made = asyncio.ensure_future(making)
+    while not made.done():
+        await asyncio.wait((made,), timeout=None if call.is_patient else READY_SECONDS)
+        if not made.done() and call.weight > LIGHT:
+            made.add_done_callback(forget)
+            return None
+    try:
+        return made.result()
+    except NotSoon:
+        return None
+
+
+def forget(made: "asyncio.Future[Any]") -> None:
+    """See to it that nobody is told of a failure that the next request meets again."""
+    if not made.cancelled():
+        made.exception()
 
 
 def see(address: str) -> Response:

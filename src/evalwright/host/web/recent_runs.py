@@ -6,12 +6,12 @@ from typing import NamedTuple
 import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog, RunNotFound
-from evalwright.host.web.page import PageCall
+from evalwright.host.web.page import LIGHT, NotSoon, PageCall
 from evalwright.host.web.run_views import RunViews, views_of
 from evalwright.reports.run.task_list import TaskList
 from evalwright.store.protocol import RunFacts, RunFilter
 
-LARGE = 20_000  # events of a run whose tasks are not read for a page about many runs
+MOST_EVENTS = 2_500_000  # of all runs that a page looks at
 KNOWN_FROM = 300  # runs whose suites and agents are suggested
 
 
@@ -39,7 +39,7 @@ class RecentRuns(NamedTuple):
         """What was not looked at, in words; empty if all was."""
         told = []
         if self.large:
-            told.append(f"{self.large:,} with more than {LARGE:,} events")
+            told.append(f"{self.large:,} beyond {MOST_EVENTS:,} events in all")
         if self.unreadable:
             told.append(f"{self.unreadable:,} that cannot be read")
         return " and ".join(told)
@@ -58,26 +58,23 @@ async def recent_runs(
     wanted: RunFilter,
     most: int,
     before: str | None = None,
-    *,
-    reads_large: bool = False,
 ) -> RecentRuns:
     """The newest of the runs that a filter finds, older than one."""
     try:
         facts = await call.beside(lambda: call.log.find_runs(wanted, most, before))
     except RunNotFound:  # the one that the address names; it may have been deleted
         facts = []
-    return await with_tasks(call, facts, reads_large=reads_large)
+    return await with_tasks(call, facts)
 
 
-async def with_tasks(
-    call: PageCall, facts: Sequence[RunFacts], *, reads_large: bool = False
-) -> RecentRuns:
-    """Runs with their tasks, as far as that does not take long."""
+async def with_tasks(call: PageCall, facts: Sequence[RunFacts]) -> RecentRuns:
+    """Runs with their tasks, as far as there is room; raises `NotSoon` if that takes long."""
     views = views_of(call.host)
-    found, large, unreadable = list[RecentRun](), 0, 0
+    found, large, unreadable, room = list[RecentRun](), 0, 0, MOST_EVENTS
+    refuse_slow(call, views, facts)
     for each in facts:
-        is_passed_over = each.events > LARGE and not reads_large
-        if is_passed_over and not views.knows(call.run_with(each.run_id)):
+        room -= each.events
+        if room < 0 and found:
             large += 1
             continue
         run = await _read(call, views, each)
@@ -86,6 +83,14 @@ async def with_tasks(
         else:
             found.append(run)
     return RecentRuns(found, large, unreadable)
+
+
+def refuse_slow(call: PageCall, views: RunViews, runs: Sequence[RunFacts]) -> None:
+    """Weigh runs; raises `NotSoon` where much is to be read, unless the visitor waits."""
+    call.weight += sum(run.events for run in runs)
+    unread = [run.events for run in runs if not views.has_tasks(call.run_with(run.run_id))]
+    if sum(unread) > LIGHT and not call.is_patient:
+        raise NotSoon
 
 
 async def _read(call: PageCall, views: RunViews, facts: RunFacts) -> RecentRun | None:

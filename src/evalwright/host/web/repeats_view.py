@@ -1,6 +1,7 @@
 """Repeats: runs of the same suite that were started together, as strips of dots with pass^k."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from evalwright.contracts.errors import RunNotFound
@@ -60,15 +61,22 @@ def _task_repeats(task_id: str, passed: Sequence[bool | None]) -> TaskRepeats:
     return TaskRepeats(task_id, len(known), sum(known), Spread(0, 0, 0))
 
 
+_DOTS: dict[bool | None, tuple[Html, str]] = {
+    True: (Html("good"), "●"),
+    False: (Html("bad"), "○"),
+    None: (Html("muted"), "·"),
+}
+
+
+def _alike_html(alike: Sequence[bool | None]) -> Html:
+    tone, dot = _DOTS[alike[0]]
+    return Html(f'<span class="{tone}">{text_html(dot * len(alike))}</span>')
+
+
 def dots_html(passed: Sequence[bool | None]) -> Html:
     """A strip of dots, one for each repeat: full for passed, empty for failed; and pass^k."""
-    signs = {
-        True: Html('<span class="good">&#9679;</span>'),
-        False: Html('<span class="bad">&#9675;</span>'),
-        None: Html('<span class="muted">&#183;</span>'),
-    }
     repeats = _task_repeats("", passed)
-    strip = Html("".join([signs[each] for each in passed]))
+    strip = Html("".join([_alike_html(list(alike)) for _, alike in groupby(passed)]))
     words = f"{repeats.passes} of {repeats.runs} passed"
     told = words
     if repeats.runs > 1:

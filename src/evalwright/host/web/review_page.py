@@ -16,7 +16,7 @@ from evalwright.contracts.suite import Task
 from evalwright.host.errors import ApiError
 from evalwright.host.v1.annotations import tell_of
 from evalwright.host.web.made_test import suite_of, test_name
-from evalwright.host.web.page import PageCall, page, part, review_address, see
+from evalwright.host.web.page import PageCall, in_time, page, part, review_address, see
 from evalwright.host.web.recent_runs import known_suites
 from evalwright.host.web.review_queue import (
     KIND_WORDS,
@@ -101,10 +101,9 @@ class ReviewAsked(NamedTuple):
 async def show(call: PageCall) -> Response:
     """The queue, or only its list when the filters change."""
     asked = ReviewAsked.of(call)
-    queue = await asked.read(call)
-    values = _listed(call, asked, queue)
+    values = await in_time(call, _read(call, asked))
     if call.is_part:
-        return part(call, "review_list.html", **values)
+        return part(call, "review_list.html", **(values or {}))
     return page(
         call,
         "review.html",
@@ -112,8 +111,13 @@ async def show(call: PageCall) -> Response:
         suites=await known_suites(call),
         kind_words=list(KIND_WORDS.items()),
         states=list(STATE_WORDS.items()),
-        **values,
+        **(values or {"asked": asked._asdict(), "rows": None}),
     )
+
+
+async def _read(call: PageCall, asked: ReviewAsked) -> dict[str, Any]:
+    queue = await asked.read(call)
+    return await call.beside(lambda: _listed(call, asked, queue))
 
 
 def _listed(call: PageCall, asked: ReviewAsked, queue: ReviewQueue) -> dict[str, Any]:

@@ -16,8 +16,8 @@ import msgspec
 
 from evalwright.contracts.annotation import ANNOTATION_KIND, MOST_PER_RUN, Annotation
 from evalwright.contracts.events import InvocationCompleted, Judged
-from evalwright.host.web.page import PageCall
-from evalwright.host.web.recent_runs import LARGE, RecentRun, RecentRuns, recent_runs
+from evalwright.host.web.page import LIGHT, NotSoon, PageCall
+from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
 from evalwright.host.web.run_views import Doubts, views_of
 from evalwright.reports import figures
 from evalwright.reports.run.task_list import TaskRow
@@ -28,6 +28,7 @@ from evalwright.store.records import RecordChange, RecordConflict
 
 MOST_RUNS = 20  # the latest, whose tasks are in the queue
 MOST_LEASES = 1000
+MOST_HEARD = 1_000_000  # events of runs whose judges are heard for one page
 LEASE_SECONDS = 15 * 60
 LEASE_KIND = "review-lease"
 UNSURE = 0.5  # below which an agent's confidence is low
@@ -86,15 +87,17 @@ async def read_queue(call: PageCall, *, run: str, suite: str, agent: str) -> Rev
         has_ended=True,
         is_evaluation=True,
     )
-    recent = await recent_runs(call, wanted, MOST_RUNS, reads_large=bool(run))
+    recent = await recent_runs(call, wanted, MOST_RUNS)
     shown = [each for each in recent.runs if each.facts.run_id == run] if run else recent.latest
     judged, unread = await _all_doubts(call, shown)
-    said = await call.beside(lambda: _said(call, recent.runs))
-    leases = await call.beside(lambda: read_leases(call))
-    mixed = _mixed(recent.runs)
-    items = [item for each in shown for item in _items(each, judged, mixed)]
-    items.sort(key=lambda item: list(KIND_WORDS).index(item.kinds[0]))  # failures first
-    return ReviewQueue(items, recent, said, leases, judged, unread)
+
+    def read() -> ReviewQueue:
+        said, leases, mixed = _said(call, recent.runs), read_leases(call), _mixed(recent.runs)
+        items = [item for each in shown for item in _items(each, judged, mixed)]
+        items.sort(key=lambda item: list(KIND_WORDS).index(item.kinds[0]))  # failures first
+        return ReviewQueue(items, recent, said, leases, judged, unread)
+
+    return await call.beside(read)
 
 
 # Why a task is in the queue.
@@ -133,12 +136,15 @@ def _items(
 async def _all_doubts(call: PageCall, runs: Sequence[RecentRun]) -> tuple[dict[str, Doubts], int]:
     """What makes scores uncertain, by run and task; a page reads a few logs at most."""
     kept = views_of(call.host).doubts
-    room, found, unread = LARGE, dict[str, Doubts](), 0
+    room, found, unread = MOST_HEARD if call.is_patient else LIGHT, dict[str, Doubts](), 0
     for run in runs:
         run_id, key = run.facts.run_id, (call.principal.partition, run.facts.run_id)
         if key not in kept:
+            is_first = room == MOST_HEARD
             room -= run.facts.events
-            if room < 0:
+            if room < 0 and not call.is_patient:
+                raise NotSoon
+            if room < 0 and not is_first:
                 unread += 1
                 continue
 

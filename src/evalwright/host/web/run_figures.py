@@ -56,16 +56,24 @@ class FiguresCache:
     def __init__(self) -> None:
         self._kept: dict[str, RunFigures | None] = {}
 
+    def knows(self, run: RunFacts) -> bool:
+        """Whether nothing has to be read for the figures of a run."""
+        return run.ended_us is None or run.score is None or _key(run) in self._kept
+
     def of(self, log: EventLog, run: RunFacts) -> RunFigures | None:
         """The figures of a run; None if it has no summary."""
         if run.ended_us is None or run.score is None:
             return None
-        key = f"{run.tenant} {run.run_id}"
+        key = _key(run)
         if key not in self._kept:
             self._kept[key] = _read(log, run.run_id)
             if len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
         return self._kept.get(key)
+
+
+def _key(run: RunFacts) -> str:
+    return f"{run.tenant} {run.run_id}"
 
 
 def _read(log: EventLog, run_id: str) -> RunFigures | None:

@@ -139,6 +139,10 @@ class RunViews:
         key = run.partition, run.run_id
         return key in self._frames and key in self._tasks
 
+    def has_tasks(self, run: RunHandle) -> bool:
+        """Whether the tasks of a run that has ended are known."""
+        return (run.partition, run.run_id) in self._tasks
+
     async def tasks(self, run: RunHandle, facts: RunFacts) -> TaskList:
         """The tasks of a run."""
         key = run.partition, run.run_id

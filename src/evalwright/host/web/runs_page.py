@@ -8,13 +8,14 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.host.web.page import PageCall, page, part
+from evalwright.host.web.page import LIGHT, NotSoon, PageCall, in_time, page, part
 from evalwright.host.web.run_figures import RunFigures, spark_html
 from evalwright.reports.html.markup import as_markup
 from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40
 SCANNED_AT_ONCE = 500
+SCANNED_SOON = 2000  # runs, before a page is sent that does not have them all yet
 MOST_SCANNED = 20_000  # runs, for a filter that no index helps
 KNOWN_FROM = 300  # runs whose suites, agents and tags are suggested
 TREND = 12  # runs in a sparkline
@@ -93,10 +94,10 @@ class RunsAsked(NamedTuple):
 async def show(call: PageCall) -> Response:
     """The page, or only its table when the filters change."""
     asked = RunsAsked.of(call)
-    found = await call.beside(lambda: _listed(call, asked))
+    found = await in_time(call, call.beside(lambda: _listed(call, asked)))
     if call.is_part:
-        return part(call, "runs_table.html", **found)
-    if not found["rows"] and not asked.is_filtered and not asked.before:
+        return part(call, "runs_table.html", **(found or {}))
+    if found and not found["rows"] and not asked.is_filtered and not asked.before:
         return page(call, "first_visit.html", title="Welcome", has_demo=call.host.settings.bundled)
     known = await call.beside(lambda: _known(call.log))
     return page(
@@ -105,13 +106,16 @@ async def show(call: PageCall) -> Response:
         title="Runs",
         statuses=list(STATUS_WORDS.items()),
         spans=list(SPAN_WORDS.items()),
-        **found,
+        **(found or {"asked": asked._asdict(), "rows": None}),
         **known,
     )
 
 
 def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
-    runs, next_before = _found(call.log, asked)
+    runs, next_before = _found(call, asked)
+    unknown = [run for run in runs if not call.host.figures.knows(run)]
+    if sum(run.events for run in unknown) > LIGHT and not call.is_patient:
+        raise NotSoon  # the last event of each is read, which holds all of its tasks
     trends = _Trends(call.log, asked.before or None)
     return {
         "asked": asked._asdict(),
@@ -124,18 +128,11 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
     }
 
 
-def _found(log: EventLog, asked: RunsAsked) -> tuple[list[RunFacts], str]:
+def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
     """The runs of a page, and where the next begins; a page may be short where few runs fit."""
-    wanted, found, scanned = asked.as_filter(), list[RunFacts](), 0
+    found, last = list[RunFacts](), ""
     earliest = (time.time() - SPANS[asked.since]) * 1_000_000 if asked.since else 0
-    before = asked.before or None
-    while scanned < MOST_SCANNED:
-        try:
-            runs = log.find_runs(
-                wanted, SCANNED_AT_ONCE if asked.is_filtered else AT_ONCE + 1, before
-            )
-        except RunNotFound:  # that the address names; it may have been deleted
-            return [], ""
+    for runs in _scanned(call, asked):
         for run in runs:
             if run.started_us < earliest:
                 return found, ""
@@ -144,10 +141,25 @@ def _found(log: EventLog, asked: RunsAsked) -> tuple[list[RunFacts], str]:
             if len(found) == AT_ONCE:
                 return found, found[-1].run_id
             found.append(run)
+        last = runs[-1].run_id if len(runs) == SCANNED_AT_ONCE else ""
+    return found, last
+
+
+def _scanned(call: PageCall, asked: RunsAsked) -> Iterator[list[RunFacts]]:
+    """The runs that an index finds, newest first, some at a time, up to a limit."""
+    wanted, before, scanned = asked.as_filter(), asked.before or None, 0
+    at_once = SCANNED_AT_ONCE if asked.is_filtered else AT_ONCE + 1
+    while scanned < MOST_SCANNED:
+        try:
+            runs = call.log.find_runs(wanted, at_once, before)
+        except RunNotFound:  # that the address names; it may have been deleted
+            return
+        yield runs
         if len(runs) < SCANNED_AT_ONCE:
-            return found, ""
+            return
         scanned, before = scanned + len(runs), runs[-1].run_id
-    return found, before or ""
+        if scanned > SCANNED_SOON:
+            call.weight = LIGHT + 1
 
 
 class _Trends:

@@ -87,7 +87,7 @@ async def card(call: PageCall) -> dict[str, Any]:
     """
     asked, views = TasksAsked.of(call), views_of(call.host)
     facts = await views.facts(call.run)
-    if facts.events > LARGE and not views.knows(call.run):
+    if facts.events > LARGE and not views.knows(call.run) and not call.is_patient:
         return {"loading": asked.address(facts.run_id), "bars": None}
     return {"loading": "", **await _listed(call, views, asked)}
 

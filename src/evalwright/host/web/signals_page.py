@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from evalwright.host.web.page import PageCall, page, part
+from evalwright.host.web.page import PageCall, in_time, page, part
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, known_suites, recent_runs
 from evalwright.host.web.scorecard_page import number_of
 from evalwright.reports.html.markup import as_markup
@@ -63,21 +63,25 @@ class KindCount(NamedTuple):
 async def show(call: PageCall) -> Response:
     """The kinds, and the findings of one of them; only that when the filters change."""
     asked = SignalsAsked.of(call)
-    wanted = RunFilter(
-        status="completed", suite=asked.suite or None, agent=asked.agent or None, is_evaluation=True
-    )
-    recent = await recent_runs(call, wanted, MOST_RUNS, asked.before or None)
-    values = await call.beside(lambda: _listed(asked, recent))
+    values = await in_time(call, _read(call, asked))
     if call.is_part:
-        return part(call, "signals_list.html", **values)
+        return part(call, "signals_list.html", **(values or {}))
     return page(
         call,
         "signals.html",
         title="Signals",
         suites=await known_suites(call),
         severities=list(SEVERITIES),
-        **values,
+        **(values or {"asked": asked._asdict(), "kinds": None}),
     )
+
+
+async def _read(call: PageCall, asked: SignalsAsked) -> dict[str, Any]:
+    wanted = RunFilter(
+        status="completed", suite=asked.suite or None, agent=asked.agent or None, is_evaluation=True
+    )
+    recent = await recent_runs(call, wanted, MOST_RUNS, asked.before or None)
+    return await call.beside(lambda: _listed(asked, recent))
 
 
 def _found(recent: RecentRuns, severity: str) -> Iterator[RunFinding]:

@@ -1,15 +1,16 @@
 """Trends: score, pass rate, cost and p95 of a suite over versions and models, and its tasks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.web.page import PageCall, page, part
-from evalwright.host.web.recent_runs import RecentRuns, with_tasks
+from evalwright.host.web.page import PageCall, in_time, page, part
+from evalwright.host.web.recent_runs import RecentRuns, refuse_slow, with_tasks
 from evalwright.host.web.repeats_view import dots_html
+from evalwright.host.web.run_views import views_of
 from evalwright.host.web.scorecard_page import number_of
 from evalwright.host.web.trends import (
     MOST_RUNS,
@@ -24,8 +25,9 @@ from evalwright.host.web.trends import (
 )
 from evalwright.reports import figures
 from evalwright.reports.html.markup import as_markup
+from evalwright.store.protocol import RunFacts
 
-AT_ONCE = 30  # tasks
+AT_ONCE = 15  # tasks
 MOST_LINES = 6  # in a chart
 KINDS = {"": "broken or flaky", "broke": "ever broke", "flaky": "flaky"}
 
@@ -82,25 +84,29 @@ async def show(call: PageCall) -> Response:
         asked = asked._replace(suite=next(iter(suites)))
     versions = suites.get(asked.suite) or [asked.suite]
     facts = await call.beside(lambda: runs_of(call.log, versions, asked.agent, asked.tag))
-    recent = await with_tasks(call, facts)
-    points = [point_of(run, await model_of(call, run.facts)) for run in reversed(recent.runs)]
-    models = sorted({point.model for point in points if point.model})
-    points = [each for each in points if not asked.model or each.model == asked.model]
-    values = await call.beside(lambda: _shown(asked, recent, points))
+    values = await in_time(call, _read(call, asked, facts))
+    values = values or {
+        "asked": asked._asdict(),
+        "rows": None,
+        "models": list(filter(None, [asked.model])),
+    }
+    values |= {"suites": list(suites), "kinds": list(KINDS.items())}
     if call.is_part:
         return part(call, "trends_shown.html", **values)
-    return page(
-        call,
-        "trends.html",
-        title="Trends",
-        suites=list(suites),
-        models=models,
-        kinds=list(KINDS.items()),
-        **values,
-    )
+    return page(call, "trends.html", title="Trends", **values)
 
 
-def _shown(asked: TrendsAsked, recent: RecentRuns, points: Sequence[TrendPoint]) -> dict[str, Any]:
+async def _read(call: PageCall, asked: TrendsAsked, facts: Sequence[RunFacts]) -> dict[str, Any]:
+    refuse_slow(call, views_of(call.host), facts)
+    models = {run.run_id: await model_of(call, run) for run in facts}
+    wanted = [run for run in facts if asked.model in ("", models[run.run_id])]
+    recent = await with_tasks(call, wanted)
+    shown = await call.beside(lambda: _shown(asked, recent, models))
+    return {**shown, "models": sorted(set(filter(None, models.values())))}
+
+
+def _shown(asked: TrendsAsked, recent: RecentRuns, models: Mapping[str, str]) -> dict[str, Any]:
+    points = [point_of(run, models[run.facts.run_id]) for run in reversed(recent.runs)]
     wanted = [each for each in histories(points) if _takes(asked.tasks, each)]
     pages = max(1, -(-len(wanted) // AT_ONCE))
     number = min(max(1, int(number_of(asked.page) or 1)), pages)
@@ -130,20 +136,26 @@ def _chart(measure: Measure, points: Sequence[TrendPoint]) -> dict[str, str] | N
         return None
     lines = list(dict.fromkeys(each.line for each in points))[:MOST_LINES]
     values: list[list[float | None]] = [
-        [measure.value(each) if each.line == line else None for each in points] for line in lines
+        [_short(measure.value(each)) if each.line == line else None for each in points]
+        for line in lines
     ]
     bands = [measure.band(each) for each in points] if len(lines) == 1 else []
     drawn = {
         "name": measure.name,
         "unit": measure.unit,
-        "x": [each.run.facts.started_us / 1_000_000 for each in points],
+        "x": [each.run.facts.started_us // 1_000_000 for each in points],
         "lines": [
             {"name": " ".join(line).strip(), "y": y} for line, y in zip(lines, values, strict=True)
         ],
-        "low": [None if each is None else each[0] for each in bands],
-        "high": [None if each is None else each[1] for each in bands],
+        "low": [None if each is None else _short(each[0]) for each in bands],
+        "high": [None if each is None else _short(each[1]) for each in bands],
     }
     return {"name": measure.name, "data": msgspec.json.encode(drawn).decode()}
+
+
+def _short(number: float | None) -> float | None:
+    """A number with as many digits as a chart shows."""
+    return None if number is None else float(f"{number:.5g}")
 
 
 def _row(point: TrendPoint) -> dict[str, Any]:

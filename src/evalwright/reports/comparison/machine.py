@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from evalwright.contracts.report import MACHINE_REPORT, Item, PairingSummary, QualityFlags, Summary
+from evalwright.reports.html.overview import OverviewRow
 
 
 class MachineReport(msgspec.Struct, frozen=True):
@@ -16,6 +17,14 @@ class MachineReport(msgspec.Struct, frozen=True):
     items: list[Item]
     cases_path: str | None = None
     pairing: PairingSummary | None = None
+
+
+class ComparisonFacts(msgspec.Struct, frozen=True):
+    """What a comparison comes to: all in all, and the tasks of which there is something to say."""
+
+    summary: Summary
+    rows: list[OverviewRow]
+    flaky: list[str]  # tasks that passed only sometimes on a side
 
 
 def read_machine_report(folder: Path) -> MachineReport:

@@ -31,5 +31,6 @@
   }
   const drawAll = () => { if (window.uPlot) document.querySelectorAll("[data-chart]").forEach(draw); };
   drawAll();
+  document.addEventListener("htmx:after:swap", drawAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 })();
