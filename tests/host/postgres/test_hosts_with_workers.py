@@ -101,3 +101,17 @@ def test_a_run_is_paused_resumed_and_cancelled_through_the_host(
     assert caller.get(f"/v1/runs/{run_id}").json()["status"] == "running"
     assert caller.post(f"/v1/runs/{run_id}/cancel", {}).status in (200, 202)
     assert caller.get(f"/v1/runs/{run_id}").json()["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(("mode", "invoked"), [("replay", 0), ("branch", 3)])
+def test_a_fork_is_worked_on_by_workers_and_a_replay_invokes_nobody(
+    caller: Caller, worker: WorkerThread, gate: Journal, mode: str, invoked: int
+) -> None:
+    gate.open_gate()
+    source = caller.start(WAITING, GATED)
+    assert caller.frames(source)[-1].name == "run.completed"
+    fork = caller.post(f"/v1/runs/{source}:fork", {"mode": mode, "fromSeq": 0}).json()["runId"]
+    names = [frame.name for frame in caller.frames(fork)]
+    assert names[-1] == "run.completed"
+    assert names.count("eval.scored") == 3
+    assert len(gate.lines()) == 3 + invoked
