@@ -143,7 +143,7 @@ def _chart(measure: Measure, points: Sequence[TrendPoint]) -> dict[str, str] | N
     drawn = {
         "name": measure.name,
         "unit": measure.unit,
-        "x": [each.run.facts.started_us // 1_000_000 for each in points],
+        "x": [round(each.run.facts.started_us / 1_000_000, 2) for each in points],
         "lines": [
             {"name": " ".join(line).strip(), "y": y} for line, y in zip(lines, values, strict=True)
         ],
