@@ -114,3 +114,23 @@ def test_an_interrupt_while_the_baseline_is_read_ends_all_processes_too(tmp_path
         assert process.wait(20) == 130
     assert not any(map(is_running, children))
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_full_disk_for_temporary_files_is_said_and_leaves_nothing(
+    jobs: str, tmp_path: Path
+) -> None:
+    (tmp_path / "good.jsonl").write_bytes(lines(100) * 30)
+    (tmp_path / "tmp").mkdir()
+    limited = f"ulimit -f 64; exec {COMMAND} signals --traces good.jsonl --baseline good.jsonl"
+    done = subprocess.run(
+        ["sh", "-c", f"{limited} --jobs {jobs} --out out.jsonl"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert b"evalwright: cannot write temporary files: File too large" in done.stderr
+    assert not (tmp_path / "out.jsonl").exists()
+    assert list((tmp_path / "tmp").iterdir()) == []

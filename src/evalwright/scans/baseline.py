@@ -159,8 +159,9 @@ def keep_baseline(
                 )
             for statement in _INDEXES:
                 index.execute(statement)
-    except sqlite3.Error as error:
-        raise CannotEvaluate(f"cannot write temporary files: {error}") from None
+    except (sqlite3.Error, OSError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CannotEvaluate(f"cannot write temporary files: {reason}") from None
     return TracesOnDisk(folder), faults
 
 
