@@ -14,7 +14,8 @@ from evalwright.contracts.events import Judged
 from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.wide.loader import load_wide
-from evalwright.host.web import recent_runs, review_queue
+from evalwright.host.web import page as web_page
+from evalwright.host.web import recent_runs, review_queue, run_views
 from host.server import ServedHost, running_host
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
@@ -246,6 +247,34 @@ def test_the_queue_of_large_runs_follows_the_page(tenant: Tenant, monkeypatch: p
     queue = tenant.visitor.get("/review?kind=failed", HX_Request="true").text
     assert f'href="/review/{run}/a' in queue
     assert f'href="/review/{run}/a' in tenant.visitor.get("/review").text  # now it is known
+
+
+def test_a_task_of_a_large_run_is_reviewed_without_reading_the_others(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_views, "FEW_EVENTS", 5)
+    run = tenant.keep("r", {"a": Told("x", ok()), "b": Told("said", bad())})
+    page = tenant.visitor.get(f"/review/{run}/b").text
+    assert "✗ Failed" in page
+    assert "said" in page
+    assert tenant.visitor.get(f"/review/{run}/c").status == 404
+    assert tenant.visitor.post(f"/review/{run}/b", {"verdict": "pass"}).status == 303
+    assert [each.signal.correction for each in kept(tenant, run)] == ["pass"]
+
+
+def test_a_task_that_takes_long_to_read_follows_its_page(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(web_page, "SMALL", 5)
+    monkeypatch.setattr(web_page, "READY_SECONDS", 0.0)
+    run = tenant.keep("r", {"a": Told("said", bad())})
+    page = tenant.visitor.get(f"/review/{run}/a").text
+    assert f'hx-get="/review/{run}/a"' in page
+    assert "Reading the task" in page
+    task = tenant.visitor.get(f"/review/{run}/a", HX_Request="true").text
+    assert "<main" not in task
+    assert "Review this task" in task
+    assert "Review this task" in tenant.visitor.get(f"/review/{run}/a?wait=1").text
 
 
 def test_runs_beyond_what_a_page_can_look_at_are_counted_and_shown_by_their_id(

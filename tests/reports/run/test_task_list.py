@@ -22,6 +22,7 @@ from evalwright.reports.run.task_list import (
     TaskFilter,
     TaskList,
     TaskRow,
+    one_task,
     read_frame,
     read_task_events,
     recorded_tasks,
@@ -129,6 +130,21 @@ def test_the_tasks_of_a_run_that_goes_on_are_read_on(log: SqliteLog):
     assert recorded_tasks(log, log.facts(RUN_ID)) is None
     assert [row.status for row in before.rows] == ["passed", "open", "open"]
     assert [row.status for row in reader.read(log, RUN_ID).rows] == ["passed", "failed", "passed"]
+
+
+def test_one_task_is_told_by_its_score_alone(log: SqliteLog):
+    kept(log, a_log(a_suite(3), {"task-2": "no"}))
+    facts = log.facts(RUN_ID)
+    tasks = recorded_tasks(log, facts)
+    assert tasks is not None
+    for place, row in enumerate(tasks.rows):
+        (alone,) = one_task(log, facts, row.task_id).rows
+        assert (alone.task_id, alone.score, alone.status) == (
+            row.task_id,
+            tasks.rows[place].score,
+            tasks.rows[place].status,
+        )
+    assert one_task(log, facts, "unknown").rows == [TaskRow("unknown")]
 
 
 def test_a_task_is_taken_from_the_plan_without_parsing_the_others(log: SqliteLog):

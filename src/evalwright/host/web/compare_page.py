@@ -59,6 +59,9 @@ from evalwright.store.protocol import RunFacts, RunFilter
 AT_MOST_S = 2.5  # that a page waits for causes, gates and signals; then they follow
 FEW_EVENTS = 2000  # of both runs, up to which it waits so long
 SOON_S = 0.01  # that it waits for those of larger runs
+UNAVAILABLE = 503
+UNKNOWN = "Causes, gates and signals are not known"
+ELSEWHERE = "Without the limits of this host, evalwright compare finds them."
 NOT_ENDED = "Causes, gates and signals are told of runs that have ended."
 OFFERED = 30  # runs to compare with
 LOOKED_AT = 500  # runs, for those of the same suite
@@ -129,6 +132,7 @@ async def _compared(
         await read_repeats(call, views, runs[1]),
     )
     pair = await views.pairs.get(_key(runs), partial(_paired, call, runs))
+    await call.beside(lambda: pair.sentence)
     problem = "" if all(view.has_ended for view in runs) else NOT_ENDED
     if problem:
         return ComparedPair(pair, repeats, None, problem)
@@ -140,7 +144,8 @@ async def _compared(
     try:
         return ComparedPair(pair, repeats, await making, "")
     except ApiError as error:
-        return ComparedPair(pair, repeats, None, error.message)
+        more = ELSEWHERE if error.status == UNAVAILABLE else ""
+        return ComparedPair(pair, repeats, None, f"{UNKNOWN}: {error.message}. {more}".strip())
     except EvalwrightError:
         problem = "Causes, gates and signals could not be found out; the host's log says why."
         return ComparedPair(pair, repeats, None, problem)
@@ -153,7 +158,7 @@ def _key(runs: Sequence[RunView]) -> tuple[str, str, str]:
 async def _paired(call: PageCall, runs: Sequence[RunView]) -> tuple[int, PairedRuns, bool]:
     def pair() -> PairedRuns:
         made = PairedRuns(_side(runs[0]), _side(runs[1]))
-        assert len(made.report.tasks) <= sum(map(len, made.groups.values()))  # found out now
+        assert len(made.changes) <= sum(map(len, made.groups.values()))  # found out now
         return made
 
     made = await call.beside(pair)
@@ -248,9 +253,9 @@ def _variant(side: ComparedSide, pair: PairedRuns | None, asked: CompareAsked) -
         "better": "",
         "pair": "",
     }
-    if pair is None or pair.report.pass_change is None:
+    change = pair.pass_change if pair else None
+    if pair is None or change is None:
         return told
-    change = pair.report.pass_change
     told["change"] = f"{figures.points(change.difference)}, {p_in_words(change.p_value)}"
     told["worse"] = f"{len(pair.groups['worse']):,}"
     told["better"] = f"{len(pair.groups['better']):,}"

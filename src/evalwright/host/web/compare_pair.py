@@ -115,7 +115,6 @@ class ComparedPair(NamedTuple):
 def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
     """What the templates show."""
     pair, deep = compared.pair, compared.deep
-    report = pair.report
     is_bounded = any(value is not None for value in asked.bounds)
     groups = []
     for name, words in GROUPS.items():
@@ -131,7 +130,7 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
         "age": _age_words(pair.age_s),
         "warnings": pair.warnings(),
         "verdict": _verdict(compared),
-        "sentence": report.sentence,
+        "sentence": pair.sentence,
         "tiles": list(_tiles(compared)),
         "problem": compared.problem,
         "is_waiting": deep is None and not compared.problem,

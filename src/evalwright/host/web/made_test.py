@@ -19,7 +19,7 @@ from evalwright.reports.run.task_records import TaskRecord
 
 async def as_test(call: PageCall) -> Response:
     """The task as a wide suite, to be kept as a file."""
-    view = await views_of(call.host).of(call.run)
+    view = await views_of(call.host).for_task(call.run, call.path["taskId"])
     task = view.task(call.path["taskId"])
 
     def read() -> str | None:

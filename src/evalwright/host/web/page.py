@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 NOBODY = Principal("", "", None, frozenset(), "anonymous")
 SEE_OTHER = 303
 MOST_FIELDS = 1000
-LIGHT = 60_000  # events of what a page is made of, up to which it comes as a whole
+LIGHT = 60_000  # events that a page reads at most before it is sent
+SMALL = 5000  # events of what a page is made of, up to which it comes as a whole
 READY_SECONDS = 0.05  # that a page waits for more than that; then it comes without it
 
 T = TypeVar("T")
@@ -159,7 +160,7 @@ async def in_time(call: PageCall, making: Coroutine[Any, Any, T]) -> T | None:
     made = asyncio.ensure_future(making)
     while not made.done():
         await asyncio.wait((made,), timeout=None if call.is_patient else READY_SECONDS)
-        if not made.done() and call.weight > LIGHT:
+        if not made.done() and call.weight > SMALL:
             made.add_done_callback(forget)
             return None
     try:

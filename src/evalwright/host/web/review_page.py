@@ -221,47 +221,52 @@ async def _write(call: PageCall, changes: Sequence[RecordChange]) -> None:
 
 async def item(call: PageCall) -> Response:
     """A task with what is known of it, and the form of whoever has it."""
-    return await _item_page(call, {}, {})
+    call.weight = (await views_of(call.host).facts(call.run)).events
+    found = await in_time(call, _item_told(call, {}, {}))
+    if call.is_part and found:
+        return part(call, "review_task.html", **found)
+    return _item_page(call, found or {"task_id": call.path["taskId"], "result": None})
 
 
 async def take_item(call: PageCall) -> Response:
     """Take one task, by its address."""
-    view = await views_of(call.host).of(call.run)
+    view = await views_of(call.host).for_task(call.run, call.path["taskId"])
     key = view.run.run_id, view.task(call.path["taskId"]).task_id
     if not await take(call, key):
         raise ApiError(409, "conflict", "somebody else has this task before them")
     return see(ReviewAsked.of(call).item_address(key))
 
 
-async def _item_page(
-    call: PageCall, given: dict[str, str], errors: dict[str, str], status: int = 200
-) -> Response:
-    view = await views_of(call.host).of(call.run)
-    task = view.task(call.path["taskId"])
+def _item_page(call: PageCall, told: dict[str, Any], status: int = 200) -> Response:
+    title = f"Review {told['task_id']}"
+    return page(call, "review_item.html", title=title, status_code=status, **told)
+
+
+async def _item_told(
+    call: PageCall, given: dict[str, str], errors: dict[str, str]
+) -> dict[str, Any]:
+    view = await views_of(call.host).for_task(call.run, call.path["taskId"])
+    task = await call.beside(partial(view.task, call.path["taskId"]))
     asked, key = ReviewAsked.of(call), (view.run.run_id, task.task_id)
     _, lease = await held(call, key)
     has_it = lease is not None and not is_taken(call, lease)
     found = await call.beside(partial(_read_item, call, view, task))
-    return page(
-        call,
-        "review_item.html",
-        title=f"Review {task.task_id}",
-        status_code=status,
-        run_id=view.run.run_id,
-        task_id=task.task_id,
-        suite=view.facts.suite,
-        agent=view.facts.agent,
-        address=asked.item_address(key).partition("?")[0],
-        queue=asked.address(),
-        hidden=list(asked.given.items()),
-        may_review=call.may("runs:annotate"),
-        has_it=has_it and call.may("runs:annotate"),
-        is_taken=is_taken(call, lease),
-        given={"verdict": "", "reason": "", "answer": "", **given},
-        longest=LONGEST,
-        errors=errors,
+    return {
+        "run_id": view.run.run_id,
+        "task_id": task.task_id,
+        "suite": view.facts.suite,
+        "agent": view.facts.agent,
+        "address": asked.item_address(key).partition("?")[0],
+        "queue": asked.address(),
+        "hidden": list(asked.given.items()),
+        "may_review": call.may("runs:annotate"),
+        "has_it": has_it and call.may("runs:annotate"),
+        "is_taken": is_taken(call, lease),
+        "given": {"verdict": "", "reason": "", "answer": "", **given},
+        "longest": LONGEST,
+        "errors": errors,
         **found,
-    )
+    }
 
 
 def _read_item(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
@@ -294,12 +299,12 @@ def _verdict(annotation: Annotation, scored: str) -> bool | None:
 
 async def save(call: PageCall) -> Response:
     """Keep what was said beside the score, and go on with the next task."""
-    view = await views_of(call.host).of(call.run)
+    view = await views_of(call.host).for_task(call.run, call.path["taskId"])
     task = view.task(call.path["taskId"])
     given = {name: call.field(name) for name in ("verdict", "reason", "answer")}
     errors = _problems(given)
     if errors:
-        return await _item_page(call, given, errors, UNPROCESSABLE)
+        return _item_page(call, await _item_told(call, given, errors), UNPROCESSABLE)
     key = view.run.run_id, task.task_id
     known, lease = await held(call, key)
     if is_taken(call, lease):

@@ -19,6 +19,7 @@ from evalwright.reports.run.task_list import (
     RunFrame,
     ScoreReader,
     TaskList,
+    one_task,
     read_frame,
     read_near_score,
     read_task_events,
@@ -36,6 +37,7 @@ V = TypeVar("V")
 RunKey: TypeAlias = tuple[str, str]  # partition and run
 Doubts: TypeAlias = dict[str, str]  # by task: why its score is uncertain, if it is
 
+FEW_EVENTS = 20_000  # of a run, whose tasks are all read where one is wanted
 MOST_TASKS = 600_000  # in all lists that are kept
 MOST_PLANNED = 128 * 1024 * 1024  # bytes of the plans that are kept
 MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
@@ -126,6 +128,15 @@ class RunViews:
         facts = await self.facts(run)
         frame = await self._frames.get((run.partition, run.run_id), partial(_read_frame, run))
         return RunView(run, facts, frame, await self.tasks(run, facts))
+
+    async def for_task(self, run: RunHandle, task_id: str) -> RunView:
+        """A run of which one task is wanted; of a large one, only that is read."""
+        facts = await self.facts(run)
+        if facts.events <= FEW_EVENTS or self.knows(run):
+            return await self.of(run)
+        frame = await self._frames.get((run.partition, run.run_id), partial(_read_frame, run))
+        found = await run.beside(partial(one_task, run.log, facts, task_id))
+        return RunView(run, facts, frame, found)
 
     async def facts(self, run: RunHandle) -> RunFacts:
         """A few facts of an evaluation, which are found quickly however large it is."""

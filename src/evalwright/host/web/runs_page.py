@@ -8,14 +8,13 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
-from evalwright.host.web.page import LIGHT, NotSoon, PageCall, in_time, page, part
+from evalwright.host.web.page import LIGHT, SMALL, NotSoon, PageCall, in_time, page, part
 from evalwright.host.web.run_figures import RunFigures, spark_html
 from evalwright.reports.html.markup import as_markup
 from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40
 SCANNED_AT_ONCE = 500
-SCANNED_SOON = 2000  # runs, before a page is sent that does not have them all yet
 MOST_SCANNED = 20_000  # runs, for a filter that no index helps
 KNOWN_FROM = 300  # runs whose suites, agents and tags are suggested
 TREND = 12  # runs in a sparkline
@@ -158,8 +157,7 @@ def _scanned(call: PageCall, asked: RunsAsked) -> Iterator[list[RunFacts]]:
         if len(runs) < SCANNED_AT_ONCE:
             return
         scanned, before = scanned + len(runs), runs[-1].run_id
-        if scanned > SCANNED_SOON:
-            call.weight = LIGHT + 1
+        call.weight = SMALL + 1  # the page comes first if the rest takes long
 
 
 class _Trends:

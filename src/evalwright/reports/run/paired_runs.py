@@ -3,6 +3,7 @@
 Of each run only the lists of its tasks and its plan are needed, so it is quick for any run.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -13,7 +14,7 @@ from evalwright.reports.run.bars import score_so_far
 from evalwright.reports.run.task_list import RunFrame, TaskList, TaskRow
 from evalwright.scoring.bootstrap import score_change
 from evalwright.scoring.regression import RegressionReport, TaskChange, difference
-from evalwright.scoring.statistics import paired_change
+from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.scoring.thresholds import pass_score
 
 ChangeGroup: TypeAlias = Literal["worse", "lower", "better", "failing", "unchanged", "alone"]
@@ -125,25 +126,39 @@ class PairedRuns:
         return found
 
     @cached_property
+    def changes(self) -> tuple[TaskChange, ...]:
+        """The tasks that have a score in both."""
+        return tuple(map(_change, (task for task in self.tasks if task.group != "alone")))
+
+    @cached_property
+    def pass_change(self) -> PairedChange | None:
+        """How the pass rate changed; it is found without the resampling that a report needs."""
+        verdicts = Counter((task.passed_before, task.passed) for task in self.changes)
+        return paired_change(
+            both=verdicts[True, True],
+            only_baseline=verdicts[True, False],
+            only_new=verdicts[False, True],
+            neither=verdicts[False, False],
+        )
+
+    @cached_property
     def report(self) -> RegressionReport:
         """Whether the change is more than chance."""
-        changes = tuple(map(_change, (task for task in self.tasks if task.group != "alone")))
-        verdicts = [(task.passed_before, task.passed) for task in changes]
         old, new = score_so_far(self.before.tasks), score_so_far(self.after.tasks)
         return RegressionReport(
             baseline_run_id=self.before.run_id,
             baseline_score=old,
             score=new,
             score_delta=difference(new, old),
-            tasks=changes,
-            pass_change=paired_change(
-                both=verdicts.count((True, True)),
-                only_baseline=verdicts.count((True, False)),
-                only_new=verdicts.count((False, True)),
-                neither=verdicts.count((False, False)),
-            ),
-            score_change=score_change([task.difference for task in changes]),
+            tasks=self.changes,
+            pass_change=self.pass_change,
+            score_change=score_change([task.difference for task in self.changes]),
         )
+
+    @cached_property
+    def sentence(self) -> str:
+        """What changed and how sure that is; it takes a moment where runs are large."""
+        return self.report.sentence
 
     @property
     def age_s(self) -> float:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -215,7 +216,9 @@ class RunFrame(msgspec.Struct, frozen=True, rename="camel"):
             task = msgspec.json.decode(self.suite.tasks[place], type=Task)
             if task.task_id == task_id:
                 return task
-        ids = (each for each in self.suite.tasks if _id_of(each) == task_id)
+        wanted, all_tasks = msgspec.json.encode(task_id), self.suite.tasks
+        likely = (each for each in all_tasks if wanted in bytes(each))  # found sooner
+        ids = (each for each in chain(likely, all_tasks) if _id_of(each) == task_id)
         found = next(ids, None)
         return None if found is None else msgspec.json.decode(found, type=Task)
 
@@ -283,12 +286,22 @@ class ScoreReader:
     def read(self, log: EventLog, run_id: str) -> TaskList:
         """The tasks as they are now."""
         for event in log.read(run_id, (EvalScored.TYPE,), self._last):
-            scored = event.decode(EvalScored)
+            row = _scored_row(event)
             self._last = event.sequence
-            self._rows[scored.task_id] = TaskRow(
-                scored.task_id, scored.score, scored.passed, scored.cost_usd, scored.latency_ms
-            )
+            self._rows[row.task_id] = row
         return TaskList(list(self._rows.values()), self._modes)
+
+
+def _scored_row(event: Event) -> TaskRow:
+    scored = event.decode(EvalScored)
+    return TaskRow(scored.task_id, scored.score, scored.passed, scored.cost_usd, scored.latency_ms)
+
+
+def one_task(log: EventLog, run: RunFacts, task_id: str) -> TaskList:
+    """A list with one task of a run, by its score, without those of the others."""
+    place = log.upkeep.scored_at(run.run_id, [task_id]).get(task_id)
+    read = [] if place is None else log.read(run.run_id, (EvalScored.TYPE,), place - 1, 1)
+    return TaskList([next(map(_scored_row, read), TaskRow(task_id))], run.modes)
 
 
 # The events of one task.

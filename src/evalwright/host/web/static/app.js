@@ -36,7 +36,10 @@
     const status = event.detail.ctx?.response?.status;
     if (status) failed(status);
   });
-  document.addEventListener("htmx:error", () => { if (!navigator.onLine) offline(); });
+  document.addEventListener("htmx:error", ({ detail }) => {
+    if (!navigator.onLine) offline();
+    else if (detail.ctx && detail.error instanceof TypeError) failed(503); // nobody answers
+  });
   function offline() { tell("The connection is lost; what is shown may be out of date."); }
   addEventListener("offline", offline);
   addEventListener("online", clear);
