@@ -79,6 +79,32 @@ def test_a_run_that_is_paused_at_once_gives_its_tasks_up_and_does_them_later(fle
     assert len(history.scored) == 4
 
 
+def test_orders_that_interrupt_a_task_are_no_attempts_that_it_lost(fleet: Fleet) -> None:
+    async def work() -> tuple[int, History]:
+        gate = Gate()
+        plan = fleet.plan(a_suite(1), gate.answer)
+        equipment = GivenEquipment(gate.answer)
+        async with (
+            fleet.database() as database,
+            fleet.workers(equipment, count=1, most_attempts=1) as (worker,),
+        ):
+            runs, run_id = fleet.runs(database), await fleet.hand_over(database, plan)
+            for times in (1, 2, 3):
+                await until(lambda times=times: asyncio.sleep(0, len(gate.asked) == times))  # type: ignore[misc]
+                paused = event(RunPaused("now", "immediate"))
+                assert await runs.pause(run_id, paused, immediately=True)
+                await until(lambda: asyncio.sleep(0, not worker.at_work))
+                assert await runs.resume(run_id, event(RunResumed(None)))
+            gate.opens.set()
+            return worker.leases_lost, await fleet.ended(run_id)
+
+    leases_lost, history = asyncio.run(work())
+    assert history.status == "completed"
+    assert history.tally.passed_count == 1
+    assert history.attempts == {"task-1": 4}, "all of them are in the log"
+    assert leases_lost == 0
+
+
 async def _holds(database: Any, question: str) -> bool:
     row = await database.fetchrow(question)
     return bool(row[0])

@@ -49,6 +49,9 @@ def test_a_log_is_named_by_a_path_or_a_url(tmp_path: Path, url: str, file: str) 
         ("sqlite://", "--db sqlite://: write sqlite:///relative/path"),
         (":memory:", "--db :memory:: a log is kept in a file"),
         ("sqlite:///:memory:", "--db :memory:: a log is kept in a file"),
+        ("postgresql:/me:secret@host/db", "--db postgresql:…: hardly a file; write postgresql://"),
+        ("postgres//me@host/db", "--db postgres//…: hardly a file; write postgresql://"),
+        ("sqlite:log.db", "--db sqlite:…: hardly a file; write"),
         ("mysql://host/db", "--db mysql://…: a log is in SQLite or in PostgreSQL"),
         ("~no-such-user/log.db", "--db ~no-such-user/log.db: there is no such user"),
     ],
@@ -63,9 +66,10 @@ def test_a_name_that_is_no_place_for_a_log_is_refused_with_what_to_write(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_refusal_does_not_repeat_a_password() -> None:
+@pytest.mark.parametrize("between", ["://", ":/", ":", "//"])
+def test_a_refusal_does_not_repeat_a_password(between: str) -> None:
     with pytest.raises(BadInput) as refusal:
-        chosen_path("postgresql://user:secret@host/db")
+        chosen_path(f"postgresql{between}user:secret@host/db")
 
     assert "secret" not in str(refusal.value)
 

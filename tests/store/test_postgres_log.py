@@ -98,8 +98,16 @@ def test_without_the_extra_the_remedy_is_told(path: str, monkeypatch: pytest.Mon
 
 
 def test_a_bad_address_is_the_users_mistake() -> None:
-    with pytest.raises(BadInput, match=r"postgresql://me@host:x/db: not an address of PostgreSQL"):
+    with pytest.raises(
+        BadInput,
+        match=r"//me@host:x/db: not an address of PostgreSQL: the port is not a number",
+    ):
         open_log("postgresql://me:secret@host:x/db")
+
+
+def test_a_parameter_that_no_server_knows_is_the_users_mistake(path: str) -> None:
+    with pytest.raises(BadInput, match=r'not an address of PostgreSQL: unrecognized .* "sslmod"'):
+        open_log(f"{path}?sslmod=require")
 
 
 # Texts.

@@ -24,12 +24,13 @@ from log_events import (
 )
 
 from evalwright.contracts.errors import StoreError, StoreUnavailable
+from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.store.location import Patience
 from evalwright.store.postgres import address
 from evalwright.store.postgres.connections import LogConnections, new_loop
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.postgres.migration import refuse_old_server
-from evalwright.store.postgres.schema import EVERY_TENANT
+from evalwright.store.postgres.schema import EVERY_TENANT, ROLE
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.protocol import NewEvent
 from postgres_server import PostgresServer, database_of
@@ -106,6 +107,47 @@ def test_an_append_whose_acknowledgement_is_lost_is_written_once(
     assert len(log.records.list("note", "a")) == len(documents)
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_process_that_slept_until_it_was_forgotten_writes_what_it_was_not_sure_of_once(
+    log: PostgresLog, path: str, fault: Fault, moment: str
+) -> None:
+    log.append("run", [a_start()])
+    written(log)
+
+    def be_forgotten() -> None:
+        asked(path, "UPDATE writers SET seen = now() - interval '2 days'")
+        with closing(PostgresLog(path)) as other:
+            other.append("other", [a_start()])
+            written(other)
+        assert asked(path, "SELECT count(*) FROM writers") == [(0,)], "whoever leaves sweeps"
+
+    def sleep_for_a_day() -> None:
+        with ThreadPoolExecutor(1) as beside:  # this thread has a loop already
+            beside.submit(be_forgotten).result()
+        lose_the_connection()
+
+    setattr(fault, moment, sleep_for_a_day)
+    log.append("run", numbered(1, 2))
+    log.append("new", [a_start()])
+    written(log)
+    log.append("run", numbered(3))
+    written(log)
+
+    assert [event.body for event in log.read("run")] == [b"{}", b"1", b"2", b"3"]
+    assert len(list(log.read("new"))) == 1
+
+
+def test_a_log_that_is_closed_beside_a_running_loop_leaves_nothing_behind(path: str) -> None:
+    async def work() -> None:
+        log = PostgresLog(path)
+        log.append("run", [a_start()])
+        await asyncio.wrap_future(log.flush("run"))
+        log.close()
+
+    asyncio.run(work())
+    assert asked(path, "SELECT count(*) FROM writers") == [(0,)]
+
+
 def test_what_others_append_meanwhile_is_not_taken_for_the_lost_append(
     log: PostgresLog, path: str, fault: Fault
 ) -> None:
@@ -172,6 +214,40 @@ def test_a_server_that_became_read_only_is_waited_for(log: PostgresLog, path: st
 
     assert len(list(log.read("run"))) == 2
     assert log.fault is None
+
+
+@pytest.fixture
+def reader(path: str) -> Iterator[str]:
+    """The address of a user that may only read."""
+    name = f"reader_{database_of(path)}"
+    asked(path, f"CREATE ROLE {name} LOGIN")
+    asked(path, f"GRANT {ROLE} TO {name}")
+    asked(path, f"ALTER ROLE {name} SET default_transaction_read_only = on")
+    yield path.replace("postgres@", f"{name}@", 1)
+    asked(path, f"DROP ROLE {name}")
+
+
+def test_a_user_that_may_only_read_reads_and_is_refused_at_once_to_write(
+    log: PostgresLog, reader: str
+) -> None:
+    log.append("run", [a_start()])
+    written(log)
+    with closing(PostgresLog(reader)) as reading:
+        assert len(list(reading.read("run"))) == 1
+        reading.append("run", numbered(1))
+        with pytest.raises(
+            StoreError, match="may only read; name a user that may write"
+        ) as refusal:
+            written(reading)
+    assert not isinstance(refusal.value, StoreUnavailable), "nobody tries again"
+
+
+def test_a_fleet_is_refused_to_a_user_that_may_only_read(log: PostgresLog, reader: str) -> None:
+    async def work() -> None:
+        await FleetDatabase(reader, log).fetch("SELECT 1")
+
+    with pytest.raises(StoreError, match="may only read; name a user that may write"):
+        asyncio.run(work())
 
 
 def test_a_restart_of_the_server_loses_nothing_and_doubles_nothing(

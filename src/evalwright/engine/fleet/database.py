@@ -69,6 +69,7 @@ class FleetDatabase:
         self._telling: asyncio.Task[None] | None = None
         self._hear: Hear = lambda _: None
         self._is_away = False  # and everybody was told
+        self._has_written = False
 
     @asynccontextmanager
     async def connection(self, *, hurried: bool = False) -> AsyncIterator[Connection]:
@@ -80,6 +81,8 @@ class FleetDatabase:
         idle = self._idle[hurried]
         async with self._free[hurried]:
             with self._explained():
+                while idle and idle[-1].is_closed():
+                    idle.pop()
                 held = idle.pop() if idle else await self._connected(hurried=hurried)
                 try:
                     yield held
@@ -117,9 +120,19 @@ class FleetDatabase:
         if hurried:
             await connection.execute("SET synchronous_commit = off")
             return connection
+        if not self._has_written:
+            await self._refuse_reader(connection)
         writer = self._writers[connection] = _ConnectionWriter()
         await connection.execute(statements.REGISTER, writer.name, 0)
+        self._has_written = True
         return connection
+
+    async def _refuse_reader(self, connection: Connection) -> None:
+        try:
+            await address.refuse_reader(connection)
+        except address.ReaderLogin as error:
+            connection.terminate()
+            raise address.explain(address.masked(self.url), error) from None
 
     async def fetch(self, statement: str, *values: Any) -> list[Any]:
         """The rows of a statement."""
@@ -186,6 +199,9 @@ class FleetDatabase:
         writer.appends += 1
         values = writer.name, writer.appends, 1, *arrays([growth], {})
         rows = await connection.fetch(statements.APPEND, *values, timeout=LONG_SECONDS)
+        if not rows[0]["taken"]:  # it was idle for so long that it was forgotten
+            await connection.execute(statements.REGISTER, writer.name, writer.appends - 1)
+            rows = await connection.fetch(statements.APPEND, *values, timeout=LONG_SECONDS)
         statements.refuse_unknown_writer(rows[0]["taken"])
 
     # Tasks that became due.
@@ -235,7 +251,7 @@ class FleetDatabase:
 
         while True:
             broken = asyncio.Event()
-            connection = await self.patiently(self._connected)
+            connection = await self.patiently(lambda: self._connected(hurried=True))
             connection.add_termination_listener(lambda _, event=broken: event.set())
             try:
                 await connection.add_listener(CHANNEL, notified)

@@ -241,13 +241,19 @@ class Ending:
             for each in payloads
         ]
 
-    async def lose(self, run: RunAtWork, taken: TakenTask, attempt: int) -> bool:
-        """Count the attempt before this one, which was lost; whether this one may go on."""
+    async def lose(
+        self, run: RunAtWork, taken: TakenTask, attempt: int, *, is_lease: bool = True
+    ) -> bool:
+        """Count the attempt before this one, which came to nothing; whether this one may go on.
+
+        `is_lease` says that a worker was lost, rather than the task taken from it.
+        """
         async with self._database.transaction() as connection:
             held = await self._hold(connection, run.run_id, [(taken.task_id, attempt)])
             if held is None or not held.mine:
                 return False
-            await connection.execute(_COUNT_LOST)
+            if is_lease:
+                await connection.execute(_COUNT_LOST)
             if held.ledger is None:
                 return True
             held.ledger.lose(taken.task_id, attempt - 1)

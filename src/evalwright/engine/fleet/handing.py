@@ -130,7 +130,8 @@ SELECT owner FROM fleet_owners WHERE owner = (SELECT owner FROM stopped) FOR UPD
 # they are no longer theirs.
 _WITHDRAW = """
 WITH withdrawn AS (
-    UPDATE attempts SET state = 0, worker = NULL
+    UPDATE attempts
+    SET state = 0, worker = NULL, withdrawn = withdrawn + (worker IS NOT NULL)::integer
     WHERE run_id = $1 AND state = 1 AND (attempt = 0 OR $3)
     RETURNING task_id
 ), counted AS (SELECT count(*)::integer AS n FROM withdrawn), share AS (

@@ -7,6 +7,7 @@ from evalwright.engine.fleet.database import LONG_SECONDS, FleetDatabase
 from evalwright.engine.fleet.ending import out_of_time
 from evalwright.engine.fleet.handing import FleetRuns, HandedPlan
 from evalwright.engine.fleet.queue import Connection, DueTask
+from evalwright.store.postgres import statements
 from evalwright.store.protocol import NewEvent
 
 APART_SECONDS = 10
@@ -70,6 +71,7 @@ async def reconcile(database: FleetDatabase, *, at_once: bool = True) -> bool:
         if not await connection.fetchval(_TURN, 0 if at_once else APART_SECONDS):
             return False
         await connection.execute(FORGET_WORKERS)
+        await connection.execute(statements.SWEEP)
         await database.queue.sweep(connection)
     due: list[DueTask] = []
     for row in await database.fetch(

@@ -58,6 +58,7 @@ class _BegunTask(NamedTuple):
     run: LoadedRun
     taken: TakenTask
     attempt: int
+    lost: int  # attempts before it that ended with their workers
 
 
 class Worker:
@@ -249,7 +250,7 @@ class Worker:
         going = []
         for each, row in found.items():
             if row["verdict"] == "go":
-                going.append(_BegunTask(run, each, row["number"]))
+                going.append(_BegunTask(run, each, row["number"], row["lost"]))
             elif row["verdict"] == "paused":
                 await self._ending.put_back(run.at_work, each, row["number"])
             elif row["verdict"] == "scored":
@@ -280,16 +281,16 @@ class Worker:
 
     async def _finished(self, begun: _BegunTask) -> FinishedTask | None:
         """Work on a task; None if it is not to be done now."""
-        run, taken, attempt = begun
+        run, taken, attempt, lost = begun
         if attempt > 1:
-            self.leases_lost += 1
+            self.leases_lost += lost > 0
             if not await self._database.patiently(
-                lambda: self._ending.lose(run.at_work, taken, attempt)
+                lambda: self._ending.lose(run.at_work, taken, attempt, is_lease=lost > 0)
             ):
                 return None
-        if attempt > self.settings.most_attempts:
-            lost = f"{attempt - 1} attempts ended with their workers"
-            return run.give_up(taken.task_id, attempt, lost)
+        if lost >= self.settings.most_attempts:
+            reason = f"{lost} attempts ended with their workers"
+            return run.give_up(taken.task_id, attempt, reason)
         try:
             return await run.work_on(taken.task_id, attempt)
         except Exception as error:

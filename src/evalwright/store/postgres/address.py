@@ -55,6 +55,10 @@ _LOST_CLASSES = ("08", "57")
 _CANCELLED = "57014"
 _READ_ONLY = "25006"
 _REMEDIES = {
+    "login": (
+        "name a user that may write, or let an administrator reset default_transaction_read_only"
+        " of the user and of the database"
+    ),
     "28": "check the user, and the password in PGPASSWORD, ~/.pgpass or the address",
     "3D": "create the database, or name another one with --db",
     "42P01": "run `evalwright db migrate` with the same --db",
@@ -66,6 +70,9 @@ _REMEDIES = {
 _HIDDEN = "postgresql://…"
 _ENCODED = "write / ? # @ [ and ] of a password as %2F %3F %23 %40 %5B and %5D, or use PGPASSWORD"
 
+_WHO_SAYS = "SELECT source FROM pg_settings WHERE name = 'default_transaction_read_only'"
+_SAID_OF_LOGINS = ("client", "global", "database", "user", "database user")
+
 AFTER_THE_END = "an event must be the next one of a run that has not ended"
 _CONSTRAINTS = {
     "one_score_per_task": "the task has its score already",
@@ -75,6 +82,12 @@ _CONSTRAINTS = {
 
 class EventRefused(Exception):
     """The log does not take what was to be written; the message says why."""
+
+
+class ReaderLogin(Exception):
+    """Whoever the address names may only read."""
+
+    sqlstate = "login"  # for the table of remedies
 
 
 def masked(address: str) -> str:
@@ -106,12 +119,36 @@ async def connect(
                 command_timeout=statement_s,
                 ssl=None,
             )
-    except (asyncpg.ClientConfigurationError, ValueError) as error:
+    except _misread(asyncpg) as error:
         shown = masked(address)
-        why = _ENCODED if shown == _HIDDEN else str(error)
+        why = _ENCODED if shown == _HIDDEN else _misspelt(error)
         raise BadInput(f"{shown}: not an address of PostgreSQL: {why}") from None
     _watch(connection)
     return connection
+
+
+def _misread(asyncpg: Any) -> tuple[type[Exception], ...]:
+    """The errors of an address that says something nobody understands."""
+    return asyncpg.ClientConfigurationError, asyncpg.UndefinedObjectError, ValueError
+
+
+def _misspelt(error: Exception) -> str:
+    if "invalid literal for int()" in str(error):
+        return "the port is not a number"
+    return str(error)
+
+
+async def refuse_reader(connection: "Connection") -> None:
+    """Raise `ReaderLogin` if the login may only read, which does not pass.
+
+    A standby may take over, and what is set for a whole server may be set otherwise soon.
+    """
+    told = connection.get_settings()
+    is_off = getattr(told, "default_transaction_read_only", "off") != "on"
+    if is_off or getattr(told, "in_hot_standby", "off") == "on":
+        return
+    if await connection.fetchval(_WHO_SAYS) in _SAID_OF_LOGINS:
+        raise ReaderLogin("the user of the address may only read")
 
 
 def _watch(connection: "Connection") -> None:
@@ -200,6 +237,8 @@ def _words(error: BaseException) -> str:
         return f"{error}; is the server running, and are host and port of the address right?"
     if isinstance(error, TimeoutError):
         return "the server does not answer"
+    if "rejected SSL" in str(error):
+        return f"{error}; switch TLS on there, or write ?sslmode=disable at the end of the address"
     return str(error) or type(error).__name__
 
 

@@ -3,7 +3,8 @@
 - `fleet_runs`: the runs that were handed to the fleet and have not ended, and what their end
   depends on.
 - `attempts`: the tasks of those runs. `attempt` counts how often a task was begun; with `worker` it
-  is the fence: only who began the last attempt may write its events.
+  is the fence: only who began the last attempt may write its events. `withdrawn` counts those of
+  them that an order or the budget ended: the rest were lost with their workers.
 - `fleet_shares`: how many tasks of a run wait and how many are released, that is in the queue or
   worked on. They change only under the lock of the tenant's row in `fleet_owners`.
 - `fleet_workers`: who is there. `fleet_refusals`: which runs a worker cannot execute, and why.
@@ -24,7 +25,7 @@ and a plan that was made in between compares all tasks of a run with all that en
 # ruff: noqa: S608 - statements are made of constants only
 
 WAITING, DUE, SCORED, WITHHELD, UNJUDGED = range(5)  # the states of an attempt
-SUSPECT = 2  # attempts after which a task may be what ends its workers
+SUSPECT = 2  # attempts lost, after which a task may be what ends its workers
 
 TABLES = f"""
 CREATE TABLE fleet_runs (
@@ -50,6 +51,7 @@ CREATE TABLE attempts (
     task_id text NOT NULL,
     state smallint NOT NULL DEFAULT {WAITING},
     attempt integer NOT NULL DEFAULT 0,
+    withdrawn integer NOT NULL DEFAULT 0,
     worker uuid,
     changed_at timestamptz NOT NULL DEFAULT now(),
     note bytea,
@@ -204,19 +206,20 @@ END $$
 # that were lost together, only the one at fault is lost again.
 BEGIN = f"""
 CREATE FUNCTION fleet_begin(who uuid, run_ids text[], task_ids text[])
-RETURNS TABLE (place integer, number integer, verdict text) LANGUAGE plpgsql AS $$
+RETURNS TABLE (place integer, number integer, lost integer, verdict text) LANGUAGE plpgsql AS $$
 DECLARE asked record; paused boolean; known text; known_run bigint;
 BEGIN
     FOR asked IN SELECT * FROM unnest(run_ids, task_ids) WITH ORDINALITY AS u(run_id, task_id, n)
         ORDER BY run_id, task_id
     LOOP
-        place := asked.n; number := 0; verdict := 'later';
+        place := asked.n; number := 0; lost := 0; verdict := 'later';
         IF EXISTS (
             SELECT FROM attempts a WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id
-            AND a.state::integer = {DUE} AND a.attempt >= {SUSPECT}
+            AND a.state::integer = {DUE} AND a.attempt - a.withdrawn >= {SUSPECT}
         ) AND EXISTS (
             SELECT FROM attempts a WHERE a.worker = who AND a.state = {DUE}
-            AND a.attempt > {SUSPECT} AND (a.run_id, a.task_id) <> (asked.run_id, asked.task_id)
+            AND a.attempt - a.withdrawn > {SUSPECT}
+            AND (a.run_id, a.task_id) <> (asked.run_id, asked.task_id)
         ) THEN
             RETURN NEXT;
             CONTINUE;
@@ -224,9 +227,10 @@ BEGIN
         verdict := 'gone';
         UPDATE attempts a SET attempt = a.attempt + 1, worker = who, changed_at = clock_timestamp()
             WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id
-            AND a.state::integer = {DUE} RETURNING a.attempt INTO number;
+            AND a.state::integer = {DUE}
+            RETURNING a.attempt, a.attempt - 1 - a.withdrawn INTO number, lost;
         IF NOT FOUND THEN
-            number := 0;
+            number := 0; lost := 0;
         ELSE
             IF known IS DISTINCT FROM asked.run_id THEN
                 known := asked.run_id;
@@ -282,7 +286,9 @@ DECLARE who text; ended integer; returned integer; free integer;
 BEGIN
     -- They are locked, and stay where they are.
     UPDATE attempts a SET state = states[array_position(task_ids, a.task_id)],
-        note = notes[array_position(task_ids, a.task_id)], changed_at = clock_timestamp()
+        note = notes[array_position(task_ids, a.task_id)], changed_at = clock_timestamp(),
+        withdrawn = a.withdrawn
+            + (states[array_position(task_ids, a.task_id)] = {WAITING})::integer
         WHERE a.ctid = ANY (ARRAY(
             SELECT held.ctid FROM unnest(task_ids) AS u(task_id), LATERAL (
                 SELECT h.ctid FROM attempts h

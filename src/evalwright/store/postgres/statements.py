@@ -7,13 +7,19 @@ REGISTER = (
     " ON CONFLICT (writer) DO UPDATE SET seen = now()"
 )
 FORGET = "DELETE FROM writers WHERE writer = $1"
-LEAVE = "DELETE FROM writers WHERE writer = $1 OR seen < now() - interval '30 days'"
+# Of processes that were killed. One that only slept is told by `LAST_APPEND` that it was forgotten,
+# and looks for what it is not sure of in the log.
+SWEEP = "DELETE FROM writers WHERE seen < now() - interval '1 day'"
 
 # Takes the number of an append. It waits for a transaction that has taken it before, and that the
 # connection to which was lost; if that one is committed, there is nothing to take any more.
-TAKE = "UPDATE writers SET appends = $2 WHERE writer = $1 AND appends = $2 - 1 RETURNING appends"
+TAKE = (
+    "UPDATE writers SET appends = $2, seen = now() WHERE writer = $1 AND appends = $2 - 1"
+    " RETURNING appends"
+)
 
 LAST_APPEND = "SELECT appends FROM writers WHERE writer = $1"
+RUN = "SELECT run, tenant FROM runs WHERE run_id = $1"
 EVENTS_AFTER = (
     "SELECT seq, type, task_id, at_us FROM events WHERE run = $1 AND seq > $2 ORDER BY seq"
 )

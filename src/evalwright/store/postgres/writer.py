@@ -6,6 +6,7 @@ asked for it (`_settle`), so nothing is lost and nothing is written twice.
 """
 
 import asyncio
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -56,6 +57,7 @@ class PostgresWriter(Writer):
         self._loop = new_loop()
         self._held: TenantConnection | None = None
         self._writer = uuid.uuid4()
+        self._is_known = False  # to the log, by that name
         self._appends = 0  # that are in the log
         self._sent = 0  # since then
         self._doubtful: list[Write] = []  # that the server may or may not have written
@@ -64,14 +66,20 @@ class PostgresWriter(Writer):
 
     def _disconnect(self) -> None:
         held, self._held = self._held, None
-        if held is not None:
-            with suppress(Exception):
-                self._loop.run_until_complete(self._leave(held.connection))
+        if held is not None:  # in a thread: the one that closes a log may have a loop of its own
+            leaving = threading.Thread(target=self._leave_now, args=(held.connection,))
+            leaving.start()
+            leaving.join()
         self._loop.close()
+
+    def _leave_now(self, connection: "Connection") -> None:
+        with suppress(Exception):
+            self._loop.run_until_complete(self._leave(connection))
 
     async def _leave(self, connection: "Connection") -> None:
         async with asyncio.timeout(1):
-            await connection.execute(statements.LEAVE, self._writer)
+            await connection.execute(statements.FORGET, self._writer)
+            await connection.execute(statements.SWEEP)
             await connection.close()
 
     def _transact(self, writes: list[Write]) -> Starts:
@@ -103,13 +111,38 @@ class PostgresWriter(Writer):
         if self._held is None or self._held.connection.is_closed():
             self._held = TenantConnection(await address.connect(self._url))
             try:
-                register = statements.REGISTER
-                await self._held.connection.execute(register, self._writer, self._appends)
+                await self._register(self._held)
             except BaseException:
                 self._held.connection.terminate()
                 self._held = None
                 raise
         return self._held
+
+    async def _register(self, held: TenantConnection) -> None:
+        """Let the log know this process, by another name if it was forgotten while in doubt."""
+        connection = held.connection
+        if not self._is_known:
+            await address.refuse_reader(connection)
+        elif self._doubtful:
+            last = await connection.fetchval(statements.LAST_APPEND, self._writer)
+            if last is None:
+                self._writer, self._appends = uuid.uuid4(), 0
+                await self._search(await held.see(tenants_of([None])))
+        await connection.execute(statements.REGISTER, self._writer, self._appends)
+        self._is_known = True
+
+    async def _search(self, connection: "Connection") -> None:
+        """Find out by the log itself whether doubtful writes, which are one unit, are in it."""
+        found = [
+            (write, await self._found(connection, write))
+            for write in self._doubtful
+            if write.run_id and write.events
+        ]
+        if any(start is not None for _, start in found):
+            starts = {id(write): start for write, start in found}
+            for write in self._doubtful:
+                self._settled[id(write)] = write, starts.get(id(write))
+        self._doubtful = []
 
     async def _settle(self, held: TenantConnection) -> None:
         """Find out whether doubtful writes are in the log.
@@ -129,11 +162,13 @@ class PostgresWriter(Writer):
         self._appends = await connection.fetchval(statements.LAST_APPEND, self._writer)
         self._doubtful = []
 
-    async def _found(self, connection: "Connection", write: Write) -> Position:
-        """Where the events of a write are, which must be in the log."""
+    async def _found(self, connection: "Connection", write: Write) -> Position | None:
+        """Where the events of a write are in the log; None if they are not."""
         assert write.run_id is not None
-        ((_, run, following, tenant),) = await self._enter(connection, {write.run_id: ""})
-        known = self._positions.get(write.run_id)
+        row = await connection.fetchrow(statements.RUN, write.run_id)
+        if row is None:
+            return None
+        (run, tenant), known = row, self._positions.get(write.run_id)
         rows = await connection.fetch(
             statements.EVENTS_AFTER, run, (known.following if known else 0) - 1
         )
@@ -145,7 +180,7 @@ class PostgresWriter(Writer):
         for place, (first, *_) in enumerate(rows):
             if found[place : place + len(wanted)] == wanted:
                 return Position(run, first, tenant)
-        return Position(run, following, tenant)
+        return None
 
     async def _write(self, held: TenantConnection, writes: list[Write]) -> Starts:
         """Write all or nothing."""
