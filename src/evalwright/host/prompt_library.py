@@ -152,7 +152,7 @@ def read_results(entries: Sequence[object]) -> list[PromptResult]:
         if not microseconds(result.timestamp):
             raise _refused(f"$.results[{number}].timestamp", "must be an RFC 3339 time")
         if not 0 < len(result.input.path) <= LONGEST_PATH or "\0" in result.input.path:
-            message = f"must have 1 to {LONGEST_PATH} characters"
+            message = f"must have 1 to {LONGEST_PATH} characters, and none of them may be NUL"
             raise _refused(f"$.results[{number}].input.path", message)
         found.append(result)
     return found

@@ -1,5 +1,7 @@
 """Figures in words: rates, changes, times, prices, and how sure a change is."""
 
+from decimal import ROUND_DOWN, Decimal
+
 from msgspec import UNSET, UnsetType
 
 from evalwright.contracts.report import Delta, Significance
@@ -7,11 +9,18 @@ from evalwright.scoring.statistics import p_in_words
 
 NOTHING = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
+_TENTH = Decimal("0.1")
 
 
 def percent(part: float, whole: float) -> str:
     """A share, in percent with one decimal."""
     return f"{100 * part / whole:.1f} %" if whole else NOTHING
+
+
+def agreed(share: float) -> str:
+    """How far judges agreed, in percent, never rounded up: only all of it is 100 %."""
+    percent = (Decimal(repr(share)) * 100).quantize(_TENTH, ROUND_DOWN)
+    return f"{percent.normalize():f} %"
 
 
 def duration(value: float, longest: float) -> str:

@@ -253,3 +253,19 @@ def test_requests_for_pages_are_measured_by_their_template(visitor: Visitor, las
     assert 'route="/runs/{runId}"' in metrics
     assert "nothing" not in metrics
     assert "run_1" not in metrics
+
+
+def test_the_menu_marks_the_part_of_the_site_that_a_page_belongs_to(
+    visitor: Visitor, newcomer: Caller
+):
+    run_id = newcomer.evaluate(a_suite(1))
+    for path, name, current in [
+        ("/", "Runs", "page"),
+        (f"/runs/{run_id}", "Runs", "true"),
+        ("/start", "Runs", "true"),
+        ("/agents", "Agents", "page"),
+        (f"/agents/{AGENT_ID}", "Agents", "true"),
+        (f"/review/{run_id}/task-1", "Review", "true"),
+    ]:
+        marked = re.findall(r'aria-current="(\w+)">([^<]+)</a>', visitor.get(path).text)
+        assert marked == [(current, name)], path

@@ -216,3 +216,11 @@ def test_a_host_that_is_not_there_is_exit_code_3_and_reports_are_written(
     )  # fmt: skip
     assert done.code == 3, done.err
     assert (library.folder / "r.json").is_file()
+
+
+def test_a_path_with_a_nul_is_refused_by_name(result: PromptResult, newcomer: Caller) -> None:
+    path = msgspec.structs.replace(result.input, path="a\0b.md")
+    told = msgspec.to_builtins(msgspec.structs.replace(result, input=path))
+    answer = newcomer.post("/v1/prompts/results", {"results": [told]})
+    assert answer.status == 400
+    assert "none of them may be NUL" in str(answer.json())

@@ -3,12 +3,24 @@
 import re
 from typing import ClassVar
 
+import msgspec
 import pytest
 
-from builders import AGENT_ID
-from evalwright.contracts.events import Checked, Found, Judged, Payload, ToolCalled, ToolReturned
-from evalwright.contracts.planning import Group
-from evalwright.contracts.summary import SafetyFinding
+from builders import AGENT_ID, SUITE_ID, a_suite, opening
+from evalwright.contracts.events import (
+    Checked,
+    EvalCompleted,
+    EvalScored,
+    Found,
+    Judged,
+    Payload,
+    Planned,
+    RunCompleted,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.planning import FailOn, Group, JudgePanel, RunSettings
+from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import Verdict
 from evalwright.host.web import scorecard_page
 from host.server import ServedHost
@@ -22,6 +34,20 @@ class DamagedChecks(Payload, frozen=True):
 
     TYPE: ClassVar[str] = Checked.TYPE
     checks: int = 7
+
+
+class DamagedPlan(Payload, frozen=True):
+    """What was written where a plan should be."""
+
+    TYPE: ClassVar[str] = Planned.TYPE
+    suite: int = 7
+
+
+class DamagedEnd(Payload, frozen=True):
+    """What was written where the result of a run should be."""
+
+    TYPE: ClassVar[str] = RunCompleted.TYPE
+    outputs: int = 7
 
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
@@ -179,3 +205,72 @@ def test_one_damaged_task_does_not_hide_the_others(tenant: Tenant):
     assert "lost" in page
     assert tenant.visitor.get(f"/runs/{run}/tasks/a").status == 200
     assert "cannot be read" in shown(tenant, f"/runs/{run}/tasks/a/result")
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "delta", "severity", "verdict"),
+    [
+        ((), None, "high", "✗ Failed"),
+        ((), None, "medium", "✓ Passed"),
+        (("threshold",), None, "high", "✓ Passed"),
+        ((), -0.1, "low", "✗ Failed"),
+        (("findings",), -0.1, "low", "✓ Passed"),
+    ],
+)
+def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
+    tenant: Tenant, fail_on: tuple[FailOn, ...], delta: float | None, severity: str, verdict: str
+):
+    entries = opening(a_suite(1, modes=["adversarial"]))
+    planned = msgspec.structs.replace(entries[2][1], settings=RunSettings(1, fail_on=fail_on))
+    found = TaskResult("task-1", 1.0, True, safety_findings=[SafetyFinding("leak", severity)])
+    summary = EvalSummary("acme.shop.evals.refunds", "1.0.0", 1.0, True, 1, 1, [found])
+    ended = [
+        (None, EvalCompleted(1.0, True, 1, 1, delta)),
+        (None, RunCompleted({"evalSummary": summary}, 7)),
+    ]
+    scored = ("task-1", EvalScored("task-1", 1.0, True))
+    write(tenant.log, f"gated-{tenant.name}", [*entries[:2], (None, planned), scored, *ended], 60)
+    assert verdict in shown(tenant, "/")
+    assert f"<title>{SUITE_ID}@1.0.0 · {verdict}" in shown(tenant, f"/runs/gated-{tenant.name}")
+
+
+def test_the_agreement_of_a_run_is_the_mean_of_its_tasks(tenant: Tenant):
+    def judged(*criteria: tuple[bool, bool]) -> Told:
+        says = [
+            Judged(
+                "rubric",
+                f"acme:{judge}",
+                1,
+                "v1",
+                [Verdict(f"c{n}", "so", met[judge]) for n, met in enumerate(criteria, 1)],
+            )
+            for judge in (0, 1)
+        ]
+        return Told("yes", ok(), more=says)
+
+    tasks = {
+        "split": judged((True, True), (True, True), (True, False)),
+        "whole": judged((True, True), (False, False)),
+    }
+    entries = entries_of(tasks)
+    panel = JudgePanel(["acme:0", "acme:1"], "v1")
+    entries[2] = None, msgspec.structs.replace(entries[2][1], panel=panel)
+    write(tenant.log, "judged", entries, 60)
+    assert "91.6 %, 10 votes" in shown(tenant, "/runs/judged")
+
+
+def test_a_damaged_run_is_named_on_its_page_and_does_not_hide_the_others(tenant: Tenant):
+    sound = tenant.keep("sound", {"a": Told("yes", ok())})
+    entries = entries_of({"a": Told("yes", ok())})
+    damaged = f"damaged-{tenant.name}"
+    write(tenant.log, damaged, [*entries[:2], (None, DamagedPlan()), *entries[3:]], 60)
+    unended = f"unended-{tenant.name}"
+    write(tenant.log, unended, [*entries[:-1], (None, DamagedEnd())], 60)
+    listed = shown(tenant, "/")
+    assert [run in listed for run in (sound, damaged, unended)] == [True] * 3
+    for address in (f"/runs/{damaged}", f"/compare?run={sound}&run={damaged}"):
+        answer = tenant.visitor.get(address)
+        assert answer.status == 500
+        assert "This run cannot be read" in answer.text
+        assert f"{damaged} cannot be read" in answer.text
+        assert "evalwright db import" in answer.text

@@ -125,7 +125,7 @@ def page(
         status_code,
         title=title,
         here=path,
-        menu=[(name, address, path == address) for name, address in call.menu],
+        menu=[(name, address, _is_at(path, address)) for name, address in call.menu],
         is_local=call.is_local,
         place=call.principal.place,
         is_signed_in=bool(call.principal.key_id),
@@ -134,6 +134,13 @@ def page(
         patient=call.patient_address,
         **values,
     )
+
+
+def _is_at(path: str, address: str) -> str:
+    """Whether a page is that of an address in the menu, or one of its part of the site."""
+    own = ("/runs", "/start", "/demo") if address == "/" else (address,)
+    is_within = any(path == each or path.startswith(f"{each}/") for each in own)
+    return "page" if path == address else "true" if is_within else ""
 
 
 def part(call: PageCall, template: str, status_code: int = 200, **values: Any) -> Response:

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
-from evalwright.contracts.events import EvalCompleted, RunCompleted
+from evalwright.contracts.events import EvalCompleted, Event, Planned, RunCompleted
 from evalwright.reports.html.markup import NO_HTML, Html, text_html
 from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import EventLog, RunFacts
@@ -15,6 +16,7 @@ MOST_KEPT = 20_000
 LONG = 200_000  # bytes of a summary, from which on only its end is looked at
 TAIL = 1000
 _COST = re.compile(rb'"totalCostUsd":([0-9.eE+-]{1,32})[,}]')
+_GRAVE = re.compile(rb'"severity" ?: ?"(?:high|critical)"')  # as `scoring.thresholds.BLOCKING`
 _WIDTH, _HEIGHT = 100, 20
 
 
@@ -24,6 +26,7 @@ class RunFigures(NamedTuple):
     tasks: int
     passed: int
     cost_usd: float | None
+    is_held: bool = False  # it met its bars, but must not ship: it is unsafe, or got worse
 
     @property
     def rate(self) -> float:
@@ -50,6 +53,14 @@ class _FiguredEnd(msgspec.Struct):
     outputs: _FiguredOutputs | None = None
 
 
+class _GatedSettings(msgspec.Struct, frozen=True, rename="camel"):
+    fail_on: tuple[str, ...] | None = None
+
+
+class _GatedPlan(msgspec.Struct):
+    settings: _GatedSettings = _GatedSettings()
+
+
 class FiguresCache:
     """Figures of runs that have ended, the last that were asked for."""
 
@@ -66,7 +77,10 @@ class FiguresCache:
             return None
         key = _key(run)
         if key not in self._kept:
-            self._kept[key] = _read(log, run.run_id)
+            found = None
+            with suppress(msgspec.MsgspecError):  # a damaged run does not hide the others
+                found = _read(log, run)
+            self._kept[key] = found
             if len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
         return self._kept.get(key)
@@ -76,17 +90,35 @@ def _key(run: RunFacts) -> str:
     return f"{run.tenant} {run.run_id}"
 
 
-def _read(log: EventLog, run_id: str) -> RunFigures | None:
-    *_, before, last = log.edges(run_id)
+def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
+    *_, before, last = log.edges(run.run_id)
     if last.type != RunCompleted.TYPE:
         return None
-    if len(last.body) > LONG and before.type == EvalCompleted.TYPE:
-        counts = before.decode(EvalCompleted)
+    counts = before.decode(EvalCompleted) if before.type == EvalCompleted.TYPE else None
+    is_held = _is_held(log, run, counts, last)
+    if len(last.body) > LONG and counts is not None:
         cost = _COST.search(last.body[-TAIL:])
-        return RunFigures(counts.task_count, counts.passed_count, float(cost[1]) if cost else None)
+        cost_usd = float(cost[1]) if cost else None
+        return RunFigures(counts.task_count, counts.passed_count, cost_usd, is_held)
     outputs = msgspec.json.decode(last.body, type=_FiguredEnd).outputs
     found = outputs.eval_summary if outputs else None
-    return RunFigures(found.task_count, found.passed_count, found.total_cost_usd) if found else None
+    if found is None:
+        return None
+    return RunFigures(found.task_count, found.passed_count, found.total_cost_usd, is_held)
+
+
+def _is_held(log: EventLog, run: RunFacts, counts: EvalCompleted | None, last: Event) -> bool:
+    """Whether a gate besides the bars fails a run; the plan is only read if one may."""
+    against = set()
+    if "adversarial" in run.modes and _GRAVE.search(last.body):
+        against.add("findings")
+    if counts is not None and (counts.regression_vs_baseline or 0.0) < 0:
+        against.add("regression")
+    planned = next(log.read(run.run_id, (Planned.TYPE,), limit=1), None) if against else None
+    if planned is None:
+        return False
+    asked = msgspec.json.decode(planned.body, type=_GatedPlan).settings.fail_on
+    return not asked or not against.isdisjoint(asked)
 
 
 def spark_html(scores: Sequence[float]) -> Html:

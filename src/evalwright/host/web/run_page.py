@@ -65,7 +65,7 @@ def _head(call: PageCall) -> dict[str, Any]:
     run_id = call.path["runId"]
     run = call.log.facts(run_id)
     status = call.host.runs.status_of(run)
-    tone, verdict = verdict_of(run, status)
+    tone, verdict = verdict_of(run, status, call.host.figures.of(call.log, run))
     has_failed = run.score is None or run.score < 1
     return {
         "run_id": run_id,

@@ -182,8 +182,8 @@ class _Trends:
 
 def _row(call: PageCall, run: RunFacts, trends: _Trends) -> dict[str, Any]:
     status = call.host.runs.status_of(run)
-    tone, verdict = verdict_of(run, status)
     figures = call.host.figures.of(call.log, run)
+    tone, verdict = verdict_of(run, status, figures)
     return {
         "run_id": run.run_id,
         "suite": run.suite or run.workflow,
@@ -211,12 +211,13 @@ def figures_of(figures: RunFigures | None) -> dict[str, Any]:
     }
 
 
-def verdict_of(run: RunFacts, status: str) -> tuple[str, str]:
+def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[str, str]:
     """The verdict of a run, or its state: a tone, and words with a sign."""
     if status == "completed":
         if run.passed is None:
             return "info", "✓ Completed"
-        return ("good", "✓ Passed") if run.passed else ("bad", "✗ Failed")
+        is_held = figures is not None and figures.is_held
+        return ("good", "✓ Passed") if run.passed and not is_held else ("bad", "✗ Failed")
     return _VERDICTS.get(status, ("info", "● Running"))
 
 

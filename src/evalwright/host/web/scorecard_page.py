@@ -33,6 +33,7 @@ from evalwright.reports.run.task_records import ReadTask, read_task
 from evalwright.reports.run.task_tables import why
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.statistics import wilson
+from evalwright.scoring.thresholds import mean
 
 AT_ONCE = 25  # tasks of a page
 LARGE = 20_000  # events of a run whose tasks come after the page
@@ -214,17 +215,21 @@ def _facts(view: RunView) -> Iterator[tuple[str, str]]:
 
 
 def _agreement(view: RunView) -> Iterator[tuple[str, str]]:
-    """How far the judges agreed, where that can be told without reading a very large log."""
-    if view.facts.events > LARGE:
+    """How far the judges agreed, where that can be told without reading a very large log.
+
+    Of a run it is the mean over its tasks, as everywhere; a single vote agrees with itself.
+    """
+    panel = view.frame.panel
+    if view.facts.events > LARGE or panel is None or len(panel.judges) * panel.samples == 1:
         return
     by_task: dict[str, list[Judged]] = {}
     for event in view.run.log.read(view.run.run_id, (Judged.TYPE,)):
         by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
     agreed = [each for each in map(agreement_of, by_task.values()) if each is not None]
-    votes = sum(count for _, count in agreed)
-    if votes:
-        share = sum(share * count for share, count in agreed) / votes
-        yield "Agreement of judges", f"{figures.percent(share, 1)} of {votes:,} votes"
+    if agreed:
+        votes = sum(count for _, count in agreed)
+        share = mean([share for share, _ in agreed])
+        yield "Agreement of judges", f"{figures.agreed(share)}, {votes:,} votes"
 
 
 # The list.

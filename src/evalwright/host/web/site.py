@@ -9,8 +9,10 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.responses import Response
 
+from evalwright.contracts.errors import DamagedEventLog
 from evalwright.host.app import error_response, known_error
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, RouteTable, read_raw
@@ -23,6 +25,8 @@ from evalwright.host.web.table import KEY_PAGES, PAGES
 if TYPE_CHECKING:
     from evalwright.host.host import Host
 
+DAMAGE = (DamagedEventLog, msgspec.MsgspecError)
+DAMAGED = "damaged_log"
 MOST_FORM_BYTES = 1024 * 1024
 PACKED_FROM = 1024  # bytes, from which on a page is compressed
 POLICY = (
@@ -170,9 +174,13 @@ def _check_token(call: PageCall) -> None:
 def _failure(call: PageCall, error: Exception) -> Response:
     """A page for a failure; a message where a script asked, and JSON where a program did."""
     known = known_error(error, call.correlation_id)
+    if isinstance(error, DAMAGE):
+        known = ApiError(500, DAMAGED, _damage(call))
     if "application/json" in call.request.headers.get("accept", ""):
         return error_response(known, call.correlation_id)
     title = TITLES.get(known.status, "Something went wrong")
+    if known.code == DAMAGED:
+        title = "This run cannot be read"
     told: dict[str, Any] = {
         "message": known.message,
         "correlation_id": call.correlation_id if known.status >= 500 else "",
@@ -183,6 +191,16 @@ def _failure(call: PageCall, error: Exception) -> Response:
         response = page(call, "failure.html", title=title, status_code=known.status, **told)
     response.headers.update(known.headers or {})
     return response
+
+
+def _damage(call: PageCall) -> str:
+    """What to do about a run whose log is damaged; the pages of others are not affected."""
+    named = [call.path.get("runId", ""), *call.request.query_params.getlist("run")]
+    runs = " or ".join(each for each in dict.fromkeys(named) if each) or "that this page is of"
+    return (
+        f"an event of the run {runs} cannot be read: the log was damaged or changed. Restore it "
+        "from a backup, or the run from an export with evalwright db import."
+    )
 
 
 def _sealed(call: PageCall, response: Response) -> Response:

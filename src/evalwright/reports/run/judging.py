@@ -1,17 +1,16 @@
 """Judges on a console: who judged, how far they agreed, and why criteria were not met."""
 
 from collections.abc import Iterator, Sequence
-from decimal import ROUND_DOWN, Decimal
 
 from evalwright.contracts.events import Judged
 from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.suite import Task
 from evalwright.engine.judging import safety_findings
 from evalwright.reports.console import SHORT, Style, one_line
+from evalwright.reports.figures import agreed
 from evalwright.scoring.rubric import all_votes, criterion_name
 
 _MARGIN = " " * 10  # where the values of the lines begin
-_TENTH = Decimal("0.1")
 
 
 def render_panel(panel: JudgePanel, agreement: float | None, style: Style) -> list[str]:
@@ -21,7 +20,7 @@ def render_panel(panel: JudgePanel, agreement: float | None, style: Style) -> li
         facts.append(f"{panel.samples} samples each")
     facts.append(f"prompt {one_line(panel.prompt_version)}")
     if agreement is not None and len(panel.judges) * panel.samples > 1:
-        facts.append(f"agreement {_percent(agreement)}")
+        facts.append(f"agreement {agreed(agreement)}")
     return [f"{style.dim('judged by')} {' · '.join(facts)}"]
 
 
@@ -87,9 +86,3 @@ class _Verdicts:
 
 def _split(agreeing: int, votes: int) -> str:
     return "" if agreeing == votes else f", {agreeing} of {votes} votes"
-
-
-def _percent(share: float) -> str:
-    """A share in percent, never rounded up: only all of it is 100 %."""
-    percent = (Decimal(repr(share)) * 100).quantize(_TENTH, ROUND_DOWN)
-    return f"{percent.normalize():f} %"
