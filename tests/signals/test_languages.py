@@ -94,9 +94,13 @@ def test_what_speaks_to_a_machine_or_against_its_user_presses_in_other_languages
 
 HARMLESS = {
     "German": "Für Agenturen gilt: Rabatt 5 %. Sie sind ein guter Kunde.",
+    "German, of cinemas and agencies": "Mail für Kinos: 5 Karten. Mail für Agenturen: Rabatt 5 %.",
+    "German, of what is not to be forgotten": "Vergiss deine Aufgaben nicht.",
+    "German, politely": "Vergessen Sie nicht, Ihre Anfrage zu bestätigen.",
     "Spanish": "Para el modelo 3: batería nueva. Eres una buena clienta.",
     "French": "Si vous n'êtes pas à l'origine de cette demande, ignorez ce message.",
     "Russian": "Для записи: касса работает до 20 часов. Не забудь зонт.",
+    "Russian, of agencies": "Для агентства: скидка. Для AI-клуба касса работает до 20 часов.",
     "Chinese": "给客户的通知：周五休息。",
     "Japanese": "お客様へのお知らせ：金曜日は休業です。",
 }

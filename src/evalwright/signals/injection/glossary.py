@@ -10,7 +10,7 @@ English has, too, are not in it.
 # An order to forget other orders, as a whole: languages put its parts in different places.
 OVERRIDES = {
     "de": r"(?:vergiss|vergesst|vergessen sie) (?:alles|all das)[^.!?\n]{0,40}|(?:ignorier|vergiss|vergesst|vergessen|missacht|beacht)\w*[^.!?\n]{0,40}"
-    r"(?:anweisung|instruktion|befehl|vorgabe|regel)\w*(?: nicht(?: mehr)?)?|(?:ignorier|vergiss|vergesst|vergessen|missacht)\w*[^.!?\n]{0,20}(?:(?:frage|anfrage|bitte|wunsch\w*|auftrag) de[sr] (?:be)?nutzer\w*|(?:bisherige|eigentliche|ursprüngliche|vorige|deine|ihre)\w* (?:aufgabe|auftrag|frage|anfrage)\w*)",
+    r"(?:anweisung|instruktion|befehl|vorgabe|regel)\w*(?: nicht(?: mehr)?)?|(?:ignorier|vergiss|vergesst|vergessen|missacht)\w*(?:(?!nicht)[^.!?\n]){0,20}(?:(?:frage|anfrage|bitte|wunsch\w*|auftrag) de[sr] (?:be)?nutzer\w*|(?:bisherige|eigentliche|ursprüngliche|vorige|deine|ihre)\w* (?:aufgabe|auftrag|frage|anfrage)\w*\b(?! nicht))",
     "es": r"olvid\w* todo[^.!?\n]{0,30}|(?:ignor|olvid|haz caso omiso|desestim)\w*[^.!?\n]{0,40}"
     r"(?:instruccion|orden|órden|indicacion|regla)\w*(?: anterior\w*| previa\w*)?|(?:ignor|olvid)\w* (?:lo|todo lo) anterior|(?:ignor|olvid|desestim)\w*[^.!?\n]{0,16}(?:petición|solicitud|pregunta|tarea|consulta) del usuario",
     "fr": r"oubli\w* tout[^.!?\n]{0,30}|(?:ignor|oubli|ne tiens? pas compte|ne tenez pas compte)\w*[^.!?\n]{0,40}"
@@ -45,10 +45,10 @@ OVERRIDES = {
 }
 # What speaks to a machine: "note to the language model:", "you are an AI".
 ADDRESSES = {
-    "de": r"\b(?:an|für) (?:(?:das|den|die|alle|jede[ns]?|de[nr]) )?(?:ki|llm|sprachmodell|chatbot|assistent|agent)(?:-?\w*)?(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|\b(?:du bist|sie sind) (?:\w* )?eine? (?:ki|llm|sprachmodell|assistent|chatbot)\b(?:-\w*)?",
+    "de": r"\b(?:an|für) (?:(?:das|den|die|alle|jede[ns]?|de[nr]) )?(?:(?:ki|llm)(?:-\w*)?|sprachmodelle?|chatbots?|assistent(?:en|in)?|agent(?:en)?)\b(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|\b(?:du bist|sie sind) (?:\w* )?eine? (?:ki|llm|sprachmodell|assistent|chatbot)\b(?:-\w*)?",
     "es": r"\b(?:para|al?) (?:(?:el|la|los|las|este|cualquier|todo) )?(?:asistente|agente|modelo|ia|llm|chatbot)s?\b(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|\beres (?:\w* )?una? (?:asistente|ia|modelo de lenguaje|chatbot)\b",
     "fr": r"\b(?:à|aux?|pour) (?:l'|(?:le|la|les|cet|tout) )?(?:assistant|agent|modèle|ia|llm|chatbot)s?\b(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|\b(?:tu es|vous êtes) (?:\w* )?une? (?:assistant|ia|modèle de langage|chatbot)\b",
-    "ru": r"\b(?:для|внимание|внимание,) (?:\w* )?(?:ии|llm|нейросет|ассистент|помощник|языков\w* модел|чат-?бот|агент)(?:-?\w*)?(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|(?:^|[.!?>\n] ?)(?:ии|ассистент|нейросеть|чат-?бот),|\bты (?:теперь )?[—–-]? ?(?:ии|нейросеть|языковая модель|ассистент)\b",
+    "ru": r"\b(?:для|внимание|внимание,) (?:\w* )?(?:ии|llm|нейросет|ассистент|помощник|языков\w* модел|чат-?бот|агент(?!ств))(?:-?\w*)?(?:,? (?:d'|de |des |der )?(?:ia|lenguaje|langage|virtual|conversationnel|ии))?,? ?:|(?:^|[.!?>\n] ?)(?:ии|ассистент|нейросеть|чат-?бот),|\bты (?:теперь )?[—–-]? ?(?:ии|нейросеть|языковая модель|ассистент)\b",
     "zh": r"[给給致对對](?:所有|任何|这个|該|该|本)?(?:AI|LLM|人工智能|智能|大?语言模型|大模型|聊天机器人)(?:助手|助理|模型|代理|智能体)?(?:的[^。！？\n:]{0,6}(?:指令|指示|命令|消息|通知|任务))?[\]:,]|(?:你|您)(?:现在)?是(?:一个|一名|一款)?(?:AI|人工智能|大?语言模型)(?:助手|助理|模型)?",
     "ja": r"(?:AI|LLM|人工知能|言語モデル|チャットボット|アシスタント|エージェント)(?:アシスタント|エージェント|モデル)?(?:へ|宛て?|に対する|への)(?:の?[^。！？\n:]{0,10}(?:指示|命令|連絡|通知|お知らせ))?[\]:,]|あなたは(?:AI|人工知能|言語モデル)(?:アシスタント|モデル)?",
 }
