@@ -10,8 +10,9 @@ import pytest
 
 from builders import closing
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.host.web import recent_runs, signals_page
+from evalwright.host.web import recent_runs, signals_page, trends_page
 from evalwright.host.web.trends import suite_id_of
+from evalwright.store.protocol import RunFacts
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant, entries_of, write
@@ -127,6 +128,22 @@ def test_runs_beyond_what_a_page_can_look_at_are_counted(
     keep(tenant, "r2", {"a": True})
     assert "1 beyond 5 events in all" in shown(tenant, "/trends")
     assert "1 beyond 5 events in all" in shown(tenant, "/signals")
+
+
+def test_a_run_that_was_deleted_a_moment_ago_does_not_hide_the_others(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    kept = keep(tenant, "r1", {"a": True})
+    find = trends_page.runs_of
+
+    def with_a_deleted_one(*asked: Any) -> list[RunFacts]:
+        found = find(*asked)
+        return [*found, found[0]._replace(run_id="deleted")]
+
+    monkeypatch.setattr(trends_page, "runs_of", with_a_deleted_one)
+    page = shown(tenant, f"/trends?suite={SUITE}")
+    assert f'href="/runs/{kept}"' in page
+    assert "Not looked at: 1 that cannot be read" in page
 
 
 @pytest.mark.parametrize(("suite", "name"), [("a.b@1.0.0", "a.b"), ("plain", "plain")])

@@ -87,7 +87,7 @@ async def with_tasks(call: PageCall, facts: Sequence[RunFacts]) -> RecentRuns:
 
 def refuse_slow(call: PageCall, views: RunViews, runs: Sequence[RunFacts]) -> None:
     """Weigh runs; raises `NotSoon` where much is to be read, unless the visitor waits."""
-    call.weight += sum(run.events for run in runs)
+    call.weight = max(call.weight, sum(run.events for run in runs))  # they may be weighed twice
     unread = [run.events for run in runs if not views.has_tasks(call.run_with(run.run_id))]
     if sum(unread) > LIGHT and not call.is_patient:
         raise NotSoon

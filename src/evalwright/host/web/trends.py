@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound
 from evalwright.contracts.events import Planned
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.recent_runs import KNOWN_FROM, RecentRun
@@ -103,15 +104,19 @@ async def model_of(call: PageCall, facts: RunFacts) -> str:
 
 
 def _read_model(log: EventLog, run_id: str) -> str:
-    for event in log.read(run_id, limit=_FRAME_EVENTS):
-        if event.type == Planned.TYPE:
-            try:
-                agent = msgspec.json.decode(event.body, type=_PlannedModel).agent
-            except msgspec.DecodeError:
-                return ""
-            model = agent.model or agent.model_class or ""
-            return f"{model} {agent.version or ''}".strip()
-    return ""
+    try:
+        first = log.read(run_id, limit=_FRAME_EVENTS)
+        planned = next((event for event in first if event.type == Planned.TYPE), None)
+    except (RunNotFound, DamagedEventLog):
+        planned = None  # whoever reads its tasks tells that
+    if planned is None:
+        return ""
+    try:
+        agent = msgspec.json.decode(planned.body, type=_PlannedModel).agent
+    except msgspec.DecodeError:
+        return ""
+    model = agent.model or agent.model_class or ""
+    return f"{model} {agent.version or ''}".strip()
 
 
 def point_of(run: RecentRun, model: str) -> TrendPoint:
