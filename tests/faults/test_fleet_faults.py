@@ -145,7 +145,7 @@ def refusal(port: int, key: str, run_id: str) -> tuple[int, str | None]:
 def test_workers_hosts_and_commands_go_on_with_the_server_that_takes_over(
     own_postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    tasks, primary = scaled(60, 400), own_postgres
+    tasks, primary = scaled(24, 400), own_postgres
     home = primary.folder.with_name(f"{primary.folder.name}-standby")
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
@@ -154,13 +154,16 @@ def test_workers_hosts_and_commands_go_on_with_the_server_that_takes_over(
         one = f"127.0.0.1:{primary.port}"
         fleet.address = fleet.address.replace(one, f"{one},127.0.0.1:{standby.port}")
         fleet.address += "?target_session_attrs=read-write"
-        key, port = fleet.key("acme"), lasting_port()
+        port = lasting_port()
         fleet.start_host(port)
+        command = fleet.hand_over(fleet.suite(tasks), 100)
+        key = fleet.key("acme")
+        run_id = asyncio.run(begin(port, key, tasks))
+        follower = Follower(port, key, run_id)
+        # A command that is not yet so far fails at once, as it should.
+        fleet.until(lambda: fleet.ask("SELECT count(*) FROM fleet_runs")[0][0] == 2)
         for _ in range(2):
             fleet.start_worker(AT_ONCE)
-        run_id = asyncio.run(begin(port, key, tasks))
-        command = fleet.hand_over(fleet.suite(tasks), 100)
-        follower = Follower(port, key, run_id)
         fleet.until(lambda: fleet.scored() > tasks // 4)
         fleet.in_flight += 2 * AT_ONCE
         primary.stop(signal.SIGQUIT)

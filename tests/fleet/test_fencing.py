@@ -341,6 +341,25 @@ def test_a_worker_that_the_log_has_forgotten_is_known_again_and_its_task_scored(
     assert fleet.log.facts(run_id).status == "completed"
 
 
+def test_connections_that_nobody_needs_any_more_are_closed_but_for_the_last(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "IDLE_SECONDS", 0)
+
+    async def work() -> tuple[int, int]:
+        async with fleet.database() as database:
+            async with database.connection(), database.connection(), database.connection():
+                most = len(await asyncio.to_thread(fleet.ask, "SELECT FROM writers"))
+            for _ in range(3):
+                await database.fetch("SELECT 1")
+            left = "SELECT FROM writers"
+            await until(lambda: asyncio.sleep(0, len(database._closing) == 0))
+            return most, len(await asyncio.to_thread(fleet.ask, left))
+
+    most, left = asyncio.run(work())
+    assert most - left == 2
+
+
 def test_a_worker_stays_heard_of_whatever_fails_beside_its_tasks(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ Everything here works in the event loop of whoever awaits it.
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -24,6 +25,7 @@ T = TypeVar("T")
 
 MOST_CONNECTIONS = 4
 MOST_HURRIED = 2
+IDLE_SECONDS = 10.0  # after which a connection is closed, unless it is the last
 STATEMENT_SECONDS = 10.0  # after which a server that does not answer is given up
 LONG_SECONDS = 600.0  # for statements that concern a whole run, or all of them
 FIRST_DELAY_SECONDS = 0.05
@@ -60,6 +62,8 @@ class FleetDatabase:
         self._idle: dict[bool, list[Connection]] = {False: [], True: []}  # by whether they hurry
         self._writers: WeakKeyDictionary[Connection, _ConnectionWriter] = WeakKeyDictionary()
         self._grown: WeakKeyDictionary[Connection, list[str]] = WeakKeyDictionary()
+        self._used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._closing: set[asyncio.Task[None]] = set()
         self._free = {
             False: asyncio.Semaphore(MOST_CONNECTIONS),
             True: asyncio.Semaphore(MOST_HURRIED),
@@ -92,6 +96,22 @@ class FleetDatabase:
             if held.is_closed():
                 return
             idle.append(held)
+            self._let_go_of(idle)
+
+    def _let_go_of(self, idle: list[Connection]) -> None:
+        """Close the connection that nobody has needed for longest: others may be short of one."""
+        now = time.monotonic()
+        self._used_at[idle[-1]] = now
+        if len(idle) > 1 and self._used_at[idle[0]] < now - IDLE_SECONDS:
+            closing = asyncio.create_task(self._close(idle.pop(0)))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def _close(self, connection: Connection) -> None:
+        with suppress(Exception):
+            if (writer := self._writers.get(connection)) is not None:
+                await connection.execute(statements.FORGET, writer.name, timeout=1)
+            await connection.close(timeout=1)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -278,10 +298,8 @@ class FleetDatabase:
         if self._telling is not None:
             await asyncio.wait((self._telling,), timeout=1)
         for connection in (*self._idle[False], *self._idle[True]):
-            with suppress(Exception):
-                if (writer := self._writers.get(connection)) is not None:
-                    await connection.execute(statements.FORGET, writer.name, timeout=1)
-                await connection.close(timeout=1)
+            await self._close(connection)
+        await asyncio.gather(*self._closing)
         self._idle = {False: [], True: []}
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_READING = 16  # connections
+KEPT_READING = 2  # of them, however long nobody reads
+IDLE_SECONDS = 10.0  # after which others are closed
 READ_SECONDS = 60.0  # after which a read is given up
 SILENT_SECONDS = 1.0  # the same, as long as the server has not answered since it did not in time
 
@@ -36,6 +39,7 @@ class TenantConnection:
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
         self.tenants: Tenants | None = None
+        self.used_at = 0.0
 
     async def see(self, tenants: Tenants) -> "Connection":
         """The connection, which sees the rows of these tenants from now on."""
@@ -138,10 +142,17 @@ class LogConnections:
                     if was_idle and not is_given_up:
                         continue  # perhaps it was lost long ago
                 else:
-                    self._idle.append(held)
+                    self._keep(held)
                 raise
-            self._idle.append(held)
+            self._keep(held)
             return rows
+
+    def _keep(self, held: TenantConnection) -> None:
+        """Keep a connection for the next; one not needed for long is closed: others may lack it."""
+        self._idle.append(held)
+        held.used_at = time.monotonic()
+        if len(self._idle) > KEPT_READING and self._idle[0].used_at < held.used_at - IDLE_SECONDS:
+            self._idle.pop(0).connection.terminate()
 
     async def transact(self, tenants: Tenants, work: "Callable[[Connection], Awaitable[T]]") -> T:
         """Do something in one transaction; nothing of it is tried again."""
@@ -156,7 +167,7 @@ class LogConnections:
             except BaseException:
                 held.connection.terminate()
                 raise
-            self._idle.append(held)
+            self._keep(held)
             return result
 
     def _next_idle(self, tenants: Tenants) -> TenantConnection:
