@@ -268,6 +268,7 @@ def test_a_damaged_run_is_named_on_its_page_and_does_not_hide_the_others(tenant:
     write(tenant.log, unended, [*entries[:-1], (None, DamagedEnd())], 60)
     listed = shown(tenant, "/")
     assert [run in listed for run in (sound, damaged, unended)] == [True] * 3
+    assert listed.count("! Cannot be read") == 1, "nobody knows whether its gates let it pass"
     for address in (f"/runs/{damaged}", f"/compare?run={sound}&run={damaged}"):
         answer = tenant.visitor.get(address)
         assert answer.status == 500

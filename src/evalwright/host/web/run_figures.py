@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import EvalCompleted, Event, Planned, RunCompleted
 from evalwright.reports.html.markup import NO_HTML, Html, text_html
 from evalwright.scoring.statistics import wilson
@@ -78,7 +79,7 @@ class FiguresCache:
         key = _key(run)
         if key not in self._kept:
             found = None
-            with suppress(msgspec.MsgspecError):  # a damaged run does not hide the others
+            with suppress(DamagedEventLog, msgspec.MsgspecError):  # it does not hide the others
                 found = _read(log, run)
             self._kept[key] = found
             if len(self._kept) > MOST_KEPT:

@@ -216,6 +216,8 @@ def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[
     if status == "completed":
         if run.passed is None:
             return "info", "✓ Completed"
+        if run.passed and figures is None:  # its gates are not known
+            return "bad", "! Cannot be read"
         is_held = figures is not None and figures.is_held
         return ("good", "✓ Passed") if run.passed and not is_held else ("bad", "✗ Failed")
     return _VERDICTS.get(status, ("info", "● Running"))
