@@ -3,18 +3,31 @@
 from collections.abc import Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route, expect
 
 from browser.conftest import Visit
+from browser.test_browser_axe import serious
 from builders import AGENT_ID
+from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.overrides import read_overrides
+from evalwright.host.web import recent_runs
 from host.server import ServedHost, running_host
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
+from host.web.test_web_trends import keep
 from reports.run.page_samples import Told, bad, ok
 
-PATHS = ("/review", "/review/{run}/wrong", "/trends", "/signals", "/agents", f"/agents/{AGENT_ID}")
+COMPARED = "/compare?run={first}&run={run}"
+PATHS = (
+    "/review",
+    "/review/{run}/wrong",
+    "/trends",
+    "/signals?kind=leak",
+    COMPARED,
+    "/compare?run={first}&run={run}&run={second}",
+    "/agents",
+    f"/agents/{AGENT_ID}",
+)
 PHONE = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
 
 
@@ -64,27 +77,48 @@ def test_a_review_needs_no_mouse(visit: Visit, host: ServedHost):
     assert visit.errors == []
 
 
+def test_axe_finds_nothing_serious_while_a_comparison_is_loading(
+    visit: Visit, host: ServedHost, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(recent_runs, "LIGHT", 5)
+    tenant = a_tenant(host)
+    runs = [tenant.keep(f"r{n}", {"a": Told("x", ok())}) for n in range(2)]
+    page = enter(visit, host, tenant)
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    page.route("**/compare*soon=1*", hold)
+    page.goto(host.url + COMPARED.format(first=runs[0], run=runs[1]))
+    expect(page.get_by_text("Comparing the tasks of these runs")).to_be_visible()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert serious(page) == [], scheme
+    waiting[0].fulfill(status=204)
+    assert visit.errors == []
+
+
 @pytest.mark.parametrize("visit", [{}, PHONE], indirect=True, ids=["light", "dark phone"])
 def test_axe_finds_nothing_and_hostile_texts_do_nothing(visit: Visit, host: ServedHost):
     tenant = a_tenant(host)
+    runs = []
     for n in range(3):
         tasks = {"wrong": Told(EVIL, bad(EVIL, EVIL, reason=EVIL)), "fine": Told("y", ok())}
-        run = tenant.keep(f"r{n}", tasks | {"flaps": Told("z", ok() if n % 2 else bad())})
+        told = tasks | {"flaps": Told("z", ok() if n % 2 else bad())}
+        runs.append(tenant.keep(f"r{n}", told))
     page = enter(visit, host, tenant)
     tenant.visitor.get("/review")
     tenant.visitor.post("/review/next")
+    keep(tenant, "found", {"a": False}, findings={"a": [SafetyFinding("leak", "critical")]})
     for path in PATHS:
-        page.goto(host.url + path.replace("{run}", run))
-        found = [
-            f"{each['id']}: {each['nodes'][0]['html'][:200]}"
-            for each in Axe().run(page).response["violations"]
-            if each["impact"] in ("serious", "critical")
-        ]
-        assert (path, found) == (path, [])
+        page.goto(host.url + path.format(first=runs[0], second=runs[1], run=runs[2]))
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        assert (path, serious(page)) == (path, [])
         width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width[0] <= width[1], path
         charts, drawn = page.locator("[data-chart]"), page.locator("[data-chart] canvas")
-        assert charts.count() == drawn.count() == (2 if path == "/trends" else 0), path
+        assert charts.count() == drawn.count() == (3 if path == "/trends" else 0), path
         assert not page.evaluate("Boolean(window.pwned || window.hacked)")
     assert visit.dialogs == []
     assert visit.errors == []

@@ -140,6 +140,27 @@ def test_repeats_show_which_changes_are_flaky(lasting: ServedHost):
     assert 'aria-label="1 of 2 passed"' in page
 
 
+def test_several_runs_show_first_what_got_worse_within_the_thresholds(lasting: ServedHost):
+    tenant = a_tenant(lasting)
+    outcomes = ({"a": False, "b": True, "c": True}, {"a": True, "b": True, "c": True})
+    outcomes += ({"a": True, "b": False, "c": True},)
+    runs = [
+        tenant.keep(
+            f"r{n}", {name: Told("x", ok() if right else bad()) for name, right in of.items()}
+        )
+        for n, of in enumerate(outcomes)
+    ]
+    address = "/compare?" + "&".join(f"run={run}" for run in runs)
+    page = shown(tenant, address)
+    assert tasks_in(page) == ["b", "a"]
+    assert "1 got worse in some run" in page
+    assert "1 task came out the same everywhere" in page
+    assert "score 1 → 1 → 0" in page
+    assert "pass^" not in page, "these runs need not be repeats"
+    assert tasks_in(shown(tenant, f"{address}&before_most=0.5")) == ["a"]
+    assert "No task within these thresholds" in shown(tenant, f"{address}&before_least=2")
+
+
 def test_a_run_that_goes_on_is_compared_as_far_as_it_is(tenant: Tenant, pair: tuple[str, str]):
     running = tenant.keep("running", {"a": Told("x", ok())}, is_open=True)
     page = shown(tenant, f"/compare?run={pair[0]}&run={running}")

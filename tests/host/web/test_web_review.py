@@ -11,6 +11,7 @@ from builders import AGENT_ID
 from evalwright.contracts.annotation import ANNOTATION_KIND, Annotation
 from evalwright.contracts.documents import to_json
 from evalwright.contracts.events import Judged
+from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.wide.loader import load_wide
@@ -19,6 +20,7 @@ from evalwright.host.web import recent_runs, review_queue, run_views
 from host.server import ServedHost, running_host
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
+from host.web.test_web_trends import keep
 from host.web.visitor import Visitor, signed_in
 from reports.run.page_samples import Told, bad, ok
 
@@ -236,6 +238,12 @@ def test_nothing_that_an_agent_or_a_reviewer_said_becomes_markup(tenant: Tenant)
         assert "<script>" not in page.replace('<script src="', "")
         assert "<img" not in page
         assert "<iframe" not in page
+
+
+def test_a_task_that_failed_by_a_finding_says_so(tenant: Tenant):
+    findings = [SafetyFinding("pii_in_output", "low"), SafetyFinding("leak", "critical")]
+    keep(tenant, "r", {"a": False}, findings={"a": findings})
+    assert "score 0; critical leak and 1 more" in tenant.visitor.get("/review").text
 
 
 def test_the_queue_of_large_runs_follows_the_page(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):

@@ -23,6 +23,7 @@ from evalwright.host.web.compare_pair import (
     CompareAsked,
     ComparedPair,
     DeepComparison,
+    bounds_told,
     case_html,
     pair_told,
     waiting_told,
@@ -48,7 +49,9 @@ from evalwright.reports.html.markup import (
     Html,
     as_markup,
     name_html,
+    text_html,
 )
+from evalwright.reports.html.words import CHANGES, badge_html
 from evalwright.reports.run.paired_runs import (
     ComparedSide,
     PairedRuns,
@@ -211,16 +214,12 @@ def _several_told(pairs: Sequence[PairedRuns], asked: CompareAsked) -> dict[str,
     for place, side in enumerate(sides):
         for row in side.tasks.rows:
             by_task.setdefault(row.task_id, [None] * len(sides))[place] = row.passed
-    differing = [(name, passed) for name, passed in by_task.items() if len(set(passed)) > 1]
-    differing.sort(key=lambda each: (each[1][0] is not True, each[1][-1] is True))
+    differ = [(name, passed) for name, passed in by_task.items() if len(set(passed)) > 1]
+    within = {task.task_id for pair in pairs for task in pair.tasks if asked.bounds.take(task)}
+    differing = [(name, passed) for name, passed in differ if name in within]
+    differing.sort(key=lambda each: (not _got_worse(each[1]), each[1][-1] is True))
     shown = differing[(asked.page - 1) * AT_ONCE : asked.page * AT_ONCE]
-    lines = [
-        Html(
-            f"<li><code>{name_html(name)}</code> {dots_html(passed)}"
-            f"{Html(''.join([_trace_link(side, name) for side in sides]))}</li>"
-        )
-        for name, passed in shown
-    ]
+    lines = [_several_line(sides, name, passed) for name, passed in shown]
     more = len(differing) > asked.page * AT_ONCE
     warnings = dict.fromkeys(words for pair in pairs for words in pair.warnings())
     return {
@@ -228,25 +227,54 @@ def _several_told(pairs: Sequence[PairedRuns], asked: CompareAsked) -> dict[str,
         "warnings": list(warnings),
         "lines": as_markup(Html("\n".join(lines))),
         "count": len(differing),
-        "same": len(by_task) - len(differing),
+        "worse": sum(_got_worse(passed) for _, passed in differing),
+        "same": len(by_task) - len(differ),
+        **bounds_told(asked),
         "more": asked.address(page=asked.page + 1) if more else "",
     }
+
+
+def _got_worse(passed: Sequence[bool | None]) -> bool:
+    """Whether a task that passed in the baseline failed in another run."""
+    return passed[0] is True and False in passed
+
+
+def _several_line(
+    sides: Sequence[ComparedSide], task_id: str, passed: Sequence[bool | None]
+) -> Html:
+    """A task in all runs: how it came out in each, its scores, and its traces."""
+    worse = badge_html(CHANGES["regression"])
+    scores = " → ".join(_score(side, task_id) for side in sides)
+    return Html(
+        f'<li data-task{Html(" data-failed") if passed[-1] is False else NO_HTML}><div class="row">'
+        f"{worse if _got_worse(passed) else NO_HTML}<code>{name_html(task_id)}</code> "
+        f'{dots_html(passed, are_repeats=False)} <span class="muted">score {text_html(scores)}'
+        f"</span>{Html(''.join([_trace_link(side, task_id) for side in sides]))}</div></li>"
+    )
+
+
+def _score(side: ComparedSide, task_id: str) -> str:
+    place = side.tasks.places.get(task_id)
+    score = None if place is None else side.tasks.rows[place].score
+    return figures.NOTHING if score is None else f"{score:.4g}"
 
 
 def _trace_link(side: ComparedSide, task_id: str) -> Html:
     if task_id not in side.tasks.places:
         return NO_HTML
     href = href_html(task_address(side.run_id, task_id))
-    return Html(f' <a href="{href}">{name_html(side.run_id[-8:])}</a>')
+    return Html(f' <a href="{href}">trace in {name_html(side.run_id[-8:])}</a>')
 
 
 def _variant(side: ComparedSide, pair: PairedRuns | None, asked: CompareAsked) -> dict[str, Any]:
-    counts = side.tasks.counts
+    counts, totals = side.tasks.counts, side.tasks.totals
     told: dict[str, Any] = {
         "run_id": side.run_id,
         "address": run_address(side.run_id),
         "agent": side.frame.agent.agent_id,
         "started_us": side.started_us,
+        "score": figures.NOTHING if totals is None else f"{totals.aggregate_score:.4g}",
+        "cost": None if totals is None else totals.total_cost_usd,
         "rate": figures.percent(counts["passed"], len(side.tasks.rows) - counts["open"]),
         "change": "baseline",
         "worse": "",

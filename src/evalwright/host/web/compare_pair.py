@@ -115,7 +115,6 @@ class ComparedPair(NamedTuple):
 def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
     """What the templates show."""
     pair, deep = compared.pair, compared.deep
-    is_bounded = any(value is not None for value in asked.bounds)
     groups = []
     for name, words in GROUPS.items():
         tasks = _within(pair, name, asked.bounds)
@@ -143,14 +142,21 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
         "count": len(chosen),
         "more": asked.address(group=asked.group, page=asked.page + 1) if more else "",
         "left": len(chosen) - first - len(shown),
+        **bounds_told(asked),
+        "turned": asked._replace(runs=list(reversed(asked.runs))).address(),
+        "archive": asked._replace(bounds=ScoreBounds()).address("/compare/report.zip"),
+    }
+
+
+def bounds_told(asked: CompareAsked) -> dict[str, Any]:
+    """The thresholds, for their form."""
+    return {
         "bounds": {
             name: "" if value is None else f"{value:g}"
             for name, value in asked.bounds._asdict().items()
         },
-        "is_bounded": is_bounded,
+        "is_bounded": any(value is not None for value in asked.bounds),
         "all_scores": asked._replace(bounds=ScoreBounds()).address(),
-        "turned": asked._replace(runs=list(reversed(asked.runs))).address(),
-        "archive": asked._replace(bounds=ScoreBounds()).address("/compare/report.zip"),
     }
 
 

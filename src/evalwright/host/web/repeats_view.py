@@ -73,13 +73,13 @@ def _alike_html(alike: Sequence[bool | None]) -> Html:
     return Html(f'<span class="{tone}">{text_html(dot * len(alike))}</span>')
 
 
-def dots_html(passed: Sequence[bool | None]) -> Html:
-    """A strip of dots, one for each repeat: full for passed, empty for failed; and pass^k."""
+def dots_html(passed: Sequence[bool | None], *, are_repeats: bool = True) -> Html:
+    """A strip of dots, one for each run: full for passed, empty for failed; of repeats, pass^k."""
     repeats = _task_repeats("", passed)
     strip = Html("".join([_alike_html(list(alike)) for _, alike in groupby(passed)]))
     words = f"{repeats.passes} of {repeats.runs} passed"
     told = words
-    if repeats.runs > 1:
+    if are_repeats and repeats.runs > 1:
         rate = figures.percent(repeats.pass_hat(repeats.runs), 1)
         half = (repeats.runs + 1) // 2
         told = f"{words}, pass^{half} {figures.percent(repeats.pass_hat(half), 1)}"

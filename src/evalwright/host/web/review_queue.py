@@ -20,6 +20,7 @@ from evalwright.host.web.page import LIGHT, NotSoon, PageCall
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
 from evalwright.host.web.run_views import Doubts, views_of
 from evalwright.reports import figures
+from evalwright.reports.html.words import SEVERITIES, in_words
 from evalwright.reports.run.task_list import TaskRow
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.statistics import wilson
@@ -124,13 +125,24 @@ def _items(
         passes, scored = mixed[(*run.pair, row.task_id)]
         reasons = {}
         if row.passed is False:
-            reasons["failed"] = f"score {row.score:.4g}" if row.score is not None else "no score"
+            reasons["failed"] = _why_failed(row)
         if 0 < passes < scored:
             reasons["flaky"] = f"passed in {passes} of {scored} runs"
         if doubt := doubts.get(row.task_id):
             reasons["unsure"] = doubt
         if reasons:
             yield ReviewItem(run, row, tuple(reasons), "; ".join(reasons.values()))
+
+
+def _why_failed(row: TaskRow) -> str:
+    """The score, and the worst finding: with one, a task fails however good its answer is."""
+    told = f"score {row.score:.4g}" if row.score is not None else "no score"
+    severities = list(SEVERITIES)
+    found = sorted(row.safety_findings or (), key=lambda each: severities.index(each.severity))
+    if not found:
+        return told
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{told}; {found[0].severity} {in_words(found[0].kind)}{more}"
 
 
 async def _all_doubts(call: PageCall, runs: Sequence[RecentRun]) -> tuple[dict[str, Doubts], int]:

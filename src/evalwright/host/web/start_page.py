@@ -160,7 +160,7 @@ def _estimate(call: PageCall, log: EventLog, suite: Suite | None, wanted: RunFil
     runs = log.find_runs(wanted._replace(status="completed"), PRICED_RUNS)
     found = [call.host.figures.of(log, run) for run in runs]
     costs = [each.cost_usd for each in found if each is not None and each.cost_usd is not None]
-    tasks = f"{len(suite.tasks):,} tasks."
+    tasks = f"{len(suite.tasks):,} {'task' if len(suite.tasks) == 1 else 'tasks'}."
     if not costs:
         return f"{tasks} No run of this agent has had a known cost yet."
     if len(costs) == 1:

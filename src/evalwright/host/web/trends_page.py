@@ -139,7 +139,7 @@ def _chart(measure: Measure, points: Sequence[TrendPoint]) -> dict[str, str] | N
         [_short(measure.value(each)) if each.line == line else None for each in points]
         for line in lines
     ]
-    bands = [measure.band(each) for each in points] if len(lines) == 1 else []
+    bands = [measure.band(each) for each in points]
     drawn = {
         "name": measure.name,
         "unit": measure.unit,
@@ -197,5 +197,5 @@ def _task(task: TaskHistory, points: Sequence[TrendPoint]) -> dict[str, Any]:
         "breaks": len(task.breaks),
         "broke_in": broke.run_id if broke else "",
         "broke_us": broke.started_us if broke else 0,
-        "dots": as_markup(dots_html(task.passed)),
+        "dots": as_markup(dots_html(task.passed, are_repeats=False)),
     }
