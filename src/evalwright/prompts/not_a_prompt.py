@@ -227,7 +227,7 @@ def _is_data(reading: Reading) -> bool:
 
 
 def _is_rows(body: str) -> bool:
-    """Whether each line of a text has as many separators as the first."""
+    """Whether a text is rows of values without spaces, each with as many as the first."""
     rows = body.split()
     if len(rows) < 3:
         return False
