@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from builders import a_suite
-from evalwright.contracts.errors import StoreError, StoreUnavailable
+from evalwright.contracts.errors import StoreUnavailable
 from evalwright.contracts.events import RunCancelled
 from evalwright.engine.fleet import database as database_module
 from evalwright.engine.fleet import ending, reconciling
@@ -20,6 +20,7 @@ from evalwright.engine.fleet.queue import TakenTask
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
 from evalwright.store.postgres import address, migration
+from evalwright.store.postgres.schema import ROLE
 from fleet.test_fleet_orders import event
 from fleet.workers_here import CLOCK, Fleet, GivenEquipment, until
 
@@ -427,20 +428,28 @@ def test_workers_make_the_tables_of_the_queue_again_when_they_were_dropped(
     assert len(asyncio.run(work()).scored) == 6
 
 
-def test_a_worker_that_may_not_make_the_tables_says_who_can(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_that_may_not_make_the_tables_says_who_can_and_waits_for_it(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def refuse(_connection: Any) -> None:
-        raise address.driver().InsufficientPrivilegeError("permission denied for schema public")
+    tried: list[Any] = []
 
-    monkeypatch.setattr(migration, "_make_queue", refuse)
+    async def make(connection: Any) -> None:
+        tried.append(connection)
+        if len(tried) < 3:
+            raise address.driver().InsufficientPrivilegeError("permission denied for schema public")
+        made = "CREATE TABLE made_by_others ()", f"GRANT SELECT ON made_by_others TO {ROLE}"
+        await asyncio.to_thread(fleet.ask, *made)
 
-    async def work() -> None:
+    monkeypatch.setattr(migration, "_make_queue", make)
+    monkeypatch.setattr(database_module, "LONGEST_DELAY_SECONDS", 0)
+
+    async def work() -> list[Any]:
         async with fleet.database() as database:
-            await database.patiently(lambda: database.fetch("SELECT FROM no_such_table"))
+            return await database.patiently(lambda: database.fetch("SELECT FROM made_by_others"))  # type: ignore[no-any-return]
 
-    with pytest.raises(StoreError, match="evalwright db migrate"):
-        asyncio.run(work())
+    assert asyncio.run(work()) == []
+    assert len(tried) == 3
+    assert caplog.text.count("let an administrator run `evalwright db migrate`") == 1
 
 
 async def _is_true(database: Any, question: str) -> bool:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from evalwright.contracts.errors import StoreUnavailable
+from evalwright.contracts.errors import StoreError, StoreUnavailable
 from evalwright.engine.fleet.queue import Connection, DueTask, PgQueuer, TaskQueue
 from evalwright.store.postgres import address, statements
 from evalwright.store.postgres.growth import RunGrowth, arrays
@@ -193,10 +193,20 @@ class FleetDatabase:
         except Exception as error:
             if address.state(error) not in _OTHER_TABLES:
                 raise
-            _logger.warning("the tables of the queue are looked for: %s", error)
+            if not self._is_away:
+                _logger.warning("the tables of the queue are looked for: %s", error)
         self._forget_idle()
-        await make_queue_again(self.url)
+        await self._make_queue()
         return await work()
+
+    async def _make_queue(self) -> None:
+        """Make the tables of the queue; who has no right to waits for somebody who has."""
+        try:
+            await make_queue_again(self.url)
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            raise StoreUnavailable(str(error), "the tables of the queue are missing") from error
 
     def _forget_idle(self) -> None:
         """Connections that were made before an outage are most likely lost, too."""
