@@ -86,6 +86,12 @@ def test_a_run_without_events_has_no_facts(log: EventLog) -> None:
                 log.facts(name)
 
 
+def test_no_run_has_a_null_character_in_its_id(log: EventLog) -> None:
+    for look in (log.facts, log.edges, log.read, lambda run_id: log.find_runs(before=run_id)):
+        with pytest.raises(RunNotFound):
+            list(look("a\0b"))
+
+
 FILTERS = [
     {},
     {"agent": "x"},

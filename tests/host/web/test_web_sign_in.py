@@ -128,6 +128,7 @@ def test_hosts_over_one_database_know_the_same_sessions(tmp_path: Path):
         "evil",
         "javascript:x",
         "/\r\nx",
+        "/\N{SNOWMAN}",  # which no header can hold
     ],
 )
 def test_signing_in_leads_to_no_other_site(lasting: ServedHost, target: str):

@@ -114,7 +114,7 @@ def _here(request: Request) -> str:
 
 def own_address(text: str) -> str:
     """An address of these pages, or that of the first page for any other."""
-    is_path = text.startswith("/") and text.isprintable() and "\\" not in text
+    is_path = text.startswith("/") and text.isascii() and text.isprintable() and "\\" not in text
     return text if is_path and not text.startswith("//") else "/"
 
 

@@ -271,7 +271,7 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         known = self.known_edges(run_id)
         if known is not None:
             return known
-        rows = self._query(f"{EDGES}{self._mine(2)} ORDER BY seq", run_id)
+        rows = self._rows_of(f"{EDGES}{self._mine(2)} ORDER BY seq", run_id)
         if not rows:
             self._look_up(run_id)  # raises, unless the run has no events yet
         edges = list(self._events(run_id, rows))
@@ -303,9 +303,13 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         own = () if self._tenant is None else (self._tenant,)
         return self._database.connections.query(self._tenants, statement, *values, *own)
 
+    def _rows_of(self, statement: str, run_id: str) -> list[Any]:
+        """The rows of a run; none for an id that PostgreSQL cannot even look for."""
+        return [] if "\0" in run_id else self._query(statement, run_id)
+
     def _look_up(self, run_id: str) -> tuple[int, int]:
         """The number and the last sequence of a run; raises `RunNotFound`."""
-        rows = self._query(f"{RUN}{self._mine(2)}", run_id)
+        rows = self._rows_of(f"{RUN}{self._mine(2)}", run_id)
         if not rows:
             raise self._not_found(run_id)
         run, last = rows[0]

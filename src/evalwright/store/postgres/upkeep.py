@@ -136,6 +136,8 @@ class PostgresUpkeep:
 
     def tombstones(self, prefix: str) -> list[Tombstone]:
         """The tombstones of pruned runs whose ids begin with a prefix."""
+        if "\0" in prefix:  # for which PostgreSQL cannot even look
+            return []
         statement, values = _bounded(_TOMBSTONES, prefix)
         statement, values = self._mine(statement, *values)
         return [Tombstone(*row) for row in self._query(statement, *values)]
