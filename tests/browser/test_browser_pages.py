@@ -161,6 +161,19 @@ def test_a_lost_connection_is_told_until_it_is_back(tab: Page, visit: Visit):
     visit.errors.clear()  # the console notes what could not be loaded
 
 
+def test_a_host_that_does_not_answer_is_told_until_it_does(tab: Page, caller: Caller, visit: Visit):
+    caller.evaluate(a_suite(1))
+    tab.reload()
+    told = tab.get_by_text("The host cannot answer at the moment.")
+    tab.route("**/*text=*", lambda route: route.abort("connectionrefused"))
+    tab.get_by_label("Text").fill("nobody")
+    expect(told).to_be_visible()
+    tab.unroute("**/*text=*")
+    tab.get_by_label("Text").fill("nobody else")
+    expect(told).to_be_hidden()
+    visit.errors.clear()  # the console notes what could not be loaded
+
+
 def test_what_others_wrote_executes_nothing(tab: Page, host: ServedHost, caller: Caller):
     run_id = caller.evaluate(a_suite(1), tags=[EVIL])
     for path in ("/", f"/?text={EVIL}", f"/?suite={EVIL}", f"/start?suite={EVIL}"):

@@ -34,7 +34,8 @@
   }
   document.addEventListener("htmx:after:request", (event) => {
     const status = event.detail.ctx?.response?.status;
-    if (status) failed(status);
+    if (status && status < 400) clear();
+    else if (status) failed(status);
   });
   document.addEventListener("htmx:error", ({ detail }) => {
     if (!navigator.onLine) offline();
