@@ -251,7 +251,7 @@ def _opening(step: TraceStep) -> Html:
 
 def _head(step: TraceStep, timeline: TaskTimeline, address: str, fold: Html = NO_HTML) -> Html:
     bad = NO_HTML
-    if step.is_bad:
+    if step.is_bad and step.kind != "finding":  # its name says how grave it is; it is no error
         bad = _FAILED if step.kind in ("check", "score") else _ERROR
     name = Html(f" <code>{name_html(_masked_name(step.name))}</code>" if step.name else "")
     words = text_html(_WORDS[step.kind])
