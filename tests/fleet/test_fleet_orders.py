@@ -127,6 +127,25 @@ def test_a_cancelled_run_keeps_its_scores_and_its_tasks_are_given_up(fleet: Flee
     assert history.status == "cancelled"
     assert len(gate.asked) == 2
     assert fleet.ask("SELECT count(*) FROM attempts")[0][0] == 0
+    assert fleet.ask("SELECT count(*) FROM pgqueuer")[0][0] == 0
+
+
+def test_orders_are_followed_though_the_queue_was_dropped(fleet: Fleet) -> None:
+    drop = "DROP TABLE pgqueuer CASCADE"
+
+    async def work() -> History:
+        plan = fleet.plan(a_suite(4), lambda _task: "yes", concurrency=2)
+        async with fleet.database() as database:
+            run_id, runs = await fleet.hand_over(database, plan), fleet.runs(database)
+            await asyncio.to_thread(fleet.ask, drop)
+            assert await runs.pause(run_id, event(RunPaused("lunch", "drain-current-node")))
+            await asyncio.to_thread(fleet.ask, drop)
+            assert await runs.resume(run_id, event(RunResumed(None)))
+            await asyncio.to_thread(fleet.ask, drop)
+            assert await runs.end(run_id, [event(RunCancelled("enough", "test"))])
+            return await fleet.ended(run_id)
+
+    assert asyncio.run(work()).status == "cancelled"
 
 
 def test_a_run_is_left_to_workers_that_can_load_its_agent(fleet: Fleet) -> None:

@@ -170,7 +170,7 @@ class FleetDatabase:
         delay = FIRST_DELAY_SECONDS
         while True:
             try:
-                result = await self._with_queue(work)
+                result = await self.with_queue(work)
             except Exception as error:
                 if not may_pass(error):
                     raise
@@ -186,7 +186,7 @@ class FleetDatabase:
             await asyncio.sleep(min(delay, LONGEST_DELAY_SECONDS))
             delay *= 2
 
-    async def _with_queue(self, work: Callable[[], Awaitable[T]]) -> T:
+    async def with_queue(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something; where the tables of the queue were dropped, they are made again."""
         try:
             return await work()

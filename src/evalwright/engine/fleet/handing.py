@@ -147,6 +147,7 @@ _RELEASE = """
 SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) -
     (SELECT released FROM fleet_owners WHERE owner = $1)))
 """
+_AT_WORK = "SELECT task_id FROM attempts WHERE run_id = $1 AND state = 1"
 _LEAVE = "SELECT * FROM fleet_leave($1, 0)"
 
 
@@ -167,6 +168,11 @@ class FleetRuns:
 
         What is at work ends first; `immediately` interrupts it, and it is begun again later.
         """
+        return await self._database.with_queue(
+            lambda: self._pause(run_id, event, immediately=immediately)
+        )
+
+    async def _pause(self, run_id: str, event: NewEvent, *, immediately: bool) -> bool:
         async with self._database.transaction() as connection:
             run = await connection.fetchval(f"{_LOCK} AND NOT f.is_paused {_UPDATE}", run_id)
             if run is None:
@@ -174,14 +180,16 @@ class FleetRuns:
             await self._database.append(connection, run_id, run, [event])
             owner = await connection.fetchval(_STOP, run_id, True)
             rows = await connection.fetch(_WITHDRAW, run_id, owner, immediately)
-            withdrawn = [DueTask(run_id, row["task_id"], "").key for row in rows]
-            await self._database.queue.withdraw(connection, withdrawn)
+            await self._withdraw(connection, run_id, rows)
         if immediately:
             self._database.announce_end()
         return True
 
     async def resume(self, run_id: str, event: NewEvent) -> bool:
         """Begin tasks of a run again; False if it has ended."""
+        return await self._database.with_queue(lambda: self._resume(run_id, event))
+
+    async def _resume(self, run_id: str, event: NewEvent) -> bool:
         async with self._database.transaction() as connection:
             if (run := await connection.fetchval(f"{_LOCK} {_UPDATE}", run_id)) is None:
                 return False
@@ -195,12 +203,21 @@ class FleetRuns:
 
     async def end(self, run_id: str, events: Sequence[NewEvent]) -> bool:
         """End a run with these events, whatever of it is at work; False if it has ended."""
+        return await self._database.with_queue(lambda: self._end(run_id, events))
+
+    async def _end(self, run_id: str, events: Sequence[NewEvent]) -> bool:
         async with self._database.transaction() as connection:
             if (run := await connection.fetchval(f"{_LOCK} {_UPDATE}", run_id)) is None:
                 return False
             await self._database.append(connection, run_id, run, events)
+            await self._withdraw(connection, run_id, await connection.fetch(_AT_WORK, run_id))
             due = await self._database.due(connection, _LEAVE, run_id)
             await self._database.queue.put(connection, due)
         self._database.announce(due)
         self._database.announce_end()
         return True
+
+    async def _withdraw(self, connection: Connection, run_id: str, rows: Sequence[Any]) -> None:
+        """Forget tasks in the queue: nobody looks any more where a run was that has ended."""
+        keys = [DueTask(run_id, row["task_id"], "").key for row in rows]
+        await self._database.queue.withdraw(connection, keys)
