@@ -137,7 +137,6 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
         "causes": _causes(deep),
         "groups": groups,
         "group": asked.group,
-        "group_words": GROUPS[asked.group],
         "lines": as_markup(Html("\n".join(_lines(compared, shown, asked)))),
         "count": len(chosen),
         "more": asked.address(group=asked.group, page=asked.page + 1) if more else "",

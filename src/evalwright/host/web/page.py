@@ -124,7 +124,6 @@ def page(
         template,
         status_code,
         title=title,
-        here=path,
         menu=[(name, address, _is_at(path, address)) for name, address in call.menu],
         is_local=call.is_local,
         place=call.principal.place,

@@ -62,6 +62,11 @@ class _GatedPlan(msgspec.Struct):
     settings: _GatedSettings = _GatedSettings()
 
 
+def may_be_held(run: RunFacts) -> bool:
+    """Whether a run has gates besides its bars; a baseline makes the mode `regression`."""
+    return bool(run.passed) and not {"adversarial", "regression"}.isdisjoint(run.modes)
+
+
 class FiguresCache:
     """Figures of runs that have ended, the last that were asked for."""
 

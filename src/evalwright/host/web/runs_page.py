@@ -118,7 +118,6 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
     trends = _Trends(call.log, asked.before or None)
     return {
         "asked": asked._asdict(),
-        "is_filtered": asked.is_filtered,
         "rows": [_row(call, run, trends) for run in runs],
         "is_open": any(run.ended_us is None for run in runs),  # then it is asked for again
         "here_again": asked.address(),
