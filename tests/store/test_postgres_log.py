@@ -30,7 +30,7 @@ from evalwright.contracts.errors import (
 )
 from evalwright.store.location import open_log
 from evalwright.store.postgres import leases, migration, schema
-from evalwright.store.postgres.address import masked
+from evalwright.store.postgres.address import driver, explain, masked
 from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.postgres.texts import end_of_prefix, restored, storable
@@ -103,6 +103,13 @@ def test_a_bad_address_is_the_users_mistake() -> None:
         match=r"//me@host:x/db: not an address of PostgreSQL: the port is not a number",
     ):
         open_log("postgresql://me:secret@host:x/db")
+
+
+def test_who_is_not_let_in_is_told_what_to_check() -> None:
+    refused = driver().InvalidAuthorizationSpecificationError("no pg_hba.conf entry, no encryption")
+    wrong = driver().InvalidPasswordError("password authentication failed")
+    assert "write ?sslmode=require after the address" in str(explain("place", refused))
+    assert "the password in PGPASSWORD" in str(explain("place", wrong))
 
 
 def test_a_parameter_that_no_server_knows_is_the_users_mistake(path: str) -> None:

@@ -59,6 +59,7 @@ _REMEDIES = {
         "name a user that may write, or let an administrator reset default_transaction_read_only"
         " of the user and of the database"
     ),
+    "28000": "check the user; where only TLS is taken, write ?sslmode=require after the address",
     "28": "check the user, and the password in PGPASSWORD, ~/.pgpass or the address",
     "3D": "create the database, or name another one with --db",
     "42P01": "run `evalwright db migrate` with the same --db",
