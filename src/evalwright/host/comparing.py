@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from evalwright.contracts.errors import CannotEvaluate, DamagedEventLog, RunNotFound, StoreError
+from evalwright.contracts.errors import CannotEvaluate, RunNotFound, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.run_handle import RunHandle, is_evaluation
@@ -27,10 +27,9 @@ MOST_BYTES = 256 * 1024 * 1024  # of a report before it is packed
 
 # Exit codes of the process.
 TOO_LARGE = 4  # the report is larger
-NOT_COMPARABLE = 5  # the last line that it printed says why, as for the next three
+NOT_COMPARABLE = 5  # the last line that it printed says why, as for the next two
 NOT_FOUND = 6
 STORE_FAILED = 7
-DAMAGED = 8
 
 REPORT, ARCHIVE = "report", "report.zip"  # in the folder
 FACTS = "facts.json"  # the same without pages: what each task comes to, which is found sooner
@@ -97,8 +96,6 @@ def _refusal(code: int, reason: str) -> Exception:
         return ApiError(422, "validation_error", f"it cannot be compared: {reason}")
     if code == NOT_FOUND:
         return RunNotFound(reason)
-    if code == DAMAGED:
-        return DamagedEventLog(reason)
     if code == STORE_FAILED:
         return StoreError(reason)
     return CannotEvaluate(f"the process that compares two runs ended with {code}")

@@ -20,17 +20,10 @@ import msgspec
 from evalwright.comparison.inputs import open_runs
 from evalwright.comparison.pipeline import Comparer, planned_cases
 from evalwright.comparison.summary import CaseTally, facts_of
-from evalwright.contracts.errors import (
-    BadInput,
-    DamagedEventLog,
-    EvalwrightError,
-    RunNotFound,
-    StoreError,
-)
+from evalwright.contracts.errors import BadInput, EvalwrightError, RunNotFound, StoreError
 from evalwright.contracts.report import Item
 from evalwright.host.comparing import (
     ARCHIVE,
-    DAMAGED,
     FACTS,
     MOST_BYTES,
     NOT_COMPARABLE,
@@ -52,7 +45,6 @@ _AT_ONCE = 500  # cases
 _CODES: dict[type[EvalwrightError], int] = {  # the first that fits
     RunNotFound: NOT_FOUND,
     BadInput: NOT_COMPARABLE,
-    DamagedEventLog: DAMAGED,
     StoreError: STORE_FAILED,
     EvalwrightError: 1,
 }
