@@ -66,3 +66,8 @@ def test_what_makes_an_emoji_of_a_symbol_makes_no_word(text, at):
     marked = f"{text[:at]}⚠\ufe0f{text[at:]}"
 
     assert words(marked) == words(marked.replace("\ufe0f", ""))
+
+
+@given(st.text("abéœß'- .⚠→–\n1µñ\u024f", max_size=40))
+def test_words_with_accents_are_the_same_beside_another_script(text):
+    assert words(f"{text}\nж")[:-1] == words(text)

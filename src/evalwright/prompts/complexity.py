@@ -73,9 +73,12 @@ _OUTLINES = bytes(32 if chr(each) in " \t\n\r\x0b\x0c" else 97 for each in range
 _LINE = when_used(r"\n[^\S\n]*([-*+•]|#+|[0-9]+[.)]) ")
 
 
-def complexity(prompt: Prompt) -> Complexity:
-    """The complexity of a prompt, from what it asks and not from what it is about."""
-    counts = count(prompt)
+def complexity(prompt: Prompt, lowered: bytes | None = None) -> Complexity:
+    """The complexity of a prompt, from what it asks and not from what it is about.
+
+    `lowered` is its body in UTF-8, in lower case, where that is known.
+    """
+    counts = count(prompt, lowered)
     score = 0.0
     for name, (weight, half) in WEIGHTS.items():
         number = getattr(counts, name)
@@ -84,10 +87,12 @@ def complexity(prompt: Prompt) -> Complexity:
     return Complexity(tier=next(tier for bar, tier in TIERS if score >= bar), score=score)
 
 
-def count(prompt: Prompt) -> Counts:
+def count(prompt: Prompt, lowered: bytes | None = None) -> Counts:
     """Count what makes a prompt complex."""
     # What is counted is English: bytes are made small and searched much faster than other letters.
-    data = b" " + prompt.body.encode("utf-8", "surrogatepass").lower()
+    if lowered is None:
+        lowered = prompt.body.encode("utf-8", "surrogatepass").lower()
+    data = b" " + lowered
     starts = (start for start, _ in spans_in(_MAYBE_COUNTED, data))
     counted = [data[start : start + _LONGEST].split(None, 1)[0] for start in starts]
     steps = sections = 0

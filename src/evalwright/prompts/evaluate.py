@@ -137,7 +137,7 @@ def _assessment(source: Source, outcome: tuple[Reading, list[Finding]] | Excepti
         structural=scores.percentage,
         advice=scores.advice,
         findings=findings,
-        complexity=complexity(reading.prompt),
+        complexity=complexity(reading.prompt, reading.lowered_body),
     )
 
 

@@ -49,7 +49,7 @@ _READERS: dict[int | None, Callable[[str], Any]] = {
     8: float,
     9: str,
 }
-_NOT_PLAIN = "true True TRUE false False FALSE null Null NULL".split()
+_NOT_PLAIN = frozenset("true True TRUE false False FALSE null Null NULL".split())
 _QUOTED = when_used(r"\"(.*)\"|'(.*)'", re.DOTALL)
 
 FrontMatter = tuple[dict[str, Any] | None, int, tuple[str, ...]]
@@ -98,9 +98,10 @@ def plain_fields(source: str) -> dict[str, Any] | None:
     for found in _FIELD.finditer(source):
         kind = found.lastindex
         value = [] if kind == _KEY_ALONE else _READERS[kind](found[kind or 0])
-        if found.start() != at or value in _NOT_PLAIN:
+        start, end = found.span()
+        if start != at or (isinstance(value, str) and value in _NOT_PLAIN):
             return None
-        at = found.end()
+        at = end
         if found[1] is not None:
             key = found[1]
             if key in fields or key in _NOT_PLAIN:

@@ -6,6 +6,7 @@ as long as a word is on average, so that a count means the same in every script.
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain, repeat
 from typing import Literal
 from unicodedata import category
@@ -61,6 +62,8 @@ _BETWEEN_WORDS = bytes(
 )
 _EMOJI_MARK = "\ufe0f"  # says that the symbol before it is an emoji, and is on no letter
 _WORD = when_used(rf"[{_SPACED}][{_SPACED}'-]*|[{_HAN}]{{1,2}}|[{_KANA}]{{1,3}}|[{_THAI}]{{1,5}}")
+_PAST_LATIN = "\u0250"
+_LATIN_WORD = when_used("[a-zªµºÀ-ÖØ-öø-\u024f][a-zªµºÀ-ÖØ-öø-\u024f'-]*")
 
 # What a letter of a script weighs against one of an alphabet. Patterns that few texts need are
 # compiled, and kept, by `re` when they are used.
@@ -119,20 +122,20 @@ for _code, _words in _COMMON_WORDS.items():
         if len(_word) > 1:  # a letter alone is a name in code
             _VOTES.setdefault(_word, []).append(_code)
 # Letters that give a language away where words are few.
-_TELLING_LETTERS = (
-    ("vi", "[ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ]"),
-    ("tr", "[ğış]"),
-    ("hu", "[őű]"),
-    ("cs", "[ěřů]"),
-    ("da", "[æø]"),
-    ("no", "[æø]"),
-    ("ro", "[țăș]"),
-    ("pl", "[ąęłńśźż]"),
-    ("de", "[üß]"),
-    ("fi", "ää|öö|yy|ii|uu"),
-    ("pt", "[ãõ]"),
-    ("es", "[ñ¿¡]"),
-    ("fr", "[êèœç]"),
+_TELLING_LETTERS: tuple[tuple[str, Iterable[str]], ...] = (
+    ("vi", "ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
+    ("tr", "ğış"),
+    ("hu", "őű"),
+    ("cs", "ěřů"),
+    ("da", "æø"),
+    ("no", "æø"),
+    ("ro", "țăș"),
+    ("pl", "ąęłńśźż"),
+    ("de", "üß"),
+    ("fi", ("ää", "öö", "yy", "ii", "uu")),
+    ("pt", "ãõ"),
+    ("es", "ñ¿¡"),
+    ("fr", "êèœç"),
 )
 _BY_SCRIPT = {
     "hangul": "ko",
@@ -149,7 +152,16 @@ _RUSSIAN = "[ыэъё]"
 
 def words(lowered: str) -> list[str]:
     """The words of a text in lower case; of scripts without spaces, pieces as long as a word."""
-    return _ascii_words(lowered) if has_plain_letters(lowered) else _WORD.findall(lowered)
+    if has_plain_letters(lowered):
+        return _ascii_words(lowered)
+    return _word_pattern(lowered).findall(lowered)
+
+
+def _word_pattern(lowered: str) -> re.Pattern[str]:
+    """What finds the words of a text; that for all scripts takes long to compile."""
+    others = beyond_ascii(lowered)
+    is_latin = all(each < _PAST_LATIN or _is_symbol(each) for each in others)
+    return _LATIN_WORD if is_latin else _WORD
 
 
 def _ascii_words(lowered: str) -> list[str]:
@@ -165,11 +177,16 @@ def has_plain_letters(text: str) -> bool:
     """Whether all letters of a text are those of ASCII; dashes, quotes and symbols are none."""
     if text.isascii():
         return True
-    others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-    rest = set(others.decode("utf-8", "surrogatepass"))
+    rest = beyond_ascii(text)
     if _EMOJI_MARK in rest and all(map(_is_symbol, rest)):
         rest.discard(_EMOJI_MARK)
     return not any(each.isalpha() or category(each)[0] == "M" for each in rest)
+
+
+def beyond_ascii(text: str) -> set[str]:
+    """The different characters of a text that are not of ASCII."""
+    others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return set(others.decode("utf-8", "surrogatepass"))
 
 
 def _is_symbol(each: str) -> bool:
@@ -181,6 +198,10 @@ def _is_symbol(each: str) -> bool:
 
 def lowered_in_place(text: str) -> str:
     """A text in lower case, letter for letter: the few that grow when lowered stay as they are."""
+    if not text.isascii() and all(each == each.lower() for each in beyond_ascii(text)):
+        # The letters of ASCII alone are made small much faster in bytes.
+        data = text.encode("utf-8", "surrogatepass").lower()
+        return data.decode("utf-8", "surrogatepass")
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
@@ -189,11 +210,14 @@ def lowered_in_place(text: str) -> str:
 
 def language_of(text: str) -> Language:
     """The language of a text, told by its beginning."""
-    sample = text[:_SAMPLE].lower()
-    is_plain = has_plain_letters(sample)
-    script = "latin" if is_plain else _script(sample)
+    sample = text[:_SAMPLE]
+    others = len(sample) - len(sample.encode("ascii", "ignore"))
+    if others <= _FEW_SHARE * len(sample):
+        return _latin_language(sample)
+    sample = sample.lower()  # takes a while, where not all is ASCII
+    script = "latin" if has_plain_letters(sample) else _script(sample)
     if script == "latin":
-        return _latin_language(sample, is_plain=is_plain and _EMOJI_MARK not in sample)
+        return _latin_language(sample)
     if script == "none":
         return UNKNOWN_LANGUAGE
     if script in ("han", "kana"):
@@ -208,9 +232,6 @@ def language_of(text: str) -> Language:
 
 
 def _script(sample: str) -> Script:
-    others = len(sample) - len(sample.encode("ascii", "ignore"))
-    if others <= _FEW_SHARE * len(sample):
-        return "latin"
     weighed = {
         script: weight * sum(map(len, re.findall(letters, sample)))
         for script, letters, weight in _WEIGHTS
@@ -232,21 +253,23 @@ def _chinese_or_japanese(sample: str) -> tuple[str, Script]:
     return "zh", "han"
 
 
-def _latin_language(sample: str, *, is_plain: bool) -> Language:
-    found = _ascii_words(sample[:_LATIN_SAMPLE])
+def _latin_language(sample: str) -> Language:
+    found = _ascii_words(sample[:_LATIN_SAMPLE].lower())
     if found and sum(map(_ENGLISH_WORDS.__contains__, found)) >= _MANY_SHARE * len(found):
         return _ENGLISH
+    is_plain = has_plain_letters(sample)
+    lowered = sample if is_plain else sample.lower()
     if not is_plain:
-        found = _WORD.findall(sample, 0, _LATIN_SAMPLE)
+        found = _word_pattern(lowered).findall(lowered, 0, _LATIN_SAMPLE)
     if not found:
         return UNKNOWN_LANGUAGE
     votes = Counter(chain.from_iterable(filter(None, map(_VOTES.get, found))))
     if not is_plain:
         for code, letters in _TELLING_LETTERS:
-            votes[code] += len(re.findall(letters, sample)) // 2
+            votes[code] += sum(map(lowered.count, letters)) // 2
     best = max(votes, key=votes.__getitem__, default="")
     if best and votes[best] >= max(_FEWEST_HITS, _FEWEST_SHARE * len(found)):
         return Language(best, "latin")
     # Too few words to tell: what needs no accent is most likely English.
-    is_english = is_plain or re.search(_ACCENTED, sample) is None
+    is_english = is_plain or re.search(_ACCENTED, lowered) is None
     return _ENGLISH if is_english else Language("und", "latin")

@@ -94,7 +94,10 @@ class _BlockScanner:
             indent = len(line) - len(content)
             if indent and "\t" in line[:indent]:
                 indent = len(line[:indent].expandtabs(4))
-            self.place(content, indent)
+            if self.items:
+                self.place(content, indent)
+            else:
+                self.read(content, indent, indent)
         self.close()
         return self.blocks
 
@@ -154,14 +157,10 @@ class _BlockScanner:
         if content[-1] in _RULE_ENDS and _RULE.match(content):
             return True
         item = _ITEM.match(content)
-        if item is None:
-            return False
-        return not in_place or (item.end() < len(content) and item[2] in {None, "1"})
+        return item is not None and (not in_place or _may_interrupt(item))
 
     def block(self, content: str, indent: int) -> bool:
         """Read the block that starts here, if one does and may."""
-        if self.open is not None and not self.interrupts(content, in_place=True):
-            return False
         first = content[0]
         if first == "#":
             return self.heading(content)
@@ -170,7 +169,8 @@ class _BlockScanner:
         if first == ">":
             return self.quote(content)
         if first == "<":
-            return self.html(content)
+            may = self.open is None or self.interrupts(content, in_place=True)
+            return may and self.html(content)
         if content[-1] in _RULE_ENDS and _RULE.match(content):
             self.close()
             self.at += 1
@@ -190,17 +190,8 @@ class _BlockScanner:
         closed: bool = True,
     ) -> None:
         """Add the block from `start` to the current line."""
-        self.blocks.append(
-            Block(
-                kind=kind,  # type: ignore[arg-type]
-                start=self.first + start,
-                end=self.first + self.at,
-                text=text,
-                level=level,
-                info=info,
-                closed=closed,
-            )
-        )
+        place = self.first + start, self.first + self.at
+        self.blocks.append(Block(kind, *place, text, level, info, closed))  # type: ignore[arg-type]
 
     def close(self) -> None:
         """End the open paragraph."""
@@ -236,7 +227,7 @@ class _BlockScanner:
 
     def item(self, content: str, indent: int) -> bool:
         match = _ITEM.match(content)
-        if match is None:
+        if match is None or (self.open is not None and not _may_interrupt(match)):
             return False
         self.close()
         rest = content[match.end() :]
@@ -391,6 +382,11 @@ class _BlockScanner:
                 break
             self.at += 1
         self.emit("table", start, "\n".join(line.strip() for line in lines[start : self.at]))
+
+
+def _may_interrupt(item: re.Match[str]) -> bool:
+    """Whether an item may follow a paragraph at once: one with content that is the first."""
+    return item.end() < len(item.string) and item[2] in {None, "1"}
 
 
 def _cells(row: str) -> int:

@@ -35,7 +35,7 @@ _MARKS = frozenset(
     info debug error critical end start edited redacted removed truncated
     """.split()
 ) | {"citation needed"}
-_MAY_BE_NO_BLANK = when_used(r"[/\d]")
+_MAY_BE_NO_BLANK = frozenset("/0123456789")
 _NO_BLANK = when_used(
     r"(?:"
     r"[\w%+-]+(?:[ ]?/[ ]?[\w%+-]+)+"  # [Yes/No]: what an answer may be
@@ -157,7 +157,9 @@ class _Prose:
         lowered = name.lower()
         if lowered in _MARKS or lowered.startswith(_LATIN_MARKS):
             return False
-        return not (_MAY_BE_NO_BLANK.search(name) and _NO_BLANK.match(name))
+        if name.isascii() and _MAY_BE_NO_BLANK.isdisjoint(name):
+            return True
+        return not _NO_BLANK.match(name)
 
     def is_slot(self, start: int, name: str) -> bool:
         """Whether `<...>` is a slot, not HTML, a tag that is closed or the parameter of a type."""

@@ -35,9 +35,9 @@ class Scanner:
         merged = _without_overlap(self._secrets.find(plain) + self._pii.find(plain))
         return merged if offsets is None else [_placed(each, offsets) for each in merged]
 
-    def scan(self, text: str) -> list[SensitivePart]:
-        """The sensitive parts of a text."""
-        data = text.encode("utf-8", "surrogatepass")
+    def scan(self, text: str, data: bytes | None = None) -> list[SensitivePart]:
+        """The sensitive parts of a text; `data` is it in UTF-8, where that is known."""
+        data = text.encode("utf-8", "surrogatepass") if data is None else data
         parts = self.scan_bytes(data)
         return parts if len(data) == len(text) else _in_characters(parts, data)
 

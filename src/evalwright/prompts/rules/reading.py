@@ -140,8 +140,10 @@ class Reading:
     def language(self) -> Language:
         """The language of the core, which may be another than that of the page about it."""
         page = self.prompt.language
+        if self.core_section is None:
+            return page
         plain = len(self.core.encode("utf-8", "surrogatepass")) <= _PLAIN_SHARE * len(self.core)
-        if self.core_section is None or (page.is_english and plain):
+        if page.is_english and plain:
             return page
         found = language_of(self.core)
         too_few = len(self.word_list) < _TELLING_WORDS and found.script == page.script
@@ -156,6 +158,15 @@ class Reading:
     def lowered_data(self) -> bytes:
         """The same with the letters of ASCII in lower case."""
         return self.data.lower()
+
+    @property
+    def lowered_body(self) -> bytes | None:
+        """The same of what is below the front matter; None where the body is no part of it."""
+        prompt = self.prompt
+        if prompt.type != "markdown":
+            return None
+        above = len(prompt.text[: prompt.body_offset].encode("utf-8", "surrogatepass"))
+        return self.lowered_data[above:]
 
     @cached_property
     def outline(self) -> Outline:

@@ -171,7 +171,7 @@ def _is_shown(reading: Reading, found: SensitivePart) -> bool:
 
 @once
 def _sensitive(reading: Reading) -> list[SensitivePart]:
-    return _scanner().scan(reading.text)
+    return _scanner().scan(reading.text, reading.data)
 
 
 @cache

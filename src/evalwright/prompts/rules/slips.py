@@ -8,6 +8,7 @@ import msgspec
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
 from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.rules.reading import Reading
+from evalwright.signals.matching import Pattern
 
 _SHOWN = 40  # characters of a cited passage
 _OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#{]{0,3}[ \t]*+"
@@ -51,6 +52,7 @@ _THIS_PROMPT = when_used(
     r"|bu (?:istem|prompt)|(?:这个|此|该)提示词?|このプロンプト|이 프롬프트"
     r"|هذا (?:الموجه|المطالبة)|prompt này"
 )
+_PROMPT_IN_ASCII = ("prompt", "invite", "instruction", "istem")  # what it is called there
 _LET_ME_KNOW = when_used(
     r"let me know if|feel free to (?:adjust|modify|ask)|lass(?:en sie)? (?:es )?mich wissen"
     r"|(?:dites|faites)[- ]le?[- ]?moi|faites-moi savoir|avísame si|házmelo saber|avise-me|me avise"
@@ -67,7 +69,7 @@ _SIGNS = (
 _ANY_SIGN = quick_pattern(b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in _SIGNS))
 _ANY_SCAFFOLD = quick_pattern(
     rb"(?i)xxx|your_\w|insert_\w|document open"
-    rb"|[:\x9a] *(?:describe|enter|insert|write|fill in|define) (?:your|the) "
+    rb"|[:\x9a][ \t]*(?:describe|enter|insert|write|fill in|define) (?:your|the)\b"
     rb"|you (?:would like|want|expect) (?:the|this|your) "
 )
 _NAMES = ("note", "fixme", "lorem", "bracket", "progress", "development", "number")
@@ -134,9 +136,8 @@ def _leftovers(reading: Reading) -> Iterator[Hit]:
 
 def _notes(reading: Reading) -> Iterator[Hit]:
     text = reading.text
-    for start in _lines_with_signs(reading.data):
-        end = text.find("\n", start)
-        match = _NOTE.search(text, start, len(text) if end < 0 else end)
+    for start in _lines_with(_ANY_SIGN, reading.data):
+        match = _NOTE.search(text, start, _line_end(text, start))
         if match is not None and not _is_topic(reading, match):
             group = next(name for name in _NAMES if match[name])
             yield Hit(
@@ -146,9 +147,14 @@ def _notes(reading: Reading) -> Iterator[Hit]:
             )
 
 
-def _lines_with_signs(data: bytes) -> Iterator[int]:
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
+
+
+def _lines_with(sign: Pattern, data: bytes) -> Iterator[int]:
     """Where the lines start that hold a sign, as indices into the text."""
-    matches = _ANY_SIGN.finditer(data)
+    matches = sign.finditer(data)
     at = index = 0
     for start in dict.fromkeys(data.rfind(b"\n", 0, each.span()[0]) + 1 for each in matches):
         index += len(data[at:start].decode("utf-8", "surrogatepass"))
@@ -176,7 +182,13 @@ def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
 def _scaffolds(reading: Reading) -> Iterator[Hit]:
     if reading.prompt.kind in ("skill", "agent_rules"):
         return  # they show scaffolds to the agent that is to fill them in
-    matches = list(_SCAFFOLD.finditer(reading.lowered))
+    lowered = reading.lowered
+    lines = _lines_with(_ANY_SCAFFOLD, lowered.encode("utf-8", "surrogatepass"))
+    matches = [
+        match
+        for start in lines
+        for match in _SCAFFOLD.finditer(lowered, start, _line_end(lowered, start))
+    ]
     # Blanks alone may be how an answer is meant to look.
     is_scaffold = any(match.lastgroup not in _UNSURE for match in matches)
     for match in matches:
@@ -203,12 +215,18 @@ def _remark(reading: Reading) -> Iterator[Hit]:
     """The last paragraph, if it speaks about the prompt to somebody who ordered one."""
     ended = reading.lowered.rstrip()
     start = ended.rfind("\n\n") + 2
-    if start > 1 and _THIS_PROMPT.search(ended, start) and _LET_ME_KNOW.search(ended, start):
+    if start <= 1 or not _may_be_remark(ended[start:]):
+        return
+    if _THIS_PROMPT.search(ended, start) and _LET_ME_KNOW.search(ended, start):
         words = _cited(reading.prose[start:])
         yield Hit(
             reading.place(start),
             f"A remark on the prompt by the model that drafted it: remove “{words}”.",
         )
+
+
+def _may_be_remark(paragraph: str) -> bool:
+    return not paragraph.isascii() or any(word in paragraph for word in _PROMPT_IN_ASCII)
 
 
 def _cited(text: str) -> str:

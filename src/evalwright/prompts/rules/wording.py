@@ -99,7 +99,9 @@ def _double_negative(reading: Reading) -> Iterator[Hit]:
 
 
 def _shouting(reading: Reading) -> Iterator[Hit]:
-    data = reading.prose.encode("utf-8", "surrogatepass")
+    # The prose of other files is no part of them as they are written.
+    is_markdown = reading.prompt.type == "markdown"
+    data = reading.data if is_markdown else reading.prose.encode("utf-8", "surrogatepass")
     shouted = _WITHIN_A_SENTENCE.search(data)
     for match in _CAPITALS.finditer(reading.prose) if shouted else ():
         if _is_shouted(match[0]) and not _is_bracketed(reading.prose, match.start()):
@@ -206,6 +208,8 @@ def _paragraphs(reading: Reading) -> list[tuple[int, int]]:
 
 
 def _over_budget(reading: Reading) -> Iterator[Hit]:
+    if len(reading.core) <= TOKEN_BUDGET:  # characters have as many bytes as a token at most
+        return
     tokens = len(reading.core.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
     if tokens > TOKEN_BUDGET:
         yield Hit(
