@@ -37,7 +37,7 @@ SEE_OTHER = 303
 MOST_FIELDS = 1000
 LIGHT = 60_000  # events that a page reads at most before it is sent
 SMALL = 5000  # events of what a page is made of, up to which it comes as a whole
-READY_SECONDS = 0.05  # that a page waits for more than that; then it comes without it
+READY_SECONDS = 0.03  # that a page waits for more than that; then it comes without it
 
 T = TypeVar("T")
 
