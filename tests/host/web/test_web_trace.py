@@ -6,6 +6,7 @@ import pytest
 
 from builders import AGENT_ID, a_usage
 from evalwright.contracts.events import Payload, Reasoned, ToolCalled, ToolReturned
+from evalwright.host.web import run_views
 from host.server import ServedHost
 from host.web.recorded import Tenant, a_tenant
 from reports.run.page_samples import Told, a_trace, bad, ok
@@ -105,6 +106,26 @@ def test_keys_lead_to_the_tasks_beside_and_to_the_next_failure(tenant: Tenant):
         "f": "d",
     }
     assert "Task 2 of 4" in page
+
+
+def test_the_tasks_beside_one_of_a_large_run_follow_its_page(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_views, "FEW_EVENTS", 5)
+    run = tenant.keep("run", {name: Told("said", bad()) for name in "abc"})
+    address = f"/runs/{run}/tasks/b"
+    page = shown(tenant, address)
+    assert f'hx-get="{address}?beside=1"' in page
+    assert "data-key" not in page
+    assert "said" in page
+    assert "Task 2 of 3" in shown(tenant, f"{address}?wait=1")
+    beside = shown(tenant, f"{address}?beside=1", HX_Request="true")
+    assert "<main" not in beside
+    assert re.findall(r'data-key="(\w)" href="([^"]*)"', beside) == [
+        (key, f"/runs/{run}/tasks/{name}") for key, name in (("k", "a"), ("j", "c"), ("f", "c"))
+    ]
+    assert "Task 2 of 3" in shown(tenant, address), "now it is known"
+    assert tenant.visitor.get(f"/runs/{run}/tasks/d?beside=1").status == 404
 
 
 def test_secrets_are_masked_in_steps_payloads_and_results(tenant: Tenant):

@@ -93,6 +93,11 @@ class RunView(NamedTuple):
         """Whether nothing will be added to it."""
         return self.facts.ended_us is not None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all tasks of the run are known, and not only the one that is wanted."""
+        return len(self.tasks.rows) >= len(self.frame.suite.tasks)
+
     def task(self, task_id: str) -> Task:
         """A task of the suite; raises `ApiError` 404."""
         place = self.tasks.places.get(task_id)

@@ -88,9 +88,12 @@ class StepsAsked(NamedTuple):
 
 async def show(call: PageCall) -> Response:
     """The page, or only a part of its steps."""
-    views, asked = views_of(call.host), StepsAsked.of(call)
-    view = await views.of(call.run)
-    task = view.task(call.path["taskId"])
+    views, asked, task_id = views_of(call.host), StepsAsked.of(call), call.path["taskId"]
+    if call.asked("beside"):
+        return part(call, "trace_around.html", **_around(await views.of(call.run), task_id))
+    is_patient = bool(call.asked("wait"))
+    view = await (views.of(call.run) if is_patient else views.for_task(call.run, task_id))
+    task = await call.beside(partial(view.task, task_id))
     timeline = await views.timeline(view, task)
     steps = await call.beside(partial(_part, view, task, timeline, asked))
     if call.is_part:
@@ -104,8 +107,8 @@ async def show(call: PageCall) -> Response:
         run_id=view.run.run_id,
         task_id=task.task_id,
         tiles=list(_tiles(timeline)),
-        around=_around(view, task.task_id),
-        of=len(view.tasks.rows),
+        here_around=f"{address}?beside=1",
+        **(_around(view, task.task_id) if view.is_whole else {"around": None}),
         views=[
             (words, _shown_as(address, name), name == asked.view)
             for name, words in (("timeline", "Timeline"), ("waterfall", "Tree and waterfall"))
@@ -119,8 +122,8 @@ async def show(call: PageCall) -> Response:
 async def payload(call: PageCall) -> Response:
     """What one step holds, in full."""
     views = views_of(call.host)
-    view = await views.of(call.run)
-    task = view.task(call.path["taskId"])
+    view = await views.for_task(call.run, call.path["taskId"])
+    task = await call.beside(partial(view.task, call.path["taskId"]))
     timeline = await views.timeline(view, task)
     wanted = call.path["step"]
     step = next((each for each in timeline.steps if str(each.sequence) == wanted), None)
@@ -164,16 +167,17 @@ def _around(view: RunView, task_id: str) -> dict[str, Any]:
     """The tasks beside this one, by the keys that lead to them."""
     found = view.tasks.around(task_id)
     if found is None:
-        return {"place": 0, "links": []}
+        raise ApiError(404, "not_found", "the run has no such task")
     known = (("k", "« Previous", found.previous), ("j", "Next »", found.next))
     links = [(key, words, name) for key, words, name in known if name]
     if found.next_failure:
         links.append(("f", "Next failure", found.next_failure))
     run_id = view.run.run_id
-    return {
+    around = {
         "place": found.place,
         "links": [(key, words, task_address(run_id, name)) for key, words, name in links],
     }
+    return {"around": around, "of": len(view.tasks.rows)}
 
 
 def _shown_as(address: str, view: str, first: int = 0, until: int | None = None) -> str:
