@@ -1,7 +1,10 @@
 """Traffic cut into shards anywhere: the same lines, faults and notes as read in one go."""
 
+import bz2
 import gzip
 import json
+import lzma
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +150,68 @@ def test_records_that_make_a_trace_together_are_not_cut(tmp_path: Path) -> None:
     engine = InThisProcess(200)
     scanned(path, engine)
     assert engine.shards == 0  # there is one, and it is read in one go
+
+
+class Truncating(InThisProcess):
+    """An engine that finds the file shorter than it was when it was cut."""
+
+    def __init__(self, shard_bytes: int, path: Path, length: int) -> None:
+        super().__init__(shard_bytes)
+        self._path, self._length = path, length
+
+    def map_shards(self, fn: Any, shards: Iterable[Any]) -> Iterator[Any]:
+        listed = list(shards)
+        os.truncate(self._path, self._length)
+        yield from super().map_shards(fn, listed)
+
+
+@pytest.mark.parametrize("lines_left", [0, 1, 7, 35, 39])
+def test_a_file_that_became_shorter_is_no_shorter_file(tmp_path: Path, lines_left: int) -> None:
+    path = tmp_path / "traces.jsonl"
+    lines = [document(trace(n)) + b"\n" for n in range(40)]
+    path.write_bytes(b"".join(lines))
+    found, _, _, stop = scanned(path, Truncating(2000, path, sum(map(len, lines[:lines_left]))))
+    assert stop == (
+        f"{path}: became shorter while it was read; give it when nothing writes to it, or a copy"
+    )
+    assert found.count(b"\n") <= lines_left
+
+
+def test_so_it_is_for_one_process(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes((document(trace(1)) + b"\n") * 9000)
+    parts = parts_in_order(SignalScan(None, masked=True), TraceFiles(path), ALONE)
+    next(parts)
+    os.truncate(path, 0)
+    *_, last = parts
+    assert last.stop is not None
+    assert last.stop.startswith(f"{path}: became shorter")
+
+
+PACKED = {
+    "zst": bytes.fromhex("28b52ffd0458210100"),
+    "xz": lzma.compress(b"{}\n"),
+    "bz2": bz2.compress(b"{}\n"),
+}
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_what_is_packed_in_another_way_is_refused_with_what_unpacks_it(
+    tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"traces.jsonl.{ending}"
+    path.write_bytes(PACKED[ending])
+    _, _, _, stop = scanned(path, ALONE)
+    assert f"{path}: is packed as .{ending}, which is not read; unpack it (" in stop
+    assert (b"", ScanTally(), [], stop) == scanned(path, InThisProcess(1))
+
+
+def test_nor_is_it_passed_over_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(document(trace(1)))
+    (tmp_path / "b.jsonl.zst").write_bytes(PACKED["zst"])
+    lines, tally, _, _ = scanned(tmp_path, ALONE)
+    assert [lines.count(b"\n"), tally.faults] == [2, 1]
+    assert "is packed as .zst" in tally.first_fault
 
 
 # Folders.

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -49,6 +51,19 @@ def test_only_a_few_shards_are_asked_for_ahead() -> None:
         next(results)
     assert asked <= 3 + 2 * 2
     results.close()
+
+
+MANY = """
+import resource
+from evalwright.scans.spread import LocalProcesses
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+print(sum(LocalProcesses(999).map_shards(abs, range(200))))
+"""
+
+
+def test_more_processes_than_the_system_allows_are_as_many_as_it_does() -> None:
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=False)
+    assert done.stdout == f"{sum(range(200))}\n", done.stderr
 
 
 def killed(shard: int) -> int:

@@ -35,7 +35,15 @@ _MOST_AT_HEAD = 1000  # lines, if most of them are empty
 _FILES_AT_ONCE = 512
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".eval")
 MANY_TRACES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")  # how names of such files end
-_PACKED = (".gz", ".zip")
+# Packed in a way that is not read, by how such files begin: how names of them end, and what unpacks
+# them.
+_NOT_READ = {
+    b"\x28\xb5\x2f\xfd": (".zst", "zstd -d"),
+    b"\xfd7zX": (".xz", "xz -d"),
+    b"BZh": (".bz2", "bzip2 -d"),
+}
+_PACKED = (".gz", ".zip", *(ending for ending, _ in _NOT_READ.values()))
+_SHORTER = "became shorter while it was read; give it when nothing writes to it, or a copy"
 _NOT_TRACES = ("run.json", "cases.json")
 _GZIP_MAGIC = b"\x1f\x8b"
 _SPACE = rb"[ \t\r\x0b\x0c]*+"
@@ -47,7 +55,7 @@ class Shard(msgspec.Struct, frozen=True):
     """A stretch of a file; `file` is its place among the files, `name` stands in faults.
 
     `lines` and `records` count those before it. `records_after` is how many there should be at its
-    end; it is None where the shard ends with the file.
+    end; it is None where the shard ends with the file. `least` is how long the file was, at least.
     """
 
     path: str
@@ -59,6 +67,7 @@ class Shard(msgspec.Struct, frozen=True):
     lines: int = 0
     records: int = 0
     records_after: int | None = None
+    least: int = 0
 
     def stretch(self) -> FileStretch:
         """What a reader has to know of what came before, and says of its end."""
@@ -147,33 +156,52 @@ def _named_after(shard: Shard, record: Imported) -> Imported:
 def _blocks(shard: Shard) -> Iterator[bytes]:
     """The content of a shard, piece by piece."""
     if not shard.start and shard.end is None:
-        yield from blocks_of(Path(shard.path))
+        yield from blocks_of(Path(shard.path), shard.least)
         return
     try:
         with open_input(shard.path) as file:
             file.seek(shard.start)
-            left = None if shard.end is None else shard.end - shard.start
-            while block := file.read(_BLOCK if left is None else min(_BLOCK, left)):
-                left = None if left is None else left - len(block)
-                yield block
+            yield from _pieces(file, shard.end)
+            _refuse_shorter(file, shard.path, shard.end or shard.least)
     except OSError as error:
         raise BadInput(f"{shard.path}: cannot be read: {error.strerror}") from None
 
 
-def blocks_of(path: Path) -> Iterator[bytes]:
+def blocks_of(path: Path, least: int = 0) -> Iterator[bytes]:
     """The content of a file, unpacked where it is packed, piece by piece."""
     try:
         with open_input(path) as plain:
             magic = plain.peek(4)[:4]  # a pipe cannot be read twice
             if magic == ZIP_MAGIC:
                 yield from _unpacked(plain, str(path))
-                return
-            file = gzip.GzipFile(fileobj=plain) if magic[:2] == _GZIP_MAGIC else plain
-            while block := file.read(_BLOCK):
-                yield block
+            elif magic[:2] == _GZIP_MAGIC:
+                yield from _pieces(gzip.GzipFile(fileobj=plain))
+            else:
+                _refuse_packed(magic, path)
+                least = max(least, os.fstat(plain.fileno()).st_size)
+                yield from _pieces(plain)
+                _refuse_shorter(plain, path, least)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"{path}: cannot be read: {reason}") from None
+
+
+def _pieces(file: BufferedReader | gzip.GzipFile, end: int | None = None) -> Iterator[bytes]:
+    while block := file.read(_BLOCK if end is None else min(_BLOCK, end - file.tell())):
+        yield block
+
+
+def _refuse_packed(magic: bytes, path: Path) -> None:
+    for begin, (ending, unpack) in _NOT_READ.items():
+        if magic.startswith(begin):
+            kind = f"is packed as {ending}, which is not read"
+            raise BadInput(f"{path}: {kind}; unpack it ({unpack}), or pack it with gzip")
+
+
+def _refuse_shorter(file: BufferedReader, path: str | Path, least: int) -> None:
+    """What is missing at the end of a file must not look as if it had never been there."""
+    if file.seekable() and file.tell() < least:
+        raise BadInput(f"{path}: {_SHORTER}")
 
 
 def name_of(path: Path) -> str:
@@ -194,7 +222,9 @@ def _trace_files(folder: Path) -> Iterator[str]:
     for place, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [each for each in folders if not each.startswith((".", "_"))]
         for name in names:
-            plain = name.lower().removesuffix(_PACKED[0]).removesuffix(_PACKED[1])
+            plain = name.lower()
+            for ending in _PACKED:
+                plain = plain.removesuffix(ending)
             if plain.endswith(_ENDINGS) and name not in _NOT_TRACES and not name.startswith("."):
                 yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118
 
@@ -219,7 +249,9 @@ def _cut(whole: Shard, size: int) -> Iterator[Shard]:
     try:
         with open_input(whole.path) as file:
             if file.seekable() and _is_line_by_line(file.peek(4)[:4], file, whole.name):
+                length = os.fstat(file.fileno()).st_size
                 file.seek(0)
+                whole = msgspec.structs.replace(whole, least=length)
                 whole = yield from _stretches(file, whole, size)
     except OSError:
         pass  # whoever reads the shard says it

@@ -9,6 +9,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 import threading
@@ -25,6 +26,7 @@ _Shard = TypeVar("_Shard")
 _Part = TypeVar("_Part")
 
 MOST_UNASKED = 8  # processes, unless more are asked for: each needs memory of its own
+MOST_ASKED = 1024
 _AHEAD = 2  # shards for each process that may be done before those in front of them
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -101,7 +103,7 @@ class _Children:
 
     def __init__(self, fn: Callable[[Any], Any], most: int) -> None:
         self._fn = fn
-        self._most = most
+        self._most = min(most, _most_at_once())
         self._children: dict[Connection, BaseProcess] = {}
         self._busy: dict[Connection, int] = {}  # with the number of the shard
 
@@ -170,6 +172,14 @@ class _Children:
                 child.terminate()
         for child in self._children.values():
             child.join()
+
+
+def _most_at_once() -> int:
+    """How many processes this one can hold on to: each takes two of the files that it may open."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (
+        MOST_ASKED if allowed == resource.RLIM_INFINITY else max(1, min(MOST_ASKED, allowed // 4))
+    )
 
 
 @contextlib.contextmanager
