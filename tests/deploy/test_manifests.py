@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,45 @@ def test_every_command_and_option_exists(words: list[str]) -> None:
     command, arguments = command_of(words)
     with command.make_context("evalwright", list(arguments), resilient_parsing=False) as context:
         assert not context.args
+
+
+SCALE = (ROOT / "docs" / "scale.md").read_text()
+# What the page, or a comment, tells a reader to type; a container of compose is the command itself.
+TYPED = sorted(
+    {
+        typed.strip()
+        for typed in re.findall(
+            r"(?:`|^|\$ )evalwright ((?:db|serve|worker|signals)\b[^`\n]*)", SCALE, re.MULTILINE
+        )
+        + re.findall(
+            r"docker compose run --rm migrate (.*)", SCALE + (ROOT / "compose.yaml").read_text()
+        )
+        if "…" not in typed
+    }
+)
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_so_does_what_the_page_tells_to_type(typed: str) -> None:
+    command, arguments = command_of(shlex.split(typed))
+    # Words that only name a command need not be all that it asks for.
+    with command.make_context("evalwright", arguments, resilient_parsing=not arguments) as context:
+        assert not context.args
+
+
+def test_the_page_tells_enough_to_type() -> None:
+    assert {"db migrate", "keys create --tenant acme", "serve --workers"} <= set(TYPED)
+    assert any(typed.startswith("db prune --older-than") for typed in TYPED)
+
+
+def test_the_database_takes_the_connections_of_all_processes_that_the_page_starts() -> None:
+    each = re.search(r"\| (\d+) for each host, (\d+) for each worker \|", SCALE)
+    workers = re.search(r"--scale worker=(\d+)", SCALE)
+    allowed = next(word for word in SERVICES["postgres"]["command"] if "max_connections" in word)
+    assert each is not None
+    assert workers is not None
+    most = 2 * int(each[1]) + int(workers[1]) * int(each[2])
+    assert int(allowed.partition("=")[2]) >= most + 10  # those of who looks after it
 
 
 def variables_of_commands() -> set[str]:
@@ -186,6 +226,13 @@ def test_the_dashboard_names_only_metrics_that_are_exposed(exposed: set[str]) ->
     assert named <= exposed
     assert {f"evalwright_fleet_{each}" for each in ("queue_depth", "oldest_task_seconds")} <= named
     assert {"evalwright_fleet_lease_losses_total", "evalwright_fleet_tenant_tasks"} <= named
+
+
+def test_so_do_the_alarms_of_the_page(exposed: set[str]) -> None:
+    alarms = re.findall(r"^\| [^|]+ \| `(.+)` \|$", SCALE.partition("| alarm |")[2], re.MULTILINE)
+    named = named_in(" ".join(alarms[:4]))
+    assert len(named) == 4
+    assert named <= exposed
 
 
 def test_the_autoscaler_follows_the_queue(exposed: set[str]) -> None:
