@@ -198,10 +198,6 @@ def _is_symbol(each: str) -> bool:
 
 def lowered_in_place(text: str) -> str:
     """A text in lower case, letter for letter: the few that grow when lowered stay as they are."""
-    if not text.isascii() and all(each == each.lower() for each in beyond_ascii(text)):
-        # The letters of ASCII alone are made small much faster in bytes.
-        data = text.encode("utf-8", "surrogatepass").lower()
-        return data.decode("utf-8", "surrogatepass")
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
