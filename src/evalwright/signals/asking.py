@@ -13,6 +13,7 @@ import re2
 
 from evalwright.signals.entrusting import entrusts_abroad
 from evalwright.signals.injection.verbs import VERB_KINDS
+from evalwright.trace.cached import recent
 
 Deed: TypeAlias = Literal[
     "money", "commitment", "destroy", "discard", "disrupt", "harm", "permission", "connect",
@@ -206,22 +207,45 @@ _OTHERS: dict[str, dict[str, str]] = {
 
 # Two such words tell a language whose letters others use as well: "don" is no order in English.
 _TELLING = {
-    "de": "der die das und ich bitte mir nicht den für mein meine ein eine dem auf mit von zu wie"
-    " was viele habe am im ist sind wann kannst du",
-    "es": "el la los las por para mi que favor de del una un en con al y mis tu",
-    "fr": "le la les des mon ma mes je et pour une un du à dans sur avec plaît moi de",
-    "it": "il lo gli di per favore mio mia che una un del della e con nel sul mi alla",
-    "pt": "o os as um uma por favor meu minha para que do da em com e no na de",
-    "nl": "de het een mijn graag en van voor naar alsjeblieft op met ik dit",
-    "pl": "i w na mi proszę mój moją moje do z że się to dla jest",
-    "tr": "lütfen bir ve bu için benim bana şu ile da de olarak",
+    language: frozenset(words.split())
+    for language, words in {
+        "de": "der die das und ich bitte mir nicht den für mein meine ein eine dem auf mit von zu wie"
+        " was viele habe am im ist sind wann kannst du",
+        "es": "el la los las por para mi que favor de del una un en con al y mis tu",
+        "fr": "le la les des mon ma mes je et pour une un du à dans sur avec plaît moi de",
+        "it": "il lo gli di per favore mio mia che una un del della e con nel sul mi alla",
+        "pt": "o os as um uma por favor meu minha para que do da em com e no na de",
+        "nl": "de het een mijn graag en van voor naar alsjeblieft op met ik dit",
+        "pl": "i w na mi proszę mój moją moje do z że się to dla jest",
+        "tr": "lütfen bir ve bu için benim bana şu ile da de olarak",
+    }.items()
 }
-_ENGLISH_ALONE = """the are and my for what please with you could from that this it how by
-have"""  # and words that other languages have as well:
+_ENGLISH_ALONE = frozenset(
+    [
+        "the",
+        "are",
+        "and",
+        "my",
+        "for",
+        "what",
+        "please",
+        "with",
+        "you",
+        "could",
+        "from",
+        "that",
+        "this",
+        "it",
+        "how",
+        "by",
+        "have",
+    ]
+)  # and words that other languages have as well:
 _SHARED = "is to of in on i can a an be any me at all do has"
-_TELLING_ENGLISH = frozenset((*_ENGLISH_ALONE.split(), *_SHARED.split()))
+_TELLING_ENGLISH = _ENGLISH_ALONE.union(_SHARED.split())
 _LONGEST_TOLD = 4000
 _FEWEST_TELLING = 2
+_MOST_RECENT, _MOST_LONG = 128, 8  # what the users of one suite ask for
 
 
 @cache
@@ -267,7 +291,7 @@ _DELEGATED = re2.compile(
 )
 
 
-@lru_cache(maxsize=8)
+@recent(_MOST_RECENT, _MOST_LONG)
 def languages_of(said: str) -> tuple[str, ...]:
     """The languages besides English that someone's words may be in."""
     said = said[:_LONGEST_TOLD].encode("utf-8", "replace").decode()
@@ -275,17 +299,13 @@ def languages_of(said: str) -> tuple[str, ...]:
     is_english = _is_english(words)
     fewest = _FEWEST_TELLING if is_english and said.isascii() else 1
     least = max(fewest, len(words & _TELLING_ENGLISH) + 1)
-    telling = [
-        language
-        for language, known in _TELLING.items()
-        if len(words.intersection(known.split())) >= least
-    ]
+    telling = [language for language, known in _TELLING.items() if len(words & known) >= least]
     if not said.isascii():
         telling += [each for each, script in _SCRIPTS.items() if script.search(said)]
     return tuple(telling)
 
 
-@lru_cache(maxsize=8)
+@recent(_MOST_RECENT, _MOST_LONG)
 def may_be_foreign(said: str) -> bool:
     """Whether someone's words are not, or cannot be told to be, English."""
     return bool(languages_of(said)) or not _is_english(set(said[:_LONGEST_TOLD].lower().split()))
@@ -293,7 +313,7 @@ def may_be_foreign(said: str) -> bool:
 
 def _is_english(words: set[str]) -> bool:
     """Whether some words are English, and not those that other languages have as well."""
-    if not words.isdisjoint(_ENGLISH_ALONE.split()):
+    if not words.isdisjoint(_ENGLISH_ALONE):
         return True
     return any(word.strip(".,!?:;").encode("utf-8", "replace") in VERB_KINDS for word in words)
 
@@ -309,7 +329,7 @@ def asks_for(deed: Deed, said: str) -> bool:
     return any(pattern is not None and pattern.search(said) for pattern in patterns)
 
 
-@lru_cache(maxsize=16)
+@recent(_MOST_RECENT, _MOST_LONG)
 def without_questions(said: str) -> str:
     """Someone's words but for what they only want to know."""
     return _QUESTION.sub("? ", said) if "?" in said else said
@@ -320,7 +340,7 @@ def delegates(said: str) -> bool:
     return _DELEGATED.search(said) is not None or is_left_to_content(said)
 
 
-@lru_cache(maxsize=16)
+@recent(_MOST_RECENT, _MOST_LONG)
 def is_left_to_content(said: str) -> bool:
     """The same, of words that are not English."""
     return may_be_foreign(said) and entrusts_abroad(said[:_LONGEST_TOLD])

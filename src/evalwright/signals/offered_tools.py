@@ -6,10 +6,11 @@ one only if it names a tool that the trace knows, so that what users write as li
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from functools import lru_cache
 
 import msgspec
 import re2
+
+from evalwright.trace.cached import recent
 
 _IDENTIFIER = r"[A-Za-z_][\w.-]*\w"
 _BRACKETS = re.compile(r"[\[\]{}]")  # found one by one, as words are
@@ -79,7 +80,7 @@ def _without(said: str, passages: Iterable[Passage]) -> str:
     return "\n".join([*kept, said[done:]])
 
 
-@lru_cache(maxsize=32)  # a catalogue is mostly the same in many traces
+@recent(128, 8)  # a catalogue is mostly the same in many traces, and so is what a user asks for
 def _passages(said: str) -> list[Passage]:
     said = said[:_LONGEST_SEARCHED]
     return [*_in_brackets(said), *_in_tags(said), *_in_lines(said), *_in_sentences(said)]

@@ -194,7 +194,7 @@ class TraceView:
         """The places in `untrusted` of the sources that press the agent with instructions."""
         if not self.may_be_pressing:
             return []
-        return [place for place, each in enumerate(self.texts_read) if each.reading.pressed]
+        return [place for place, each in enumerate(self.texts_read) if each.reading.presses]
 
     def was_given(self, form: bytes) -> bool:
         """Whether the baseline gave a tool just this value, in one of its written forms."""

@@ -25,22 +25,25 @@ def kept(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
     return value_of
 
 
-def recent(most: int) -> Callable[[Callable[[str], Value]], Callable[[str], Value]]:
+def recent(
+    most: int, very_long: int = 0
+) -> Callable[[Callable[[str], Value]], Callable[[str], Value]]:
     """Keeps what a function makes of texts for a while: runs of an agent share many.
 
-    So many short texts are kept, a few long ones, and none that is longer still.
+    So many short texts are kept, a few long ones, and so many that are longer still.
     """
 
     def keep(compute: Callable[[str], Value]) -> Callable[[str], Value]:
         of_short = lru_cache(maxsize=most)(compute)
         of_long = lru_cache(maxsize=_FEW)(compute)
+        of_very_long = lru_cache(maxsize=very_long)(compute)
 
         @wraps(compute)
         def value_of(text: str) -> Value:
             length = len(text)
             if length <= _SHORT:
                 return of_short(text)
-            return of_long(text) if length <= _LONG else compute(text)
+            return of_long(text) if length <= _LONG else of_very_long(text)
 
         return value_of
 

@@ -1,7 +1,5 @@
 """What the user's own words ask for: a call that they cover needs no other explanation."""
 
-from functools import lru_cache
-
 from evalwright.signals.asking import (
     is_left_to_content,
     languages_of,
@@ -10,8 +8,8 @@ from evalwright.signals.asking import (
 )
 from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
 from evalwright.signals.injection.glosses import gloss
-from evalwright.signals.injection.instructions import MARKS, Instruction, kinds_of, stems_of
-from evalwright.signals.injection.verbs import VERB_KINDS
+from evalwright.signals.injection.instructions import MARKS, Instruction, stems_of
+from evalwright.signals.injection.verbs import VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import (
     DIRECTIVE,
     ENTRUSTS,
@@ -27,7 +25,7 @@ from evalwright.signals.matching import occurs_in, spans_in
 from evalwright.signals.trace_facts import calls_by_tool
 from evalwright.signals.trace_view import TraceView, arguments
 from evalwright.signals.written_values import plain_words
-from evalwright.trace.cached import cached
+from evalwright.trace.cached import cached, recent
 from evalwright.trace.model import ToolCall
 
 _SHORTEST_GIVEN = 2
@@ -145,7 +143,7 @@ class UserRequest:
         return frozenset(plain_words(self._said).split())
 
 
-read_request = lru_cache(maxsize=16)(UserRequest)  # repeats and both sides have the same
+read_request = recent(128, 8)(UserRequest)  # repeats, attacks and both sides have the same
 
 
 class Authority:

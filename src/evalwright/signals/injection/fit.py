@@ -8,8 +8,8 @@ from itertools import product
 import msgspec
 import re2
 
-from evalwright.signals.injection.instructions import Instruction, kinds_of, stem
-from evalwright.signals.injection.verbs import ANY_DEED, VERB_KINDS
+from evalwright.signals.injection.instructions import Instruction, stem
+from evalwright.signals.injection.verbs import ANY_DEED, VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import JOINING
 from evalwright.signals.trace_view import Argument
 from evalwright.signals.written_values import (

@@ -6,7 +6,7 @@ from itertools import accumulate, islice
 from typing import TypeAlias
 
 from evalwright.signals.injection.glosses import gloss_all
-from evalwright.signals.injection.verbs import ALSO, PARTICIPLE_KINDS, VERB_KINDS
+from evalwright.signals.injection.verbs import PARTICIPLE_KINDS, VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import (
     ASSAULT,
     DIRECTIVE,
@@ -21,7 +21,7 @@ from evalwright.signals.injection.words import (
 )
 from evalwright.signals.matching import first_in, occurs_in, spans_in
 from evalwright.signals.searched_text import ANY_WORD, SearchedText
-from evalwright.signals.written_values import plain_bytes, stands_in
+from evalwright.signals.written_values import plain_bytes
 from evalwright.trace.cached import cached
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
@@ -42,6 +42,7 @@ _LONGEST_VERB = 16
 _SHORT_SENTENCE = 8
 REPEATED = 4
 MARKS = b"\"'`*(.!?:;,>)]}|-"
+_ACTS = frozenset(VERB_KINDS.values()) - {"say", "read"}
 Span: TypeAlias = tuple[int, int]
 _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
 
@@ -56,6 +57,15 @@ class PressingText:
     def pressure(self) -> list[int]:
         """These places, in order."""
         return [start for start, _ in spans_in(PRESSURE, self.raw)]
+
+    @cached
+    def lower(self) -> bytes:
+        """The bytes in lower case, each in its place."""
+        return self.raw.lower()
+
+    def verb(self, start: int, end: int) -> bytes:
+        """The verb with which an instruction opens that was found between two places."""
+        return self.lower[max(start, end - _LONGEST_VERB) : end].split()[-1].strip(MARKS)
 
 
 class Instruction:
@@ -90,12 +100,11 @@ class Instruction:
 
     @property
     def _verb(self) -> bytes:
-        verb = self._raw[max(self._start, self._verb_end - _LONGEST_VERB) : self._verb_end]
-        return verb.lower().split()[-1].strip(MARKS)
+        return self._text.verb(self._start, self._verb_end)
 
     @property
     def verb_kind(self) -> str:
-        """The kind of the verb that opens the instruction; empty for one that is not known."""
+        """The kind of the verb that opens it; empty for one that is not known."""
         return VERB_KINDS.get(self._verb, "")
 
     @property
@@ -113,15 +122,17 @@ class Instruction:
     def is_near(self, places: list[int]) -> bool:
         """Whether the first of the places after its subject lies in its sentence or passage."""
         first = bisect_left(places, self._start - _LONGEST_SUBJECT)
-        return (places[first] < self._end or self.pressed) and self.is_order
+        if not self.is_order:
+            return False
+        return places[first] < self._verb_end or places[first] < self._end or self.pressed
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
         """Whether a word is near enough for the sentence or the passage to contain it."""
-        return stands_in(self._near, keys)
-
-    @cached
-    def _near(self) -> bytes:
-        return self._raw[self._opening : self._start + _LONGEST_PASSAGE].lower()
+        find, first, last = self._text.lower.find, self._opening, self._start + _LONGEST_PASSAGE
+        for key in keys:  # noqa: SIM110  (asked very often)
+            if find(key, first, last) >= 0:
+                return True
+        return False
 
     @cached
     def _opening(self) -> int:
@@ -225,12 +236,12 @@ class InstructionReader:
     @cached
     def orders_to_say(self) -> list[Instruction]:
         """Those of the pressing instructions that tell what to say."""
-        return [each for each in self.pressed if each.verb_kind == "say"]
+        return list(self._pressed("say"))
 
     @cached
     def asks_to_act(self) -> bool:
         """Whether a pressing instruction tells to do something."""
-        return any(each.verb_kind not in ("", "say", "read") for each in self.pressed)
+        return next(self._pressed(*_ACTS), None) is not None
 
     @cached
     def is_assault(self) -> bool:
@@ -243,43 +254,51 @@ class InstructionReader:
         return occurs_in(TAKEOVER, self.raw)
 
     @cached
+    def presses(self) -> bool:
+        """Whether it presses the reader to obey any instruction."""
+        return next(self._pressed(), None) is not None
+
+    @cached
     def pressed(self) -> list[Instruction]:
         """The instructions that the reader is pressed to obey, in order."""
-        if not self.pressure:
-            return []
+        return list(self._pressed())
+
+    def _pressed(self, *kinds: str) -> Iterator[Instruction]:
+        """Those among them whose verbs are of one of these kinds, or all."""
+        for span in self._near_pressure:
+            if not kinds or VERB_KINDS.get(self._text.verb(*span), "") in kinds:
+                each = self._make(span)
+                if each.pressed and each.is_order:
+                    yield each
+
+    @cached
+    def _near_pressure(self) -> list[Span]:
+        """Where there are instructions so near to the pressure that it may be of them."""
         pressure, reach = self.pressure, _LONGEST_SENTENCE + _REACH_AFTER
-        near: Iterable[Span] | None = None
-        if len(self.raw) <= _SHORT_TEXT:  # a longer one is not read as a whole for this alone
-            near = self._whole
+        if not pressure:
+            return []
+        # A longer text is not read as a whole for this alone.
+        near: Iterable[Span] | None = self._whole if len(self.raw) <= _SHORT_TEXT else None
         if near is None:
             near = self._near(pressure[:_MOST_PLACES], reach, _REACH_BEFORE)
-        pressed = self._beside(pressure, near, _REACH_BEFORE, reach)
-        return [each for each in pressed if each.pressed and each.is_order]
+        return list(_beside(pressure, near, _REACH_BEFORE, reach))
 
     def holding(self, words: Iterable[bytes]) -> Iterable[Instruction]:
         """The instructions whose sentences may hold one of the words, in order."""
         places = sorted({place for word in words for place in self._places(word)})
         if not places:
             return ()
-        near: Iterable[Span] | None = self._whole
-        if near is None:
-            near = self._near(places, _LONGEST_SENTENCE, _LONGEST_SUBJECT)
-        beside = self._beside(places, near, _LONGEST_SUBJECT, _LONGEST_PASSAGE)
-        return (each for each in beside if each.is_near(places))
-
-    def _beside(
-        self, places: list[int], spans: Iterable[Span], before: int, after: int
-    ) -> Iterator[Instruction]:
-        """The instructions with one of the places so little before their start, or after it."""
-        for span in spans:
-            first = bisect_left(places, span[0] - before)
-            if first < len(places) and places[first] < span[0] + after:
-                yield self._made.get(span) or self._make(span)
+        spans = self._whole
+        near = self._near(places, _LONGEST_SENTENCE, _LONGEST_SUBJECT) if spans is None else spans
+        beside = _beside(places, near, _LONGEST_SUBJECT, _LONGEST_PASSAGE)
+        return (each for each in map(self._make, beside) if each.is_near(places))
 
     def _make(self, span: Span) -> Instruction:
-        made = Instruction(self._text, *span)
-        if len(self._made) < _MOST_PLACES:
-            self._made[span] = made
+        made = self._made.get(span)
+        if made is None:
+            made = Instruction(self._text, *span)
+            if len(self._made) < _MOST_PLACES:
+                self._made[span] = made
         return made
 
     @cached
@@ -308,11 +327,19 @@ class InstructionReader:
     @cached
     def _lower(self) -> SearchedText:
         """In a long text, hundreds of words are looked for anywhere, and more as whole words."""
-        return SearchedText(self.raw.lower(), ANY_WORD)
+        return SearchedText(self._text.lower, ANY_WORD)
 
     def _near(self, places: list[int], before: int, after: int) -> Iterator[Span]:
         for begin, end in _merged(places, before, after):
             yield from spans_in(DIRECTIVE, self.raw, begin, end)
+
+
+def _beside(places: list[int], spans: Iterable[Span], before: int, after: int) -> Iterator[Span]:
+    """The spans with one of the places so little before their start, or after it."""
+    for span in spans:
+        first = bisect_left(places, span[0] - before)
+        if first < len(places) and places[first] < span[0] + after:
+            yield span
 
 
 def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
@@ -370,9 +397,3 @@ def stem(word: bytes) -> bytes:
 def stems_of(words: frozenset[bytes]) -> frozenset[bytes]:
     """The beginnings of words, so that a reservation meets what reserves, and repo a repository."""
     return frozenset(map(stem, words)) | frozenset(word[: _STEM - 1] for word in words)
-
-
-def kinds_of(word: bytes) -> tuple[str, ...]:
-    """The kinds of verb that a word may be."""
-    kind = VERB_KINDS.get(word) or PARTICIPLE_KINDS.get(word)
-    return (kind, *ALSO.get(word, ())) if kind else ()

@@ -67,9 +67,10 @@ class ToolOrders:
 
     def are_rules(self, source: UntrustedText) -> bool:
         """Whether a text only gives rules, and the user had it loaded for them."""
+        if source.reading.takes_over:
+            return False
         reading = self._novelty.reading(source)
-        wanted = self._authority.hands_over or (reading is not None and brings_rules(reading.tool))
-        return wanted and not source.reading.takes_over
+        return self._authority.hands_over or (reading is not None and brings_rules(reading.tool))
 
     def described(self, call: ToolCall) -> UntrustedText | None:
         """The source of an instruction that tells what a call does, though none of its values.

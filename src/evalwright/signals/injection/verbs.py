@@ -96,3 +96,11 @@ _ANY_DEED = {
     " save generate submit execute perform",
 }
 ANY_DEED = frozenset(verb for verbs in _ANY_DEED.values() for verb in verbs.encode().split())
+_KINDS_OF = {
+    verb: (kind, *ALSO.get(verb, ())) for verb, kind in {**PARTICIPLE_KINDS, **VERB_KINDS}.items()
+}
+
+
+def kinds_of(word: bytes) -> tuple[str, ...]:
+    """The kinds of verb that a word may be."""
+    return _KINDS_OF.get(word, ())
