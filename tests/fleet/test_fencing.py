@@ -428,6 +428,34 @@ def test_workers_make_the_tables_of_the_queue_again_when_they_were_dropped(
     assert len(asyncio.run(work()).scored) == 6
 
 
+def test_what_was_due_is_due_again_as_soon_as_a_server_without_its_queue_is_back(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 600)
+    cut_off = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'evalwright' AND datname = current_database()"
+    )
+
+    async def work() -> Any:
+        begun, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def answer(_task: Any) -> str:
+            begun.set()
+            await may_answer.wait()
+            return "yes"
+
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, fleet.plan(a_suite(4), answer, concurrency=4))
+            async with fleet.workers(GivenEquipment(answer), 1, concurrency=1):
+                await begun.wait()
+                await asyncio.to_thread(fleet.ask, "DELETE FROM pgqueuer", cut_off)
+                may_answer.set()
+                return await fleet.ended(run_id)
+
+    assert len(asyncio.run(work()).scored) == 4
+
+
 def test_a_worker_that_may_not_make_the_tables_says_who_can_and_waits_for_it(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

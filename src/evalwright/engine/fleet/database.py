@@ -74,6 +74,7 @@ class FleetDatabase:
         self._hear: Hear = lambda _: None
         self._is_away = False  # and everybody was told
         self._has_written = False
+        self.came_back = asyncio.Event()  # set when the database does: its queue may be empty
 
     @asynccontextmanager
     async def connection(self, *, hurried: bool = False) -> AsyncIterator[Connection]:
@@ -292,6 +293,7 @@ class FleetDatabase:
                     raise
             finally:
                 connection.terminate()
+            self.came_back.set()  # as soon as it can be reached
 
     async def refuse(self, run_id: str, worker: uuid.UUID, reason: str) -> None:
         """Say why a worker leaves a run to others."""

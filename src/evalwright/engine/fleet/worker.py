@@ -366,15 +366,20 @@ class Worker:
         await end_overdue(self._database, self._clock)
 
     async def _reconcile(self) -> None:
-        """Put back into the queue what is due and not in it; at the start, and now and then."""
-        is_start = True
+        """Put back into the queue what is due and not in it: at the start, after an outage, and
+        now and then.
+        """
+        came_back = self._database.came_back
+        came_back.set()
         while True:
-            repair = partial(reconcile, self._database, at_once=is_start)
-            is_start = False
+            repair = partial(reconcile, self._database, at_once=came_back.is_set())
+            came_back.clear()
             if await self._database.patiently(repair):
                 self._lanes.clear()
                 self._woken.set()
-            await asyncio.sleep(RECONCILE_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RECONCILE_SECONDS):
+                    await came_back.wait()
 
     async def _drain(self) -> None:
         """Let tasks end, those that are not begun be taken by others."""
