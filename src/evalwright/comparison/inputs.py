@@ -3,8 +3,10 @@
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -52,6 +54,22 @@ class LogReader:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_open_log": self._open_log, "_log": None}
+
+
+class WorkFolder(TemporaryDirectory[str]):
+    """Where the sides of a comparison are unpacked, each in a folder that may have very many files.
+
+    They are removed as they are listed: a list of all of them would take memory for each.
+    """
+
+    def cleanup(self) -> None:
+        """Remove the folder and everything in it."""
+        for side in Path(self.name).glob("*/"):
+            with suppress(OSError), os.scandir(side) as entries:
+                for each in entries:
+                    if not each.is_dir(follow_symlinks=False):
+                        os.unlink(each)  # noqa: PTH108 - of each of many thousand files
+        super().cleanup()
 
 
 class Inputs(msgspec.Struct, frozen=True):

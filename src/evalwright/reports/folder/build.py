@@ -4,7 +4,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from evalwright.comparison.gate import CATALOGUE
-from evalwright.comparison.inputs import Inputs, open_inputs, read_suppressions
+from evalwright.comparison.inputs import Inputs, WorkFolder, open_inputs, read_suppressions
 from evalwright.comparison.matching import CasePlan
 from evalwright.comparison.pipeline import Comparer, planned_cases
 from evalwright.comparison.summary import CaseTally, blocks_shipping, env_snapshot, subject_of
@@ -108,7 +107,7 @@ def compare_runs(
     engine = engine_named(options.on, options.jobs)
     try:
         with (
-            tempfile.TemporaryDirectory(prefix="evalwright-") as work,
+            WorkFolder(prefix="evalwright-") as work,
             contextlib.closing(
                 open_inputs(named, options.cases, open_log, Path(work), engine)
             ) as inputs,
