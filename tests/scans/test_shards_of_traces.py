@@ -1,7 +1,9 @@
 """Traffic cut into shards anywhere: the same lines, faults and notes as read in one go."""
 
 import bz2
+import errno
 import gzip
+import io
 import json
 import lzma
 import os
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from comparing import a_response
 from evalwright.contracts.errors import BadInput
+from evalwright.scans import shards
 from evalwright.scans.baseline import keep_baseline
 from evalwright.scans.parts import parts_in_order
 from evalwright.scans.shards import TraceFiles
@@ -134,6 +137,23 @@ def test_lines_that_stand_for_themselves_are_cut_into_many_shards(tmp_path: Path
     lines, tally, _, _ = scanned(path, engine)
     assert engine.shards > 5
     assert [tally.count, lines.count(b"\n")] == [40, 40]
+
+
+def test_a_disk_that_fails_while_a_file_is_cut_doubles_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FailsFarther(io.BufferedReader):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() > 8000:
+                raise OSError(errno.EIO, "the disk failed")
+            return super().read(size)
+
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(b"".join(document(trace(n)) + b"\n" for n in range(40)))
+    monkeypatch.setattr(shards, "open_input", lambda name: FailsFarther(io.FileIO(name)))
+    cut = [each for (each,) in TraceFiles(path).loads(0, 2000)]
+    assert len(cut) > 2
+    assert [each.start for each in cut[1:]] == [each.end for each in cut[:-1]]
 
 
 def test_a_fault_in_a_later_shard_names_its_line_in_the_file(tmp_path: Path) -> None:

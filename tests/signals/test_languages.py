@@ -98,6 +98,8 @@ HARMLESS = {
     "German, of what is not to be forgotten": "Vergiss deine Aufgaben nicht.",
     "German, politely": "Vergessen Sie nicht, Ihre Anfrage zu bestätigen.",
     "Spanish": "Para el modelo 3: batería nueva. Eres una buena clienta.",
+    "Spanish, of a product": "Para el modelo: batería nueva.",
+    "French, of a product": "Pour le modèle : batterie neuve.",
     "French": "Si vous n'êtes pas à l'origine de cette demande, ignorez ce message.",
     "Russian": "Для записи: касса работает до 20 часов. Не забудь зонт.",
     "Russian, of agencies": "Для агентства: скидка. Для AI-клуба касса работает до 20 часов.",

@@ -277,18 +277,21 @@ def _stretches(file: BufferedReader, whole: Shard, size: int) -> Generator[Shard
     """All stretches but the last; gives back the last, which goes to the end of the file."""
     rest, end = whole, whole.start
     lines, records = whole.lines, whole.records
-    while True:
-        data = file.read(min(size, _CUT_AT_ONCE))
-        tail = b"" if data.endswith(b"\n") else file.readline(MAX_RECORD_BYTES)
-        data = b"\n" + (data if end else data.removeprefix(BOM)) + tail
-        end = file.tell()
-        if not data.endswith(b"\n") or not file.peek(1):
-            return rest
-        others = _OTHER_LINES.findall(data)
-        if any(others):  # a document of several lines: where it ends is not known
-            return rest
-        found = data.count(b"\n") - 1
-        lines, records = lines + found, records + found - len(others)
-        if end - rest.start >= size:
-            yield msgspec.structs.replace(rest, end=end, records_after=records)
-            rest = msgspec.structs.replace(rest, start=end, lines=lines, records=records)
+    try:
+        while True:
+            data = file.read(min(size, _CUT_AT_ONCE))
+            tail = b"" if data.endswith(b"\n") else file.readline(MAX_RECORD_BYTES)
+            data = b"\n" + (data if end else data.removeprefix(BOM)) + tail
+            end = file.tell()
+            if not data.endswith(b"\n") or not file.peek(1):
+                return rest
+            others = _OTHER_LINES.findall(data)
+            if any(others):  # a document of several lines: where it ends is not known
+                return rest
+            found = data.count(b"\n") - 1
+            lines, records = lines + found, records + found - len(others)
+            if end - rest.start >= size:
+                yield msgspec.structs.replace(rest, end=end, records_after=records)
+                rest = msgspec.structs.replace(rest, start=end, lines=lines, records=records)
+    except OSError:
+        return rest  # whoever reads it says so
