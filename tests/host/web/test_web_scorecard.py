@@ -275,3 +275,8 @@ def test_a_damaged_run_is_named_on_its_page_and_does_not_hide_the_others(tenant:
         assert "This run cannot be read" in answer.text
         assert f"{damaged} cannot be read" in answer.text
         assert "evalwright db import" in answer.text
+
+
+def test_a_run_without_gates_besides_its_bars_has_passed_on_its_page(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes", ok())})
+    assert "✓ Passed · Evalwright</title>" in shown(tenant, f"/runs/{run}")

@@ -40,6 +40,9 @@ class RunFigures(NamedTuple):
         return wilson(self.passed, self.tasks) if self.tasks else (0.0, 1.0)
 
 
+UNGATED = RunFigures(0, 0, None)  # in place of those of a run that only its bars can fail
+
+
 class _Figures(msgspec.Struct, rename="camel"):
     task_count: int
     passed_count: int

@@ -14,7 +14,7 @@ from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
 from evalwright.host.web import scorecard_page
 from evalwright.host.web.page import PageCall, page, render, run_address, see
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
-from evalwright.host.web.run_figures import may_be_held
+from evalwright.host.web.run_figures import UNGATED, may_be_held
 from evalwright.host.web.runs_page import verdict_of
 from evalwright.reports import figures
 from evalwright.reports.html.markup import Html, as_markup
@@ -67,7 +67,7 @@ def _head(call: PageCall) -> dict[str, Any]:
     run = call.log.facts(run_id)
     status = call.host.runs.status_of(run)
     # The last event holds all tasks, which of a large run takes long to read.
-    told = call.host.figures.of(call.log, run) if may_be_held(run) else None
+    told = call.host.figures.of(call.log, run) if may_be_held(run) else UNGATED
     tone, verdict = verdict_of(run, status, told)
     has_failed = run.score is None or run.score < 1
     return {
