@@ -377,6 +377,24 @@ def test_a_worker_stays_heard_of_whatever_fails_beside_its_tasks(
     asyncio.run(work())
 
 
+def test_a_worker_told_to_stop_while_the_database_is_away_stops(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        tried.append(1)
+        raise ConnectionRefusedError("nobody listens")
+
+    async def work() -> None:
+        async with fleet.database() as database, fleet.workers(GivenEquipment(right), 1):
+            await until(lambda: _is_true(database, "SELECT count(*) = 1 FROM fleet_workers"))
+            monkeypatch.setattr(database_module.FleetDatabase, "connection", refuse)
+            await until(lambda: asyncio.sleep(0, len(tried) > 3))
+
+    asyncio.run(asyncio.wait_for(work(), 30))
+
+
 def test_a_server_that_falls_silent_within_a_transaction_is_given_up(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,11 +123,9 @@ class Worker:
     async def _take_turn(self) -> None:
         """Take as many tasks as there is room for, or wait."""
         self._woken.clear()
-        room = self.settings.concurrency - self._working
         is_jammed = len(self._held) >= MOST_ENDING * self.settings.concurrency
-        taken: list[TakenTask] = []
-        if room > 0 and not is_jammed:
-            taken = await self._database.patiently(lambda: self._take(room))
+        room = 0 if is_jammed else self.settings.concurrency - self._working
+        taken = await self._database.patiently(lambda: self._take(room)) if room > 0 else []
         for run_id, tasks in by_run(taken).items():
             self._start(run_id, tasks)
         if not taken:
@@ -138,6 +136,8 @@ class Worker:
                 self._lanes.clear()  # some of them may be empty by now
 
     async def _take(self, room: int) -> list[TakenTask]:
+        if self._is_draining:  # since an outage, perhaps
+            return []
         async with self._database.connection(hurried=True) as connection:
             if not self._lanes:
                 rows = await connection.fetch(_LANES, self._tenants)
