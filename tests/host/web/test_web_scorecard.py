@@ -231,6 +231,9 @@ def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
     scored = ("task-1", EvalScored("task-1", 1.0, True))
     write(tenant.log, f"gated-{tenant.name}", [*entries[:2], (None, planned), scored, *ended], 60)
     assert verdict in shown(tenant, "/")
+    kinds = ["status=passed", "status=failed"]
+    listed = [f"gated-{tenant.name}" in shown(tenant, f"/?{kind}") for kind in kinds]
+    assert listed == [verdict == "✓ Passed", verdict == "✗ Failed"]
     assert f"<title>{SUITE_ID}@1.0.0 · {verdict}" in shown(tenant, f"/runs/gated-{tenant.name}")
 
 

@@ -175,7 +175,7 @@ def _read_agent(
             _version_row(version, by_version.get(version), records)
             for version in sorted(versions, key=version_key, reverse=True)
         ],
-        "runs": [_evidence(each) for each in runs],
+        "runs": [_evidence(call, each) for each in runs],
     }
 
 
@@ -247,8 +247,9 @@ def _own_channels(record: AgentDeployment) -> set[str]:
     return {name for name in record.channels if name != LATEST}
 
 
-def _evidence(run: RunFacts) -> dict[str, Any]:
-    verdict = "✓ Passed" if run.passed else "✗ Failed"
+def _evidence(call: PageCall, run: RunFacts) -> dict[str, Any]:
+    has_passed = call.host.figures.has_passed(call.log, run)
+    verdict = "✓ Passed" if has_passed else "✗ Failed"
     score = "" if run.score is None else f", score {run.score:.3f}"
     return {"run_id": run.run_id, "words": f"{run.suite}: {verdict}{score}"}
 

@@ -94,6 +94,13 @@ class FiguresCache:
                 self._kept.pop(next(iter(self._kept)))
         return self._kept.get(key)
 
+    def has_passed(self, log: EventLog, run: RunFacts) -> bool | None:
+        """Whether a run met its bars and its gates; None if nothing says so."""
+        if not may_be_held(run):
+            return run.passed
+        figures = self.of(log, run)
+        return None if figures is None else not figures.is_held
+
 
 def _key(run: RunFacts) -> str:
     return f"{run.tenant} {run.run_id}"

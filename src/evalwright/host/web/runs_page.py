@@ -82,12 +82,14 @@ class RunsAsked(NamedTuple):
             has_ended=False if self.status == "open" else None,
         )
 
-    def fits(self, run: RunFacts) -> bool:
+    def fits(self, call: PageCall, run: RunFacts) -> bool:
         """Whether the rest of it holds for a run."""
-        if self.status in ("passed", "failed") and run.passed is not (self.status == "passed"):
-            return False
         told = (run.run_id, run.suite or run.workflow, run.agent or "", *run.tags)
-        return not self.text or self.text.lower() in "\n".join(told).lower()
+        if self.text and self.text.lower() not in "\n".join(told).lower():
+            return False
+        if self.status not in ("passed", "failed"):
+            return True
+        return call.host.figures.has_passed(call.log, run) is (self.status == "passed")
 
 
 async def show(call: PageCall) -> Response:
@@ -134,7 +136,7 @@ def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
         for run in runs:
             if run.started_us < earliest:
                 return found, ""
-            if not asked.fits(run):
+            if not asked.fits(call, run):
                 continue
             if len(found) == AT_ONCE:
                 return found, found[-1].run_id
