@@ -73,6 +73,12 @@ def test_the_age_of_the_baseline_and_what_cannot_be_compared_are_said(
     assert "not compared: removed: b, c, d, e" in page
 
 
+def test_runs_without_a_common_task_are_not_called_good(tenant: Tenant, pair: tuple[str, str]):
+    other = tenant.keep("stranger", {"z": Told("x", ok())})
+    page = shown(tenant, f"/compare?run={pair[1]}&run={other}")
+    assert re.search(r'class="verdict warn"[^>]*><span[^>]*>!</span> Nothing was compared', page)
+
+
 def test_scores_can_be_bounded_in_the_address(tenant: Tenant, pair: tuple[str, str]):
     both = f"/compare?run={pair[0]}&run={pair[1]}"
     assert tasks_in(shown(tenant, f"{both}&before_least=0.5&after_most=0.5")) == ["a"]

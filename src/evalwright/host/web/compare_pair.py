@@ -204,10 +204,13 @@ def _verdict(compared: ComparedPair) -> tuple[str, str]:
     """The verdict in one sentence, with its tone."""
     from evalwright.comparison.summary import blocks_shipping
 
+    groups = compared.pair.groups
+    if len(groups["alone"]) == len(compared.pair.tasks):
+        return "warn", "Nothing was compared: no task has a score in both runs."
     if compared.deep is not None:
         summary = compared.deep.summary
         return ("bad" if blocks_shipping(summary) else "good"), summary.verdict
-    worse = len(compared.pair.groups["worse"])
+    worse = len(groups["worse"])
     if worse:
         return "bad", f"{worse:,} {'task' if worse == 1 else 'tasks'} got worse."
     return "good", "No task got worse."
