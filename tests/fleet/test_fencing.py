@@ -420,6 +420,18 @@ def test_a_server_that_falls_silent_within_a_transaction_is_given_up(
             os.kill(each, signal.SIGCONT)
 
 
+def held_back() -> tuple[Any, asyncio.Event, asyncio.Event]:
+    """An agent, when it was asked first, and when it may answer."""
+    begun, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def answer(_task: Any) -> str:
+        begun.set()
+        await may_answer.wait()
+        return "yes"
+
+    return answer, begun, may_answer
+
+
 def test_workers_make_the_tables_of_the_queue_again_when_they_were_dropped(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,13 +439,7 @@ def test_workers_make_the_tables_of_the_queue_again_when_they_were_dropped(
     monkeypatch.setattr(reconciling, "APART_SECONDS", 0)
 
     async def work() -> Any:
-        begun, may_answer = asyncio.Event(), asyncio.Event()
-
-        async def answer(_task: Any) -> str:
-            begun.set()
-            await may_answer.wait()
-            return "yes"
-
+        answer, begun, may_answer = held_back()
         async with fleet.database() as database:
             run_id = await fleet.hand_over(database, fleet.plan(a_suite(6), answer, concurrency=4))
             async with fleet.workers(GivenEquipment(answer), 2, concurrency=1):
@@ -456,13 +462,7 @@ def test_what_was_due_is_due_again_as_soon_as_a_server_without_its_queue_is_back
     )
 
     async def work() -> Any:
-        begun, may_answer = asyncio.Event(), asyncio.Event()
-
-        async def answer(_task: Any) -> str:
-            begun.set()
-            await may_answer.wait()
-            return "yes"
-
+        answer, begun, may_answer = held_back()
         async with fleet.database() as database:
             run_id = await fleet.hand_over(database, fleet.plan(a_suite(4), answer, concurrency=4))
             async with fleet.workers(GivenEquipment(answer), 1, concurrency=1):
