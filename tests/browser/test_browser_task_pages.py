@@ -126,6 +126,13 @@ def test_keys_lead_through_tasks_failures_and_steps(visit: Visit, kept: Kept):
     page.keyboard.press("p")
     page.keyboard.press("n")
     assert page.evaluate("document.activeElement.closest('[data-step]').id") == second
+    link = f"{kept.url}/runs/{kept.new}/tasks/d#{second}"
+    expect(page).to_have_url(link)
+    page.goto("about:blank")
+    page.goto(link)
+    page.keyboard.press("p")
+    page.keyboard.press("n")
+    expect(page).to_have_url(link)
     page.keyboard.press("k")
     expect(page).to_have_url(f"{kept.url}/runs/{kept.new}/tasks/c")
     page.keyboard.press("f")

@@ -296,7 +296,7 @@ class RouteTable(Generic[R]):
                 continue
             if route.method == method:
                 return route, found.groupdict()
-            others.add(route.method)
+            others.update((route.method, "HEAD") if route.method == "GET" else (route.method,))
         if others:
             allowed = {"Allow": ", ".join(sorted(others))}
             message = "this path does not support the method"

@@ -57,6 +57,29 @@ def test_a_page_that_does_not_exist_says_so(visitor: Visitor):
     assert "there is no such page" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("guessed", "page"),
+    [
+        ("/runs", "/"),
+        ("/runs/?tag=a%20b", "/?tag=a%20b"),
+        ("/agents/a%0D%0Ab/", "/agents/a%0D%0Ab"),
+    ],
+)
+def test_addresses_that_people_guess_lead_to_the_page(visitor: Visitor, guessed: str, page: str):
+    answer = visitor.get(guessed)
+    assert (answer.status, answer.location) == (303, page)
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/nothing/", "/runs//evil.example/"])
+def test_no_guess_leads_to_what_is_no_page(visitor: Visitor, path: str):
+    assert visitor.get(path).status == 404
+
+
+def test_a_method_that_a_page_does_not_take_is_refused_with_those_it_takes(visitor: Visitor):
+    answer = visitor.send("DELETE", "/start")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
 def test_a_program_gets_errors_as_json(visitor: Visitor):
     answer = visitor.get("/nothing", Accept="application/json")
     assert (answer.status, json.loads(answer.text)["error"]) == (404, "not_found")

@@ -28,6 +28,7 @@ STATUS_WORDS = {
     "open": "not ended",
     "cancelled": "cancelled",
 }
+_OTHER_STATUS_WORDS = {"running": "open"}  # as the API has it
 _LOG_STATUS = {"passed": "completed", "failed": "completed", "error": "failed"}
 # What of a run is shown first: tone and words, with a sign, as colours alone say nothing to many.
 _VERDICTS = {
@@ -54,8 +55,9 @@ class RunsAsked(NamedTuple):
     def of(cls, call: PageCall) -> "RunsAsked":
         """Those of a request; what is not known counts as not given."""
         asked = cls(*map(call.asked, cls._fields))
+        status = _OTHER_STATUS_WORDS.get(asked.status, asked.status)
         return asked._replace(
-            status=asked.status if asked.status in STATUS_WORDS else "",
+            status=status if status in STATUS_WORDS else "",
             since=asked.since if asked.since in SPANS else "",
         )
 
@@ -76,20 +78,30 @@ class RunsAsked(NamedTuple):
         )
         return RunFilter(
             status=status,
-            suite=self.suite or None,
-            agent=self.agent or None,
+            suite=self.suite if "." in self.suite and "@" in self.suite else None,
+            agent=self.agent if "." in self.agent else None,
             tag=self.tag or None,
             has_ended=False if self.status == "open" else None,
         )
 
     def fits(self, call: PageCall, run: RunFacts) -> bool:
         """Whether the rest of it holds for a run."""
-        told = (run.run_id, run.suite or run.workflow, run.agent or "", *run.tags)
+        suite, agent = run.suite or run.workflow, run.agent or ""
+        if not (_is_end_of(self.suite, suite) or _is_end_of(self.suite, suite.partition("@")[0])):
+            return False
+        if not _is_end_of(self.agent, agent):
+            return False
+        told = (run.run_id, suite, agent, *run.tags)
         if self.text and self.text.lower() not in "\n".join(told).lower():
             return False
         if self.status not in ("passed", "failed"):
             return True
         return call.host.figures.has_passed(call.log, run) is (self.status == "passed")
+
+
+def _is_end_of(asked: str, name: str) -> bool:
+    """Whether a name is the one that is asked for, or ends in it: `desk` is `acme.desk`, too."""
+    return not asked or f".{name}".endswith(f".{asked}")
 
 
 async def show(call: PageCall) -> Response:

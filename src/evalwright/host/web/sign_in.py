@@ -7,6 +7,8 @@ from evalwright.host.web.doors import own_address, set_cookie, sign_in_form
 from evalwright.host.web.page import PageCall, see
 from evalwright.host.web.sessions import sign_in, sign_out
 
+REMEMBERED = 86_400  # seconds
+
 
 async def show(call: PageCall) -> Response:
     """The form."""
@@ -28,7 +30,8 @@ async def enter(call: PageCall) -> Response:
         message = "This is not a valid key." if refusal.code == "unauthenticated" else ""
         return sign_in_form(call, 401, message or refusal.message, next_page=next_page)
     response = see(next_page)
-    set_cookie(response, call.request, session.id, int(host.settings.session_s))
+    # The cookie outlives its session, so that who comes back later is told that it has ended.
+    set_cookie(response, call.request, session.id, int(host.settings.session_s) + REMEMBERED)
     set_cookie(response, call.request, "", 0, "form")
     return response
 

@@ -8,6 +8,7 @@ import gzip
 import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.responses import Response
@@ -16,8 +17,8 @@ from evalwright.contracts.errors import DamagedEventLog
 from evalwright.host.app import error_response, known_error
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, RouteTable, read_raw
-from evalwright.host.web.doors import Door, cookie_name
-from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_form, warm_up
+from evalwright.host.web.doors import Door, cookie_name, own_address
+from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_form, see, warm_up
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import PREFIX, file_at
 from evalwright.host.web.table import KEY_PAGES, PAGES
@@ -94,12 +95,24 @@ class Site:
         if is_static:
             return _static(call, path, is_public=False)
         if isinstance(found, ApiError):
-            raise _unknown(found)
+            return self._elsewhere(call, found)
         entry, call.path = found
         call.template = entry.path
         await self._admit(call, entry, held)
         response = await entry.handler(call)
         return self._host.response_budget.counted(response, call.principal.tenant)
+
+    def _elsewhere(self, call: PageCall, unknown: ApiError) -> Response:
+        """Lead on from an address that people guess, with a slash at its end or `/runs`."""
+        if unknown.status == 405:
+            raise unknown
+        plain = call.request.scope["path"].rstrip("/")
+        is_page = not isinstance(self._pages.find("GET", plain), ApiError)
+        if call.request.method not in ("GET", "HEAD") or not (is_page or plain == "/runs"):
+            raise ApiError(404, "not_found", "there is no such page")
+        query = call.request.scope["query_string"].decode("latin-1")
+        path = "/" if plain == "/runs" else quote(plain)
+        return see(own_address(f"{path}?{query}" if query else path))
 
     async def _let_in(self, call: PageCall) -> ApiError | None:
         """Find out who the visitor is; returns why a session has ended."""
@@ -144,12 +157,6 @@ def _static(call: PageCall, path: str, *, is_public: bool) -> Response:
         raise ApiError(404, "not_found", "there is no such file")
     accepted = call.request.headers.get("accept-encoding", "")
     return found.response(accepted, is_public=is_public)
-
-
-def _unknown(found: ApiError) -> ApiError:
-    if found.status == 405:
-        return found
-    return ApiError(404, "not_found", "there is no such page")
 
 
 def _refuse_foreign(call: PageCall) -> None:

@@ -9,7 +9,8 @@
   function move(selector, by) {
     const entries = all(selector);
     if (!entries.length) return false;
-    const here = entries.findIndex((each) => each.contains(document.activeElement));
+    const focused = entries.findIndex((each) => each.contains(document.activeElement));
+    const here = focused < 0 ? entries.findIndex((each) => each.matches(":target")) : focused;
     const place = here < 0 ? (by > 0 ? 0 : entries.length - 1) : here + by;
     const more = all("[data-more]")[0];
     if (place >= entries.length && more) return more.click(), true;
@@ -17,6 +18,8 @@
     const target = entry.querySelector("a, summary, button") ?? entry;
     target.focus({ preventScroll: true });
     entry.scrollIntoView({ block: "nearest" });
+    // The address leads to the step that is looked at.
+    if (entry.id && "step" in entry.dataset) history.replaceState(history.state, "", `#${entry.id}`);
     return true;
   }
   const follow = (key) => {
