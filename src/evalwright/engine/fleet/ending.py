@@ -6,7 +6,7 @@ same transaction releases the next tasks; with the last task, it ends the run.
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -39,6 +39,11 @@ _COUNT_LOST = (
     "INSERT INTO fleet_counters AS c VALUES ('leases_lost', 1)"
     " ON CONFLICT (name) DO UPDATE SET value = c.value + 1"
 )
+_MINE = "SELECT run_id, task_id, attempt FROM attempts WHERE worker = $1 AND state = 1"
+_DISOWN = """
+UPDATE attempts SET worker = NULL
+WHERE run_id = $1 AND task_id = $2 AND attempt = $3 AND worker = $4 AND state::integer = 1
+"""
 _DUE = "SELECT count(*) FROM attempts WHERE run_id = $1 AND state = $2"
 
 
@@ -51,6 +56,14 @@ class RunAtWork(NamedTuple):
     plan: Plan
     started_us: int
     redactor: Redactor
+
+
+class BegunAttempt(NamedTuple):
+    """An attempt at a task."""
+
+    run_id: str
+    task_id: str
+    attempt: int
 
 
 class Held(NamedTuple):
@@ -80,14 +93,26 @@ class Ending:
         self._worker = worker
         self._clock = clock
 
+    async def mine(self, connection: Connection) -> set[BegunAttempt]:
+        """The attempts that are this worker's."""
+        rows = await connection.fetch(_MINE, self._worker)
+        return {BegunAttempt(*row) for row in rows}
+
+    async def disown(self, connection: Connection, orphans: Iterable[BegunAttempt]) -> None:
+        """Give up attempts that nobody here works on: they are due, and put back where missing."""
+        for each in orphans:
+            await connection.execute(_DISOWN, *each, self._worker)
+
     async def end(
         self, run: RunAtWork, finished: Sequence[FinishedTask], taken: Sequence[TakenTask]
     ) -> set[str]:
         """Write the end of tasks of a run; returns those that were still this worker's."""
+        # One that was taken away may have been begun here again, and both ended by now.
+        last = {each.task_id: each for each in sorted(finished, key=lambda each: each.attempt)}
         async with self._database.transaction() as connection:
-            attempts = [(each.task_id, each.attempt) for each in finished]
+            attempts = [(each.task_id, each.attempt) for each in last.values()]
             held = await self._hold(connection, run.run_id, attempts)
-            mine = [each for each in finished if each.task_id in (held.mine if held else ())]
+            mine = [each for each in last.values() if each.task_id in (held.mine if held else ())]
             if held is None:  # the run has ended
                 await self._database.queue.drop(connection, taken)
             if held is None or not mine:

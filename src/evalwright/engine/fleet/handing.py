@@ -45,6 +45,7 @@ class HandOver:
         self._tenant = tenant
         self._owner = owner
         self._queue = queue
+        self.locks = owner
         self.due: list[DueTask] = []
 
     async def apply(self, connection: Connection) -> None:
@@ -147,7 +148,12 @@ _RELEASE = """
 SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) -
     (SELECT released FROM fleet_owners WHERE owner = $1)))
 """
-_AT_WORK = "SELECT task_id FROM attempts WHERE run_id = $1 AND state = 1"
+_OWNER = """
+SELECT FROM fleet_owners
+WHERE owner = (SELECT owner FROM fleet_runs WHERE run_id = $1) FOR UPDATE
+"""
+# In the order in which workers begin them.
+_DUE = "SELECT task_id FROM attempts WHERE run_id = $1 AND state = 1 ORDER BY task_id FOR UPDATE"
 _LEAVE = "SELECT * FROM fleet_leave($1, 0)"
 
 
@@ -179,6 +185,7 @@ class FleetRuns:
                 return False
             await self._database.append(connection, run_id, run, [event])
             owner = await connection.fetchval(_STOP, run_id, True)
+            await connection.execute(_DUE, run_id)
             rows = await connection.fetch(_WITHDRAW, run_id, owner, immediately)
             await self._withdraw(connection, run_id, rows)
         if immediately:
@@ -210,8 +217,10 @@ class FleetRuns:
             if (run := await connection.fetchval(f"{_LOCK} {_UPDATE}", run_id)) is None:
                 return False
             await self._database.append(connection, run_id, run, events)
-            await self._withdraw(connection, run_id, await connection.fetch(_AT_WORK, run_id))
+            await connection.execute(_OWNER, run_id)  # nobody releases more of its tasks
+            rows = await connection.fetch(_DUE, run_id)
             due = await self._database.due(connection, _LEAVE, run_id)
+            await self._withdraw(connection, run_id, rows)
             await self._database.queue.put(connection, due)
         self._database.announce(due)
         self._database.announce_end()

@@ -103,6 +103,8 @@ class PgQueuer:
 
     Its loop deletes a job whose handler raised, and its trigger notifies within the transaction
     that writes. So workers have a loop of their own, and there is no trigger.
+
+    Whoever needs several rows locks them by their ids, and after everything else: heartbeats do.
     """
 
     def __init__(self, lease_s: float = LEASE_SECONDS) -> None:
@@ -159,22 +161,27 @@ class PgQueuer:
     async def drop(self, connection: Connection, taken: Sequence[TakenTask]) -> None:
         """Forget tasks that need no more work."""
         if taken:
-            rows = [each.row for each in taken]
-            states, traces = ["successful"] * len(rows), [None] * len(rows)
-            await connection.execute(self._builder.build_log_job_query(), rows, states, traces)
+            await connection.execute(
+                f"DELETE FROM {self._settings.queue_table} WHERE id = ANY ($1)",  # noqa: S608
+                [each.row for each in taken],
+            )
 
     async def give_back(
         self, connection: Connection, taken: Sequence[TakenTask], delay_s: float
     ) -> None:
         """Let another worker take tasks, after a while."""
         query, delay = self._builder.build_retry_job_query(), timedelta(seconds=delay_s)
-        for each in taken:
-            await connection.execute(query, each.row, delay, None)
+        for row in sorted(each.row for each in taken):
+            await connection.execute(query, row, delay, None)
 
     async def withdraw(self, connection: Connection, keys: Sequence[str]) -> None:
         """Forget the tasks with these keys, whoever holds them."""
         table = self._settings.queue_table
-        await connection.execute(f"DELETE FROM {table} WHERE dedupe_key = ANY ($1)", keys)  # noqa: S608
+        found = f"SELECT id FROM {table} WHERE dedupe_key = ANY ($1)"  # noqa: S608
+        await connection.execute(
+            f"DELETE FROM {table} WHERE id = ANY (ARRAY({found} ORDER BY id FOR UPDATE))",  # noqa: S608
+            keys,
+        )
 
     async def keys(self, connection: Connection) -> set[str]:
         """The keys of all tasks that it holds."""

@@ -48,8 +48,11 @@ SELECT a.run_id, a.task_id, r.lane FROM attempts a JOIN fleet_runs r ON r.run_id
 WHERE a.state = 1 AND NOT EXISTS (
     SELECT FROM fleet_workers w
     WHERE w.worker = a.worker AND w.seen_at > now() - interval '10 s'
-)
+) ORDER BY a.run_id, a.position
 """
+
+
+_RUNS = "SELECT run_id FROM fleet_runs"
 
 
 async def end_overdue(database: FleetDatabase, clock: Clock) -> None:
@@ -72,6 +75,7 @@ async def reconcile(database: FleetDatabase, *, at_once: bool = True) -> bool:
             return False
         await connection.execute(FORGET_WORKERS)
         await connection.execute(statements.SWEEP)
+    async with database.connection() as connection:
         await database.queue.sweep(connection)
     due: list[DueTask] = []
     for row in await database.fetch(
@@ -79,7 +83,9 @@ async def reconcile(database: FleetDatabase, *, at_once: bool = True) -> bool:
     ):
         due += await _recount(database, row["owner"])
     async with database.transaction() as connection:
-        due += await _missing(database, connection)
+        known = await database.queue.keys(connection)
+        due += await _missing(connection, known)
+        await database.queue.withdraw(connection, await _left_over(connection, known))
         await database.queue.put(connection, due)
     database.announce(due)
     return bool(due)
@@ -99,10 +105,19 @@ async def _recount(database: FleetDatabase, owner: str) -> list[DueTask]:
     return due
 
 
-async def _missing(database: FleetDatabase, connection: Connection) -> list[DueTask]:
+async def _missing(connection: Connection, known: set[str]) -> list[DueTask]:
     """Tasks that are due, nobody works on, and are not in the queue."""
     due = [DueTask(*row) for row in await connection.fetch(_UNATTENDED, timeout=LONG_SECONDS)]
-    if not due:
-        return []
-    known = await database.queue.keys(connection)
     return [each for each in due if each.key not in known]
+
+
+async def _left_over(connection: Connection, known: set[str]) -> list[str]:
+    """Rows of the queue whose run has left the fleet, where nobody looks for them any more.
+
+    A row comes with its run, so a run that is not there after it was seen has ended.
+    """
+    if not known:
+        return []
+    runs = {row["run_id"] for row in await connection.fetch(_RUNS)}
+    slashes = ((key, [n for n, letter in enumerate(key) if letter == "/"]) for key in known)
+    return [key for key, ends in slashes if not any(key[:end] in runs for end in ends)]

@@ -44,46 +44,46 @@ class LoadedRun:
         self.run_id = at_work.run_id
         self.at_work = at_work
         self.used_at = time.monotonic()
-        self.tasks = 0  # at work
         self._equipment = equipment
         self._clock = clock
         self._work = SingleTasks(equipment.agent, history, clock, equipment.means)
-        self._at_work_on: dict[str, SingleTasks] = {}
+        # An attempt that was taken away may go on for a while beside the next one.
+        self._at_work_on: dict[tuple[str, int], SingleTasks] = {}
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks are at work."""
+        return len(self._at_work_on)
 
     async def work_on(self, task_id: str, attempt: int) -> FinishedTask:
         """Work on a task."""
-        return await (await self._fresh(task_id)).work_on(task_id, attempt)
+        return await (await self._fresh(task_id, attempt)).work_on(task_id, attempt)
 
-    async def _fresh(self, task_id: str) -> SingleTasks:
-        self.tasks += 1
+    async def _fresh(self, task_id: str, attempt: int) -> SingleTasks:
         self.used_at = time.monotonic()
         if self._work.has_tried(task_id):
             history = await asyncio.to_thread(recorded_history, self.at_work.log, self.run_id)
             history.plan = self.at_work.plan
             equipment = self._equipment
             self._work = SingleTasks(equipment.agent, history, self._clock, equipment.means)
-        self._at_work_on[task_id] = self._work
+        self._at_work_on[task_id, attempt] = self._work
         return self._work
 
     def give_up(self, task_id: str, attempt: int, reason: str) -> FinishedTask:
         """The result of a task that is not begun once more."""
-        work = self._at_work_on.get(task_id)
-        if work is None:
-            self.tasks += 1
-            work = self._at_work_on[task_id] = self._work
+        work = self._at_work_on.setdefault((task_id, attempt), self._work)
         work.forget(task_id)
         return work.give_up(task_id, attempt, reason)
 
-    def forget(self, task_id: str) -> None:
+    def forget(self, task_id: str, attempt: int) -> None:
         """A task is no longer worked on here, and nothing came of it."""
-        if (work := self._at_work_on.get(task_id)) is not None:
+        if (work := self._at_work_on.get((task_id, attempt))) is not None:
             work.forget(task_id)
-            self.release(task_id)
+            self.release(task_id, attempt)
 
-    def release(self, task_id: str) -> None:
+    def release(self, task_id: str, attempt: int) -> None:
         """A task has ended."""
-        if self._at_work_on.pop(task_id, None) is not None:
-            self.tasks -= 1
+        self._at_work_on.pop((task_id, attempt), None)
         self.used_at = time.monotonic()
 
     def end(self) -> None:

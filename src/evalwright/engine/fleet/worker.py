@@ -4,24 +4,25 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 from evalwright.contracts.errors import EvalwrightError
 from evalwright.engine.clock import Clock, SystemClock
-from evalwright.engine.fleet.database import FleetDatabase, atomic, persistently
-from evalwright.engine.fleet.ending import Ending
+from evalwright.engine.fleet.database import FleetDatabase, persistently
+from evalwright.engine.fleet.ending import BegunAttempt, Ending
 from evalwright.engine.fleet.equipment import Equipper
-from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, DueTask, TakenTask, by_run
+from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, TakenTask, by_run
 from evalwright.engine.fleet.reconciling import end_overdue, reconcile
 from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
+from evalwright.engine.fleet.taking import TaskTaker
 
+MOST_BEAT_SECONDS = 2.0  # however long leases are: others count who was heard of lately
 POLL_SECONDS = 0.5  # after which a worker with nothing to do looks again
 RECONCILE_SECONDS = 15.0
-REFUSAL_SECONDS = 20.0  # after which a worker tries again to load what it could not
 LATER_SECONDS = 1.0  # after which a task that must not begin beside another is looked at again
 LEAVE_SECONDS = 2.0  # that it takes at most to tell the others
 MOST_ENDING = 4  # times its concurrency: more tasks than that do not wait for the database
@@ -29,16 +30,10 @@ MOST_ENDING = 4  # times its concurrency: more tasks than that do not wait for t
 _logger = logging.getLogger(__name__)
 
 _BEGIN = "SELECT * FROM fleet_begin($1, $2, $3)"
-_FILL = "SELECT * FROM fleet_fill($1, $2)"
-_LANES = """
-SELECT DISTINCT lane FROM fleet_shares
-WHERE released > 0 AND ($1::text[] IS NULL OR owner = ANY ($1))
-"""
 _REGISTER = """
 INSERT INTO fleet_workers (worker, name, concurrency, tenants) VALUES ($1, $2, $3, $4)
 ON CONFLICT (worker) DO UPDATE SET seen_at = now()
 """
-_MINE = "SELECT run_id, task_id, attempt FROM attempts WHERE worker = $1 AND state = 1"
 
 
 class WorkerSettings(NamedTuple):
@@ -60,6 +55,11 @@ class _BegunTask(NamedTuple):
     attempt: int
     lost: int  # attempts before it that ended with their workers
 
+    @property
+    def key(self) -> BegunAttempt:
+        """The attempt."""
+        return BegunAttempt(self.run.run_id, self.taken.task_id, self.attempt)
+
 
 class Worker:
     """Works on tasks of any runs, in one event loop."""
@@ -77,13 +77,13 @@ class Worker:
         self._clock = clock or SystemClock()
         self._ending = Ending(database, self.worker, self._clock)
         self._runs = RunsAtWork(database, equipper, self._clock)
+        self._taker = TaskTaker(database, self.worker, self._tenants)
         self._held: dict[TakenTask, asyncio.Task[None]] = {}  # everything that was taken
-        self._begun: dict[tuple[str, str], tuple[int, asyncio.Task[None]]] = {}
+        self._begun: dict[BegunAttempt, asyncio.Task[None]] = {}
+        self._orphans: set[BegunAttempt] = set()  # attempts that nobody here worked on of late
         self._working = 0  # tasks whose agents are at work
         self._endings: dict[str, list[tuple[FinishedTask, TakenTask]]] = {}  # by run
         self._writes: dict[str, asyncio.Task[None]] = {}  # that write them, by run
-        self._lanes: set[str] = set()
-        self._refused: dict[str, float] = {}  # lanes, until when
         self._woken = asyncio.Event()
         self._looks_again = asyncio.Event()
         self._is_draining = False
@@ -133,52 +133,21 @@ class Worker:
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._woken.wait()
             except TimeoutError:
-                self._lanes.clear()  # some of them may be empty by now
+                self._taker.look_again()
 
     async def _take(self, room: int) -> list[TakenTask]:
-        if self._is_draining:  # since an outage, perhaps
-            return []
-        async with self._database.connection(hurried=True) as connection:
-            if not self._lanes:
-                rows = await connection.fetch(_LANES, self._tenants)
-                self._lanes = {row["lane"] for row in rows}
-            taken: list[TakenTask] = []
-            if lanes := self._open_lanes():
-                taken = await self._database.queue.take(connection, self.worker, lanes, room)
-            if taken:
-                return taken
-            async with atomic(connection):
-                due = await self._database.due(connection, _FILL, self._tenants, room)
-                await self._database.queue.put(connection, due)
-            if not due:
-                return []
-            self._add_lanes(due)
-            return (
-                await self._database.queue.take(connection, self.worker, self._open_lanes(), room)
-                if self._open_lanes()
-                else []
-            )
+        return [] if self._is_draining else await self._taker.take(room)  # since an outage, perhaps
 
     @property
     def _tenants(self) -> list[str] | None:
         return list(self.settings.tenants) or None
 
-    def _open_lanes(self) -> list[str]:
-        """The lanes with tasks of which this worker can load what they need."""
-        now = time.monotonic()
-        self._refused = {lane: until for lane, until in self._refused.items() if until > now}
-        return [lane for lane in self._lanes if lane not in self._refused]
-
-    def _add_lanes(self, due: Sequence[DueTask]) -> None:
-        self._lanes |= {each.lane for each in due}
-
     def _hear(self, lanes: Sequence[str]) -> None:
         """Tasks became due, here or elsewhere."""
         if not lanes:  # or something else happened
-            self._lanes.clear()
+            self._taker.look_again()
             self._looks_again.set()
-        tenants = self.settings.tenants
-        self._lanes |= {lane for lane in lanes if not tenants or lane.rpartition("|")[0] in tenants}
+        self._taker.hear(lanes)
         self._woken.set()
 
     def _start(self, run_id: str, tasks: Sequence[TakenTask]) -> None:
@@ -200,14 +169,18 @@ class Worker:
         finally:
             rest = set(tasks) - {each.taken for each in going}
             self._working -= len(rest)
-            for each in rest:
-                self._held.pop(each, None)
+            self._let_go(rest)
             self._woken.set()
         for begun in going:
-            key = begun.taken.run_id, begun.taken.task_id
-            work = asyncio.create_task(self._work(begun))
-            self._held[begun.taken] = work
-            self._begun[key] = (begun.attempt, work)
+            self._held[begun.taken] = self._begun[begun.key] = asyncio.create_task(
+                self._work(begun)
+            )
+
+    def _let_go(self, taken: Iterable[TakenTask]) -> None:
+        """Hold tasks no longer, but for those that were begun again meanwhile."""
+        for each in taken:
+            if self._held.get(each) is asyncio.current_task():
+                del self._held[each]
 
     async def _load(self, run_id: str) -> LoadedRun | None:
         """The run with what its tasks need; None if it has ended, or cannot be loaded here."""
@@ -218,7 +191,7 @@ class Worker:
             reason = str(error) if is_known else f"{type(error).__name__}: {error}"
             lane = await self._runs.lane(run_id)
             if lane is not None:
-                self._refused[lane] = time.monotonic() + REFUSAL_SECONDS
+                self._taker.refuse(lane)
                 await self._database.refuse(run_id, self.worker, reason)
                 _logger.warning("run %s is left to other workers: %s", run_id, reason)
             return None
@@ -261,23 +234,20 @@ class Worker:
 
     async def _work(self, begun: _BegunTask) -> None:
         run, taken = begun.run, begun.taken
-        key = taken.run_id, taken.task_id
+        finished = None
         try:
             finished = await self._finished(begun)
         except asyncio.CancelledError:
-            run.forget(taken.task_id)
+            run.forget(taken.task_id, begun.attempt)
             raise
         finally:
             self._working -= 1
             self._woken.set()
-            if self._begun.get(key, (0,))[0] == begun.attempt:
-                del self._begun[key]
-            if (task := asyncio.current_task()) is None or task.cancelling():
-                self._held.pop(taken, None)
-        if finished is None:
-            self._held.pop(taken, None)
-            return
-        self._end(run, finished, taken)
+            del self._begun[begun.key]
+            if finished is None:
+                self._let_go((taken,))
+        if finished is not None:
+            self._end(run, finished, taken)
 
     async def _finished(self, begun: _BegunTask) -> FinishedTask | None:
         """Work on a task; None if it is not to be done now."""
@@ -310,17 +280,14 @@ class Worker:
             await self._write_all(run)
         except Exception:
             _logger.exception("tasks of run %s are left to other workers", run.run_id)
-            for each in [each for each in self._held if each.run_id == run.run_id]:
-                if (each.run_id, each.task_id) not in self._begun:
-                    self._held.pop(each)
-                    run.release(each.task_id)
-            self._endings.pop(run.run_id, None)
+            for finished, taken in self._endings.pop(run.run_id, []):
+                self._let_go((taken,))
+                run.release(finished.task_id, finished.attempt)
         finally:
             self._writes.pop(run.run_id, None)
 
     async def _write_all(self, run: LoadedRun) -> None:
-        while batch := self._endings[run.run_id]:
-            self._endings[run.run_id] = []
+        while batch := tuple(self._endings[run.run_id]):
             finished, taken = [each for each, _ in batch], [each for _, each in batch]
 
             async def end(
@@ -330,9 +297,10 @@ class Worker:
 
             mine = await self._database.patiently(end)
             self.tasks_done += len(mine)
-            for each in taken:
-                self._held.pop(each, None)
-                run.release(each.task_id)
+            del self._endings[run.run_id][: len(batch)]
+            self._let_go(taken)
+            for each in finished:
+                run.release(each.task_id, each.attempt)
             self._woken.set()
         del self._endings[run.run_id]
 
@@ -346,9 +314,10 @@ class Worker:
 
     async def _beat(self) -> None:
         """Say that this worker is there, and find out which tasks are no longer its own."""
+        beat_s = min(self.settings.lease_s / BEATS_PER_LEASE, MOST_BEAT_SECONDS)
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.settings.lease_s / BEATS_PER_LEASE):
+                async with asyncio.timeout(beat_s):
                     await self._looks_again.wait()
             self._looks_again.clear()
             await self._database.patiently(self._beat_once)
@@ -358,11 +327,13 @@ class Worker:
         async with self._database.connection() as connection:
             begun = dict(self._begun)
             await self._database.queue.keep(connection, list(self._held))
-            rows = await connection.fetch(_MINE, self.worker)
-        mine = {(row["run_id"], row["task_id"]): row["attempt"] for row in rows}
-        for key, (attempt, work) in begun.items():
-            if mine.get(key) != attempt and self._begun.get(key, (0,))[0] == attempt:
-                work.cancel()  # another worker has it, or its run has ended
+            mine = await self._ending.mine(connection)
+            held = {(each.run_id, each.task_id) for each in self._held}
+            orphans = {each for each in mine if each[:2] not in held}
+            await self._ending.disown(connection, orphans & self._orphans)
+            self._orphans = orphans
+        for attempt in begun.keys() - mine:  # others have them, or their runs have ended
+            begun[attempt].cancel()
         await end_overdue(self._database, self._clock)
 
     async def _reconcile(self) -> None:
@@ -375,7 +346,7 @@ class Worker:
             repair = partial(reconcile, self._database, at_once=came_back.is_set())
             came_back.clear()
             if await self._database.patiently(repair):
-                self._lanes.clear()
+                self._taker.look_again()
                 self._woken.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(RECONCILE_SECONDS):

@@ -14,8 +14,9 @@
 `tenant` is whose rows they are, a partition of the log; `owner` is the tenant whose share of the
 fleet a run counts for, whatever its workspace.
 
-Locks are taken in this order, so nobody waits in a circle: run, its attempts that are due, owner,
-shares and attempts that wait.
+Locks are taken in this order, so nobody waits in a circle: run; its attempts that are due, by their
+task ids; owner; shares and attempts that wait; rows of the queue, by their ids. Who begins tasks
+locks attempts alone, and who locks them otherwise has the run: they may come after the owner, too.
 
 Statements leave PostgreSQL one way to find attempts, by the key of each or by its place in the
 table (`ctid`). Counts of the table say nothing: rows come by the thousand and go with their run,

@@ -252,7 +252,7 @@ class PostgresWriter(Writer):
         before = await self._send(connection, [run for run in runs.values() if run.events])
         if changes and not before:
             await self._take(connection)
-        for change in changes:
+        for change in sorted(changes, key=lambda each: getattr(each, "locks", "")):
             await apply_change(connection, change)
         starts: Starts = []
         for each in offsets:
@@ -355,7 +355,9 @@ def _tenants_of(writes: Sequence[Write]) -> str:
 
 
 class TransactionStep(Protocol):
-    """What else is done in the transaction of a write, among its changes of documents."""
+    """What else is done in the transaction of a write, after its changes of documents."""
+
+    locks: str  # the row that it locks: steps of several writes are done in the order of these
 
     async def apply(self, connection: Any) -> None:
         """Do it; it may be done more than once, if the transaction fails before."""
