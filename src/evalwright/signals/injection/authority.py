@@ -186,6 +186,11 @@ class Authority:
         """Whether nothing that the user asks for is of the kind of a tool, or left open."""
         return not self._request.entrusts and tool.kind not in self._request.mentioned
 
+    def wants(self, call: ToolCall, tool: CalledTool) -> bool:
+        """Whether the words say to do just that, or to do what some content says."""
+        request = self._request
+        return (request.hands_over or request.names(tool)) and not self._is_beyond(call)
+
     @property
     def hands_over(self) -> bool:
         """Whether the user says to do what some content says."""

@@ -9,7 +9,7 @@ import msgspec
 import re2
 
 from evalwright.signals.injection.instructions import Instruction, stem
-from evalwright.signals.injection.verbs import ANY_DEED, VERB_KINDS, kinds_of
+from evalwright.signals.injection.verbs import ANY_DEED, SYNONYMS, VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import JOINING
 from evalwright.signals.trace_view import Argument
 from evalwright.signals.written_values import (
@@ -55,6 +55,7 @@ _MIXED_CASE = re.compile(r"[a-z]{2}[A-Z][a-zA-Z]{2}")
 _FEWEST_STEMS = 3
 _MOST_WORDS = 12
 _MOST_COMMON_WORDS = 8
+_FEWEST_TOLD = 8
 _MOSTLY = 0.75
 _CLUES = 2
 _LITTLE = JOINING | frozenset(b"all any every each none other yes no true false".split())
@@ -71,6 +72,12 @@ class CalledTool(msgspec.Struct, frozen=True, gc=False):
     verb: bytes
     stems: frozenset[bytes]
     is_general: bool  # its verb may be said of anything
+    verbs: frozenset[bytes]  # the beginnings of its verb and of those for the same deed
+
+    @property
+    def clues(self) -> frozenset[bytes]:
+        """The beginnings of words, one of which tells what it does, or to what."""
+        return self.stems | self.verbs
 
 
 @lru_cache(maxsize=4096)
@@ -85,7 +92,13 @@ def read_tool(name: str) -> CalledTool:
     kinds = frozenset(kinds_of(verb))
     kind = VERB_KINDS.get(verb, "")
     called = plain_words(name[:_LONGEST_NAMED])
-    return CalledTool(called, kind, kinds, stem(verb), stems, verb in ANY_DEED)
+    like = _verbs_like(verb) if verb else frozenset()
+    return CalledTool(called, kind, kinds, stem(verb), stems, verb in ANY_DEED, like)
+
+
+def _verbs_like(verb: bytes) -> frozenset[bytes]:
+    alike = next((group for group in SYNONYMS if verb in group), (verb,))
+    return frozenset(map(stem, alike))
 
 
 def brings_rules(tool: str) -> bool:
@@ -175,7 +188,7 @@ def look_for(argument: Argument, trusted: bytes) -> Value | None:
     forms = written_forms(argument.value)
     if not forms or forms[0].strip() in _LITTLE:
         return None
-    found = argument.source is not None
+    found = argument.source is not None or argument.origin == "user"
     parts = _addresses(argument.value, within=not found) - set(forms)
     addresses = sorted(each for each in parts if trusted.find(each) < 0)
     date = read_date(argument.value)
@@ -283,7 +296,12 @@ def is_destination(value: str) -> bool:
 
 def is_told(argument: Argument) -> bool:
     """Whether a value is free text that the agent wrote: it retells what was read, or may."""
-    return argument.source is None and argument.value.count(" ") >= _MOST_WORDS
+    return argument.source is None and argument.value.count(" ") >= _FEWEST_TOLD
+
+
+def is_told_at_length(argument: Argument) -> bool:
+    """Whether it is so long that it says little of what it holds."""
+    return argument.value.count(" ") >= _MOST_WORDS
 
 
 def knows_host(given: list[tuple[str, str]], value: str) -> bool:
@@ -330,7 +348,7 @@ def _fits(tool: CalledTool, hits: list[Value], instruction: Instruction) -> bool
     if instruction.sentence.find(tool.name) >= 0:
         return True
     stems = instruction.stems
-    same_kind = _is_same_deed(tool, instruction) or any(
+    same_kind = is_same_deed(tool, instruction) or any(
         not hit.key_kinds.isdisjoint(instruction.kinds) for hit in hits
     )
     same_thing = not tool.stems.isdisjoint(stems)
@@ -348,7 +366,7 @@ def _fits(tool: CalledTool, hits: list[Value], instruction: Instruction) -> bool
     return same_kind and (same_thing or tool.verb in instruction.stems)
 
 
-def _is_same_deed(tool: CalledTool, instruction: Instruction) -> bool:
+def is_same_deed(tool: CalledTool, instruction: Instruction) -> bool:
     """Whether a sentence tells to do what a tool does, or has a verb for what it makes or sets."""
     if not tool.kinds.isdisjoint(instruction.kinds):
         return True
@@ -363,8 +381,9 @@ def calls_for(tool: CalledTool, instruction: Instruction) -> bool:
         return True
     if instruction.names_an_identifier or not instruction.is_prose:
         return False
-    same_deed = not tool.kinds.isdisjoint(instruction.deeds) or tool.verb == instruction.verb_stem
+    same_verb = instruction.verb_stem in tool.verbs
+    same_deed = not tool.kinds.isdisjoint(instruction.deeds) or same_verb
     if same_deed and not tool.stems.isdisjoint(instruction.stems):
         return True
-    # "Buy the cheapest laptop" asks for `buy_product`, whatever the product.
-    return same_deed and tool.verb == instruction.verb_stem and not tool.is_general
+    # "Buy the cheapest laptop" asks for `buy_product` or `purchase`, whatever the product.
+    return same_deed and same_verb and not tool.is_general

@@ -103,11 +103,6 @@ class Instruction:
         return self._text.verb(self._start, self._verb_end)
 
     @property
-    def verb_kind(self) -> str:
-        """The kind of the verb that opens it; empty for one that is not known."""
-        return VERB_KINDS.get(self._verb, "")
-
-    @property
     def verb_stem(self) -> bytes:
         """The beginning of that verb."""
         return stem(self._verb)
@@ -163,8 +158,8 @@ class Instruction:
 
     @property
     def order(self) -> bytes:
-        """The sentence from its verb on, as plain words."""
-        return plain_bytes(self._raw[self._start : self._end])
+        """The sentence from its verb on, as plain words; after a semicolon comes another."""
+        return plain_bytes(self._raw[self._start : self._end].partition(b";")[0])
 
     @cached
     def _head(self) -> bytes:

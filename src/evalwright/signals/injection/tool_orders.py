@@ -89,7 +89,7 @@ class ToolOrders:
         return next((source for source in sources if self._describes(call, tool, source)), None)
 
     def _describes(self, call: ToolCall, tool: CalledTool, source: UntrustedText) -> bool:
-        for instruction in source.reading.holding(_clues(tool)):
+        for instruction in source.reading.holding(tool.clues):
             if not calls_for(tool, instruction) or instruction.names_a_value:
                 continue
             if instruction.pressed and not self.are_rules(source):
@@ -114,7 +114,11 @@ class ToolOrders:
 
     def _is_told_in_other_words(self, tool: CalledTool, source: UntrustedText) -> bool:
         """Whether the agent is pressed to such a deed in a language whose things are not known."""
-        if self._view.baseline is None or source.as_read is source.text:
+        if source.as_read is source.text:
+            return False
+        if self._view.baseline is None and not (
+            source.reading.is_assault and self._authority.is_silent_on(tool)
+        ):
             return False
         return any(
             not (tool.kinds.isdisjoint(each.kinds) or each.names_a_value)
@@ -125,7 +129,7 @@ class ToolOrders:
         """The places of the sources before a call that name what the tool deals with."""
         found = {
             place
-            for stem in _clues(tool)
+            for stem in tool.clues
             for place in islice(self._view.sources_holding(b" " + stem, call), _MOST_SOURCES)
         }
         before = self._view.sources_before(call)
@@ -184,11 +188,6 @@ class ToolOrders:
             answered = answered or isinstance(event, ToolResult)
             steps[event.index] = step
         return steps
-
-
-def _clues(tool: CalledTool) -> frozenset[bytes]:
-    """The beginnings of words, one of which tells what a tool does, or to what."""
-    return tool.stems | {tool.verb} if tool.verb else tool.stems
 
 
 def _failed(source: UntrustedText) -> bool:

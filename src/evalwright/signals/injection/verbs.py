@@ -24,7 +24,7 @@ VERBS: dict[str, dict[str, str]] = {
         " confirm let release lift admit enlist endorse certify verify",
         "run": "run execute install download launch start call invoke use trigger deploy clone"
         " perform do merge push commit follow star fork join leave rate review like"
-        " restart import load press click take",
+        " restart import load press click take vote",
         "read": "get read visit open browse go search find look check retrieve fetch list show"
         " view access navigate see locate query lookup calculate inspect count describe"
         " summarise summarize compare explain",
@@ -90,6 +90,18 @@ ALSO: dict[bytes, tuple[str, ...]] = {
     b"order": ("run",),
     b"switch": ("run", "delete"),
 }
+# Verbs that tell the same deed.
+_SYNONYMS = (
+    "buy purchase order reorder",
+    "delete remove erase wipe purge clear empty discard",
+    "transfer wire remit pay",
+    "book reserve",
+    "cancel void terminate",
+    "grant allow permit authorize authorise",
+    "disable deactivate",
+    "enable activate",
+)
+SYNONYMS = tuple(tuple(verbs.encode().split()) for verbs in _SYNONYMS)
 # What may be done to anything: these verbs alone say little.
 _ANY_DEED = {
     "en": "create add make set update change use run do get put call start take give edit write"

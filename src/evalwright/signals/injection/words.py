@@ -40,6 +40,7 @@ _REMINDER = (
     rf" (?:\w+ )?{_TASK}\b|\b{_TASK}(?: that)? (?:i|we|the user) (?:gave|give|assigned|set|asked)\b"
     rf"|\byour {_TASK} (?:has|have|is|are|was|were) (?:now )?"
     r"(?:changed|updated|cancell?ed|replaced)\b"
+    rf"|\b(?:otherwise|else|or) your {_TASK} (?:fails?|will|cannot|can't)\b"
     rf"|\b(?:with|abandon|stop|pause|resume|continue|solve|forget) your (?:\w+ )?{_TASK}\b"
 )
 # Nor do they speak to machines, of users as somebody else, and of what these wanted before.
