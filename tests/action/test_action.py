@@ -64,7 +64,7 @@ def test_a_pull_request_is_compared_with_its_target_in_one_comment(
     assert marker == "<!-- evalwright:ci/evals -->"
     assert verdict.startswith("## ❌ Failed: local.evals.desk")
     text = "\n".join(rest)
-    assert "| score | 1 | 0.5 | -0.5 (95 % interval" in text
+    assert "| score | 1 | 0.5 | -0.5 (95% interval" in text
     link = "https://github.example/acme/shop/blob/abc123/desk.evals.yaml#L8"
     assert f"**Newly failing (1)**: [`order`]({link})" in text
     assert "sk-proj-Ab3" not in comment["body"] + worse.log

@@ -245,7 +245,7 @@ def test_the_page_of_an_agent_with_approvals_and_a_canary_is_for_everybody(
         assert tab.evaluate(CUT) == []
         tab.get_by_label("Share of version 2.0.0, in percent").fill("25")
         tab.get_by_role("button", name="Set the share of version 2.0.0").click()
-        expect(tab.get_by_text("25 % of the traffic")).to_be_visible()
+        expect(tab.get_by_text("25% of the traffic")).to_be_visible()
 
 
 def test_nothing_private_is_shown_after_signing_out_nor_in_the_frame_of_another_site(

@@ -361,7 +361,7 @@ def test_quiet_prints_nothing_but_what_was_asked_for(evalwright: Evalwright) -> 
 def test_away_from_a_terminal_progress_is_plain_lines(evalwright: Evalwright) -> None:
     suite = evalwright.suite(a_suite(tasks=3))
     ran = evalwright("run", suite, "--agent", subject("answers.py:priced"))
-    assert "3/3 tasks · 100.0 % passed · $0.75" in ran.err.splitlines()
+    assert "3/3 tasks · 100.0% passed · $0.75" in ran.err.splitlines()
     assert evalwright.run_ids()[0] in ran.err
     assert "\x1b" not in ran.out + ran.err
     assert "\r" not in ran.out + ran.err

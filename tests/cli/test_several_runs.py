@@ -139,7 +139,7 @@ def test_agents_run_side_by_side(evalwright: Evalwright) -> None:
     run = ("run", "suites/good.json", "--agent", "agent.py:answer", "--agent", "agent.py:shout")
     shown = evalwright(*run)
     assert shown.code == 1
-    assert "agent.py:answer  2 of 2  100.0% (34.2% to 100.0%)" in shown.out
+    assert "agent.py:answer  2 of 2  100.0% (34\N{EN DASH}100%)" in shown.out
     assert "agent.py:shout   0 of 2" in shown.out
     assert "2 tasks differ" in shown.out
     found = evalwright(*run, "--json").json()

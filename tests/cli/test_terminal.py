@@ -41,7 +41,7 @@ def test_progress_is_shown_while_a_run_goes_on_and_then_disappears(
 ) -> None:
     ran, during = held_run(evalwright, journal)
     assert ran.code == 1
-    assert "2/3 tasks · 50.0 % passed" in during
+    assert "2/3 tasks · 50.0% passed" in during
     assert "left" in during
     assert "slowest: task-" in during
     assert "/3 tasks" not in ran.left

@@ -17,6 +17,7 @@ from evalwright.cli.evaluation import (
 )
 from evalwright.cli.output import Streams, folder_for_results, say, tell, without_secrets
 from evalwright.cli.results import Results, failed_run, publish, reported, show_results
+from evalwright.contracts.amounts import dollars
 from evalwright.contracts.errors import (
     BadInput,
     EvalwrightError,
@@ -242,7 +243,7 @@ def _cells(ended: EndedJob) -> list[str]:
         variant.name,
         f"score {sum(scores) / len(scores):.4g}",
         f"{last.summary.passed_count} of {last.summary.task_count} tasks{part}",
-        "" if cost is None else f"${cost:.6g}",
+        "" if cost is None else dollars(cost),
         last.run_id,
     ]
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from evalwright import __version__
+from evalwright.contracts.amounts import percent
 from evalwright.contracts.report import (
     GRAVE,
     ROOT_CAUSES,
@@ -244,7 +245,7 @@ class CaseTally(msgspec.Struct):
         return SecuritySummary(total_cases=self.cases, **counted)
 
     def _no_change(self, change: PairedChange | None) -> str:
-        rate = f", pass rate {change.new_rate:.1%}" if change else ""
+        rate = f", pass rate {percent(change.new_rate)}" if change else ""
         return f"No change: a run compared with itself ({self.cases:,} compared{rate})."
 
     def _verdict(self, change: PairedChange | None) -> str:
@@ -258,7 +259,7 @@ class CaseTally(msgspec.Struct):
             *_count(self.new.unanswered, "has no answer", "have no answer"),
             *(["the baseline answered nothing"] if silent else []),
         ]
-        rates = f"pass rate {change.baseline_rate:.1%} → {change.new_rate:.1%}"
+        rates = f"pass rate {percent(change.baseline_rate)} → {percent(change.new_rate)}"
         if against:
             return f"Do not ship yet: {', '.join(against)} ({self.cases:,} compared, {rates})."
         better, failing = self.changes["improvement"], self.changes["still_failing"]

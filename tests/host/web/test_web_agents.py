@@ -172,8 +172,8 @@ def test_the_share_of_a_canary_is_raised_until_it_has_all_of_its_channel(easy: S
         if version == "1.0.0":
             assert "Set share" not in visitor.get(page).text, "nothing would serve the rest"
     text = visitor.get(page).text
-    assert "10 % of the traffic" in text
-    assert "90 % of the traffic" in text, "the other has the rest"
+    assert "10% of the traffic" in text
+    assert "90% of the traffic" in text, "the other has the rest"
     assert 'aria-label="Share of version 2.0.0, in percent"' in text
     assert "Share of version 1.0.0" not in text, "it follows from that of the canary"
 
@@ -186,6 +186,6 @@ def test_the_share_of_a_canary_is_raised_until_it_has_all_of_its_channel(easy: S
 
     raised = promote(visitor, page, version="2.0.0", transition="adjust-canary", share="50")
     assert raised.status == 303
-    assert "50 % of the traffic" in visitor.get(page).text
+    assert "50% of the traffic" in visitor.get(page).text
     assert promote(visitor, page, version="2.0.0", transition="adjust-canary", share="100").location
     assert "of the traffic</small>" not in visitor.get(page).text

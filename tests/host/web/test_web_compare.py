@@ -55,7 +55,7 @@ def test_significance_flakiness_cause_gate_and_signals_are_together(
 ):
     page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}")
     assert "Do not ship yet: 1 case got worse" in page
-    assert "95 % interval" in page
+    assert "95% interval" in page
     assert "Not distinguishable from noise" in page
     for words in ("<dt>Flaky</dt>", "<dt>Gated</dt>", "<dt>With signals</dt>", "Cause: <b>"):
         assert words in page

@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 
 from builders import EPOCH_US, a_score, a_suite, a_task, a_usage, an_event, opening
+from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import (
     InvocationCompleted,
@@ -19,7 +20,6 @@ from evalwright.host.run_handle import RunHandle
 from evalwright.host.web import run_page
 from evalwright.host.web.page import left_words, time_left_html
 from evalwright.host.web.progress import LEAST_SCORES, ProgressCache, RunProgress
-from evalwright.reports import figures
 from host.caller import Caller
 from host.server import GATED, ServedHost
 from host.web.recorded import a_tenant, entries_of, write
@@ -231,7 +231,7 @@ def test_the_time_that_is_left_is_told_in_words_and_counted_down(seconds: float,
     ],
 )
 def test_what_took_long_is_told_in_minutes_and_hours(ms: float, words: str):
-    assert figures.span(ms) == words
+    assert amounts.span(ms) == words
 
 
 def test_a_page_tells_the_time_that_is_left(lasting: ServedHost):

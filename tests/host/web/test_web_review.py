@@ -75,7 +75,7 @@ def test_the_queue_has_failed_flaky_and_doubtful_tasks_and_no_others(tenant: Ten
     assert listed(tenant.visitor, "?q=wro&kind=nothing") == ["wrong"]
     page = tenant.visitor.get("/review").text
     assert "passed in 1 of 2 runs" in page
-    assert "judges agree by 66.7 %" in page
+    assert "judges agree by 66.7%" in page
 
 
 def test_an_earlier_run_is_in_the_queue_when_it_is_asked_for(tenant: Tenant):
@@ -173,8 +173,8 @@ def test_the_page_tells_how_far_judges_and_people_agree(tenant: Tenant):
         tenant.visitor.post(begin(tenant.visitor), {"verdict": verdict})
     page = tenant.visitor.get("/review").text
     assert "Scores and people agree" in page
-    assert "66.7 % (2 of 3;" in page
-    assert "50.0 % (1 of 2;" in page, "judges"
+    assert "66.7% (2 of 3;" in page
+    assert "50.0% (1 of 2;" in page, "judges"
 
 
 def test_what_is_wrong_is_said_at_the_field_and_nothing_is_lost(tenant: Tenant):

@@ -28,8 +28,8 @@ def test_a_run_shows_its_verdict_rate_with_interval_and_cost(visitor: Visitor, n
     text = visitor.get("/").text
     assert "✗ Failed" in text
     assert "✓ Passed" in text
-    assert "100.0 %" in text
-    assert "51\N{EN DASH}100 %" in text  # Wilson's interval of 4 of 4
+    assert "100.0%" in text
+    assert "51\N{EN DASH}100%" in text  # Wilson's interval of 4 of 4
     assert re.search(r'data-name="Cost">\$\d', text)
 
 

@@ -107,7 +107,7 @@ def test_judges_are_heard_with_their_reasons_and_how_far_they_agreed(tenant: Ten
     run = tenant.keep("run", {"a": Told("no", bad(), more=said)})
     page = shown(tenant, f"/runs/{run}")
     assert "acme:two says so" in page
-    assert "agreement 66.7 %, 3 votes" in page
+    assert "agreement 66.7%, 3 votes" in page
 
 
 def test_a_finding_points_at_the_step_that_shows_it(tenant: Tenant):
@@ -132,7 +132,7 @@ def test_repeats_are_a_strip_of_dots_with_the_chance_that_all_pass(tenant: Tenan
         runs.append(tenant.keep(f"run-{number}", tasks, group=group))
     page = shown(tenant, f"/runs/{runs[1]}")
     assert 'aria-label="3 of 4 passed"' in page
-    assert "pass^2 50.0 %, pass^4 0.0 %" in page
+    assert "pass^2 50.0%, pass^4 0.0%" in page
     assert "1 of 2 tasks is flaky" in page
     assert '<th scope="col" class="n">pass^4</th>' in page
 
@@ -259,7 +259,7 @@ def test_the_agreement_of_a_run_is_the_mean_of_its_tasks(tenant: Tenant):
     panel = JudgePanel(["acme:0", "acme:1"], "v1")
     entries[2] = None, msgspec.structs.replace(entries[2][1], panel=panel)
     write(tenant.log, "judged", entries, 60)
-    assert "91.6 %, 10 votes" in shown(tenant, "/runs/judged")
+    assert "91.7%, 10 votes" in shown(tenant, "/runs/judged")
 
 
 def test_a_damaged_run_is_named_on_its_page_and_does_not_hide_the_others(tenant: Tenant):

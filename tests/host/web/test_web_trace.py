@@ -43,7 +43,7 @@ def test_a_call_is_shown_with_its_result_time_tokens_and_cost(tenant: Tenant):
     assert "Came back" in page
     assert '"state": "A-17"' in page
     assert "100 tokens in, 20 out" in page
-    assert "$0.2500" in page
+    assert "$0.25" in page
     assert "3 ms" in page
 
 

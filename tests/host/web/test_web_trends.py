@@ -75,7 +75,7 @@ def test_figures_over_versions_have_their_noise_band(tenant: Tenant):
     low, high = drawn["Pass rate"]["low"][1], drawn["Pass rate"]["high"][1]
     assert 0 < low < 50 < high < 100
     assert f"{SUITE}@1.1.0" in page, "the table has what the charts have"
-    assert "9\N{EN DASH}91 %" in page
+    assert "9\N{EN DASH}91%" in page
     assert "$0.25" in page
 
 

@@ -35,7 +35,7 @@ def page(view) -> Page:
 
 def test_it_says_title_id_prompt_and_verdict():
     text = page(a_case(case_id="tool_001", prompt="Pay it now.", failed=[FAILED])).text
-    for words in ("Pays a bill", "tool_001", "Pay it now.", "Regression", "pass", "fail"):
+    for words in ("Pays a bill", "tool_001", "Pay it now.", "Regression", "Passed", "Failed"):
         assert words in text
 
 
@@ -214,8 +214,8 @@ def test_faults_deltas_repeats_and_suppressions_are_told():
     shown = page(view)
     for words in (
         "not JSON",
-        "+250 ms, +25.0 %",
-        "\N{MINUS SIGN}$0.0100",
+        "+250 ms, +25.0%",
+        "\N{MINUS SIGN}$0.01",
         "1 of 3 passed, flaky",
         "known in tests",
     ):

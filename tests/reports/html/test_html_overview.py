@@ -40,10 +40,10 @@ def test_a_case_without_an_answer_blocks_shipping_it():
 
 def test_key_numbers_stand_beside_those_of_the_baseline():
     text = page(an_overview()).text
-    for words in ("80.0 %", "baseline 95.0 % (190 of 200)", "34", "1,500 ms", "+300 ms, +25.0 %"):
+    for words in ("80.0%", "baseline 95.0% (190 of 200)", "34", "1,500 ms", "+300 ms, +25.0%"):
         assert words in text
     assert "$0.0119" in text
-    assert "\N{MINUS SIGN}$0.0004, \N{MINUS SIGN}3.3 %" in text
+    assert "\N{MINUS SIGN}$0.0004, \N{MINUS SIGN}3.3%" in text
 
 
 def test_the_title_says_what_is_compared():
@@ -80,7 +80,7 @@ def test_the_reason_of_a_case_is_what_failed_first():
 
 def test_significance_is_told_in_words():
     text = page(an_overview()).text
-    assert "The pass rate went from 95.0 % to 80.0 % (\N{MINUS SIGN}15.0 points" in text
+    assert "The pass rate went from 95.0% to 80.0% (\N{MINUS SIGN}15.0 points" in text
     assert "more than chance would explain (p < 0.001, 200 cases" in text
 
 

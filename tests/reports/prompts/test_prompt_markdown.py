@@ -114,7 +114,7 @@ def test_several_runs_are_one_section_with_their_spread():
     assert text.count("### ") == 1
     assert "### ❌ a.md — 70% (Competent)" in text  # one run is below the threshold
     assert (
-        "**Runs:** 3, mean 70%, sd 10.0, 95 % interval 45.2 to 94.8%, "
+        "**Runs:** 3, mean 70%, sd 10.0, 95% interval 45.2 to 94.8%, "
         "2 at or above the threshold, flip rate 0.67" in text
     )
     assert "| Evaluations | 3 |" in text

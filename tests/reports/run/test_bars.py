@@ -45,7 +45,7 @@ def test_latency_and_cost_have_a_ceiling():
     rows = [TaskRow(f"t{n}", 1.0, True, latency_ms=n) for n in range(100)]
     latency, cost = bars_of(frame, tasks(0.8, 0.5, *rows))[1:]
     assert (latency.reached, latency.distance, latency.met) == ("94 ms", "6 ms below", True)
-    assert (cost.reached, cost.distance, cost.met) == ("$0.5000", "$0.1 above", False)
+    assert (cost.reached, cost.distance, cost.met) == ("$0.50", "$0.10 above", False)
     assert cost.share is not None
     assert cost.at is not None
     assert 0 < cost.at < cost.share < 1

@@ -45,7 +45,7 @@ def test_one_judge_is_told_with_the_version_of_its_prompt_and_agrees_with_nobody
 def test_several_votes_have_an_agreement():
     panel = a_panel("acme:a", "acme:b", samples=3)
     assert render_panel(panel, 0.9, PLAIN) == [
-        "judged by acme:a, acme:b · 3 samples each · prompt 1 · agreement 90 %"
+        "judged by acme:a, acme:b · 3 samples each · prompt 1 · agreement 90.0%"
     ]
 
 
@@ -55,7 +55,7 @@ def test_an_agreement_that_is_not_known_is_not_told():
 
 @pytest.mark.parametrize(
     ("share", "shown"),
-    [(1.0, "100 %"), (0.9999, "99.9 %"), (2 / 3, "66.6 %"), (0.57, "57 %"), (0.5, "50 %")],
+    [(1.0, "100.0%"), (0.9999, ">99.9%"), (2 / 3, "66.7%"), (0.57, "57.0%"), (0.5, "50.0%")],
 )
 def test_only_full_agreement_is_100_percent(share, shown):
     assert render_panel(a_panel(samples=2), share, PLAIN)[0].endswith(f"agreement {shown}")

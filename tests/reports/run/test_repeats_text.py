@@ -26,10 +26,10 @@ def lines(report: RepeatsReport, style: Style = PLAIN, **full) -> list[str]:
 def test_flaky_tasks_come_first_then_failing_ones_then_the_rest():
     assert lines(a_report(5, 3, 0, 1)) == [
         "5 runs",
-        "  ~ task-2  flaky   3 of 5  60% (95 % interval 23% to 88%)    score 0.6 (0 to 1)",
-        "  ~ task-4  flaky   1 of 5  20% (95 % interval 4% to 62%)     score 0.2 (0 to 1)",
-        "  ✗ task-3  failed  0 of 5  0% (95 % interval 0% to 43%)      score 0",
-        "  ✓ task-1  passed  5 of 5  100% (95 % interval 57% to 100%)  score 1",
+        "  ~ task-2  flaky   3 of 5  60.0% (95% interval 23\N{EN DASH}88%)    score 0.6 (0 to 1)",
+        "  ~ task-4  flaky   1 of 5  20.0% (95% interval 4\N{EN DASH}62%)     score 0.2 (0 to 1)",
+        "  ✗ task-3  failed  0 of 5  0.0% (95% interval 0\N{EN DASH}43%)      score 0",
+        "  ✓ task-1  passed  5 of 5  100.0% (95% interval 57\N{EN DASH}100%)  score 1",
         "  score 0.75 (0.5 to 1) · 4 of 5 runs passed",
         "  pass^1 0.45 · pass^2 0.325 · pass^4 0.25 · pass^5 0.25",
         "  2 of 4 tasks are flaky over 5 runs.",
@@ -48,7 +48,7 @@ def test_of_many_tasks_the_flaky_are_shown_and_the_rest_are_counted_by_verdict()
 def test_one_run_says_that_it_cannot_tell():
     assert lines(a_report(1, runs=1, runs_passed=1)) == [
         "1 run",
-        "  ✓ task-1  passed  1 of 1  100% (95 % interval 21% to 100%)  score 1",
+        "  ✓ task-1  passed  1 of 1  100.0% (95% interval 21\N{EN DASH}100%)  score 1",
         "  score 0.75 (0.5 to 1) · 1 of 1 runs passed",
         "  One run cannot show which tasks are flaky: repeat it.",
     ]

@@ -11,6 +11,7 @@ from msgspec import UnsetType
 from evalwright.cli.output import Streams, run_until_interrupted, warn
 from evalwright.cli.prompteval.journal import Journal
 from evalwright.cli.prompts import EvaluationRequest
+from evalwright.contracts.amounts import dollars
 from evalwright.contracts.errors import CannotEvaluate, Interrupted
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.engine.clock import SystemClock
@@ -140,7 +141,7 @@ class PromptProgress:
         if self._errors:
             facts.append(f"{self._errors} {'error' if self._errors == 1 else 'errors'}")
         if self._cost:
-            facts.append(f"${self._cost:.4g}")
+            facts.append(dollars(float(self._cost)))
         left = self._total - self._done
         if left:
             pace = (time.monotonic() - self._began) / self._done

@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.host.catalogue import RegisteredAgent
 from evalwright.host.deployments.events import APPROVAL_NODE
 from evalwright.host.deployments.gate import ApprovalGate, Ballot
@@ -18,6 +19,7 @@ from evalwright.host.v1.deployments import api_error
 from evalwright.host.versions import version_key
 from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.scorecard_page import number_of
+from evalwright.reports.html.words import RESULTS, toned
 from evalwright.store.protocol import RunFacts, RunFilter
 
 AT_ONCE = 25
@@ -249,8 +251,8 @@ def _own_channels(record: AgentDeployment) -> set[str]:
 
 def _evidence(call: PageCall, run: RunFacts) -> dict[str, Any]:
     has_passed = call.host.figures.has_passed(call.log, run)
-    verdict = "✓ Passed" if has_passed else "✗ Failed"
-    score = "" if run.score is None else f", score {run.score:.3f}"
+    verdict = toned(RESULTS[bool(has_passed)])[1]
+    score = "" if run.score is None else f", score {amounts.score(run.score)}"
     return {"run_id": run.run_id, "words": f"{run.suite}: {verdict}{score}"}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.contracts.errors import EvalwrightError
 from evalwright.host.comparing import FACTS, compare_for
 from evalwright.host.errors import ApiError
@@ -254,7 +255,7 @@ def _several_line(
 def _score(side: ComparedSide, task_id: str) -> str:
     place = side.tasks.places.get(task_id)
     score = None if place is None else side.tasks.rows[place].score
-    return figures.NOTHING if score is None else f"{score:.4g}"
+    return amounts.NOTHING if score is None else amounts.score(score)
 
 
 def _trace_link(side: ComparedSide, task_id: str) -> Html:
@@ -271,9 +272,9 @@ def _variant(side: ComparedSide, pair: PairedRuns | None, asked: CompareAsked) -
         "address": run_address(side.run_id),
         "agent": side.frame.agent.agent_id,
         "started_us": side.started_us,
-        "score": figures.NOTHING if totals is None else f"{totals.aggregate_score:.4g}",
+        "score": amounts.NOTHING if totals is None else amounts.score(totals.aggregate_score),
         "cost": None if totals is None else totals.total_cost_usd,
-        "rate": figures.percent(counts["passed"], len(side.tasks.rows) - counts["open"]),
+        "rate": amounts.percent(counts["passed"], len(side.tasks.rows) - counts["open"]),
         "change": "baseline",
         "worse": "",
         "better": "",

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from msgspec import UNSET
 
+from evalwright.contracts import amounts
 from evalwright.contracts.report import Summary
 from evalwright.host.web.page import (
     PageCall,
@@ -174,7 +175,7 @@ def waiting_told(runs: Sequence[RunFacts]) -> dict[str, Any]:
                 "name": run.suite,
                 "agent": run.agent,
                 "started_us": run.started_us,
-                "score": None if run.score is None else f"{run.score:.4g}",
+                "score": None if run.score is None else amounts.score(run.score),
             }
             for run in runs
         ],
@@ -223,19 +224,23 @@ def _tiles(compared: ComparedPair) -> Iterator[tuple[str, str, str]]:
     if report.pass_change is not None:
         change = report.pass_change
         bounds = f"{figures.points(change.low)} to {figures.points(change.high)}"
-        before = f"baseline {figures.percent(change.baseline_rate, 1)}"
-        chance = f"{before}; {p_in_words(change.p_value)}, 95 % interval {bounds}"
-        yield "Pass rate", figures.percent(change.new_rate, 1), chance
+        before = f"baseline {amounts.percent(change.baseline_rate)}"
+        chance = f"{before}; {p_in_words(change.p_value)}, 95% interval {bounds}"
+        yield "Pass rate", amounts.percent(change.new_rate), chance
     if report.score_change is not None:
-        before = f"baseline {report.baseline_score:.4g}"
-        yield "Score", f"{report.score:.4g}", f"{before}; {p_in_words(report.score_change.p_value)}"
+        before = f"baseline {amounts.score(report.baseline_score)}"
+        yield (
+            "Score",
+            amounts.score(report.score),
+            f"{before}; {p_in_words(report.score_change.p_value)}",
+        )
     yield "Got worse", f"{len(groups['worse']):,}", f"{len(groups['better']):,} got better"
     flaky = len(_flaky(compared))
     yield "Flaky", f"{flaky:,}", "passed only sometimes" if flaky else ""
     totals = [side.tasks.totals for side in (pair.before, pair.after)]
     costs = [None if each is None else each.total_cost_usd for each in totals]
     if costs[0] is not None and costs[1] is not None:
-        yield "Cost", figures.dollars(costs[1]), f"baseline {figures.dollars(costs[0])}"
+        yield "Cost", amounts.dollars(costs[1]), f"baseline {amounts.dollars(costs[0])}"
     if deep is not None:
         security = deep.summary.security
         yield "Gated", f"{deep.summary.gated_cases:,}", "tasks that ask for a gate"
@@ -289,7 +294,7 @@ def _failed(task: PairedTask) -> Html:
 
 def _facts(task: PairedTask) -> Html:
     scores = [
-        figures.NOTHING if row is None or row.score is None else f"{row.score:.4g}"
+        amounts.NOTHING if row is None or row.score is None else amounts.score(row.score)
         for row in (task.before, task.after)
     ]
     return Html(f'<span class="muted">score {text_html(" → ".join(scores))}</span>')

@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from evalwright import __version__
+from evalwright.contracts import amounts
 from evalwright.contracts.times import iso_time
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
 from evalwright.host.routing import ApiCall
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
-from evalwright.reports import figures
 from evalwright.reports.html.markup import (
     Html,
     Templates,
@@ -28,6 +28,7 @@ from evalwright.reports.html.markup import (
     render_in,
     templates_of,
 )
+from evalwright.reports.html.words import RESULTS, VERDICTS, toned
 
 if TYPE_CHECKING:
     from evalwright.host.host import Host
@@ -234,8 +235,12 @@ def _environment() -> Templates:
             "exact": lambda text: as_markup(quoted_html(text, is_value=True)),
             "when": lambda at_us: as_markup(time_html(at_us)),
             "left": lambda at_us: as_markup(time_left_html(at_us)),
-            "dollars": figures.dollars,
-            "percent": lambda share: figures.percent(share, 1),
+            "dollars": amounts.dollars,
+            "percent": amounts.percent,
+            "score": amounts.score,
+            "verdict": lambda passed: toned(
+                VERDICTS["open"] if passed is None else RESULTS[passed]
+            ),
             "count": lambda number: f"{number:,}",
         },
         trim_blocks=True,

@@ -12,18 +12,14 @@ from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.run_figures import spark_html
 from evalwright.prompts.results import percent
 from evalwright.reports.html.markup import as_markup
+from evalwright.reports.html.words import VERDICTS, toned
 from evalwright.reports.prompts.groups import FileStatus
 from evalwright.reports.prompts.html import render_file
 
 AT_ONCE = 50
 _TREND = 20
 _WORST: tuple[FileStatus, ...] = ("error", "failed", "skipped", "passed")
-_VERDICTS: dict[FileStatus, tuple[str, str]] = {
-    "passed": ("good", "✓ Passed"),
-    "failed": ("bad", "✗ Failed"),
-    "error": ("warn", "▲ Error"),
-    "skipped": ("dim", "\N{EN DASH} Skipped"),
-}
+_VERDICTS = {status: toned(VERDICTS[status]) for status in _WORST}
 
 
 class PromptsAsked(NamedTuple):
@@ -60,7 +56,7 @@ async def show(call: PageCall) -> Response:
     values = await call.beside(lambda: _listed(call, asked))
     if call.is_part:
         return part(call, "prompts_table.html", **values)
-    statuses = [(name, words) for name, (_, words) in _VERDICTS.items()]
+    statuses = [(name, VERDICTS[name].words.lower()) for name in _WORST]
     return page(call, "prompts.html", title="Prompts", statuses=statuses, **values)
 
 

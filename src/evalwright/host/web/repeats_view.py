@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
+from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.run_views import RunView, RunViews
-from evalwright.reports import figures
 from evalwright.reports.html.markup import Html, quoted_html, text_html
 from evalwright.reports.run.task_list import TaskList
 from evalwright.scoring.repeats import Spread, TaskRepeats
@@ -49,7 +49,7 @@ def repeats_told(repeats: Repeats) -> dict[str, Any]:
         return {}
     runs = min(task.runs for task in tasks)
     rates = [
-        (k, figures.percent(sum(task.pass_hat(k) for task in tasks), len(tasks)))
+        (k, amounts.percent(sum(task.pass_hat(k) for task in tasks), len(tasks)))
         for k in range(1, runs + 1)
     ]
     flaky = sum(task.verdict == "flaky" for task in tasks)
@@ -80,9 +80,9 @@ def dots_html(passed: Sequence[bool | None], *, are_repeats: bool = True) -> Htm
     words = f"{repeats.passes} of {repeats.runs} passed"
     told = words
     if are_repeats and repeats.runs > 1:
-        rate = figures.percent(repeats.pass_hat(repeats.runs), 1)
+        rate = amounts.percent(repeats.pass_hat(repeats.runs))
         half = (repeats.runs + 1) // 2
-        told = f"{words}, pass^{half} {figures.percent(repeats.pass_hat(half), 1)}"
+        told = f"{words}, pass^{half} {amounts.percent(repeats.pass_hat(half))}"
         told += f", pass^{repeats.runs} {rate}" if half != repeats.runs else ""
     return Html(
         f'<span class="dots" role="img" aria-label="{quoted_html(words)}">{strip}</span> '

@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from evalwright.contracts import amounts
 from evalwright.contracts.annotation import ANNOTATION_KIND, MOST_PER_RUN, Annotation
 from evalwright.contracts.events import InvocationCompleted, Judged
 from evalwright.host.web.page import LIGHT, NotSoon, PageCall
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
 from evalwright.host.web.run_views import Doubts, views_of
-from evalwright.reports import figures
 from evalwright.reports.html.words import SEVERITIES, in_words
 from evalwright.reports.run.task_list import TaskRow
 from evalwright.scoring.rubric import agreement_of
@@ -136,7 +136,7 @@ def _items(
 
 def _why_failed(row: TaskRow) -> str:
     """The score, and the worst finding: with one, a task fails however good its answer is."""
-    told = f"score {row.score:.4g}" if row.score is not None else "no score"
+    told = f"score {amounts.score(row.score)}" if row.score is not None else "no score"
     severities = list(SEVERITIES)
     found = sorted(row.safety_findings or (), key=lambda each: severities.index(each.severity))
     if not found:
@@ -188,7 +188,7 @@ def read_doubts(log: EventLog, run_id: str) -> Doubts:
         agreed = agreement_of(votes, votes[0].subject)
         found.setdefault(task_id, "")
         if agreed is not None and agreed[0] < 1:
-            found[task_id] = f"judges agree by {figures.percent(agreed[0], 1)}"
+            found[task_id] = f"judges agree by {amounts.percent(agreed[0])}"
     return found
 
 
@@ -237,9 +237,9 @@ class Agreement(NamedTuple):
 
     def __str__(self) -> str:
         low, high = wilson(self.same, self.of)
-        rate = figures.percent(self.same, self.of)
-        interval = f"{100 * low:.0f}\N{EN DASH}{100 * high:.0f} %"
-        return f"{rate} ({self.same:,} of {self.of:,}; 95 % interval {interval})"
+        rate = amounts.percent(self.same, self.of)
+        interval = amounts.share_interval(low, high)
+        return f"{rate} ({self.same:,} of {self.of:,}; 95% interval {interval})"
 
 
 def agreements(queue: ReviewQueue) -> list[tuple[str, Agreement]]:

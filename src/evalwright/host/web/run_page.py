@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.contracts.events import RunFailure, RunStarted
 from evalwright.host.feed import Subscriber
 from evalwright.host.run_handle import ENDED
@@ -16,7 +17,6 @@ from evalwright.host.web.page import PageCall, page, render, run_address, see
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
 from evalwright.host.web.run_figures import UNGATED, may_be_held
 from evalwright.host.web.runs_page import verdict_of
-from evalwright.reports import figures
 from evalwright.reports.html.markup import Html, as_markup
 from evalwright.store.protocol import RunFacts
 
@@ -90,7 +90,7 @@ def _head(call: PageCall) -> dict[str, Any]:
 def _took(run: RunFacts) -> str:
     if run.ended_us is None:
         return ""
-    return figures.span((run.ended_us - run.started_us) / 1000)
+    return amounts.span((run.ended_us - run.started_us) / 1000)
 
 
 def _reason(call: PageCall, run: RunFacts) -> str:
@@ -206,7 +206,7 @@ def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
         "budget": progress.budget_usd,
         "failures": progress.latest_failures,
         "slowest": [
-            (each.task_id, figures.span(each.latency_ms))
+            (each.task_id, amounts.span(each.latency_ms))
             for each in progress.slowest
             if each.latency_ms
         ],

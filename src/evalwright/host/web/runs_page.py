@@ -7,10 +7,12 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.host.web.page import LIGHT, SMALL, NotSoon, PageCall, in_time, page, part
 from evalwright.host.web.run_figures import RunFigures, spark_html
 from evalwright.reports.html.markup import as_markup
+from evalwright.reports.html.words import RESULTS, toned
 from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40
@@ -218,7 +220,7 @@ def figures_of(figures: RunFigures | None) -> dict[str, Any]:
     low, high = figures.interval
     return {
         "rate": figures.rate,
-        "interval": f"{100 * low:.0f}\N{EN DASH}{100 * high:.0f} %",
+        "interval": amounts.share_interval(low, high),
         "of": f"{figures.passed:,} of {figures.tasks:,}",
         "cost": figures.cost_usd,
     }
@@ -232,7 +234,7 @@ def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[
         if run.passed and figures is None:  # its gates are not known
             return "bad", "! Cannot be read"
         is_held = figures is not None and figures.is_held
-        return ("good", "✓ Passed") if run.passed and not is_held else ("bad", "✗ Failed")
+        return toned(RESULTS[run.passed and not is_held])
     return _VERDICTS.get(status, ("info", "● Running"))
 
 

@@ -9,13 +9,13 @@ import msgspec
 from msgspec import UNSET
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.contracts.events import Event, Judged
 from evalwright.contracts.suite import Task
 from evalwright.engine.overrides import read_overrides
 from evalwright.host.web.page import PageCall, href_html, part, run_address, task_address
 from evalwright.host.web.repeats_view import Repeats, dots_html, read_repeats, repeats_told
 from evalwright.host.web.run_views import RunView, RunViews, views_of
-from evalwright.reports import figures
 from evalwright.reports.html.markup import (
     NO_HTML,
     Html,
@@ -141,7 +141,7 @@ def _corrections(view: RunView) -> list[dict[str, Any]]:
     return [
         {
             "task_id": each.task_id,
-            "score": f"{each.score:.4g}",
+            "score": amounts.score(each.score),
             "text": each.annotation.signal.correction or "",
             "note": each.annotation.note or "",
             "by": each.by,
@@ -184,14 +184,14 @@ def _tiles(view: RunView) -> list[tuple[str, str, str]]:
     ]
     if scored:
         low, high = wilson(counts["passed"], scored)
-        interval = f"95 % interval {100 * low:.0f}\N{EN DASH}{100 * high:.0f} %"
-        tiles.append(("Passed", figures.percent(counts["passed"], scored), interval))
-        tiles.append(("Score", f"{score_so_far(tasks):.4g}", ""))
+        interval = f"95% interval {amounts.share_interval(low, high)}"
+        tiles.append(("Passed", amounts.percent(counts["passed"], scored), interval))
+        tiles.append(("Score", amounts.score(score_so_far(tasks)), ""))
     tiles.append(("Failed", f"{counts['failed']:,}", ""))
     if tasks.findings:
         tiles.append(("Safety findings", f"{tasks.findings:,}", ""))
     if tasks.totals is not None and tasks.totals.total_cost_usd is not None:
-        tiles.append(("Cost", figures.dollars(tasks.totals.total_cost_usd), ""))
+        tiles.append(("Cost", amounts.dollars(tasks.totals.total_cost_usd), ""))
     return tiles
 
 
@@ -229,7 +229,7 @@ def _agreement(view: RunView) -> Iterator[tuple[str, str]]:
     if agreed:
         votes = sum(count for _, count in agreed)
         share = mean([share for share, _ in agreed])
-        yield "Agreement of judges", f"{figures.agreed(share)}, {votes:,} votes"
+        yield "Agreement of judges", f"{amounts.percent(share)}, {votes:,} votes"
 
 
 # The list.
@@ -311,11 +311,11 @@ def _line(
 
 
 def _figures(row: TaskRow) -> Html:
-    facts = [] if row.score is None else [f"score {row.score:.4g}"]
+    facts = [] if row.score is None else [f"score {amounts.score(row.score)}"]
     if row.latency_ms is not None:
-        facts.append(f"{row.latency_ms:,} ms")
+        facts.append(amounts.span(row.latency_ms))
     if row.cost_usd is not None:
-        facts.append(figures.dollars(row.cost_usd))
+        facts.append(amounts.dollars(row.cost_usd))
     return Html(f'<span class="muted">{text_html(" · ".join(facts))}</span>')
 
 

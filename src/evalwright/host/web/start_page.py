@@ -4,11 +4,11 @@ from typing import Any
 
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.contracts.suite import Suite
 from evalwright.host.errors import ApiError
 from evalwright.host.web.page import PageCall, page, part, run_address, see
 from evalwright.host.web.starting import start_again, start_demo, start_run
-from evalwright.reports import figures
 from evalwright.store.protocol import EventLog, RunFilter
 
 UNPROCESSABLE = 422
@@ -145,7 +145,7 @@ def _details(call: PageCall, suite: Suite | None, ref: str, agent: str) -> dict[
     return {
         "modes": [(mode, MODE_WORDS[mode]) for mode in modes if mode != "regression"],
         "baselines": [
-            (run.run_id, f"{run.agent}, score {run.score:.3f}", run.started_us)
+            (run.run_id, f"{run.agent}, score {amounts.score(run.score)}", run.started_us)
             for run in done
             if run.score is not None
         ],
@@ -164,8 +164,8 @@ def _estimate(call: PageCall, log: EventLog, suite: Suite | None, wanted: RunFil
     if not costs:
         return f"{tasks} No run of this agent has had a known cost yet."
     if len(costs) == 1:
-        return f"{tasks} The last run cost {figures.dollars(costs[0])}."
-    low, high = figures.dollars(min(costs)), figures.dollars(max(costs))
+        return f"{tasks} The last run cost {amounts.dollars(costs[0])}."
+    low, high = amounts.dollars(min(costs)), amounts.dollars(max(costs))
     return f"{tasks} The last {len(costs)} runs cost {low} to {high} each."
 
 

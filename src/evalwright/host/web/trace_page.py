@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.contracts.events import (
     Event,
 )
@@ -17,7 +18,6 @@ from evalwright.host.web.page import PageCall, href_html, page, part, task_addre
 from evalwright.host.web.run_views import RunView, scored_at, views_of
 from evalwright.host.web.scorecard_page import DAMAGED, number_of, result_html, shown_task
 from evalwright.host.web.step_texts import texts_of
-from evalwright.reports import figures
 from evalwright.reports.html.markup import (
     NO_HTML,
     Html,
@@ -147,7 +147,7 @@ def _told(view: RunView, task: Task) -> dict[str, Any]:
     status, score = status_of(read.record), read.record.score
     return {
         "badge": as_markup(BADGES[status]),
-        "score": "" if score is None else f"score {score:.4g}",
+        "score": "" if score is None else f"score {amounts.score(score)}",
         "is_open": status != "passed",
         "result": as_markup(result),
     }
@@ -155,12 +155,12 @@ def _told(view: RunView, task: Task) -> dict[str, Any]:
 
 def _tiles(timeline: TaskTimeline) -> Iterator[tuple[str, str]]:
     yield "Steps", f"{len(timeline.steps):,}"
-    yield "Time", figures.span(timeline.took_us / 1000)
+    yield "Time", amounts.span(timeline.took_us / 1000)
     if timeline.input_tokens or timeline.output_tokens:
         yield "Tokens in", f"{timeline.input_tokens:,}"
         yield "Tokens out", f"{timeline.output_tokens:,}"
         cost = timeline.cost_usd
-        yield "Cost", "unknown" if cost is None else figures.dollars(cost)
+        yield "Cost", "unknown" if cost is None else amounts.dollars(cost)
 
 
 def _around(view: RunView, task_id: str) -> dict[str, Any]:
@@ -275,12 +275,12 @@ def _masked_name(name: str) -> str:
 def _times(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
     """When it was, as the link to the step; and what it took."""
     since = (step.at_us - timeline.started_us) / 1000
-    facts = [figures.span(step.took_us / 1000)] if step.took_us else []
+    facts = [amounts.span(step.took_us / 1000)] if step.took_us else []
     if step.kind == "model":
         facts.append(f"{step.input_tokens:,} tokens in, {step.output_tokens:,} out")
-        facts.append("cost unknown" if step.cost_usd is None else figures.dollars(step.cost_usd))
+        facts.append("cost unknown" if step.cost_usd is None else amounts.dollars(step.cost_usd))
     href = href_html(f"{address}#s{step.sequence}")
-    when = text_html(f"+{figures.span(since)}")
+    when = text_html(f"+{amounts.span(since)}")
     told = text_html(" · ".join(facts))
     return Html(
         f'<a class="when" href="{href}" title="Link to this step">{when}</a>'

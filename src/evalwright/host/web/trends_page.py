@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.host.web.page import PageCall, in_time, page, part
 from evalwright.host.web.recent_runs import RecentRuns, refuse_slow, with_tasks
 from evalwright.host.web.repeats_view import dots_html
@@ -23,7 +24,6 @@ from evalwright.host.web.trends import (
     point_of,
     runs_of,
 )
-from evalwright.reports import figures
 from evalwright.reports.html.markup import as_markup
 from evalwright.store.protocol import RunFacts
 
@@ -166,20 +166,17 @@ def _row(point: TrendPoint) -> dict[str, Any]:
         "agent": facts.agent,
         "model": point.model,
         "started_us": facts.started_us,
-        "score": None if point.score is None else f"{point.score:.3f}",
-        "score_band": _between(point.score_band, 1, 2),
+        "score": None if point.score is None else amounts.score(point.score),
+        "score_band": _between(point.score_band),
         "rate": point.rate,
-        "rate_band": _between(point.rate_band, 100, 0),
+        "rate_band": "" if point.rate_band is None else amounts.share_interval(*point.rate_band),
         "cost": point.cost,
-        "p95": None if point.p95_ms is None else figures.duration(point.p95_ms, point.p95_ms),
+        "p95": None if point.p95_ms is None else amounts.span(point.p95_ms),
     }
 
 
-def _between(band: Band | None, scale: float, digits: int) -> str:
-    if band is None:
-        return ""
-    low, high = (f"{scale * each:.{digits}f}" for each in band)
-    return f"{low}\N{EN DASH}{high}{' %' if scale == 100 else ''}"
+def _between(band: Band | None) -> str:
+    return "" if band is None else f"{band[0]:.2f}\N{EN DASH}{band[1]:.2f}"
 
 
 def _task(task: TaskHistory, points: Sequence[TrendPoint]) -> dict[str, Any]:

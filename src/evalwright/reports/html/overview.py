@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from evalwright.comparison.summary import blocks_shipping
+from evalwright.contracts import amounts
 from evalwright.contracts.report import (
     ROOT_CAUSES,
     SEVERITIES,
@@ -194,8 +195,8 @@ def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
     total = summary.total_cases
     old, new = summary.baseline_pass, summary.new_pass
     yield "Cases", f"{total:,}", "", ""
-    against = f"baseline {figures.percent(old, total)} ({old:,} of {total:,})"
-    yield "Passed", figures.percent(new, total), against, ""
+    against = f"baseline {amounts.percent(old, total)} ({old:,} of {total:,})"
+    yield "Passed", amounts.percent(new, total), against, ""
     yield "Regressions", f"{summary.regressions:,}", "", "bad" if summary.regressions else ""
     yield "Improvements", f"{summary.improvements:,}", "", "good" if summary.improvements else ""
     yield "Gated cases", f"{summary.gated_cases:,}", "", "bad" if summary.gated_cases else ""
@@ -321,7 +322,7 @@ def _environment(snapshot: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     rows = []
     for path in list({**after, **before})[:_MOST]:
         sides = [
-            clipped(values[path], _LONG) if path in values else figures.NOTHING
+            clipped(values[path], _LONG) if path in values else amounts.NOTHING
             for values in (before, after)
         ]
         if path:

@@ -1,5 +1,6 @@
 """The words of the report: labels of codes, and what the codes mean."""
 
+from html import unescape
 from typing import Literal, NamedTuple
 
 from evalwright.reports.html.markup import Html, name_html, text_html
@@ -10,6 +11,7 @@ _DIAMOND, _DOT, _CIRCLE = Html("&#9670;"), Html("&#9679;"), Html("&#9675;")
 _SQUARE, _HALF = Html("&#9632;"), Html("&#9680;")
 _EQUAL, _UNEQUAL = Html("&#61;"), Html("&#8800;")
 _MINUS, _PLUS, _UNKNOWN = Html("&#8722;"), Html("&#43;"), Html("&#63;")
+_DASH = Html("&#8211;")
 
 
 class Label(NamedTuple):
@@ -30,7 +32,15 @@ CHANGES = {
     "still_failing": Label("Still failing", _CROSS, "warn"),
     "still_passing": Label("Still passing", _TICK, "plain"),
 }
-RESULTS = {True: Label("pass", _TICK, "good"), False: Label("fail", _CROSS, "bad")}
+# Of runs, tasks, cases, checks and prompt files, on pages and in reports.
+VERDICTS = {
+    "passed": Label("Passed", _TICK, "good"),
+    "failed": Label("Failed", _CROSS, "bad"),
+    "error": Label("Error", _UP, "warn"),
+    "open": Label("No score", _UNKNOWN, "plain"),
+    "skipped": Label("Skipped", _DASH, "plain"),
+}
+RESULTS = {True: VERDICTS["passed"], False: VERDICTS["failed"]}
 SEVERITIES = {
     "critical": Label("critical", _DIAMOND, "critical"),
     "high": Label("high", _UP, "bad"),
@@ -70,6 +80,11 @@ RISKS = {
 def status_html(label: Label) -> Html:
     """A label with its sign and its tone."""
     return Html(f'<span class="st {label.tone}">{label.sign} {name_html(label.words)}</span>')
+
+
+def toned(label: Label) -> tuple[str, str]:
+    """The tone of a label, and its words with the sign, for templates."""
+    return label.tone, f"{unescape(label.sign)} {label.words}"
 
 
 def badge_html(label: Label) -> Html:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from evalwright.contracts.amounts import dollars
 from evalwright.contracts.prompt_result import Finding, FindingSeverity, PromptResult
 from evalwright.prompts.change import FileChange
 from evalwright.prompts.results import percent
@@ -153,7 +154,7 @@ class _Page:
         parts.append(f"threshold {context.threshold:g}%")
         parts.append(f"tier {context.tier.number} ({context.tier.name})")
         if overview.cost_usd is not None:
-            parts.append(f"${overview.cost_usd:.4g}")
+            parts.append(dollars(overview.cost_usd))
         return " · ".join(parts)
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from evalwright.contracts.amounts import dollars
+from evalwright.contracts.amounts import percent as percent_of
 from evalwright.contracts.prompt_result import (
     WEIGHTS,
     CriterionScore,
@@ -17,6 +19,7 @@ from evalwright.prompts.change import Change, FileChange, by_evaluation
 from evalwright.prompts.results import percent
 from evalwright.prompts.sources import passed_over_in_words
 from evalwright.reports.html.markup import Html, as_markup, clipped, display_text
+from evalwright.reports.html.words import VERDICTS
 from evalwright.reports.prompts.change import (
     change_in_words,
     criteria_in_words,
@@ -28,10 +31,8 @@ from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import (
     File,
     FileRuns,
-    FileStatus,
     Overview,
     count_findings,
-    share,
 )
 from evalwright.reports.prompts.markdown import runs_in_words
 from evalwright.reports.prompts.source_view import source_view
@@ -46,11 +47,8 @@ _ROWS_AT_ONCE = 200  # of the table; the others when they are asked for
 _MOST = 100  # entries of a list
 _LONG = 2_000  # characters of a text that somebody else wrote
 _NONE = "\N{EN DASH}"
-_LABELS: dict[FileStatus, tuple[str, str, str]] = {
-    "passed": ("passed", "✓", "good"),
-    "skipped": ("skipped", _NONE, "dim"),
-    "failed": ("failed", "✗", "bad"),
-    "error": ("error", "▲", "warn"),
+_LABELS = {
+    status: (label.words, as_markup(label.sign), label.tone) for status, label in VERDICTS.items()
 }
 
 
@@ -112,9 +110,9 @@ def _tiles(overview: Overview, context: ReportContext) -> list[tuple[str, str, s
     total, skipped = len(overview.files), overview.count("skipped")
     tiles = [
         ("Files", f"{total:,}", ""),
-        ("Passed", f"{overview.count('passed'):,}", share(overview.count("passed"), total)),
-        ("Failed", f"{overview.count('failed'):,}", share(overview.count("failed"), total)),
-        ("Errors", f"{overview.count('error'):,}", share(overview.count("error"), total)),
+        ("Passed", f"{overview.count('passed'):,}", percent_of(overview.count("passed"), total)),
+        ("Failed", f"{overview.count('failed'):,}", percent_of(overview.count("failed"), total)),
+        ("Errors", f"{overview.count('error'):,}", percent_of(overview.count("error"), total)),
         *([("Skipped", f"{skipped:,}", "no prompts")] if skipped else []),
         ("Findings", f"{sum(count_findings(file.findings) for file in overview.files):,}", ""),
     ]
@@ -122,7 +120,7 @@ def _tiles(overview: Overview, context: ReportContext) -> list[tuple[str, str, s
         tiles.append(("Average", _NONE if mean is None else percent(mean), clipped(judge, 60)))
     tiles.append(("Threshold", f"{context.threshold:g}%", ""))
     if overview.cost_usd is not None:
-        tiles.append(("Cost", f"${overview.cost_usd:.4g}", ""))
+        tiles.append(("Cost", dollars(overview.cost_usd), ""))
     return tiles
 
 
@@ -141,7 +139,7 @@ def _agreement(overview: Overview, threshold: float) -> dict[str, Any] | None:
                 f"{clipped(each.first, 80)}, {clipped(each.second, 80)}",
                 f"{each.mean_absolute_difference:.1f}",
                 _NONE if each.rank_correlation is None else f"{each.rank_correlation:.2f}",
-                f"{each.same_verdict:.0%}",
+                percent_of(each.same_verdict),
             )
             for each in panel.pairs
         ],
@@ -318,7 +316,7 @@ def _facts(group: FileRuns, first: PromptResult) -> list[str]:
     if first.details.method:
         words.append(f"scores by {display_text(first.details.method)}")
     if first.details.covered_mass is not None:
-        words.append(f"{first.details.covered_mass:.0%} of the probability covered")
+        words.append(f"{percent_of(first.details.covered_mass)} of the probability covered")
     if first.details.judge_overall is not None:
         words.append(f"the judge's own overall {first.details.judge_overall:g}")
     notes = [

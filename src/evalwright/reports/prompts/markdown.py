@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from msgspec import UNSET
 
+from evalwright.contracts.amounts import dollars
 from evalwright.contracts.prompt_result import PromptResult, grade
 from evalwright.prompts.agreement import JudgeLevel, PairAgreement, RunSpread
 from evalwright.prompts.results import percent
@@ -71,7 +72,7 @@ def _metrics(overview: Overview) -> Iterator[tuple[str, str]]:
     if len(overview.results) > files:
         yield "Evaluations", str(len(overview.results))
     if overview.cost_usd is not None:
-        yield "Cost", f"${overview.cost_usd:.4g}".replace("$", r"\$")
+        yield "Cost", dollars(overview.cost_usd).replace("$", r"\$")
 
 
 def _average(overview: Overview) -> str:
@@ -140,7 +141,7 @@ def runs_in_words(spread: RunSpread) -> str:
     assert spread.flip_rate is not None
     return (
         f"{spread.runs}, mean {percent(spread.mean)}, sd {spread.sd:.1f}, "
-        f"95 % interval {spread.low:.1f} to {spread.high:.1f}%, "
+        f"95% interval {spread.low:.1f} to {spread.high:.1f}%, "
         f"{spread.passes} at or above the threshold, flip rate {spread.flip_rate:.2f}"
     )
 

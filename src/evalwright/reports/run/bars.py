@@ -3,11 +3,11 @@
 `scoring.thresholds` decides whether a run passes, and says why not; here every bar is shown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from evalwright.reports import figures
+from evalwright.contracts import amounts
 from evalwright.reports.run.task_list import RunFrame, TaskList
 from evalwright.scoring.regression import difference
 from evalwright.scoring.thresholds import mean, p95, pass_score
@@ -46,7 +46,7 @@ def score_so_far(tasks: TaskList) -> float:
 def _score(frame: RunFrame, tasks: TaskList) -> RunBar:
     bar, score = pass_score(frame.suite.thresholds), score_so_far(tasks)
     declared = "" if frame.suite.thresholds.pass_score is not None else " (the default)"
-    distance = _distance(difference(score, bar), "{:.4g}")
+    distance = _distance(difference(score, bar), amounts.score)
     wanted = f"at least {bar:.4g}{declared}"
     return RunBar("Score", wanted, f"{score:.4g}", distance, score >= bar, score, bar)
 
@@ -55,24 +55,26 @@ def _latency(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
     limit = frame.suite.thresholds.max_p95_latency_ms
     if limit is None:
         return
-    wanted, name = f"at most {limit:,} ms", "p95 latency"
+    wanted, name = f"at most {amounts.span(limit)}", "p95 latency"
     if not tasks.latencies:
-        yield RunBar(name, wanted, figures.NOTHING, "not measured", None)
+        yield RunBar(name, wanted, amounts.NOTHING, "not measured", None)
         return
     got = p95(tasks.latencies)
-    yield _at_most(RunBar(name, wanted, f"{got:,} ms", "", None), got, limit, "{:,.0f} ms")
+    yield _at_most(RunBar(name, wanted, amounts.span(got), "", None), got, limit, amounts.span)
 
 
 def _cost(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
     limit = frame.suite.thresholds.max_cost_usd
     if limit is None:
         return
-    wanted, name = f"at most {figures.dollars(limit)}", "Cost"
+    wanted, name = f"at most {amounts.dollars(limit)}", "Cost"
     cost = tasks.totals.total_cost_usd if tasks.totals else None
     if cost is None:
-        yield RunBar(name, wanted, figures.NOTHING, "not known", None)
+        yield RunBar(name, wanted, amounts.NOTHING, "not known", None)
         return
-    yield _at_most(RunBar(name, wanted, figures.dollars(cost), "", None), cost, limit, "${:,.6g}")
+    yield _at_most(
+        RunBar(name, wanted, amounts.dollars(cost), "", None), cost, limit, amounts.dollars
+    )
 
 
 def _findings(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
@@ -93,12 +95,12 @@ def _baseline(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
     change = difference(score, baseline.aggregate_score)
     reached = f"{change:+.4g}".replace("-", "\N{MINUS SIGN}")
     wanted = f"the score of the baseline, {baseline.aggregate_score:.4g}"
-    distance = _distance(change, "{:.4g}")
+    distance = _distance(change, amounts.score)
     met = change >= 0
     yield RunBar("Baseline", wanted, reached, distance, met, score, baseline.aggregate_score)
 
 
-def _at_most(bar: RunBar, value: float, limit: float, form: str) -> RunBar:
+def _at_most(bar: RunBar, value: float, limit: float, form: Callable[[float], str]) -> RunBar:
     scale = max(value, limit) * 1.1 or 1.0
     return msgspec.structs.replace(
         bar,
@@ -109,7 +111,7 @@ def _at_most(bar: RunBar, value: float, limit: float, form: str) -> RunBar:
     )
 
 
-def _distance(change: float, form: str) -> str:
+def _distance(change: float, form: Callable[[float], str]) -> str:
     if not change:
         return "exactly that"
-    return f"{form.format(abs(change))} {'above' if change > 0 else 'below'}"
+    return f"{form(abs(change))} {'above' if change > 0 else 'below'}"

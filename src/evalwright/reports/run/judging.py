@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from evalwright.contracts.amounts import percent
 from evalwright.contracts.events import Judged
 from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.suite import Task
 from evalwright.engine.judging import safety_findings
 from evalwright.reports.console import SHORT, Style, one_line
-from evalwright.reports.figures import agreed
 from evalwright.scoring.rubric import all_votes, criterion_name
 
 _MARGIN = " " * 10  # where the values of the lines begin
@@ -20,7 +20,7 @@ def render_panel(panel: JudgePanel, agreement: float | None, style: Style) -> li
         facts.append(f"{panel.samples} samples each")
     facts.append(f"prompt {one_line(panel.prompt_version)}")
     if agreement is not None and len(panel.judges) * panel.samples > 1:
-        facts.append(f"agreement {agreed(agreement)}")
+        facts.append(f"agreement {percent(agreement)}")
     return [f"{style.dim('judged by')} {' · '.join(facts)}"]
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from evalwright.contracts import amounts
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.events import Event
 from evalwright.contracts.times import iso_time
-from evalwright.reports import figures
 from evalwright.reports.html.markup import (
     NO_HTML,
     STYLE_SHEET,
@@ -32,6 +32,7 @@ from evalwright.reports.html.markup import (
     source_hash,
     text_html,
 )
+from evalwright.reports.html.words import RESULTS, VERDICTS
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.page_tasks import searched_line, status_of, task_body, task_line
 from evalwright.reports.run.task_records import ReadTask, RunReading
@@ -46,12 +47,7 @@ _MOST = 100  # entries of a selection
 _MOST_BARS = 12
 _LONG = 400
 _ORDER = ("failed", "error", "open", "passed")
-_STATUSES = {
-    "failed": "failed",
-    "error": "error",
-    "open": "no score",
-    "passed": "passed",
-}
+_STATUSES = {status: VERDICTS[status].words for status in _ORDER}
 
 
 def render_html(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
@@ -110,8 +106,8 @@ def _verdict(run: ReportedRun | FailedRun) -> dict[str, Any]:
     summary = run.summary
     passed = summary.passed and not run.reasons
     return {
-        "verdict": "Passed" if passed else "Failed",
-        "tone": "good" if passed else "bad",
+        "verdict": RESULTS[passed].words,
+        "tone": RESULTS[passed].tone,
         "name": display_text(f"{summary.suite_id}@{summary.suite_version}"),
         "reasons": [clipped(reason, _LONG) for reason in [*run.reasons, *run.marks]],
     }
@@ -129,7 +125,7 @@ def _tiles(
     yield "Tasks", f"{len(records):,}", part, ""
     yield (
         "Passed",
-        figures.percent(counts["passed"], len(records)),
+        amounts.percent(counts["passed"], len(records)),
         f"{counts['passed']:,} tasks",
         "",
     )
@@ -139,15 +135,15 @@ def _tiles(
     for status in ("failed", "error", "open"):
         if counts[status] or status == "failed":
             tone = "bad" if counts[status] else ""
-            yield _STATUSES[status].capitalize(), f"{counts[status]:,}", "", tone
+            yield _STATUSES[status], f"{counts[status]:,}", "", tone
     found = sum(len(record.findings) for record in records)
     if found:
         yield "Safety findings", f"{found:,}", "", "bad"
     yield from _latency_tiles([r.latency_ms for r in records if r.latency_ms is not None], bars)
     if isinstance(run, ReportedRun) and run.summary.total_cost_usd is not None:
         cost, limit = run.summary.total_cost_usd, bars.max_cost_usd
-        against = "" if limit is None else f"bar {figures.dollars(limit)}"
-        yield "Cost", figures.dollars(cost), against, "bad" if limit and cost > limit else ""
+        against = "" if limit is None else f"bar {amounts.dollars(limit)}"
+        yield "Cost", amounts.dollars(cost), against, "bad" if limit and cost > limit else ""
 
 
 def _latency_tiles(latencies: list[int], bars: Any) -> Iterator[tuple[str, str, str, str]]:
@@ -155,10 +151,10 @@ def _latency_tiles(latencies: list[int], bars: Any) -> Iterator[tuple[str, str, 
         return
     middle, high = sorted(latencies)[(len(latencies) - 1) // 2], p95(latencies)
     limit = bars.max_p95_latency_ms
-    against = "" if limit is None else f"bar {limit:,} ms"
-    yield "Median latency", figures.duration(middle, high), "", ""
+    against = "" if limit is None else f"bar {amounts.span(limit)}"
+    yield "Median latency", amounts.duration(middle, high), "", ""
     tone = "bad" if limit is not None and high > limit else ""
-    yield "p95 latency", figures.duration(high, high), against, tone
+    yield "p95 latency", amounts.span(high), against, tone
 
 
 def _chart(tasks: Sequence[ReadTask]) -> list[tuple[str, int, str]]:
@@ -210,7 +206,7 @@ def _first_lines(tasks: Sequence[ReadTask]) -> Iterator[Html]:
 def _filters(tasks: Sequence[ReadTask]) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """The selections above the list: name, label, and options with their words."""
     present = {status_of(task.record) for task in tasks}
-    statuses = [(code, words) for code, words in _STATUSES.items() if code in present]
+    statuses = [(code, words.lower()) for code, words in _STATUSES.items() if code in present]
     checks = Counter(check.check for task in tasks for check in failed_checks(task.record))
     tags = Counter(tag for task in tasks for tag in task.record.tags or ())
     offered = [("result", "Result", statuses)]

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
+from evalwright.contracts.amounts import dollars, percent, span
 from evalwright.contracts.events import Event, Judged, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.verdicts import Verdict
-from evalwright.reports.figures import dollars, percent
 from evalwright.reports.html.markup import (
     NAMES,
     NO_HTML,
@@ -19,7 +19,7 @@ from evalwright.reports.html.markup import (
     text_html,
 )
 from evalwright.reports.html.worddiff import Marked, mark_differences
-from evalwright.reports.html.words import RESULTS, SEVERITIES, Label, badge_html
+from evalwright.reports.html.words import RESULTS, SEVERITIES, VERDICTS, Label, badge_html
 from evalwright.reports.run.stories import MADE_ID
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.reports.run.task_tables import failed_checks, why
@@ -30,16 +30,7 @@ _COMPARED = 4_000  # characters of a text whose words are compared
 _SHORT = 240
 _ASKED = 120
 _MOST = 200  # steps of a trace, repetitions, verdicts
-_ERROR = Label("Error", Html("&#9650;"), "warn")
-_NO_SCORE = Label("No score", Html("&#63;"), "plain")
-_PASSED = Label("Passed", RESULTS[True].sign, "good")
-_FAILED = Label("Failed", RESULTS[False].sign, "bad")
-BADGES = {
-    "failed": badge_html(_FAILED),
-    "error": badge_html(_ERROR),
-    "open": badge_html(_NO_SCORE),
-    "passed": badge_html(_PASSED),
-}
+BADGES = {code: badge_html(label) for code, label in VERDICTS.items()}
 _CHECKED = {passed: badge_html(label) for passed, label in RESULTS.items()}
 MET = {
     True: badge_html(Label("met", RESULTS[True].sign, "good")),
@@ -76,7 +67,7 @@ def task_line(task: ReadTask, number: int, body: Html = NO_HTML, *, is_open: boo
     status = status_of(record)
     facts = [] if record.score is None else [f"score {record.score:.4g}"]
     if record.latency_ms is not None:
-        facts.append(f"{record.latency_ms:,} ms")
+        facts.append(span(record.latency_ms))
     if record.usage.cost_usd is not None:
         facts.append(dollars(record.usage.cost_usd))
     reason = shortened(why(record), _SHORT) if status != "passed" or record.repetitions else ""
@@ -227,7 +218,7 @@ def _judges(task: ReadTask) -> Html:
     agreed = agreement_of(task.judged)
     told = NO_HTML
     if agreed is not None and agreed[1] > len(all_votes("rubric", task.judged)):
-        share = text_html(percent(agreed[0], 1))
+        share = text_html(percent(agreed[0]))
         told = Html(f' <span class="muted">agreement {share}, {agreed[1]} votes</span>')
     entries = Html("".join(said[:_MOST]))
     return Html(f'<h3>Judges{told}</h3><ul class="checks">{entries}{more}</ul>')
@@ -265,8 +256,8 @@ def _returned(came: ToolReturned) -> Html:
     name = name_html(came.tool_name)
     if came.error is not UNSET:
         told = _value(f"{came.error.code}: {came.error.message}")
-        return Html(f"<li><code>{name}</code> fails {badge_html(_ERROR)}{told}</li>")
-    status = NO_HTML if came.status in (UNSET, "ok") else badge_html(_ERROR)
+        return Html(f"<li><code>{name}</code> fails {BADGES['error']}{told}</li>")
+    status = NO_HTML if came.status in (UNSET, "ok") else BADGES["error"]
     outcome = NO_HTML if came.outcome is UNSET else _value(came.outcome)
     return Html(f"<li><code>{name}</code> returns {status}{outcome}</li>")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
 
 import msgspec
 
+from evalwright.contracts.amounts import dollars, percent, span
 from evalwright.contracts.events import EvalScored, ProviderUsage
 from evalwright.reports.console import Style
 
@@ -74,9 +75,9 @@ class Progress:
         """The progress in one line; the time to go follows from the pace so far."""
         parts = [f"{self.done}/{self.total} tasks"]
         if self.done:
-            parts.append(f"{100 * self.passed / self.done:.1f} % passed")
+            parts.append(f"{percent(self.passed, self.done)} passed")
         if self._priced:
-            parts.append(f"${float(self._cost):.6g}")
+            parts.append(dollars(float(self._cost)))
         fresh = self.done - self._done_before
         if fresh and self.done < self.total:
             remaining_s = (time.monotonic() - self._began) / fresh * (self.total - self.done)
@@ -86,7 +87,7 @@ class Progress:
     def slowest_line(self) -> str:
         """The slowest tasks so far."""
         ranked = sorted(self.slowest, reverse=True)
-        return ", ".join(f"{task} {latency} ms" for latency, task in ranked)
+        return ", ".join(f"{task} {span(latency)}" for latency, task in ranked)
 
 
 class PlainProgress(Progress):

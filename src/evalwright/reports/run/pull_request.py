@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from evalwright.contracts.amounts import dollars, percent, span
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.reports.ci import MOST_NOTES, Note, Severity, quality_issue, quality_report
 from evalwright.reports.console import one_line
-from evalwright.reports.figures import dollars, points_in_words
+from evalwright.reports.figures import points_in_words
 from evalwright.reports.markdown import inline, table
 from evalwright.reports.run.junit import FailedRun, ReportedRun, problem_of
 from evalwright.reports.run.stories import TaskStory
@@ -51,7 +52,7 @@ def _figures(run: ReportedRun) -> str:
         told.append(f"cost {dollars(summary.total_cost_usd)}")
     latencies = [task.latency_ms for task in summary.tasks if task.latency_ms is not None]
     if latencies:
-        told.append(f"p95 {p95(latencies):,} ms")
+        told.append(f"p95 {span(p95(latencies))}")
     return " · ".join(told)
 
 
@@ -60,13 +61,13 @@ def _change(run: ReportedRun, change: RegressionReport) -> Iterator[str]:
     rows = []
     if change.score_change is not None:
         low, high = change.score_change.low, change.score_change.high
-        difference = f"{change.score_delta:+.4g} (95 % interval {low:+.3g} to {high:+.3g})"
+        difference = f"{change.score_delta:+.4g} (95% interval {low:+.3g} to {high:+.3g})"
         before, now = f"{change.baseline_score:.4g}", f"{change.score:.4g}"
         rows.append(("score", before, now, difference))
     if change.pass_change is not None:
         passes = change.pass_change
         points = points_in_words(passes.difference, (passes.low, passes.high))
-        rows.append(("pass rate", f"{passes.baseline_rate:.1%}", f"{passes.new_rate:.1%}", points))
+        rows.append(("pass rate", percent(passes.baseline_rate), percent(passes.new_rate), points))
     yield from table(("", inline(f"baseline {name}"), "now", "change"), rows)
     yield from ("", inline(change.sentence), "")
     for title, tasks in (

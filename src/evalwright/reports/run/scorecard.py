@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from evalwright.contracts.amounts import dollars, span
 from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
 from evalwright.contracts.summary import EvalSummary
@@ -154,9 +155,9 @@ def render_scorecard(
     ]
     latencies = [task.latency_ms for task in summary.tasks if task.latency_ms is not None]
     if latencies:
-        facts.append(f"p95 {p95(latencies)} ms")
+        facts.append(f"p95 {span(p95(latencies))}")
     if summary.total_cost_usd is not None:
-        facts.append(f"${summary.total_cost_usd:.6g}")
+        facts.append(dollars(summary.total_cost_usd))
     lines += [
         f"{style.bold(verdict)}  {name}",
         f"  {' · '.join(facts)}",
@@ -223,4 +224,4 @@ def _facts(story: TaskStory) -> str:
     if story.scored is None:
         return "no score"
     latency = story.scored.latency_ms
-    return f"score {story.scored.score:.4g}" + (f", {latency} ms" if latency is not None else "")
+    return f"score {story.scored.score:.4g}" + (f", {span(latency)}" if latency is not None else "")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from evalwright.contracts.amounts import percent, share_interval
 from evalwright.contracts.planning import LeftOut
 from evalwright.contracts.times import span_in_words
 from evalwright.reports.console import Style, printable
@@ -85,13 +86,13 @@ def _statistics(report: RegressionReport) -> list[str]:
     if scores is not None:
         change = f"{report.score_delta:+.4g}"
         if report.changed_scores >= FEWEST_CHANGES:
-            change += f", 95 % interval {scores.low:+.3g} to {scores.high:+.3g}"
+            change += f", 95% interval {scores.low:+.3g} to {scores.high:+.3g}"
         lines.append(f"  score {_from_to(report.baseline_score, report.score)} ({change})")
     if passes is not None:
         several = len(report.newly_failing) + len(report.newly_passing) >= FEWEST_CHANGES
         interval = (passes.low, passes.high) if several else None
         change = points_in_words(passes.difference, interval)
-        rates = f"{passes.baseline_rate:.1%} → {passes.new_rate:.1%}"
+        rates = f"{percent(passes.baseline_rate)} → {percent(passes.new_rate)}"
         lines.append(f"  pass rate {rates} ({change})")
     return lines
 
@@ -148,7 +149,7 @@ def _cells(task: TaskRepeats) -> tuple[str, ...]:
         task.task_id,
         task.verdict,
         f"{task.passes} of {task.runs}",
-        f"{task.pass_rate:.0%} (95 % interval {low:.0%} to {high:.0%})",
+        f"{percent(task.pass_rate)} (95% interval {share_interval(low, high)})",
         f"score {spread.mean:.4g}"
         + (f" ({spread.low:.4g} to {spread.high:.4g})" if spread.low < spread.high else ""),
     )

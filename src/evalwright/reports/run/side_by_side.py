@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from evalwright.contracts.amounts import NOTHING, dollars, percent, share_interval, span
 from evalwright.reports.console import Style, printable
-from evalwright.reports.figures import NOTHING, dollars, points_in_words
+from evalwright.reports.figures import points_in_words
 from evalwright.scoring.side_by_side import (
     SideBySide,
     TaskDifference,
@@ -13,7 +14,7 @@ from evalwright.scoring.side_by_side import (
 from evalwright.scoring.statistics import LEVEL, p_in_words
 
 MOST_DIFFERENCES = 20
-_HEAD = ("", "passed", "pass rate (95 % interval)", "score", "cost", "latency p50", "p95")
+_HEAD = ("", "passed", "pass rate (95% interval)", "score", "cost", "latency p50", "p95")
 
 
 def render_side_by_side(compared: SideBySide, style: Style) -> list[str]:
@@ -44,7 +45,7 @@ def _cells(variant: VariantFigures) -> tuple[str, ...]:
     return (
         printable(variant.name),
         f"{variant.passed_count} of {variant.task_count}",
-        f"{variant.pass_rate:.1%} ({low:.1%} to {high:.1%})",
+        f"{percent(variant.pass_rate)} ({share_interval(low, high)})",
         f"{variant.score:.4g}",
         NOTHING if variant.cost_usd is None else dollars(variant.cost_usd),
         _milliseconds(variant.median_latency_ms),
@@ -53,7 +54,7 @@ def _cells(variant: VariantFigures) -> tuple[str, ...]:
 
 
 def _milliseconds(value: int | None) -> str:
-    return NOTHING if value is None else f"{value:,} ms"
+    return NOTHING if value is None else span(value)
 
 
 def _change(compared: SideBySide, change: VariantChange, style: Style) -> Iterator[str]:
@@ -67,7 +68,7 @@ def _change(compared: SideBySide, change: VariantChange, style: Style) -> Iterat
     rate = points_in_words(change.pass_rate_change, change.pass_rate_interval)
     low, high = change.score_interval
     interval = f"{low + 0.0:+.3g} to {high + 0.0:+.3g}"  # never -0
-    score = f"score {change.score_change:+.4g}, 95 % interval {interval}"
+    score = f"score {change.score_change:+.4g}, 95% interval {interval}"
     sentence = f"{verdict} ({p_in_words(surest)})"
     marked = style.yellow(sentence) if surest < LEVEL else sentence
     yield f"{against} {rate}; {score}; {marked}"

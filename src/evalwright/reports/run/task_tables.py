@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec import UNSET
 
+from evalwright.contracts.amounts import NOTHING, dollars, span
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.csv_cells import csv_document, csv_text
-from evalwright.reports.figures import NOTHING, dollars
 from evalwright.reports.markdown import inline, table
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.side_by_side import aligned
@@ -17,7 +17,7 @@ from evalwright.reports.run.task_records import CheckRecord, TaskRecord
 
 _SHORT = 100
 _MARKS = {True: "✓", False: "✗", None: "?"}
-_VERDICTS = {True: "passed", False: "failed", None: "no score"}
+_VERDICTS = {True: "Passed", False: "Failed", None: "No score"}
 _COLUMNS = (
     "taskId",
     "passed",
@@ -86,7 +86,7 @@ def _cells(record: TaskRecord) -> tuple[str, ...]:
     return (
         record.task_id,
         NOTHING if record.score is None else f"{record.score:.4g}",
-        NOTHING if record.latency_ms is None else f"{record.latency_ms:,} ms",
+        NOTHING if record.latency_ms is None else span(record.latency_ms),
         NOTHING if record.usage.cost_usd is None else dollars(record.usage.cost_usd),
         one_line(why(record), _SHORT),
     )
