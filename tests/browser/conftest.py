@@ -21,6 +21,23 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 
 
+# With `SLOW_PAGES=6` the processor is six times slower, and events and answers come late: a test
+# that reads a page without waiting for it then fails, and not by chance only.
+SLOW = float(os.environ.get("SLOW_PAGES", "0"))
+LATE = """(() => {
+  const add = EventTarget.prototype.addEventListener, ask = window.fetch;
+  const late = ["hashchange", "popstate", "toggle"];
+  EventTarget.prototype.addEventListener = function (name, heard, options) {
+    const later = (event) => setTimeout(() => heard.call(this, event), 700);
+    add.call(this, name, late.includes(name) ? later : heard, options);
+  };
+  window.fetch = async (...asked) => {
+    await new Promise((done) => setTimeout(done, 500));
+    return ask(...asked);
+  };
+})();"""
+
+
 # Of a module, not of the session: while it runs no other loop can, and other tests need theirs.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -50,6 +67,13 @@ class Visit:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._listen)
         context.on("request", self._note)
+        if SLOW:
+            self._slow_down()
+
+    def _slow_down(self) -> None:
+        session = self.context.new_cdp_session(self.page)
+        session.send("Emulation.setCPUThrottlingRate", {"rate": SLOW})
+        self.context.add_init_script(LATE)
 
     def _dismiss(self, dialog) -> None:
         self.dialogs.append(dialog.message)
@@ -65,6 +89,14 @@ class Visit:
     def open(self, path: Path, fragment: str = "") -> Page:
         self.page.goto(path.as_uri() + fragment)
         return self.page
+
+    def plant_script(self) -> None:
+        """Add a picture with a script to the page; return when it was refused and had its turn."""
+        with self.page.expect_console_message(lambda said: "Content Security Policy" in said.text):
+            self.page.evaluate("""() => new Promise((had_its_turn) => {
+                document.body.insertAdjacentHTML("beforeend", '<img src=x onerror="__pwned=1">');
+                document.body.lastElementChild.addEventListener("error", () => had_its_turn());
+            })""")
 
     @property
     def foreign_requests(self) -> list[str]:

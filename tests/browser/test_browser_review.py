@@ -55,6 +55,7 @@ def test_a_review_needs_no_mouse(visit: Visit, host: ServedHost):
     page.goto(f"{host.url}/review")
     page.keyboard.press("r")
     page.wait_for_url(f"**/review/{run}/one")
+    expect(page.locator("[aria-busy]")).to_have_count(0)
     page.keyboard.press("y")
     page.keyboard.press("r")
     page.keyboard.type("it is on its way")
@@ -63,14 +64,15 @@ def test_a_review_needs_no_mouse(visit: Visit, host: ServedHost):
     page.keyboard.type("It was shipped.")
     page.keyboard.press("Control+Enter")
     page.wait_for_url(f"**/review/{run}/two")
+    expect(page.locator("[aria-busy]")).to_have_count(0)
     page.keyboard.press("x")
     page.keyboard.press("s")
     page.wait_for_url("**/review")
-    assert page.get_by_text("Everything is reviewed").is_visible()
+    expect(page.get_by_text("Everything is reviewed")).to_be_visible()
     assert [each.task_id for each in read_overrides(tenant.log, run)] == ["one"]
 
     page.goto(f"{host.url}/review/{run}/one")
-    assert page.get_by_text("it is on its way").is_visible()
+    expect(page.get_by_text("it is on its way")).to_be_visible()
     with page.expect_download() as download:
         page.keyboard.press("t")
     assert "It was shipped." in download.value.path().read_text()
@@ -90,7 +92,8 @@ def test_axe_finds_nothing_serious_while_a_comparison_is_loading(
         waiting.append(route)
 
     page.route("**/compare*soon=1*", hold)
-    page.goto(host.url + COMPARED.format(first=runs[0], run=runs[1]))
+    with page.expect_request("**/compare*soon=1*"):
+        page.goto(host.url + COMPARED.format(first=runs[0], run=runs[1]))
     expect(page.get_by_text("Comparing the tasks of these runs")).to_be_visible()
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
@@ -117,8 +120,8 @@ def test_axe_finds_nothing_and_hostile_texts_do_nothing(visit: Visit, host: Serv
         assert (path, serious(page)) == (path, [])
         width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert width[0] <= width[1], path
-        charts, drawn = page.locator("[data-chart]"), page.locator("[data-chart] canvas")
-        assert charts.count() == drawn.count() == (3 if path == "/trends" else 0), path
+        for charts in (page.locator("[data-chart]"), page.locator("[data-chart] canvas")):
+            expect(charts).to_have_count(3 if path == "/trends" else 0)
         assert not page.evaluate("Boolean(window.pwned || window.hacked)")
     assert visit.dialogs == []
     assert visit.errors == []

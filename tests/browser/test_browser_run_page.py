@@ -1,10 +1,11 @@
 """The page of one run in a real browser: open, search, filter, keyboard, small and dark screens."""
 
+import re
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from browser.test_browser_access import DARK, LOW_CONTRAST, PHONE
 from reports.run.page_samples import Told, a_page, a_trace, bad, many, ok
@@ -43,7 +44,7 @@ def test_a_task_that_is_not_in_the_page_is_found_and_opened(visit, large):
     wait_for_count(page, "1 task that matches, of 1,000")
     page.click("#list summary")
     page.wait_for_selector("#list .task h3")
-    assert "answer 777 is shipped" in page.inner_text("#list")
+    expect(page.locator("#list")).to_contain_text("answer 777 is shipped")
     assert visit.errors == []
     assert visit.foreign_requests == []
 
@@ -55,7 +56,7 @@ def test_filters_narrow_each_other_and_are_kept_in_the_address(visit, large):
     page.select_option("select[name=tag]", "even")
     page.select_option("select[name=check]", "equals")
     wait_for_count(page, "100 tasks that match")
-    assert "result=failed" in page.url
+    expect(page).to_have_url(re.compile("result=failed.*check=equals"))
     page.reload()
     wait_for_count(page, "100 tasks that match")
     page.click("button[type=reset]")
@@ -72,7 +73,7 @@ def test_pages_and_tasks_can_be_reached_with_the_keyboard(visit, large):
     page.keyboard.press("Enter")
     page.wait_for_selector("#list li:nth-child(2) details[open] .task h3")
     page.keyboard.press("k")
-    assert page.evaluate("document.activeElement.parentElement.id") == "t100"
+    expect(page.locator("#t100 > summary")).to_be_focused()
 
 
 @pytest.mark.parametrize("visit", [PHONE], indirect=True, ids=["phone"])
@@ -102,8 +103,10 @@ def test_without_javascript_failures_can_be_read_and_it_says_where_the_rest_is(v
 def test_hostile_content_runs_nothing_and_asks_for_nothing(visit, tmp_path):
     (tmp_path / "run.html").write_bytes(hostile_page())
     page = visit.open(tmp_path / "run.html")
+    page.fill("input[name=q]", "where is it?")
+    wait_for_count(page, "1 task that matches, of 2")  # it was looked for in everything
     page.fill("input[name=q]", "script")
-    wait_for_count(page, "2 tasks")
+    expect(page.locator("#count")).to_have_text("2 tasks")
     for each in page.locator("#list summary").all():
         each.click()
     page.wait_for_selector("#list li:last-child .task h3")

@@ -40,6 +40,7 @@ def test_hostile_rows_run_nothing_also_when_the_script_shows_them(visit, hostile
     page.fill("input[name=q]", "onerror")
     page.wait_for_function("document.getElementById('count').textContent.includes('150 cases')")
     page.click("#next")
+    page.wait_for_function("document.getElementById('page').textContent.startsWith('Page 2 ')")
     assert "<script>" in page.inner_text("tbody tr:first-child th")
     assert page.locator("tbody img, tbody iframe, tbody script").count() == 0
     page.select_option("select[name=kind]", index=1)
@@ -50,12 +51,8 @@ def test_hostile_rows_run_nothing_also_when_the_script_shows_them(visit, hostile
 def test_the_pages_forbid_scripts_that_are_not_theirs(visit, hostile_report):
     for name in ("case-case_1.html", "report.html"):
         page = visit.open(hostile_report / name)
-        page.evaluate(
-            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"__pwned=1\">')"
-        )
-        page.wait_for_timeout(200)
+        visit.plant_script()
         assert page.evaluate("window.__pwned") is None
-    assert any("Content Security Policy" in error for error in visit.errors)
 
 
 def test_ordinary_pages_load_their_style_and_nothing_else(visit, tmp_path):

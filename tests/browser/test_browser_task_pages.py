@@ -1,5 +1,6 @@
 """Scorecard, trace and comparison in a real browser: keys, long traces, phones, hostile content."""
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -115,11 +116,17 @@ def test_pages_are_accessible_fit_a_phone_and_run_nothing_that_agents_said(
 def test_keys_lead_through_tasks_failures_and_steps(visit: Visit, kept: Kept):
     page = opened(visit, kept, f"/runs/{kept.new}")
     focus = "document.activeElement.textContent"
+
+    def arrive(task: str) -> None:
+        """Keys are heard once the page is loaded, and lead on once it knows the other tasks."""
+        page.wait_for_url(f"{kept.url}/runs/{kept.new}/tasks/{task}")
+        expect(page.locator("[data-key=k]")).to_be_attached()
+
     for key, name in (("j", "b"), ("j", "d"), ("j", "a"), ("k", "d"), ("f", "d")):
         page.keyboard.press(key)
         assert page.evaluate(focus) == name
     page.keyboard.press("Enter")
-    expect(page).to_have_url(f"{kept.url}/runs/{kept.new}/tasks/d")
+    arrive("d")
     page.keyboard.press("n")
     page.keyboard.press("n")
     second = page.evaluate("document.activeElement.closest('[data-step]').id")
@@ -134,9 +141,9 @@ def test_keys_lead_through_tasks_failures_and_steps(visit: Visit, kept: Kept):
     page.keyboard.press("n")
     expect(page).to_have_url(link)
     page.keyboard.press("k")
-    expect(page).to_have_url(f"{kept.url}/runs/{kept.new}/tasks/c")
+    arrive("c")
     page.keyboard.press("f")
-    expect(page).to_have_url(f"{kept.url}/runs/{kept.new}/tasks/d")
+    arrive("d")
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_be_visible()
     page.keyboard.press("Escape")
@@ -147,7 +154,7 @@ def test_keys_lead_through_tasks_failures_and_steps(visit: Visit, kept: Kept):
 def test_a_trace_of_ten_thousand_events_scrolls_and_a_link_finds_its_step(visit: Visit, kept: Kept):
     page = opened(visit, kept, f"/runs/{kept.long}/tasks/deep")
     steps = page.locator("[data-step]")
-    assert steps.count() == 80
+    expect(steps).to_have_count(80)
     page.locator("[data-more]").scroll_into_view_if_needed()
     expect(steps.nth(150)).to_be_attached()
     folded = page.locator(".step.is-call details").first
@@ -202,5 +209,5 @@ def test_a_comparison_opens_on_what_got_worse_and_brings_the_rest_when_asked(
     page.fill("#after_least", "0.5")
     page.get_by_role("button", name="Filter").click()
     expect(page.get_by_text("No task within these thresholds")).to_be_visible()
-    assert "after_least=0.5" in page.url
+    expect(page).to_have_url(re.compile("after_least=0.5"))
     assert visit.errors == []
