@@ -63,6 +63,7 @@ def test_the_link_lets_one_browser_in_and_every_other_address_is_refused(viewed:
     assert owner.get(script).status == 200
     assert stranger.get(script).status == 401
     assert stranger.get(f"/?token={viewed.token}").status == 403, "it works once"
+    assert owner.get(f"/?token={viewed.token}").location == "/", "the token leaves the address"
     assert owner.get("/v1/runs").status == 404, "there is no API"
     assert owner.get("/", Host="evil.example").status == 403, "another name was made to lead here"
 
@@ -82,3 +83,31 @@ def test_the_demo_is_one_click_away_and_runs_of_the_command_line_are_only_shown(
     (other,) = [each for each in listed[:1] if each != started]
     assert '<form method="post"' not in owner.get(other).text
     assert owner.post(f"{other}/again").status == 409
+
+
+HANGING = "import time\n\ndef answer(task):\n    time.sleep(60 if task.input == 'wait' else 0)\n"
+TWO_TASKS = """
+evalwright: 1
+name: two
+tasks:
+  - {id: quick, input: go, checks: [{equals: x}]}
+  - {id: slow, input: wait, checks: [{equals: x}]}
+"""
+
+
+def test_a_run_whose_command_was_killed_is_interrupted_and_says_how_to_go_on(
+    viewed: Viewed, evalwright: Evalwright
+):
+    (evalwright.folder / "agent.py").write_text(HANGING)
+    (evalwright.folder / "two.yaml").write_text(TWO_TASKS)
+    owner = Visitor(viewed.url)
+    owner.get(f"/?token={viewed.token}")
+    command = evalwright.start("run", "two.yaml", "--agent", "agent.py:answer")
+    eventually(lambda: "● Running" in owner.get("/").text)
+    command.kill()
+    command.wait()
+    assert "‖ Interrupted" in owner.get("/").text
+    (address,) = re.findall(r'href="(/runs/[^"]+)"', owner.get("/").text)
+    text = owner.get(address).text
+    assert "evalwright run --resume run_" in text
+    assert 'aria-label="slow: waiting"' in text

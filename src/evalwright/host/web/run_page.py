@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from evalwright.contracts import amounts
-from evalwright.contracts.events import RunFailure, RunStarted
+from evalwright.contracts.events import RunFailure
 from evalwright.host.feed import Subscriber
 from evalwright.host.run_handle import ENDED
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
@@ -16,7 +16,7 @@ from evalwright.host.web import scorecard_page
 from evalwright.host.web.page import PageCall, page, render, run_address, see
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
 from evalwright.host.web.run_figures import UNGATED, may_be_held
-from evalwright.host.web.runs_page import verdict_of
+from evalwright.host.web.runs_page import is_left, is_of_host, state_of, verdict_of
 from evalwright.reports.html.markup import Html, as_markup
 from evalwright.store.protocol import RunFacts
 
@@ -65,7 +65,7 @@ NOT_READY = Html('<p class="muted" role="status">Loading the progress of this ru
 def _head(call: PageCall) -> dict[str, Any]:
     run_id = call.path["runId"]
     run = call.log.facts(run_id)
-    status = call.host.runs.status_of(run)
+    status = state_of(call, run)
     # The last event holds all tasks, which of a large run takes long to read.
     told = call.host.figures.of(call.log, run) if may_be_held(run) else UNGATED
     tone, verdict = verdict_of(run, status, told)
@@ -83,6 +83,7 @@ def _head(call: PageCall) -> dict[str, Any]:
         "started_us": run.started_us,
         "took": _took(run),
         "reason": _reason(call, run),
+        "is_left": status == "interrupted",
         "can": _offered(call, run, status, has_failed=has_failed),
     }
 
@@ -106,7 +107,7 @@ def _offered(call: PageCall, run: RunFacts, status: str, *, has_failed: bool) ->
 
     A run of the command line is its process's own: nothing here can stop it or start it again.
     """
-    is_ours = run.suite is not None and _is_of_host(call, run.run_id)
+    is_ours = run.suite is not None and is_of_host(call, run.run_id)
     may_stop, may_start = call.may("runs:cancel"), call.may("runs:create")
     return {
         "cancel": is_ours and may_stop and status not in (*ENDED, "cancelling"),
@@ -114,11 +115,6 @@ def _offered(call: PageCall, run: RunFacts, status: str, *, has_failed: bool) ->
         "resume": is_ours and may_stop and status == "paused",
         "again": is_ours and may_start and status in ENDED and has_failed,
     }
-
-
-def _is_of_host(call: PageCall, run_id: str) -> bool:
-    first = next(call.log.read(run_id, limit=1))  # the last event of a large run is large
-    return first.decode(RunStarted).owner is not None
 
 
 # The live part.
@@ -142,6 +138,7 @@ class LiveState(NamedTuple):
     last: int  # the event that it goes up to
     is_over: bool  # the run has ended
     is_behind: bool  # there are further events already
+    is_left: bool = False  # nobody executes it
 
 
 class LiveRun:
@@ -153,15 +150,16 @@ class LiveRun:
     async def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
         """A frame for each state; empty ones let the stream notice that its client has left."""
         clock, feed = asyncio.get_running_loop().time, self._call.host.feed
-        began, sent_at, shown = clock(), clock(), -2
+        began, sent_at, shown, was_left = clock(), clock(), -2, None
         while not feed.is_stopped and subscriber.ended is None:
             state = await self._call.beside(lambda: _panel(self._call))
             if state.last != shown:
                 shown, sent_at = state.last, clock()
                 yield frame(state.last, state.panel)
-            if state.is_over:
+            if state.is_over or was_left not in (None, state.is_left):
                 yield b"event: run-over\ndata: run-over\n\n"
                 return
+            was_left = state.is_left
             if clock() - began > STREAM_SECONDS:
                 return
             is_quiet = clock() - sent_at > KEEPALIVE_SECONDS
@@ -183,11 +181,13 @@ def _panel(call: PageCall) -> LiveState:
     with call.host.progress.going_on(call.run) as progress:
         if progress is None:
             return LiveState(NOT_READY, -1, is_over=False, is_behind=False)
-        panel = render(call, "live.html", **_panel_values(run_id, progress))
-        return LiveState(panel, progress.last, progress.is_over, progress.is_behind)
+        is_over = progress.is_over
+        left = not (is_over or progress.is_paused) and is_left(call, run_id)
+        panel = render(call, "live.html", **_panel_values(run_id, progress, is_left=left))
+        return LiveState(panel, progress.last, is_over, progress.is_behind, left)
 
 
-def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
+def _panel_values(run_id: str, progress: RunProgress, *, is_left: bool) -> dict[str, Any]:
     tasks = len(progress.tasks)
     cells = progress.tasks.values() if tasks <= MOST_CELLS else _few(progress)
     return {
@@ -196,7 +196,8 @@ def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
         "scored": progress.scored,
         "tenth": 10 * (10 * progress.scored // tasks) if tasks else 0,
         "counts": progress.counts,
-        "cells": [(each.task_id, *SIGNS[each.state]) for each in cells],
+        "cells": [(each.task_id, *_sign(each, is_left=is_left)) for each in cells],
+        "is_left": is_left,
         "is_part": tasks > MOST_CELLS,
         "is_behind": progress.is_behind,
         "is_paused": progress.is_paused,
@@ -211,6 +212,10 @@ def _panel_values(run_id: str, progress: RunProgress) -> dict[str, Any]:
             if each.latency_ms
         ],
     }
+
+
+def _sign(task: TaskProgress, *, is_left: bool) -> tuple[str, str, str]:
+    return SIGNS["waiting" if is_left and task.state == "running" else task.state]
 
 
 def _few(progress: RunProgress) -> list[TaskProgress]:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.events import RunStarted
 from evalwright.host.web.page import LIGHT, SMALL, NotSoon, PageCall, in_time, page, part
 from evalwright.host.web.run_figures import RunFigures, spark_html
 from evalwright.reports.html.markup import as_markup
@@ -39,6 +40,7 @@ _VERDICTS = {
     "paused": ("warn", "‖ Paused"),
     "waiting-approval": ("warn", "‖ Waiting"),
     "cancelling": ("warn", "… Cancelling"),
+    "interrupted": ("warn", "‖ Interrupted"),
 }
 
 
@@ -196,7 +198,7 @@ class _Trends:
 
 
 def _row(call: PageCall, run: RunFacts, trends: _Trends) -> dict[str, Any]:
-    status = call.host.runs.status_of(run)
+    status = state_of(call, run)
     figures = call.host.figures.of(call.log, run)
     tone, verdict = verdict_of(run, status, figures)
     return {
@@ -211,6 +213,23 @@ def _row(call: PageCall, run: RunFacts, trends: _Trends) -> dict[str, Any]:
         "spark": as_markup(spark_html(trends.up_to(run))),
         **figures_of(figures),
     }
+
+
+def state_of(call: PageCall, run: RunFacts) -> str:
+    """The status of a run; `interrupted` if a command began it that no longer executes it."""
+    status = call.host.runs.status_of(run)
+    return "interrupted" if status == "running" and is_left(call, run.run_id) else status
+
+
+def is_left(call: PageCall, run_id: str) -> bool:
+    """Whether nobody executes a run of the command line; those of hosts are taken up again."""
+    return call.is_local and not is_of_host(call, run_id) and not call.log.is_claimed(run_id)
+
+
+def is_of_host(call: PageCall, run_id: str) -> bool:
+    """Whether a host, or the pages, began a run."""
+    first = next(call.log.read(run_id, limit=1))  # the last event of a large run is large
+    return first.decode(RunStarted).owner is not None
 
 
 def figures_of(figures: RunFigures | None) -> dict[str, Any]:

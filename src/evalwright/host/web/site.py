@@ -17,7 +17,7 @@ from evalwright.contracts.errors import DamagedEventLog
 from evalwright.host.app import error_response, known_error
 from evalwright.host.errors import ApiError
 from evalwright.host.routing import ApiCall, RouteTable, read_raw
-from evalwright.host.web.doors import Door, cookie_name, own_address
+from evalwright.host.web.doors import TOKEN, Door, cookie_name, own_address
 from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_form, see, warm_up
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import PREFIX, file_at
@@ -94,6 +94,8 @@ class Site:
             return self._door.turn_away(call, refusal)
         if is_static:
             return _static(call, path, is_public=False)
+        if self._door.is_local and call.asked(TOKEN):
+            return see("/")  # the link was opened again: its token leaves the address
         if isinstance(found, ApiError):
             return self._elsewhere(call, found)
         entry, call.path = found
