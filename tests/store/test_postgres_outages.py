@@ -4,9 +4,10 @@ import asyncio
 import functools
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -296,25 +297,85 @@ def test_a_connection_that_did_not_answer_in_time_is_not_asked_again(path: str) 
     connections = LogConnections(path, "the log", read_seconds=0.3)
     with closing(connections):
         ((before,),) = connections.query(EVERY_TENANT, "SELECT pg_backend_pid()")
-        with pytest.raises(StoreUnavailable, match="the server does not answer"):
+        with pytest.raises(StoreUnavailable, match=r"a read took longer than 0\.3 s"):
             connections.query(EVERY_TENANT, "SELECT pg_sleep(60)")
         ((after,),) = connections.query(EVERY_TENANT, "SELECT pg_backend_pid()")
+        asleep = "SELECT FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)'"
+        eventually(lambda: not asked(path, asleep), "the server does not go on with it")
     assert after != before
+
+
+class Link(threading.Thread):
+    """A way to the server on which nothing comes through any more once it `is_dead`."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(daemon=True)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        host, _, rest = path.rpartition("@")[2].partition("/")
+        self._to = host.partition(":")[0], int(host.partition(":")[2])
+        port = self._listener.getsockname()[1]
+        self.path = path.replace(f"{host}/{rest}", f"127.0.0.1:{port}/{rest}")
+        self.is_dead = False
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            near, _ = self._listener.accept()
+            far = socket.create_connection(self._to)
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError), other:
+            while data := one.recv(65536):
+                while self.is_dead:
+                    time.sleep(0.01)
+                other.sendall(data)
+            other.shutdown(socket.SHUT_RDWR)
 
 
 def test_who_reads_while_the_server_does_not_answer_waits_less_than_the_first(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 0.2)
-    connections = LogConnections(path, "the log", read_seconds=2)
+    link = Link(path)
+    connections = LogConnections(link.path, "the log", read_seconds=1)
     with closing(connections):
+        assert connections.query(EVERY_TENANT, "SELECT 1")
+        link.is_dead = True
+        waits = []
         for _ in range(2):
+            waits.append(connections.waits_s)
             with pytest.raises(StoreUnavailable, match="the server does not answer"):
-                connections.query(EVERY_TENANT, "SELECT pg_sleep(60)")
-        monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 60)
-        assert connections.query(EVERY_TENANT, "SELECT 1")  # the server answers again
-        monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 0.2)
+                connections.query(EVERY_TENANT, "SELECT 1")
+        assert waits == [1, 0.2]
+        link.is_dead = False
+        eventually(lambda: _answers(connections), "it answers again")
+        assert connections.waits_s == 1
         assert connections.query(EVERY_TENANT, "SELECT pg_sleep(0.4)")
+
+
+def _answers(connections: LogConnections) -> bool:
+    try:
+        return bool(connections.query(EVERY_TENANT, "SELECT 1"))
+    except StoreUnavailable:
+        return False
+
+
+def test_a_read_that_takes_too_long_is_no_outage_for_others(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that somebody has locked, and a server that is well."""
+    monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 0.2)
+    connections = LogConnections(path, "the log", read_seconds=0.8)
+    with closing(connections), ThreadPoolExecutor(2) as threads:
+        slow = [
+            threads.submit(connections.query, EVERY_TENANT, "SELECT pg_sleep(60)") for _ in "12"
+        ]
+        done, _ = wait(slow)
+        assert connections.query(EVERY_TENANT, "SELECT pg_sleep(0.5)")
+    reasons = {str(each.exception()) for each in done}
+    assert reasons == {"the log: the event log cannot be used: a read took longer than 0.8 s"}
 
 
 def test_who_waits_for_a_connection_waits_no_longer_than_others(

@@ -85,6 +85,10 @@ class EventRefused(Exception):
     """The log does not take what was to be written; the message says why."""
 
 
+class SlowRead(TimeoutError):
+    """The server answers, and something that it was asked takes too long; the message says it."""
+
+
 class ReaderLogin(Exception):
     """Whoever the address names may only read."""
 
@@ -236,7 +240,7 @@ def _words(error: BaseException) -> str:
         return f"{error}; check the host in the address"
     if isinstance(error, ConnectionRefusedError):
         return f"{error}; is the server running, and are host and port of the address right?"
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and not isinstance(error, SlowRead):
         return "the server does not answer"
     if "rejected SSL" in str(error):
         return f"{error}; switch TLS on there, or write ?sslmode=disable at the end of the address"

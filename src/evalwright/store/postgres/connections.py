@@ -19,7 +19,7 @@ MOST_READING = 16  # connections
 KEPT_READING = 2  # of them, however long nobody reads
 IDLE_SECONDS = 10.0  # after which others are closed
 READ_SECONDS = 60.0  # after which a read is given up
-SILENT_SECONDS = 1.0  # the same, as long as the server has not answered since it did not in time
+SILENT_SECONDS = 1.0  # the same, as long as the server does not answer anything
 
 Tenants = str  # the value of SETTING: an array of tenants, or EVERY_TENANT
 
@@ -79,7 +79,9 @@ class LogConnections:
         self._thread: threading.Thread | None = None
         self._idle: list[TenantConnection] = []
         self._free = asyncio.Semaphore(MOST_READING)
-        self._is_silent = False  # the server, since a read was given up
+        self._endings: set[asyncio.Task[None]] = set()  # of connections that were given up
+        self._is_silent = False  # the server, when it was last asked for nothing but an answer
+        self._asking: asyncio.Task[None] | None = None  # for that
 
     def refuse_closed(self) -> None:
         """Raise if the log has been closed."""
@@ -117,17 +119,47 @@ class LogConnections:
     async def fetch(self, tenants: Tenants, statement: str, *values: Any) -> "list[Any]":
         """All rows of a statement that may be executed twice: a connection may have been lost.
 
-        While the server does not answer, those who ask next do not wait as long as the first.
+        While the server does not answer, those who ask next do not wait as long as the first. That
+        a read takes too long does not mean that: a mere answer is asked for beside it.
         """
-        most = SILENT_SECONDS if self._is_silent else self._read_seconds
+        most = self.waits_s
+        loop = asyncio.get_running_loop()
+        soon = loop.call_later(max(0.0, most - SILENT_SECONDS), self._ask_beside)
         try:
-            async with asyncio.timeout(min(most, self._read_seconds)), self._free:
+            async with asyncio.timeout(most), self._free:
                 rows = await self._rows(tenants, statement, values)
         except TimeoutError:
+            if self._asking is not None and self._asking.done() and not self._is_silent:
+                raise address.SlowRead(f"a read took longer than {most:g} s") from None
             self._is_silent = True
             raise
+        finally:
+            soon.cancel()
         self._is_silent = False
         return rows
+
+    @property
+    def waits_s(self) -> float:
+        """For how many seconds a read is waited for at present."""
+        return min(SILENT_SECONDS if self._is_silent else self._read_seconds, self._read_seconds)
+
+    def _ask_beside(self) -> None:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.get_running_loop().create_task(self._ask())
+
+    async def _ask(self) -> None:
+        """Find out whether the server answers, on a connection of its own."""
+        try:
+            async with asyncio.timeout(SILENT_SECONDS):
+                connection = await address.connect(self.url)
+                try:
+                    await connection.execute("SELECT 1")
+                finally:
+                    connection.terminate()
+        except Exception as error:  # noqa: BLE001 - a refusal is an answer, too
+            self._is_silent = not address.state(error)
+        else:
+            self._is_silent = False
 
     async def _rows(self, tenants: Tenants, statement: str, values: Sequence[Any]) -> "list[Any]":
         while True:
@@ -137,9 +169,11 @@ class LogConnections:
                 rows: list[Any] = await (await held.see(tenants)).fetch(statement, *values)
             except BaseException as error:
                 is_given_up = not isinstance(error, Exception)  # it may never answer
-                if is_given_up or address.is_lost(error) or held.connection.is_closed():
+                if is_given_up:
+                    self._give_up(held)
+                elif address.is_lost(error) or held.connection.is_closed():
                     held.connection.terminate()
-                    if was_idle and not is_given_up:
+                    if was_idle:
                         continue  # perhaps it was lost long ago
                 else:
                     self._keep(held)
@@ -192,14 +226,23 @@ class LogConnections:
         self._thread.join()
         loop.close()
 
+    def _give_up(self, held: TenantConnection) -> None:
+        """Tell the server that nobody waits for the answer, and close the connection."""
+        ending = asyncio.get_running_loop().create_task(_close(held.connection))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+
     async def _disconnect(self) -> None:
         while self._idle:
-            connection = self._idle.pop().connection
-            try:
-                await connection.close(timeout=1)
-            except Exception:  # noqa: BLE001 - it is of no use any more
-                connection.terminate()
+            await _close(self._idle.pop().connection)
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _close(connection: "Connection") -> None:
+    try:
+        await connection.close(timeout=1)
+    except BaseException:  # noqa: BLE001 - it is of no use any more
+        connection.terminate()
