@@ -14,7 +14,8 @@ import msgspec
 
 from evalwright.comparison.cases import Cases, file_stem
 from evalwright.comparison.run_folder import SUFFIX, ComparedRun, PairedResponse
-from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.contracts.errors import BadInput
+from evalwright.scans.partitions import disk_fault
 from evalwright.trace.model import Json
 
 SideNumber = Literal[0, 1]
@@ -266,7 +267,7 @@ def _disk() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise CannotEvaluate(f"cannot write temporary files: {error}") from None
+        raise disk_fault(error) from None
 
 
 def _bytes(text: str) -> bytes:

@@ -4,14 +4,14 @@ import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import msgspec
 
-from evalwright.contracts.errors import CannotEvaluate
+from evalwright.scans.partitions import disk_fault
 from evalwright.scans.parts import parts_in_order
 from evalwright.scans.shards import Shard, TraceFiles, read_shard
 from evalwright.scans.spread import ShardEngine
@@ -107,12 +107,14 @@ class TracesOnDisk:
 
     def get(self, key: str) -> bytes | None:
         """The first trace of a case."""
-        row = self._opened().execute(_OF_CASE, (_bytes(key),)).fetchone()
-        return None if row is None else os.pread(self._file(row[0]), row[2], row[1])
+        with _kept():
+            row = self._opened().execute(_OF_CASE, (_bytes(key),)).fetchone()
+            return None if row is None else os.pread(self._file(row[0]), row[2], row[1])
 
     def asked(self, digest: str) -> str | None:
         """The case in which this was asked first."""
-        row: tuple[bytes] | None = self._opened().execute(_OF_PROMPT, (digest,)).fetchone()
+        with _kept():
+            row: tuple[bytes] | None = self._opened().execute(_OF_PROMPT, (digest,)).fetchone()
         return None if row is None else row[0].decode("utf-8", "surrogatepass")
 
     def _opened(self) -> sqlite3.Connection:
@@ -160,9 +162,17 @@ def keep_baseline(
             for statement in _INDEXES:
                 index.execute(statement)
     except (sqlite3.Error, OSError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CannotEvaluate(f"cannot write temporary files: {reason}") from None
+        raise disk_fault(error) from None
     return TracesOnDisk(folder), faults
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Somebody may have cleared away what is kept while the command works."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise disk_fault(error) from None
 
 
 def _bytes(key: str) -> bytes:

@@ -4,6 +4,8 @@ Rows that belong together are found without an index: each row is written once a
 so that a disk that is slow to seek is no slower. Small partitions are never written at all.
 """
 
+import errno
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,11 +14,38 @@ from zlib import crc32
 
 import msgspec
 
+from evalwright.contracts.errors import CannotEvaluate
+
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 _ROWS = 20_000  # of a partition, about
 _MOST = 1024
 _BUFFERED = 8 << 20  # bytes of all partitions together that wait to be written
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# What keeps a command from working that has nothing to do with files, and what helps.
+_SHORT_OF = {
+    errno.EMFILE: "raise `ulimit -n`, or ask for fewer processes with --jobs",
+    errno.ENFILE: "end other programs, or ask for fewer processes with --jobs",
+    errno.EAGAIN: "end other programs, or ask for fewer processes with --jobs",
+    errno.ENOMEM: "end other programs, or ask for fewer processes with --jobs",
+}
+
+
+def disk_fault(error: Exception) -> CannotEvaluate:
+    """The error to raise where what is kept on disk for a while could not be written or found."""
+    number = getattr(error, "errno", None)
+    reason = getattr(error, "strerror", None) or str(error)
+    if number in _SHORT_OF:
+        return CannotEvaluate(f"{reason}; {_SHORT_OF[number]}")
+    place = tempfile.gettempdir()
+    file = getattr(error, "filename", None)
+    if file is not None and number not in _NO_ROOM:
+        if not Path(file).is_relative_to(place):
+            return CannotEvaluate(f"{file}: {reason}")
+        reason = f"{reason}: {file}"
+    remedy = f"make room in {place}, or name another folder with TMPDIR"
+    return CannotEvaluate(f"cannot write temporary files: {reason}; {remedy}")
 
 
 def partitions_for(rows: int) -> int:

@@ -18,6 +18,7 @@ import msgspec
 
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
+from evalwright.scans.partitions import disk_fault
 from evalwright.trace.importers.archives import ZIP_MAGIC, unpacked
 from evalwright.trace.importers.formats import import_placed
 from evalwright.trace.importers.records import (
@@ -240,7 +241,10 @@ def _unpacked(plain: BufferedReader, place: str) -> Iterator[bytes]:
     """The lines of a log that is packed; what lies in it is listed at its end."""
     with TemporaryFile() as copy:
         if not plain.seekable():
-            shutil.copyfileobj(plain, copy)
+            try:
+                shutil.copyfileobj(plain, copy)
+            except OSError as error:
+                raise disk_fault(error) from None
         yield from unpacked(plain if plain.seekable() else copy, place)
 
 

@@ -34,6 +34,7 @@ from evalwright.reports.html.overview import (
     render_overview,
     render_rows_chunk,
 )
+from evalwright.scans.partitions import disk_fault
 from evalwright.scans.spread import ShardEngine, engine_named
 from evalwright.signals.masking import mask_text, mask_value
 from evalwright.signals.suppression import Suppressions
@@ -131,7 +132,7 @@ def compare_runs(
             )
             return write_report(request, progress)
     except OSError as error:  # no room for what the inputs unpack to
-        raise CannotEvaluate(f"cannot write temporary files: {error.strerror or error}") from None
+        raise disk_fault(error) from None
 
 
 def _report_id(options: CompareOptions, inputs: Inputs) -> str:
