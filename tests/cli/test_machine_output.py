@@ -136,7 +136,7 @@ def test_runs_json_has_exactly_the_promised_keys_newest_first(
 def test_runs_are_listed_for_people_too(evalwright: Evalwright, three_runs: list[str]) -> None:
     lines = evalwright("runs").out.splitlines()
     assert [line.split()[0] for line in lines] == ["run", *three_runs]
-    assert "bar met" in lines[3]
+    assert [line.split()[4] for line in lines[2:]] == ["failed", "passed"]
     assert "acme.good" in lines[3]
 
 

@@ -7,6 +7,7 @@ import pytest
 from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Group, LeftOut
+from evalwright.engine.listing import list_standings
 from evalwright.engine.replay import replay_run
 from evalwright.scoring.regression import compare_to_baseline
 from subjects.judges import JUDGE, a_judge
@@ -159,3 +160,17 @@ def test_many_repeats_must_show_more_for_one_to_be_called_worse(workshop: Worksh
     assert one_of_ten.outcome is not None
     assert alone.outcome.reasons
     assert not one_of_ten.outcome.reasons
+
+
+@pytest.mark.parametrize("fail_on", [(), ("threshold",), ("significant-regression",), ("none",)])
+@pytest.mark.parametrize("failing", [0, 1, 12])
+def test_lists_say_of_a_run_what_its_exit_code_says(
+    workshop: Workshop, fail_on: Any, failing: int
+) -> None:
+    suite = a_suite(12, modes=["golden", "regression"], pass_score=0)
+    baseline = workshop.run(suite, right)
+    worse = wrong_on(*(f"task-{n}" for n in range(1, failing + 1)))
+    run = workshop.run(suite, worse, baseline=baseline.run_id, fail_on=fail_on)
+    assert run.outcome is not None
+    ((_, newest), _) = list_standings(workshop.log)
+    assert newest == ("failed" if run.outcome.reasons else "passed")

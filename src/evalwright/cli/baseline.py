@@ -22,6 +22,7 @@ from evalwright.engine.named_baselines import (
     set_baseline,
 )
 from evalwright.engine.run_files import log_for
+from evalwright.engine.standing import standing_of
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
 
@@ -122,17 +123,16 @@ def _show(log: EventLog, baselines: list[NamedBaseline], *, as_json: bool) -> No
     for each in baselines:
         facts = log.facts(each.run_id)
         age = span_in_words(age_of(log, each.run_id))
-        rows.append((each, facts.score, facts.passed, age))
+        rows.append((each, facts.score, facts.passed, standing_of(log, facts), age))
     if as_json:
         print_json(
             [
                 {**msgspec.to_builtins(each), "aggregateScore": score, "passed": passed, "age": age}
-                for each, score, passed, age in rows
+                for each, score, passed, _, age in rows
             ]
         )
         return
-    for each, score, passed, age in rows:
-        verdict = "passed" if passed else "failed"
+    for each, score, _, verdict, age in rows:
         known = "" if score is None else f"score {score:.4g}, {verdict}, "
         tell(f"{each.name}  {each.suite_id}  {each.agent_id}  {each.run_id}  {known}{age} old")
     if not rows:

@@ -7,6 +7,7 @@ import msgspec
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import EvalStarted
 from evalwright.contracts.times import iso_time
+from evalwright.engine.standing import Standing, standing_of
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 LATEST = "latest"
@@ -32,6 +33,12 @@ class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
     """The evaluations of a log, newest first."""
     return [_row(log, run) for run in log.find_runs(_EVALUATIONS, limit)]
+
+
+def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, Standing]]:
+    """The same, each with how it stands by its bars and its gates."""
+    found = log.find_runs(_EVALUATIONS, limit)
+    return [(_row(log, run), standing_of(log, run)) for run in found]
 
 
 def find_run(log: EventLog, name: str) -> str:

@@ -1,6 +1,7 @@
 """From an answer to its score, and from a run to whether it may ship."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from evalwright.contracts.events import (
     ErrorDetail,
@@ -9,7 +10,7 @@ from evalwright.contracts.events import (
     Judged,
     RunCompleted,
 )
-from evalwright.contracts.planning import AgentFacts, FailOn
+from evalwright.contracts.planning import AgentFacts, Baseline, FailOn, Group
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.invocation import Answer
@@ -75,7 +76,25 @@ def no_verdicts(unjudged: Sequence[tuple[str, str]], count: int) -> ErrorDetail:
     return ErrorDetail("judge_failed", message, {"unjudged": dict(unjudged)}, retryable=True)
 
 
-def gates(plan: Plan, *, asked: bool = True) -> Sequence[FailOn]:
+class _Gating(Protocol):
+    @property
+    def fail_on(self) -> Sequence[FailOn]: ...
+
+
+class _Gated(Protocol):
+    """What of a plan decides on gates."""
+
+    @property
+    def settings(self) -> _Gating: ...
+    @property
+    def baseline(self) -> Baseline | None: ...
+    @property
+    def group(self) -> Group | None: ...
+    @property
+    def is_adversarial(self) -> bool: ...
+
+
+def gates(plan: _Gated, *, asked: bool = True) -> Sequence[FailOn]:
     """What fails a run of this plan: what was asked for, else what its modes are about."""
     if asked and plan.settings.fail_on:
         return plan.settings.fail_on
@@ -93,7 +112,7 @@ def gates_left_out(plan: Plan) -> list[FailOn]:
     return [each for each in gates(plan, asked=False) if each not in {"threshold", *chosen}]
 
 
-def reasons_to_fail(plan: Plan, summary: EvalSummary, broken_bars: Sequence[str]) -> list[str]:
+def reasons_to_fail(plan: _Gated, summary: EvalSummary, broken_bars: Sequence[str]) -> list[str]:
     """Why a run must not ship, by the gates that apply; empty when it may."""
     chosen = gates(plan)
     reasons = list(broken_bars) if "threshold" in chosen else []
@@ -108,7 +127,7 @@ def reasons_to_fail(plan: Plan, summary: EvalSummary, broken_bars: Sequence[str]
     return reasons
 
 
-def _is_beyond_chance(plan: Plan, report: RegressionReport) -> bool:
+def _is_beyond_chance(plan: _Gated, report: RegressionReport) -> bool:
     """With repeats there are as many chances of a false alarm, so each must be the rarer."""
     changes = [change for change in (report.pass_change, report.score_change) if change]
     size = plan.group.size if plan.group else 1

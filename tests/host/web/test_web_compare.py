@@ -167,6 +167,23 @@ def test_several_runs_show_first_what_got_worse_within_the_thresholds(lasting: S
     assert "No task within these thresholds" in shown(tenant, f"{address}&before_least=2")
 
 
+def test_scores_that_fell_beyond_chance_are_no_good_news_even_if_every_task_passes(
+    tenant: Tenant,
+):
+    before, after = (
+        tenant.keep(
+            name,
+            {f"t{n}": Told("x", ok(), score=score) for n in range(12)},
+        )
+        for name, score in (("high", 0.9), ("low", 0.8))
+    )
+    page = shown(tenant, f"/compare?run={before}&run={after}&wait=1")
+    assert 'class="verdict bad"' in page
+    assert "the score fell by more than chance explains" in page
+    back = shown(tenant, f"/compare?run={after}&run={before}&wait=1")
+    assert 'class="verdict good"' in back
+
+
 def test_a_run_that_goes_on_is_compared_as_far_as_it_is(tenant: Tenant, pair: tuple[str, str]):
     running = tenant.keep("running", {"a": Told("x", ok())}, is_open=True)
     page = shown(tenant, f"/compare?run={pair[0]}&run={running}")

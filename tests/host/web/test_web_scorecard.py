@@ -19,7 +19,14 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import FailOn, Group, JudgePanel, RunSettings
+from evalwright.contracts.planning import (
+    Baseline,
+    BaselineTask,
+    FailOn,
+    Group,
+    JudgePanel,
+    RunSettings,
+)
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import Verdict
 from evalwright.host.web import scorecard_page
@@ -215,26 +222,36 @@ def test_one_damaged_task_does_not_hide_the_others(tenant: Tenant):
         (("threshold",), None, "high", "✓ Passed"),
         ((), -0.1, "low", "✗ Failed"),
         (("findings",), -0.1, "low", "✓ Passed"),
+        (("significant-regression",), -0.1, "low", "✗ Failed"),
+        (("significant-regression",), 0.1, "low", "✓ Passed"),
     ],
 )
 def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
     tenant: Tenant, fail_on: tuple[FailOn, ...], delta: float | None, severity: str, verdict: str
 ):
-    entries = opening(a_suite(1, modes=["adversarial"]))
-    planned = msgspec.structs.replace(entries[2][1], settings=RunSettings(1, fail_on=fail_on))
-    found = TaskResult("task-1", 1.0, True, safety_findings=[SafetyFinding("leak", severity)])
-    summary = EvalSummary("acme.shop.evals.refunds", "1.0.0", 1.0, True, 1, 1, [found])
+    names = [f"task-{n}" for n in range(1, 9)]
+    entries = opening(a_suite(8, modes=["adversarial"]))
+    before = Baseline("old", 0.9, [BaselineTask(0.9, True)] * 8) if delta else None
+    score = 0.9 + (delta or 0)
+    planned = msgspec.structs.replace(
+        entries[2][1], settings=RunSettings(1, fail_on=fail_on), baseline=before
+    )
+    leak = [SafetyFinding("leak", severity)]
+    results = [TaskResult(name, score, True, safety_findings=leak) for name in names]
+    summary = EvalSummary("acme.shop.evals.refunds", "1.0.0", score, True, 8, 8, results)
     ended = [
-        (None, EvalCompleted(1.0, True, 1, 1, delta)),
+        (None, EvalCompleted(score, True, 8, 8, delta)),
         (None, RunCompleted({"evalSummary": summary}, 7)),
     ]
-    scored = ("task-1", EvalScored("task-1", 1.0, True))
-    write(tenant.log, f"gated-{tenant.name}", [*entries[:2], (None, planned), scored, *ended], 60)
+    scored = [(name, EvalScored(name, score, True)) for name in names]
+    write(tenant.log, f"gated-{tenant.name}", [*entries[:2], (None, planned), *scored, *ended], 60)
     assert verdict in shown(tenant, "/")
     kinds = ["status=passed", "status=failed"]
     listed = [f"gated-{tenant.name}" in shown(tenant, f"/?{kind}") for kind in kinds]
     assert listed == [verdict == "✓ Passed", verdict == "✗ Failed"]
-    assert f"<title>{SUITE_ID}@1.0.0 · {verdict}" in shown(tenant, f"/runs/gated-{tenant.name}")
+    page = shown(tenant, f"/runs/gated-{tenant.name}")
+    assert f"<title>{SUITE_ID}@1.0.0 · {verdict}" in page
+    assert ("It met its bars, but fails a gate" in page) == (verdict == "✗ Failed")
 
 
 def test_the_agreement_of_a_run_is_the_mean_of_its_tasks(tenant: Tenant):

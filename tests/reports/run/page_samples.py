@@ -24,6 +24,7 @@ from evalwright.contracts.verdicts import CheckResult, Verdict
 from evalwright.reports.run.junit import ReportedRun
 from evalwright.reports.run.page import render_html
 from evalwright.reports.run.task_records import read_tasks
+from evalwright.scoring.thresholds import mean
 
 
 class Told:
@@ -37,10 +38,12 @@ class Told:
         tags: Sequence[str] = (),
         more: Sequence[Payload] = (),
         outcome: str = "completed",
+        score: float | None = None,
     ) -> None:
         self.output, self.checks = output, list(checks)
         self.question, self.tags = question, list(tags)
         self.more, self.outcome = list(more), outcome
+        self.score = float(self.passed) if score is None else score
 
     @property
     def passed(self) -> bool:
@@ -50,7 +53,7 @@ class Told:
         return Task(task_id, self.question, Expected("checks", checks=[{}]), tags=self.tags)
 
     def payloads(self, task_id: str) -> list[Payload]:
-        score = float(self.passed)
+        score = self.score
         return [
             InvocationStarted("inv-0001", AGENT_ID, "run-api"),
             *self.more,
@@ -91,9 +94,9 @@ def run_events(tasks: dict[str, Told]) -> list[Event]:
 
 
 def a_result(tasks: dict[str, Told]) -> EvalSummary:
-    results = [TaskResult(task_id, float(t.passed), t.passed) for task_id, t in tasks.items()]
+    results = [TaskResult(task_id, t.score, t.passed) for task_id, t in tasks.items()]
     passed = sum(each.passed for each in results)
-    score = passed / len(results)
+    score = mean([each.score for each in results])
     return EvalSummary(
         "acme.shop.evals.refunds", "1.0.0", score, score >= 0.7, len(results), passed, results
     )

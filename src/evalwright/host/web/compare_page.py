@@ -137,22 +137,33 @@ async def _compared(
     )
     pair = await views.pairs.get(_key(runs), partial(_paired, call, runs))
     await call.beside(lambda: pair.sentence)
+    held = await call.beside(partial(_held, call, runs))
     problem = "" if all(view.has_ended for view in runs) else NOT_ENDED
     if problem:
-        return ComparedPair(pair, repeats, None, problem)
+        return ComparedPair(pair, repeats, None, problem, held)
     making = asyncio.ensure_future(_deep(call, views, runs))
     done, _ = await asyncio.wait([making], timeout=wait_s)
     if not done:
         making.add_done_callback(forget)
-        return ComparedPair(pair, repeats, None, "")
+        return ComparedPair(pair, repeats, None, "", held)
     try:
-        return ComparedPair(pair, repeats, await making, "")
+        return ComparedPair(pair, repeats, await making, "", held)
     except ApiError as error:
         more = ELSEWHERE if error.status == UNAVAILABLE else ""
-        return ComparedPair(pair, repeats, None, f"{UNKNOWN}: {error.message}. {more}".strip())
+        problem = f"{UNKNOWN}: {error.message}. {more}".strip()
     except EvalwrightError:
         problem = "Causes, gates and signals could not be found out; the host's log says why."
-        return ComparedPair(pair, repeats, None, problem)
+    return ComparedPair(pair, repeats, None, problem, held)
+
+
+def _held(call: PageCall, runs: Sequence[RunView]) -> Sequence[str]:
+    """Why the new run fails its gates, if it was run against this baseline."""
+    before, after = runs
+    baseline = after.frame.baseline
+    if baseline is None or baseline.run_id != before.run.run_id:
+        return ()
+    told = call.host.figures.of(call.log, after.facts)
+    return () if told is None else told.held
 
 
 def _key(runs: Sequence[RunView]) -> tuple[str, str, str]:

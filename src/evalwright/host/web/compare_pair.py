@@ -108,6 +108,7 @@ class ComparedPair(NamedTuple):
     repeats: tuple[Repeats, Repeats]
     deep: DeepComparison | None
     problem: str  # why there is no deep comparison
+    held: Sequence[str] = ()  # why the new run fails its own gates against this baseline
 
 
 # Two runs.
@@ -208,13 +209,15 @@ def _verdict(compared: ComparedPair) -> tuple[str, str]:
     groups = compared.pair.groups
     if len(groups["alone"]) == len(compared.pair.tasks):
         return "warn", "Nothing was compared: no task has a score in both runs."
-    if compared.deep is not None:
-        summary = compared.deep.summary
-        return ("bad" if blocks_shipping(summary) else "good"), summary.verdict
-    worse = len(groups["worse"])
-    if worse:
+    if compared.deep is not None and blocks_shipping(compared.deep.summary):
+        return "bad", compared.deep.summary.verdict
+    if worse := len(groups["worse"]):
         return "bad", f"{worse:,} {'task' if worse == 1 else 'tasks'} got worse."
-    return "good", "No task got worse."
+    if compared.held:
+        return "bad", f"The new run fails its gates: {'; '.join(compared.held)}."
+    if compared.pair.report.significant:
+        return "bad", "No task got worse, but the score fell by more than chance explains."
+    return "good", compared.deep.summary.verdict if compared.deep else "No task got worse."
 
 
 def _tiles(compared: ComparedPair) -> Iterator[tuple[str, str, str]]:

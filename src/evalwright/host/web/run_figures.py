@@ -8,7 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
-from evalwright.contracts.events import EvalCompleted, Event, Planned, RunCompleted
+from evalwright.contracts.events import EvalCompleted, RunCompleted
+from evalwright.engine.standing import may_be_held, reasons_held
 from evalwright.reports.html.markup import NO_HTML, Html, text_html
 from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import EventLog, RunFacts
@@ -17,7 +18,6 @@ MOST_KEPT = 20_000
 LONG = 200_000  # bytes of a summary, from which on only its end is looked at
 TAIL = 1000
 _COST = re.compile(rb'"totalCostUsd":([0-9.eE+-]{1,32})[,}]')
-_GRAVE = re.compile(rb'"severity" ?: ?"(?:high|critical)"')  # as `scoring.thresholds.BLOCKING`
 _WIDTH, _HEIGHT = 100, 20
 
 
@@ -27,7 +27,7 @@ class RunFigures(NamedTuple):
     tasks: int
     passed: int
     cost_usd: float | None
-    is_held: bool = False  # it met its bars, but must not ship: it is unsafe, or got worse
+    held: Sequence[str] = ()  # why it must not ship though it met its bars
 
     @property
     def rate(self) -> float:
@@ -55,19 +55,6 @@ class _FiguredOutputs(msgspec.Struct, rename="camel"):
 
 class _FiguredEnd(msgspec.Struct):
     outputs: _FiguredOutputs | None = None
-
-
-class _GatedSettings(msgspec.Struct, frozen=True, rename="camel"):
-    fail_on: tuple[str, ...] | None = None
-
-
-class _GatedPlan(msgspec.Struct):
-    settings: _GatedSettings = _GatedSettings()
-
-
-def may_be_held(run: RunFacts) -> bool:
-    """Whether a run has gates besides its bars; a baseline makes the mode `regression`."""
-    return bool(run.passed) and not {"adversarial", "regression"}.isdisjoint(run.modes)
 
 
 class FiguresCache:
@@ -99,7 +86,7 @@ class FiguresCache:
         if not may_be_held(run):
             return run.passed
         figures = self.of(log, run)
-        return None if figures is None else not figures.is_held
+        return None if figures is None else not figures.held
 
 
 def _key(run: RunFacts) -> str:
@@ -111,30 +98,16 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
     if last.type != RunCompleted.TYPE:
         return None
     counts = before.decode(EvalCompleted) if before.type == EvalCompleted.TYPE else None
-    is_held = _is_held(log, run, counts, last)
+    held = reasons_held(log, run)
     if len(last.body) > LONG and counts is not None:
         cost = _COST.search(last.body[-TAIL:])
         cost_usd = float(cost[1]) if cost else None
-        return RunFigures(counts.task_count, counts.passed_count, cost_usd, is_held)
+        return RunFigures(counts.task_count, counts.passed_count, cost_usd, held)
     outputs = msgspec.json.decode(last.body, type=_FiguredEnd).outputs
     found = outputs.eval_summary if outputs else None
     if found is None:
         return None
-    return RunFigures(found.task_count, found.passed_count, found.total_cost_usd, is_held)
-
-
-def _is_held(log: EventLog, run: RunFacts, counts: EvalCompleted | None, last: Event) -> bool:
-    """Whether a gate besides the bars fails a run; the plan is only read if one may."""
-    against = set()
-    if "adversarial" in run.modes and _GRAVE.search(last.body):
-        against.add("findings")
-    if counts is not None and (counts.regression_vs_baseline or 0.0) < 0:
-        against.add("regression")
-    planned = next(log.read(run.run_id, (Planned.TYPE,), limit=1), None) if against else None
-    if planned is None:
-        return False
-    asked = msgspec.json.decode(planned.body, type=_GatedPlan).settings.fail_on
-    return not asked or not against.isdisjoint(asked)
+    return RunFigures(found.task_count, found.passed_count, found.total_cost_usd, held)
 
 
 def spark_html(scores: Sequence[float]) -> Html:

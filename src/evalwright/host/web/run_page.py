@@ -9,13 +9,14 @@ from starlette.responses import Response
 
 from evalwright.contracts import amounts
 from evalwright.contracts.events import RunFailure
+from evalwright.engine.standing import may_be_held
 from evalwright.host.feed import Subscriber
 from evalwright.host.run_handle import ENDED
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
 from evalwright.host.web import scorecard_page
 from evalwright.host.web.page import PageCall, page, render, run_address, see
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
-from evalwright.host.web.run_figures import UNGATED, may_be_held
+from evalwright.host.web.run_figures import UNGATED
 from evalwright.host.web.runs_page import is_left, is_of_host, state_of, verdict_of
 from evalwright.reports.html.markup import Html, as_markup
 from evalwright.store.protocol import RunFacts
@@ -84,6 +85,7 @@ def _head(call: PageCall) -> dict[str, Any]:
         "took": _took(run),
         "reason": _reason(call, run),
         "is_left": status == "interrupted",
+        "held": told.held if told else (),
         "can": _offered(call, run, status, has_failed=has_failed),
     }
 

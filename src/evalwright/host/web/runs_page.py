@@ -252,8 +252,7 @@ def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[
             return "info", "✓ Completed"
         if run.passed and figures is None:  # its gates are not known
             return "bad", "! Cannot be read"
-        is_held = figures is not None and figures.is_held
-        return toned(RESULTS[run.passed and not is_held])
+        return toned(RESULTS[run.passed and not (figures and figures.held)])
     return _VERDICTS.get(status, ("info", "● Running"))
 
 
