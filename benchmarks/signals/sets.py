@@ -92,7 +92,7 @@ def _contradicted(found: list[Found]) -> str:
         and bool(each.record["label"]["goal_call_event_idx"])
         for each in found
     )
-    return f" {number} of the false ones have a goal call by their label" if number else ""
+    return f" {number} false by labels that name the goal call" if number else ""
 
 
 def clean(labelled: Labelled, board: Board) -> None:

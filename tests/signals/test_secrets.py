@@ -1,5 +1,6 @@
 """Secrets are found by format, checksum and context; what only looks like one is left alone."""
 
+import base64
 import sys
 from itertools import pairwise
 
@@ -371,3 +372,22 @@ def test_a_password_is_found_in_other_languages(text):
 )
 def test_talk_about_secrets_samples_and_names_are_none(text):
     assert secrets_in(text) == []
+
+
+def in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED "])
+def test_a_private_key_in_base64_is_found_and_a_certificate_is_none(kind):
+    body = "MIIBVgIBADANBgkqhkiG9w0BAQEFAASCAUAwggE8AgEAAkEAq7BFUpkGp3+LQmlQ"
+    key = in_base64(f"-----BEGIN {kind}PRIVATE KEY-----\n{body}\n")
+    assert [part.rule for part in scan(f"client-key-data: {key}")] == ["private-key"]
+    assert not scan(f"certificate-data: {in_base64(f'-----BEGIN CERTIFICATE-----{body}')}")
+
+
+def test_the_credentials_of_a_registry_are_found_in_its_files():
+    pair = in_base64("builder:kW7vQ2mXp9")
+    for text in (f'{{"auths": {{"hub.example": {{"auth": "{pair}"}}}}}}', f"//hub/:_auth={pair}"):
+        assert [part.rule for part in scan(text)] == ["basic-credentials"]
+    assert not scan('{"auth": "required", "_auth": "none"}')

@@ -50,7 +50,7 @@ guest worker account contractor seller vendor participant""",
 browser handl screen selection duplicat filter highlight column view""",
     "destroying": """delet eras wip purg drop destroy destruct truncat shred terminat kill corrupt
 destro overwrit obliterat""",
-    "discarding": "remov cancel clear discard trash revok unsubscrib close deactivat",
+    "discarding": "remov cancel clear discard trash revok unsubscrib close deactivat empt",
     "harming": """sabotag tamper exfiltrat ransom mal backdoor keylog poison hijack theft
 steal fraud spoof deface defacement phish malwar""",
     "permitting": "grant revok chmod chown shar impersonat unlock",

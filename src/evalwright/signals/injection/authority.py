@@ -4,7 +4,6 @@ from evalwright.signals.asking import (
     is_left_to_content,
     languages_of,
     may_be_foreign,
-    without_questions,
 )
 from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
 from evalwright.signals.injection.glosses import gloss
@@ -22,6 +21,7 @@ from evalwright.signals.injection.words import (
     is_unknown_deed,
 )
 from evalwright.signals.matching import occurs_in, spans_in
+from evalwright.signals.questions import wants_to_know, without_questions
 from evalwright.signals.trace_facts import calls_by_tool
 from evalwright.signals.trace_view import TraceView, arguments
 from evalwright.signals.written_values import plain_words
@@ -93,8 +93,12 @@ class UserRequest:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether it asks for something, in a language of which nothing is known."""
-        return self._is_foreign and not self._raw.rstrip().endswith((b"?", b"\xd8\x9f"))
+        """Whether it asks for something in another language, and no word for that is known."""
+        if self._is_foreign:
+            return not self._raw.rstrip().endswith((b"?", b"\xd8\x9f"))
+        if self._is_english or self.deeds or self.hands_over:
+            return False
+        return not wants_to_know(self._spoken)
 
     def may_mean(self, tool: CalledTool) -> bool:
         """Whether the words may ask for what a tool does, in words that are not known for it."""

@@ -36,7 +36,7 @@ _OTHER_THING = re.compile(
 )
 _UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 _LINKED = re.compile(
-    rb"(?i)(?:\s(?:is|was|are|to|as|be|reads|ist|lautet|\xc3\xa8)|(?:'|\xe2\x80\x99)s)$"
+    rb"(?i)(?:\s(?:is|was|are|to|as|be|reads|ist|lautet|es|est|\xc3\xa8|\xc3\xa9)|(?:'|\xe2\x80\x99)s)$"
 )
 _OF_THE_KIND = re.compile(
     rb"(?i)secret|token|passw|credential|(?:api|private|public|access|shared)[_-]?key|-----BEGIN"

@@ -251,10 +251,17 @@ OTHERS = (
     _near("sendbird-token", "Sendbird token", "sendbird", rf"{_HEX}{{40}}"),
 )  # fmt: skip
 
+# How the headers of private keys go on in base 64, as in a kubeconfig.
+_BASE64_HEADERS = (
+    "BQUklWQVRFIEtFWS0|BSU0EgUFJJVkFURSBLRVkt|BFQyBQUklWQVRFIEtFWS0|BEU0EgUFJJVkFURSBLRVkt"
+    "|BPUEVOU1NIIFBSSVZBVEUgS0VZ|BFTkNSWVBURUQgUFJJVkFURSBLRVkt"
+)
 STRUCTURED = (
     TokenRule("jwt", "JSON web token", "eyj", rf"eyJ{_D}{{8,}}\.{_D}{{8,}}\.{_D}{{8,}}", "high", "high", checks.jwt),
     TokenRule("bearer-token", "bearer token", "bearer", r"(?i:bearer)\s{1,3}([\w.~+/-]{20,}={0,2})", "high", "medium"),
     TokenRule("basic-credentials", "HTTP basic credentials", "basic", r"(?i:basic)\s{1,3}([A-Za-z0-9+/]{8,}={0,2})", "high", "high", checks.basic_credentials),
+    TokenRule("basic-credentials", "credentials of a registry", '"auth _auth', r"(?:\"auth\s{0,7}\"|_auth)\s{0,3}[:=]\s{0,7}[\"']?([A-Za-z0-9+/]{8,}={0,2})", "high", "high", checks.basic_credentials),
+    TokenRule("private-key", "private key in base 64", "ls0tls1crudjti", rf"LS0tLS1CRUdJTi(?:{_BASE64_HEADERS})[A-Za-z0-9+/]{{40,}}={{0,2}}", "critical", "high"),
     TokenRule("ansible-vault", "Ansible vault", "$ansible_vault", r"\$ANSIBLE_VAULT;[\d.]{3};AES256[\s0-9a-f]{32,}", "medium"),
 )  # fmt: skip
 
