@@ -207,6 +207,13 @@ def test_a_push_without_a_key_says_which_variable(library: Evalwright) -> None:
     assert "EVALWRIGHT_KEY" in done.err
 
 
+def test_an_address_without_its_scheme_is_refused_and_becomes_no_file(library: Evalwright) -> None:
+    done = library("prompts", "prompts", "-t", "0", "-q", "--push", "localhost:8787")
+    assert done.code == 2
+    assert "http://localhost:8787" in done.err
+    assert not (library.folder / "localhost:8787").exists()
+
+
 def test_a_host_that_is_not_there_is_exit_code_3_and_reports_are_written(
     library: Evalwright,
 ) -> None:

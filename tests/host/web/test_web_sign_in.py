@@ -37,11 +37,21 @@ def test_a_key_is_exchanged_for_a_cookie_that_no_script_can_read(lasting: Served
     assert visitor.get("/").status == 200
 
 
-def test_behind_https_the_cookie_is_secure(lasting: ServedHost):
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"Origin": "https://{place}"},
+        {"X_Forwarded_Proto": "https"},
+        {"Origin": "https://{place}", "X_Forwarded_Proto": "http"},  # of the inner one of two
+    ],
+    ids=["browser", "proxy", "proxies"],
+)
+def test_behind_https_the_cookie_is_secure(lasting: ServedHost, told: dict[str, str]):
     visitor = Visitor(lasting.url)
     visitor.get("/sign-in")
     host, port = visitor.address
-    answer = visitor.post("/sign-in", {"key": lasting.key()}, Origin=f"https://{host}:{port}")
+    headers = {name: value.format(place=f"{host}:{port}") for name, value in told.items()}
+    answer = visitor.post("/sign-in", {"key": lasting.key()}, **headers)
     assert answer.status == 303
     assert all("Secure" in each for each in answer.cookies)
 

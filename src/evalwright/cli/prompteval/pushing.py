@@ -1,6 +1,7 @@
 """`prompteval --push`: results for the pages, on a host or in a log."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 from evalwright.cli.remote import KEY_VARIABLE
@@ -14,6 +15,7 @@ from evalwright.store.location import opened_log
 from evalwright.store.records import LOCAL_TENANT
 
 LOCAL = "local"  # the log that commands use by default
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+/?")
 
 
 def push(place: str, results: Sequence[PromptResult], texts: Mapping[str, str]) -> str:
@@ -28,6 +30,8 @@ def push(place: str, results: Sequence[PromptResult], texts: Mapping[str, str]) 
             )
         files = Client(place, key).push_prompts(results, _without_secrets(results, texts))
         where = place
+    elif _HOST_AND_PORT.fullmatch(place):  # a file of that name is hardly meant
+        raise BadInput(f"--push: for a host, write http://{place} or https://{place}")
     else:
         with opened_log(None if place == LOCAL else place) as log:
             files = PromptLibrary(log.records).keep(LOCAL_TENANT, results, texts)

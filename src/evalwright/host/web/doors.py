@@ -50,15 +50,16 @@ def set_cookie(
 ) -> None:
     """Give the browser a cookie that no script can read; no seconds take it away.
 
-    `Secure` where the browser came by HTTPS, which only it can say: there may be a proxy between.
+    `Secure` where the browser came by HTTPS, as it says or one of the proxies between.
     """
+    told = request.headers.get("origin", ""), request.headers.get("x-forwarded-proto", "")
     response.set_cookie(
         cookie_name(request, use),
         value,
         max_age=seconds,
         httponly=True,
         samesite="lax",
-        secure=request.headers.get("origin", "").startswith("https://"),
+        secure=any(each.startswith("https") for each in told),
     )
 
 
