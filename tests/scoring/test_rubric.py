@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evalwright.contracts.events import Judged
 from evalwright.contracts.suite import Criterion
 from evalwright.contracts.verdicts import Verdict
-from evalwright.scoring.rubric import rubric_result
+from evalwright.scoring.rubric import agreement_of, rubric_result
 
 weights = st.floats(0, 1) | st.sampled_from([0.1, 0.2, 0.25, 0.5, 1])
 weight_lists = st.lists(weights, min_size=1, max_size=6).filter(lambda found: sum(found) > 0)
@@ -106,6 +106,14 @@ def test_one_vote_agrees_with_itself():
 def test_agreement_is_the_share_of_votes_that_are_those_of_the_majority():
     judged = [an_answer(True, True), an_answer(True, False), an_answer(True, False)]
     assert rubric_result(a_rubric(0.5, 0.5), judged).agreement == 5 / 6
+
+
+def test_agreement_is_over_the_rubric_and_what_checks_asked_and_apart_from_safety():
+    subjects = {"rubric": (True, True), "check:a": (True, False), "safety": (False, False)}
+    judged = [an_answer(met, subject=name) for name, votes in subjects.items() for met in votes]
+    assert agreement_of(judged) == (3 / 4, 4, 2)
+    assert agreement_of(judged, on_safety=True) == (1, 2, 1)
+    assert agreement_of([]) is None
 
 
 # What is no score.

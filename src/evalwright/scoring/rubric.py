@@ -1,6 +1,7 @@
 """Rubric scoring: the verdicts of judges to met criteria, a score and an agreement."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -49,15 +50,21 @@ def all_votes(subject: str, judged: Sequence[Judged]) -> dict[str, list[bool]]:
     return votes
 
 
-def agreement_of(judged: Sequence[Judged], subject: str = "rubric") -> tuple[float, int] | None:
-    """How far judges agreed on all questions of a subject, and by how many votes; None without any.
+class JudgesAgreement(NamedTuple):
+    """How far judges agreed: the share of votes that are those of the majority."""
 
-    It is the share of votes that are those of the majority.
-    """
-    votes = all_votes(subject, judged).values()
-    count = sum(map(len, votes))
-    agreeing = sum(max(given.count(True), given.count(False)) for given in votes)
-    return (agreeing / count, count) if count else None
+    share: float
+    votes: int
+    questions: int
+
+
+def agreement_of(judged: Sequence[Judged], *, on_safety: bool = False) -> JudgesAgreement | None:
+    """How far judges agreed on the rubric and the checks of a task, or on its safety."""
+    subjects = {each.subject for each in judged if (each.subject == "safety") is on_safety}
+    given = [votes for each in subjects for votes in all_votes(each, judged).values()]
+    count = sum(map(len, given))
+    agreeing = sum(max(votes.count(True), votes.count(False)) for votes in given)
+    return JudgesAgreement(agreeing / count, count, len(given)) if count else None
 
 
 def _score(criteria: Sequence[Criterion], met: Sequence[bool]) -> float:

@@ -106,9 +106,10 @@ def test_filters_are_in_the_address_and_a_script_gets_only_the_list(tenant: Tena
     assert "No task fits" in shown(tenant, f"/runs/{run}?q=nothing&status=unknown&page=x")
 
 
-def test_judges_are_heard_with_their_reasons_and_how_far_they_agreed(tenant: Tenant):
+@pytest.mark.parametrize("subject", ["rubric", "check:5f1c"])
+def test_judges_are_heard_with_their_reasons_and_how_far_they_agreed(tenant: Tenant, subject: str):
     said = [
-        Judged("rubric", judge, 1, "v1", [Verdict("c1", f"{judge} says so", met)])
+        Judged(subject, judge, 1, "v1", [Verdict("c1", f"{judge} says so", met)])
         for judge, met in (("acme:one", False), ("acme:two", False), ("acme:three", True))
     ]
     run = tenant.keep("run", {"a": Told("no", bad(), more=said)})

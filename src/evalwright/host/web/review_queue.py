@@ -185,10 +185,10 @@ def read_doubts(log: EventLog, run_id: str) -> Doubts:
         if confidence is not None and confidence < UNSURE:
             found[event.task_id] = f"the agent's confidence is {confidence:.2f}"
     for task_id, votes in heard.items():
-        agreed = agreement_of(votes, votes[0].subject)
+        agreed = agreement_of(votes) or agreement_of(votes, on_safety=True)
         found.setdefault(task_id, "")
-        if agreed is not None and agreed[0] < 1:
-            found[task_id] = f"judges agree by {amounts.percent(agreed[0])}"
+        if agreed is not None and agreed.share < 1:
+            found[task_id] = f"judges agree by {amounts.percent(agreed.share)}"
     return found
 
 

@@ -227,8 +227,8 @@ def _agreement(view: RunView) -> Iterator[tuple[str, str]]:
         by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
     agreed = [each for each in map(agreement_of, by_task.values()) if each is not None]
     if agreed:
-        votes = sum(count for _, count in agreed)
-        share = mean([share for share, _ in agreed])
+        votes = sum(each.votes for each in agreed)
+        share = mean([each.share for each in agreed])
         yield "Agreement of judges", f"{amounts.percent(share)}, {votes:,} votes"
 
 

@@ -23,7 +23,7 @@ from evalwright.reports.html.words import RESULTS, SEVERITIES, VERDICTS, Label, 
 from evalwright.reports.run.stories import MADE_ID
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.reports.run.task_tables import failed_checks, why
-from evalwright.scoring.rubric import agreement_of, all_votes
+from evalwright.scoring.rubric import agreement_of
 
 _LONG = 20_000  # characters of one text
 _COMPARED = 4_000  # characters of a text whose words are compared
@@ -217,9 +217,9 @@ def _judges(task: ReadTask) -> Html:
     more = _left_out(len(said))
     agreed = agreement_of(task.judged)
     told = NO_HTML
-    if agreed is not None and agreed[1] > len(all_votes("rubric", task.judged)):
-        share = text_html(percent(agreed[0]))
-        told = Html(f' <span class="muted">agreement {share}, {agreed[1]} votes</span>')
+    if agreed is not None and agreed.votes > agreed.questions:
+        share = text_html(percent(agreed.share))
+        told = Html(f' <span class="muted">agreement {share}, {agreed.votes} votes</span>')
     entries = Html("".join(said[:_MOST]))
     return Html(f'<h3>Judges{told}</h3><ul class="checks">{entries}{more}</ul>')
 
@@ -227,11 +227,20 @@ def _judges(task: ReadTask) -> Html:
 def _verdict(task: ReadTask, said: Judged, verdict: Verdict) -> Html:
     """One answer of a judge: what is safe is good if it is not found, all else if it is met."""
     badges = _FOUND if said.subject == "safety" else MET
-    asked = task.criteria.get(verdict.question, verdict.question)
+    asked = _asked(task, said, verdict)
     who = Html(f'<span class="muted">{name_html(said.judge)}, sample {said.sample}</span>')
     reason = text_html(shortened(verdict.reason, _LONG))
     question = text_html(shortened(asked, _SHORT))
     return Html(f'<li>{badges[verdict.met]} {question} {who}<p class="why">{reason}</p></li>')
+
+
+def _asked(task: ReadTask, said: Judged, verdict: Verdict) -> str:
+    """What a judge was asked; of a check it is known if no other check asked judges."""
+    if not said.subject.startswith("check:"):
+        return task.criteria.get(verdict.question, verdict.question)
+    wanted = [each.expected for each in task.record.checks if each.check == "judge"]
+    is_only = len({each.subject for each in task.judged}) == len(wanted) == 1
+    return str(wanted[0]) if is_only and len(said.verdicts) == 1 else verdict.question
 
 
 def _trace(trace: Sequence[Event]) -> Html:

@@ -18,7 +18,7 @@ from evalwright.reports.run.judging import render_panel, render_verdicts
 from evalwright.reports.run.several_runs import render_regression
 from evalwright.reports.run.stories import MADE_ID, TaskStory
 from evalwright.scoring.regression import compare_to_baseline
-from evalwright.scoring.rubric import rubric_result
+from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.thresholds import mean, p95
 from evalwright.store.protocol import EventLog
 
@@ -94,12 +94,8 @@ def agreement(log: EventLog, outcome: Outcome) -> float | None:
     by_task: dict[str, list[Judged]] = {}
     for event in log.read(outcome.run_id, (Judged.TYPE,)):
         by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
-    shares = [
-        rubric_result(task.expected.rubric, by_task[task.task_id]).agreement
-        for task in outcome.plan.suite.tasks
-        if task.expected.rubric is not None and task.task_id in by_task
-    ]
-    return mean(shares) if shares else None
+    agreed = [each for each in map(agreement_of, by_task.values()) if each is not None]
+    return mean([each.share for each in agreed]) if agreed else None
 
 
 def shown_reasons(outcome: Outcome) -> list[str]:
