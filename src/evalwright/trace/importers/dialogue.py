@@ -7,6 +7,7 @@ from evalwright.trace.importers.messages import readable
 from evalwright.trace.model import Json
 
 _OPERATOR = ("system", "developer")
+_PROCESSED = "Final result processed."  # what pydantic-ai answers to the call that is the answer
 
 
 class Dialogue:
@@ -58,6 +59,8 @@ class Dialogue:
         if place is not None:
             events[place] = _final(events[place])
             response["final_output"] = final_output(events[place]["content"])
+        elif (answer := _answer_by_call(events)) is not None:
+            response["final_output"] = final_output(answer)
         return {**response, "proposed_actions": [], "events": events, **(extras or {})}
 
 
@@ -74,6 +77,15 @@ def _place_of_answer(events: list[CanonicalEvent]) -> int | None:
         if not is_message(events[place]):
             return None
     return None
+
+
+def _answer_by_call(events: list[CanonicalEvent]) -> Json:
+    """The arguments of the call with which an agent gave its answer as data."""
+    last = events[-1] if events else {}
+    if last.get("type") != "tool_result" or last.get("payload") != _PROCESSED:
+        return None
+    called = (each for each in reversed(events) if each["type"] == "tool_call")
+    return next((each["args"] for each in called if each["call_id"] == last["call_id"]), None)
 
 
 def _final(event: CanonicalEvent) -> CanonicalEvent:

@@ -10,7 +10,13 @@ from evalwright.trace.importers.canonical import (
 )
 from evalwright.trace.importers.dialects import returned
 from evalwright.trace.importers.messages import events_of_messages, plain_content
-from evalwright.trace.importers.operation import Kind, Operation, nested, with_outcome
+from evalwright.trace.importers.operation import (
+    Kind,
+    Operation,
+    lacks_beginning,
+    nested,
+    with_outcome,
+)
 from evalwright.trace.importers.spans import Span, SpanEvent
 from evalwright.trace.importers.values import (
     arguments,
@@ -85,6 +91,9 @@ def _model(span: Span, kind: Kind) -> Operation:
     named = [span.attributes.get(f"gen_ai.{side}.model") for side in ("response", "request")]
     models = [each for each in named if isinstance(each, str)][:1]
     operation = Operation(span, kind, usage=_usage(span.attributes), models=models)
+    operation.is_cut = lacks_beginning(span, "gen_ai.prompt")
+    if kind == "agent":  # pydantic-ai keeps an answer that is no text apart
+        operation.answered = structure_from_text(span.attributes.get("final_result"))
     for said in sources:
         operation.history += _messages(said.get("gen_ai.input.messages"))
         operation.output += _messages(said.get("gen_ai.output.messages"))
@@ -108,11 +117,23 @@ def _take_event(operation: Operation, event: SpanEvent) -> None:
         said = said if isinstance(said, list) else [said]
         operation.output += events_of_messages([_with_role(each, "assistant") for each in said])
     elif event.name in _MESSAGE_ROLES:
-        said = events_of_messages([_event_message(event)])
+        message = _event_message(event)
+        if offered := _offered(message):
+            operation.tools += offered
+            return
+        said = events_of_messages([message])
         if event.name == "gen_ai.choice":
             operation.output += said
         else:
             operation.history += said
+
+
+def _offered(message: Json) -> list[str]:
+    """The tools that Traceloop writes as if the user had said them."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, dict) or list(content) != ["tools"]:
+        return []
+    return tool_names(content["tools"])
 
 
 def _event_message(event: SpanEvent) -> Json:

@@ -13,7 +13,7 @@ from evalwright.trace.importers.model_io import (
 )
 from evalwright.trace.importers.operation import Operation
 from evalwright.trace.importers.run_trees import TreeDialect
-from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.spans import Span, short_error
 from evalwright.trace.importers.values import (
     decimal,
     first_identifier,
@@ -27,8 +27,6 @@ from evalwright.trace.importers.vendor_spans import document
 from evalwright.trace.model import Json
 
 _RUN = "langsmith.run"
-_TRACEBACK = "Traceback (most recent call last)"
-_LONGEST_ERROR = 2000
 _CASE_KEYS = ("case_id",)
 _THREAD_KEYS = ("thread_id", "session_id", "conversation_id")
 _SPEAKERS = {"System": "system", "Human": "user", "AI": "other", "Tool": "other"}
@@ -111,7 +109,7 @@ def _span(run: dict[str, Any]) -> Span:
         resource={},
         events=[],
         failed=error is not None or run.get("status") == "error",
-        failure=error and _short(error),
+        failure=error and short_error(error),
     )
 
 
@@ -119,12 +117,6 @@ def _metadata(run: dict[str, Any]) -> Json:
     extra = structure_from_text(run.get("extra"))
     inner = extra.get("metadata") if isinstance(extra, dict) else None
     return inner if isinstance(inner, dict) else structure_from_text(run.get("metadata"))
-
-
-def _short(error: str) -> str:
-    """An error without the calls that led to it, where it says something before them."""
-    said = error.partition(_TRACEBACK)[0].strip()
-    return (said or error)[:_LONGEST_ERROR]
 
 
 def _read(span: Span) -> Operation | None:

@@ -1,5 +1,6 @@
 """Spans by the OpenInference conventions: attributes that are flattened lists of messages."""
 
+from itertools import dropwhile
 from typing import Any
 
 from evalwright.trace.importers.canonical import (
@@ -11,7 +12,13 @@ from evalwright.trace.importers.canonical import (
 )
 from evalwright.trace.importers.dialects import returned
 from evalwright.trace.importers.messages import events_of_messages
-from evalwright.trace.importers.operation import Kind, Operation, nested, with_outcome
+from evalwright.trace.importers.operation import (
+    Kind,
+    Operation,
+    lacks_beginning,
+    nested,
+    with_outcome,
+)
 from evalwright.trace.importers.spans import Span
 from evalwright.trace.importers.values import (
     arguments,
@@ -33,6 +40,8 @@ _KINDS: dict[str, Kind] = {
     "CHAIN": "agent",
 }
 _JSON_TYPE = "application/json"
+_INPUT = "llm.input_messages"
+_HANDED_OVER = "handoff to "
 
 
 def read_openinference(span: Span) -> Operation | None:
@@ -57,12 +66,26 @@ def _model(span: Span) -> Operation:
     return Operation(
         span,
         "model",
-        history=_said(span, "llm.input_messages") or _as_history(_value(span, "input")),
+        history=_history(span) or _as_history(_value(span, "input")),
         output=_said(span, "llm.output_messages") or _as_output(_value(span, "output")),
         tools=tool_names([each.get("json_schema", each) for each in _dicts(offered)]),
         usage=_usage(said),
         models=[name for name in [text(said.get("llm.model_name"))] if name],
+        is_cut=lacks_beginning(span, _INPUT),
     )
+
+
+def _history(span: Span) -> list[CanonicalEvent]:
+    """What a model was given; of a message whose beginning was cut off nothing is taken."""
+    found = nested(span.attributes, _INPUT)
+    if lacks_beginning(span, _INPUT):
+        found = list(dropwhile(lambda each: not text(_fields(each).get("role")), found))
+    return events_of_messages([_chat_message(each) for each in found])
+
+
+def _fields(raw: Json) -> dict[str, Any]:
+    inner = _unwrapped(raw, "message")
+    return inner if isinstance(inner, dict) else {}
 
 
 def _said(span: Span, prefix: str) -> list[CanonicalEvent]:
@@ -134,6 +157,8 @@ def _value(span: Span, side: str) -> Json:
 
 def _tool(span: Span) -> Operation:
     said = span.attributes
+    if span.name.startswith(_HANDED_OVER) and said.get("tool.name") is None:
+        return Operation(span, "agent")  # of the OpenAI Agents SDK: the model's call tells of it
     name = text(said.get("tool.name")) or text(said.get("tool_call.function.name")) or span.name
     call_id = first_identifier(said, "tool_call.id", "tool.id")
     result = with_outcome(tool_result(call_id, name, returned(_value(span, "output"))), span)

@@ -31,6 +31,7 @@ class Operation(msgspec.Struct):
     models: list[str] = []
     asked: Json = None
     answered: Json = None
+    is_cut: bool = False  # the beginning of the history was lost to a limit of the SDK
 
 
 def result_status(span: Span) -> str:
@@ -62,6 +63,13 @@ def nested(attributes: dict[str, Json], prefix: str) -> list[Any]:
         return list(attributes[prefix])
     found = _lists(tree)
     return found if isinstance(found, list) else []
+
+
+def lacks_beginning(span: Span, prefix: str) -> bool:
+    """Whether the first messages of a list were cut off: SDKs drop the oldest attributes."""
+    keys = [key for key in span.attributes if key.startswith(f"{prefix}.")]
+    roles = [key for key in keys if key.endswith("role")]
+    return bool(roles) and not any(key.startswith(f"{prefix}.0.") for key in roles)
 
 
 def _place(tree: dict[str, Any], path: list[str], value: Json) -> None:

@@ -17,7 +17,14 @@ from evalwright.trace.importers.records import (
     faulty,
     words_of_user,
 )
-from evalwright.trace.importers.spans import LogRecord, Span, SpanEvent, span_of_logs, spans_of
+from evalwright.trace.importers.spans import (
+    LogRecord,
+    Span,
+    SpanEvent,
+    Stretches,
+    span_of_logs,
+    spans_of,
+)
 from evalwright.trace.importers.timeline import Timeline, event_key
 from evalwright.trace.importers.values import identifier, sum_usage
 from evalwright.trace.importers.vendor_spans import read_vendor
@@ -28,6 +35,10 @@ CONVERSATION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id")
 _IDLE = "only that an agent was created or invoked"
 _SILENT = "calls of a model without a message"
 _UNANSWERED = "calls of a model whose answers were not recorded, so they were not looked at"
+_CUT = (
+    "lack attributes that a limit of the SDK cut off; "
+    "record them with a higher OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
+)
 _MOST_OF_A_REQUEST = 4  # spans of a trace that may be one request alone: layers of its client
 
 
@@ -64,7 +75,9 @@ class SpanGroups:
         self._traces: dict[str, list[Span]] = {}
         self._logged: dict[tuple[str, str | None], list[SpanEvent]] = {}
         self._said: dict[str, str] = {}
+        self._retold: set[str] = set()
         self._spans = 0
+        self._cut = 0
         self._taken = False
 
     def take(self, record: ImportRecord) -> Iterable[Imported]:
@@ -108,13 +121,16 @@ class SpanGroups:
         else:
             for reason, ids in passed.items():
                 yield PassedOver(f"{_traces(ids)} {reason}")
+            if self._cut:
+                yield PassedOver(f"{self._cut} model calls {_CUT}")
 
     def _cases(self, passed: dict[str, list[str]]) -> Iterator[Imported]:
         """Those traces that are cases; the others are put aside, by the reason."""
         for trace_id, joined in self._conversations().items():
             spans = [span for each in joined for span in self._traces[each]]
             operations = self._operations(spans)
-            if _has_content(operations):
+            self._cut += sum(each.is_cut or each.span.dropped > 0 for each in operations)
+            if _has_content(operations) and trace_id not in self._retold:
                 found = self._imported(trace_id, spans, operations)
                 if _lacks_answers(found.response, operations):
                     passed.setdefault(_UNANSWERED, []).append(trace_id)
@@ -135,6 +151,7 @@ class SpanGroups:
             for trace_id, spans in self._traces.items()
             if len(spans) <= _MOST_OF_A_REQUEST and (operations := self._request(spans))
         }
+        self._retold = _retold(bare)
         first = {trace_id: trace_id for trace_id in self._traces}
         first |= _first_requests(bare)
         found: dict[str, list[str]] = {}
@@ -159,8 +176,10 @@ class SpanGroups:
             if span is not None:
                 span.events.extend(events)
             elif any(event.name.startswith("gen_ai.") for event in events):
-                made = span_of_logs(trace_id, span_id, events)
-                self._traces.setdefault(trace_id, []).append(made)
+                for number, request in enumerate(_requests(events) if not span_id else [events]):
+                    named = f"{trace_id or 'trace'}#{number + 1}" if number else trace_id
+                    made = span_of_logs(named, span_id, request)
+                    self._traces.setdefault(named, []).append(made)
 
     def _nothing_known(self, passed: dict[str, list[str]]) -> str:
         spans = f"{self._spans} spans in {len(self._traces)} traces"
@@ -208,6 +227,20 @@ class SpanGroups:
         return words
 
 
+def _requests(events: list[SpanEvent]) -> list[list[SpanEvent]]:
+    """Events that name no span, request by request: each ends with the answer to it."""
+    found: list[list[SpanEvent]] = []
+    has_ended = True
+    for event in events:
+        is_answer = event.name == "gen_ai.choice"
+        if has_ended and not is_answer:
+            found.append([])
+        has_ended = is_answer
+        found = found or [[]]
+        found[-1].append(event)
+    return found
+
+
 def _traces(ids: list[str]) -> str:
     """How many traces there are and where, as the beginning of a sentence on what they hold."""
     shown = ", ".join([*ids[:3], *(["…"] if len(ids) > 3 else [])])
@@ -238,17 +271,37 @@ def _first_requests(bare: dict[str, list[Operation]]) -> dict[str, str]:
     """Of each trace the one in which its conversation began."""
     found: dict[str, str] = {}
     open_ends: dict[int, deque[str]] = {}
+    called: dict[str | None, str] = {}
     for trace_id in sorted(bare, key=lambda each: _began(bare[each])):
         told = [each for each in bare[trace_id] if each.history]
         answered = [each for each in bare[trace_id] if each.output]
         begun = _digests(told[0].history if told else [])
         known = (open_ends.get(each) for each in reversed(begun))
         before = next((each for each in known if each), None)
-        found[trace_id] = before.popleft() if before else trace_id
+        resumed = called.get(_last_call(told[0])) if told and told[0].is_cut else None
+        found[trace_id] = before.popleft() if before else resumed or trace_id
         if answered:
             said = answered[-1].history + answered[-1].output
+            called |= {_call_id(each): found[trace_id] for each in answered[-1].output}
             open_ends.setdefault(_digests(said)[-1], deque()).append(found[trace_id])
     return found
+
+
+def _retold(bare: dict[str, list[Operation]]) -> set[str]:
+    """Requests without a message that failed while one with messages did: a layer of its client."""
+    failed = [(key, each) for key, found in bare.items() for each in found if each.span.failed]
+    told = Stretches(each.span for _, each in failed if each.history)
+    silent = [(key, each.span) for key, each in failed if not each.history and not each.output]
+    return {key for key, span in silent if told.hold(span)}
+
+
+def _last_call(told: Operation) -> str:
+    """The last call that a request repeats: the rest of what it repeats may be cut off."""
+    return next(filter(None, map(_call_id, reversed(told.history))), "")
+
+
+def _call_id(event: CanonicalEvent) -> str | None:
+    return event.get("call_id")
 
 
 def _began(operations: list[Operation] | None) -> float:

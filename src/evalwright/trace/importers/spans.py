@@ -2,7 +2,9 @@
 
 import base64
 import binascii
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -13,6 +15,8 @@ from evalwright.trace.model import Json
 _HEX = frozenset("0123456789abcdefABCDEF")
 _ERROR_CODES = (2, "2", "STATUS_CODE_ERROR", "ERROR", "StatusCode.ERROR")
 _SPAN_KEYS = ("spanId", "span_id")
+_TRACEBACK = "Traceback (most recent call last)"
+_LONGEST_ERROR = 2000
 
 
 class SpanEvent(msgspec.Struct, frozen=True):
@@ -38,17 +42,42 @@ class Span(msgspec.Struct, frozen=True):
     events: list[SpanEvent]
     failed: bool
     failure: str | None
+    dropped: int = 0  # attributes that a limit of the SDK cut off, as far as that is told
 
     def error_text(self) -> str | None:
         """What the status or the recorded exception says of a failure."""
         given = [each.attributes.get("exception.message") for each in self.events]
-        return self.failure or next((found for found in given if text(found)), None)
+        found = self.failure or next((found for found in given if text(found)), None)
+        return found and short_error(found)
 
     def error_type(self) -> str | None:
         """The class of the error, where it is known."""
         given = [self.attributes.get("error.type")]
         given += [each.attributes.get("exception.type") for each in self.events]
         return next((found for found in given if text(found)), None)
+
+
+def short_error(error: str) -> str:
+    """An error without the calls that led to it, where it says something before them."""
+    said = error.partition(_TRACEBACK)[0].strip()
+    return (said or error)[:_LONGEST_ERROR]
+
+
+class Stretches:
+    """The times that some spans took; any number of others can be held against them."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        known = [(x.start, x.end) for x in spans if x.start is not None and x.end is not None]
+        known.sort()
+        self._starts = [start for start, _ in known]
+        self._ends = list(accumulate((end for _, end in known), max))  # of all that began so far
+
+    def hold(self, span: Span) -> bool:
+        """Whether a span began and ended while one of them went on."""
+        if span.start is None or span.end is None:
+            return False
+        place = bisect_right(self._starts, span.start)
+        return place > 0 and span.end <= self._ends[place - 1]
 
 
 class LogRecord(msgspec.Struct, frozen=True):
@@ -132,6 +161,7 @@ def _span(raw: dict[str, Any], resource: dict[str, Json]) -> Span:
         events=events,
         failed=_get(status, "code", "statusCode") in _ERROR_CODES if status else _escaped(events),
         failure=text(_get(status, "message", "description")),
+        dropped=whole_number(_get(raw, "droppedAttributesCount")) or 0,
     )
 
 
@@ -193,7 +223,7 @@ def _pairs(raw: Json) -> dict[str, Json]:
 def _value(raw: Json) -> Json:
     """A typed value of OTLP as a plain one; what is not typed is taken as it is."""
     if not isinstance(raw, dict) or len(raw) != 1:
-        return raw
+        return None if raw == {} else raw
     ((kind, value),) = raw.items()
     match kind:
         case "intValue" | "int_value":

@@ -15,6 +15,7 @@ import msgspec
 from evalwright.trace.importers.canonical import CanonicalEvent, is_message
 from evalwright.trace.importers.dialogue import Dialogue
 from evalwright.trace.importers.operation import Operation
+from evalwright.trace.importers.spans import Stretches
 from evalwright.trace.model import Json, text_of
 
 _MOST_LEVELS = 200
@@ -27,6 +28,11 @@ class ConversationCall(msgspec.Struct, eq=False):
     event: CanonicalEvent
     is_met: bool = False
     result: CanonicalEvent | None = None
+
+    def was_answered_before(self, ts: float | None) -> bool:
+        """Whether the result was known before a point in time."""
+        known = None if self.result is None else self.result.get("ts")
+        return ts is not None and known is not None and known < ts
 
     def complete(self, event: CanonicalEvent) -> None:
         """Fill in what the first report of the call left out."""
@@ -55,10 +61,11 @@ class UnmatchedCalls:
         for key in keys:
             self._queues.setdefault(key, deque()).append(call)
 
-    def meet(self, event: CanonicalEvent) -> ConversationCall | None:
+    def meet(self, event: CanonicalEvent, ts: float | None = None) -> ConversationCall | None:
         """The call that an event tells of: by id, else by tool, best with the same arguments.
 
-        An event with an id only meets a call with this id, or one whose id is unknown.
+        An event with an id only meets a call with this id, or one whose id is unknown. What began
+        at `ts` is no call that was answered before that: a later turn repeats earlier ones.
         """
         tool, args = event["tool"], text_of(event["args"])
         keys: list[tuple[str, ...]] = [("args", tool, args), ("tool", tool)]
@@ -66,17 +73,17 @@ class UnmatchedCalls:
             keys = [("id", event["call_id"])]
             keys += [("nameless args", tool, args), ("nameless tool", tool)]
         for key in keys:
-            call = self._next(key)
+            call = self._next(key, None if key[0] == "id" else ts)
             if call is not None:
                 call.is_met = True
                 return call
         return None
 
-    def _next(self, key: tuple[str, ...]) -> ConversationCall | None:
+    def _next(self, key: tuple[str, ...], ts: float | None) -> ConversationCall | None:
         queue = self._queues.get(key)
         while queue:
             call = queue.popleft()
-            if not call.is_met:
+            if not call.is_met and not call.was_answered_before(ts):
                 return call
         return None
 
@@ -97,13 +104,10 @@ class Timeline:
         self._of_span: dict[int, ConversationCall] = {}
         self._unanswered: dict[str | None, deque[ConversationCall]] = {}
         self._bare_results: dict[str | None, deque[CanonicalEvent]] = {}
-        self._outer_models = {
-            around.span.span_id
-            for each in operations
-            if each.kind == "model"
-            for around in self.ancestors(each)
-            if around.kind == "model"
-        }
+        models = [each for each in operations if each.kind == "model"]
+        self._outer_models = self._models_around(models)
+        self._retelling = self._models_around([each for each in models if each.output])
+        self._entrusted = self._agents_of_tools()
         self.events: list[CanonicalEvent] = []
 
     def dialogue(self) -> Dialogue:
@@ -126,9 +130,25 @@ class Timeline:
                 yield self._by_id[span_id]
             span_id = self._parents.get(span_id)
 
+    def _models_around(self, models: list[Operation]) -> set[str]:
+        """The model calls around others, which are layers of a client."""
+        around = (outer for each in models for outer in self.ancestors(each))
+        return {each.span.span_id for each in around if each.kind == "model"}
+
+    def _agents_of_tools(self) -> set[str]:
+        """Agents that ran while a tool did: some write them beside that tool, not within it."""
+        agents = [each.span for each in self._operations if _is_inner_agent(each)]
+        if not agents:
+            return set()
+        tools = Stretches(each.span for each in self._operations if each.kind == "tool")
+        return {span.span_id for span in agents if tools.hold(span)}
+
     def is_within_tool(self, operation: Operation) -> bool:
         """Whether a tool did this, and not the agent that the user spoke to."""
-        return any(around.kind == "tool" for around in self.ancestors(operation))
+        return any(
+            around.kind == "tool" or around.span.span_id in self._entrusted
+            for around in self.ancestors(operation)
+        )
 
     def has_inner_model(self, operation: Operation) -> bool:
         """Whether other model calls stand within: a layer that tells theirs once more."""
@@ -189,7 +209,7 @@ class Timeline:
 
     def _take_output(self, operation: Operation, ts: float | None) -> None:
         """A model's answer is new; layers around models repeat what these reported."""
-        only_unseen = operation.kind == "agent" or self.has_inner_model(operation)
+        only_unseen = operation.kind == "agent" or operation.span.span_id in self._retelling
         for event in operation.output:
             if not only_unseen or not self._known[event_key(event)]:
                 self._take_new(event, ts)
@@ -219,7 +239,7 @@ class Timeline:
     def _take_call(self, operation: Operation, ts: float | None) -> None:
         if operation.call is None or self._is_inner_layer(operation):
             return
-        call = self._asked_calls.meet(operation.call)
+        call = self._asked_calls.meet(operation.call, ts)
         if call is not None:
             self._complete(call, operation.call)
         else:
@@ -291,6 +311,11 @@ def event_key(event: CanonicalEvent) -> tuple[str, ...]:
 def _call_key(event: CanonicalEvent) -> tuple[str, ...]:
     """What makes two calls the same whose ids are not to be relied on."""
     return "call", "", event["tool"], text_of(event["args"])
+
+
+def _is_inner_agent(operation: Operation) -> bool:
+    is_agent = operation.span.attributes.get("gen_ai.operation.name") == "invoke_agent"
+    return is_agent and operation.span.parent_id is not None
 
 
 def _is_result(event: CanonicalEvent) -> bool:
