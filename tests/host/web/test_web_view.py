@@ -62,7 +62,9 @@ def test_the_link_lets_one_browser_in_and_every_other_address_is_refused(viewed:
     (script, *_) = re.findall(r'src="(/static/[^"]+)"', first.text)
     assert owner.get(script).status == 200
     assert stranger.get(script).status == 401
-    assert stranger.get(f"/?token={viewed.token}").status == 403, "it works once"
+    late = stranger.get(f"/?token={viewed.token}")
+    assert late.status == 403, "it works once"
+    assert "<title>Not let in · Evalwright</title>" in late.text
     assert owner.get(f"/?token={viewed.token}").location == "/", "the token leaves the address"
     assert owner.get("/v1/runs").status == 404, "there is no API"
     assert owner.get("/", Host="evil.example").status == 403, "another name was made to lead here"

@@ -148,9 +148,11 @@ class LocalDoor:
         """
         given = call.asked(TOKEN) if call.request.method == "GET" else ""
         if not given:
-            return _no_entry(401, "Open the link that evalwright view has printed.")
+            return _no_entry(401, "Open the link that <code>evalwright view</code> has printed.")
         if not self._takes(given):
-            message = "This link has been used, or is not right: run evalwright view again."
+            message = (
+                "This link has been used, or is not right: run <code>evalwright view</code> again."
+            )
             return _no_entry(403, message)
         response = see("/")
         set_cookie(response, call.request, self._session.id, 30 * 86_400)
@@ -165,4 +167,18 @@ class LocalDoor:
 
 
 def _no_entry(status: int, message: str) -> Response:
-    return Response(f"{message}\n", status, media_type="text/plain")
+    """A page that needs nothing else: style sheets are behind the door, too."""
+    return Response(_NO_ENTRY.format(message), status, media_type="text/html")
+
+
+_NO_ENTRY = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Not let in · Evalwright</title>
+</head>
+<body><main><h1>Not let in</h1><p role="alert">{}</p></main></body>
+</html>
+"""
