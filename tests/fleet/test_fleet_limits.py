@@ -12,7 +12,7 @@ from evalwright.engine.fleet.rates import FleetRations
 from evalwright.engine.session import ModelPool
 from evalwright.host.fleet import FleetLimits
 from evalwright.models.config import Config, ProviderSettings
-from evalwright.models.protocol import ChatMessage, Request, SharedModel
+from evalwright.models.protocol import ChatMessage, ModelError, Request, SharedModel
 from evalwright.models.rations import MinuteLimits, OwnRations
 from evalwright.models.scripted import ScriptedModel
 from fleet.test_fleet_orders import event
@@ -83,6 +83,44 @@ def test_a_model_of_a_worker_waits_for_its_rations(fleet: Fleet, waits: list[flo
 
     asyncio.run(work())
     assert len(waits) == 1
+
+
+def test_calls_that_wait_for_the_same_tokens_do_not_all_begin_then(
+    fleet: Fleet, waits: list[float]
+) -> None:
+    async def work() -> None:
+        limits = {"lab": MinuteLimits(tokens=6_000)}
+        async with fleet.database() as one, fleet.database() as two:
+            rations = [FleetRations(each, "t3", MinuteLimits(), limits) for each in (one, two)]
+            for each in rations:
+                await each.pay("lab", 100, await each.enter("lab"))
+            for number in range(20):
+                assert await rations[number % 2].enter("lab") == 100
+            await rations[0].pay("lab", 0, 100)  # one that failed, and used nothing
+            await rations[1].enter("lab")
+
+    asyncio.run(work())
+    assert waits[-2] > 17, "the twentieth comes about twenty seconds later"
+    assert waits[-1] == pytest.approx(waits[-2], abs=0.9), "in the place of the one that failed"
+
+
+def test_a_call_that_failed_gives_back_what_was_set_aside_for_it() -> None:
+    now = [100.0]
+
+    async def refuse(_: Any) -> Any:
+        raise ModelError("timeout", "no")
+
+    async def work() -> float:
+        rations = OwnRations({"acme": MinuteLimits(tokens=60)}, lambda: now[0])
+        await rations.pay("acme", 30)
+        now[0] += 60
+        model = ScriptedModel("acme:small", lambda _: "yes")
+        model.ask = refuse  # type: ignore[method-assign]
+        with pytest.raises(ModelError):
+            await SharedModel(model, rations).ask(QUESTION)
+        return rations._paid_until["acme"]
+
+    assert asyncio.run(work()) <= now[0], "the next call need not wait"
 
 
 def test_one_process_holds_to_tokens_per_minute_by_itself() -> None:

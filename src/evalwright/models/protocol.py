@@ -115,11 +115,15 @@ class Model(Protocol):
 class Rations(Protocol):
     """Lets calls begin, and counts what they used."""
 
-    async def enter(self, provider: str) -> None:
-        """Wait until a call of a provider may begin."""
+    async def enter(self, provider: str) -> int:
+        """Wait until a call of a provider may begin; gives how many tokens are set aside for it."""
 
-    async def pay(self, provider: str, tokens: int) -> None:
-        """Count the tokens of a call that has ended."""
+    async def pay(self, provider: str, tokens: int, expected: int = 0) -> None:
+        """Count the tokens of a call that has ended, in place of those set aside for it."""
+
+
+def _tokens(usage: ProviderUsage | None) -> int:
+    return usage.input_tokens + usage.output_tokens if usage is not None else 0
 
 
 class SharedModel:
@@ -135,10 +139,13 @@ class SharedModel:
         if self._rations is None:
             return await self._model.ask(request)
         provider = self.name.partition(":")[0]
-        await self._rations.enter(provider)
-        reply = await self._model.ask(request)
-        usage = reply.usage
-        await self._rations.pay(provider, usage.input_tokens + usage.output_tokens)
+        expected = await self._rations.enter(provider)
+        try:
+            reply = await self._model.ask(request)
+        except ModelError as error:
+            await self._rations.pay(provider, _tokens(error.usage), expected)
+            raise
+        await self._rations.pay(provider, _tokens(reply.usage), expected)
         return reply
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
 """Requests and tokens per minute, of a provider or of a tenant: who calls waits for its turn.
 
-A call waits until it may begin; what it used is paid afterwards, and later calls wait for that.
+A call waits until it may begin, and as many tokens as the last one used are set aside for it: calls
+that wait for the same moment do not all begin then. What it used in truth is paid afterwards.
 """
 
 import asyncio
@@ -43,18 +44,27 @@ class OwnRations:
     ) -> None:
         self._limits = limits
         self._paid_until: dict[str, float] = {}
+        self._last: dict[str, int] = {}  # tokens that a call used, by provider
         self._clock = clock
         self._sleep = sleep
 
-    async def enter(self, provider: str) -> None:
-        """Wait until a call of a provider may begin."""
+    async def enter(self, provider: str) -> int:
+        """Wait until a call of a provider may begin; gives how many tokens are set aside for it."""
         while (wait := self._paid_until.get(provider, 0.0) - self._clock()) > 0:
             await self._sleep(wait)
+        expected = self._last.get(provider, 0)
+        self._count(provider, expected)
+        return expected
 
-    async def pay(self, provider: str, tokens: int) -> None:
-        """Count the tokens of a call that has ended."""
+    async def pay(self, provider: str, tokens: int, expected: int = 0) -> None:
+        """Count the tokens of a call that has ended, in place of those set aside for it."""
+        self._count(provider, tokens - expected)
+        if tokens:
+            self._last[provider] = tokens
+
+    def _count(self, provider: str, tokens: int) -> None:
         limits = self._limits.get(provider)
-        if limits is not None:
+        if limits is not None and tokens:
             earliest = self._clock() - BURST_SECONDS
             paid = max(self._paid_until.get(provider, 0.0), earliest)
             self._paid_until[provider] = paid + limits.price_s(tokens)

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.models.rations import MinuteLimits
 
-_ENTER = "SELECT fleet_enter($1, $2)"
+# In this order: tokens that are set aside for a call are not its own to wait for.
+_ENTER = """
+WITH entered AS MATERIALIZED (SELECT fleet_enter($1, $2) AS wait)
+SELECT wait, fleet_pay($3, $4) FROM entered
+"""
 _PAY = "SELECT fleet_pay($1, $2)"
 
 
@@ -24,6 +28,7 @@ class FleetRations:
         self._tenant = tenant
         self._of_tenant = of_tenant
         self._of_providers = of_providers
+        self._last: dict[str, int] = {}  # tokens that a call used, by provider
 
     def _limits(self, provider: str) -> dict[str, MinuteLimits]:
         """The limits that a call is under, by where they are counted."""
@@ -33,22 +38,35 @@ class FleetRations:
         }
         return {scope: each for scope, each in limits.items() if any(each)}
 
-    async def enter(self, provider: str) -> None:
-        """Wait until a call of a provider may begin, whoever else calls it."""
+    async def enter(self, provider: str) -> int:
+        """Wait until a call of a provider may begin, whoever else calls it.
+
+        Gives how many tokens were set aside for it: as many as the last one used.
+        """
         if not (limits := self._limits(provider)):
-            return
+            return 0
+        expected = self._last.get(provider, 0)
         gaps = [each.request_gap_s for each in limits.values()]
         row = await self._database.patiently(
-            lambda: self._database.fetchrow(_ENTER, list(limits), gaps)
+            lambda: self._database.fetchrow(
+                _ENTER, list(limits), gaps, *self._priced(provider, expected)
+            )
         )
         if row[0] > 0:
             await asyncio.sleep(row[0])
+        return expected
 
-    async def pay(self, provider: str, tokens: int) -> None:
-        """Count the tokens of a call that has ended."""
+    async def pay(self, provider: str, tokens: int, expected: int = 0) -> None:
+        """Count the tokens of a call that has ended, in place of those set aside for it."""
+        if tokens:
+            self._last[provider] = tokens
+        scopes, prices = self._priced(provider, tokens - expected)
+        if scopes:
+            await self._database.patiently(lambda: self._database.fetchrow(_PAY, scopes, prices))
+
+    def _priced(self, provider: str, tokens: int) -> tuple[list[str], list[float]]:
+        """The limits of tokens that a call is under, and for how long each is paid by so many."""
         limits = {scope: each for scope, each in self._limits(provider).items() if each.tokens}
-        if limits and tokens:
-            prices = [each.price_s(tokens) for each in limits.values()]
-            await self._database.patiently(
-                lambda: self._database.fetchrow(_PAY, list(limits), prices)
-            )
+        if not tokens:
+            return [], []
+        return list(limits), [each.price_s(tokens) for each in limits.values()]
