@@ -13,8 +13,9 @@ from engine import test_adversarial_runs, test_live_shadow_runs
 from evalwright.engine.execution import Means
 from evalwright.engine.named_baselines import set_baseline
 from evalwright.engine.replay import replay_run
-from evalwright.host.log_transfer import export_log, import_log
+from evalwright.host.log_transfer import KINDS, export_log, import_log
 from evalwright.host.prompt_library import EVALUATION_KIND, FILE_KIND
+from evalwright.host.transfer import export_run
 from evalwright.models.config import load_config
 from evalwright.store.location import opened_log
 from evalwright.store.records import RecordChange
@@ -46,7 +47,8 @@ def fill(workshop: Workshop) -> None:
     set_baseline(workshop.log, "main", before.run_id, allow_partial=False)
     suites = [RecordChange("suite", "acme", "a@1.0.0", json.dumps(as_document(SUITE)).encode())]
     prompts = [RecordChange(kind, "acme", "a.md", b"{}") for kind in (FILE_KIND, EVALUATION_KIND)]
-    workshop.log.records.write([*suites, *prompts]).result()
+    others = [RecordChange(kind, "acme", "other", b"{}") for kind in KINDS]
+    workshop.log.records.write([*suites, *prompts, *others]).result()
 
 
 def summaries(db: str | Path) -> dict[str, bytes]:
@@ -75,7 +77,7 @@ def test_a_log_moves_to_postgresql_and_back_with_every_byte(
     workshop.close()
     first = exported(tmp_path / "first.db", on_postgres.folder / "log.jsonl")
     moved = on_postgres("db", "import", "log.jsonl")
-    assert moved.out == "added 6 runs and 4 documents; 0 runs in the log already\n"
+    assert moved.out == f"added 6 runs and {4 + len(KINDS)} documents; 0 runs in the log already\n"
     assert on_postgres("db", "check", "--replay").code == 0
     assert on_postgres("db", "export", "--all", "-o", "back.jsonl").code == 0
     back = on_postgres.folder / "back.jsonl"
@@ -103,6 +105,53 @@ def test_a_file_that_was_changed_adds_nothing_and_one_that_was_read_before_neith
     assert "added 1 run and" in on_postgres("db", "import", "log.jsonl").out
     again = on_postgres("db", "import", "log.jsonl")
     assert again.out == "added 0 runs and 0 documents; 1 run in the log already\n"
+
+
+def test_an_import_goes_on_where_a_killed_one_stopped(
+    tmp_path: Path, on_postgres: Evalwright
+) -> None:
+    """Which held one run that is whole, and one that is not there yet."""
+    workshop = Workshop(tmp_path / "first.db")
+    first, second = (workshop.run(SUITE, right).run_id for _ in "12")
+    workshop.close()
+    whole = exported(tmp_path / "first.db", on_postgres.folder / "log.jsonl")
+    (on_postgres.folder / "run.jsonl").write_bytes(run_file(tmp_path / "first.db", first))
+    assert on_postgres("db", "import", "run.jsonl").code == 0
+    assert on_postgres.db is not None
+    seconds = {first: 600, second: 0.5}
+    for run_id, held in seconds.items():
+        execute(
+            on_postgres.db,
+            f"INSERT INTO runs (run_id, tenant) VALUES ('{run_id}', 'local')"
+            " ON CONFLICT DO NOTHING",
+            "UPDATE runs SET claim = nextval('claims'), claimed_until = clock_timestamp()"
+            f" + interval '{held} s' WHERE run_id = '{run_id}'",
+        )
+    moved = on_postgres("db", "import", "log.jsonl")
+    assert moved.out == "added 1 run and 0 documents; 1 run in the log already\n"
+    assert exported(on_postgres.db, tmp_path / "second.jsonl") == whole
+
+
+def run_file(db: Path, run_id: str) -> bytes:
+    with opened_log(str(db)) as log:
+        return b"".join(export_run(log, run_id))
+
+
+def test_a_log_that_has_another_document_of_that_name_is_left_as_it_is(
+    tmp_path: Path, on_postgres: Evalwright
+) -> None:
+    workshop = Workshop(tmp_path / "first.db")
+    fill(workshop)
+    workshop.close()
+    exported(tmp_path / "first.db", on_postgres.folder / "log.jsonl")
+    assert on_postgres.db is not None
+    with opened_log(on_postgres.db) as log:
+        log.records.write([RecordChange("suite", "acme", "a@1.0.0", b"{}")]).result()
+    refused = on_postgres("db", "import", "log.jsonl")
+    assert refused.code == 2
+    assert "the log has another suite a@1.0.0 of tenant 'acme'" in refused.err
+    assert "import the file into another log, or delete what is there first" in refused.err
+    assert on_postgres("list").out == ""
 
 
 def test_every_command_takes_an_address_and_none_shows_its_password(on_postgres: Evalwright):

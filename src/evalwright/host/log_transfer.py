@@ -180,7 +180,8 @@ def _new_documents(log: EventLog, documents: list[_DocumentLine], name: str) -> 
             new.append(RecordChange(*place, each.body, None))
         elif known[place] != each.body:
             message = f"the log has another {each.kind} {each.key} of tenant {each.tenant!r}"
-            raise _refused(name, "a document", message)
+            remedy = "import the file into another log, or delete what is there first"
+            raise InvalidDocument(name, [Problem("a document", message, remedy)])
     return new
 
 

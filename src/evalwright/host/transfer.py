@@ -5,8 +5,9 @@ The first line says what the file is, the last one holds a digest of all lines b
 
 import hashlib
 import re
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import zip_longest
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from evalwright.contracts.errors import (
     DamagedEventLog,
     InvalidDocument,
     Problem,
+    RunBusy,
     RunNotFound,
 )
 from evalwright.contracts.events import (
@@ -41,6 +43,7 @@ from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
 FORMAT_VERSION = 1
+LAPSE_SECONDS = 15.0  # after which nobody holds a run any more whose process was killed
 MOST_PROBLEMS = 20  # after which a file is not read any further
 
 _ANNOTATION_ID = re.compile("[A-Za-z0-9_-]{1,64}")  # it becomes part of a key
@@ -308,7 +311,7 @@ def import_run(log: EventLog, transfer: Transfer, name: str) -> dict[str, Any]:
             message = f"the log has a run {run_id} of another tenant, {owner}"
             raise InvalidDocument(name, [Problem("line 1", message)])
     own.upkeep.restore(run_id)
-    with own.claim(run_id):
+    with _held(own, run_id):
         is_new = not own.edges(run_id)
         if not is_new:
             _refuse_another(own, transfer, name)
@@ -326,6 +329,29 @@ def import_run(log: EventLog, transfer: Transfer, name: str) -> dict[str, Any]:
         elif changes:
             log.records.write(changes).result()
     return {"added": is_new, "annotationsAdded": len(changes)}
+
+
+@contextmanager
+def _held(log: EventLog, run_id: str) -> Iterator[None]:
+    """Hold a run, unless it has ended: what an import held that was killed is free again soon."""
+    deadline = time.monotonic() + LAPSE_SECONDS
+    with ExitStack() as stack:
+        while not _has_ended(log, run_id):
+            try:
+                stack.enter_context(log.claim(run_id))
+                break
+            except RunBusy:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+        yield
+
+
+def _has_ended(log: EventLog, run_id: str) -> bool:
+    try:
+        return log.facts(run_id).ended_us is not None
+    except RunNotFound:
+        return False
 
 
 def _refuse_another(log: EventLog, transfer: Transfer, name: str) -> None:
