@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from trace_builders import imported, imported_lines, one, steps
 
 from evalwright.trace.decode import decode_trace
@@ -360,3 +361,23 @@ def test_an_answer_beside_a_conversation_that_ends_with_it_is_told_once():
     said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho", "ts": 5}]
     assert steps(one({"messages": said, "output": "Ho"})) == [("final", "Ho")]
     assert len(steps(one({"messages": said, "output": "Hello"}))) == 2
+
+
+@pytest.mark.parametrize("form", ["list", "page", "lines"])
+def test_the_items_of_a_conversation_are_one_case_however_they_were_listed(form: str):
+    items = [
+        {"role": "user", "content": "Where is order 7?"},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "function_call", "call_id": "c1", "name": "find_order", "arguments": '{"id": 7}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "shipped"},
+        {"type": "message", "role": "assistant", "content": "On its way.", "id": "msg_1"},
+    ]
+    page = {"object": "list", "data": items, "has_more": False}
+    forms = {"list": [items], "page": [page], "lines": items}
+    (case,) = imported_lines(forms[form])
+    told = [each for each in steps(case.response) if each != ("assistant", "")]
+    assert told == [
+        ("call", "c1", "find_order", {"id": 7}),
+        ("result", "c1", None, "shipped"),
+        ("final", "On its way."),
+    ]

@@ -13,12 +13,21 @@ from evalwright.trace.model import Json
 
 _TALK = ("case_id", "conversation_id", "session_id", "sessionId", "thread_id", "run_id")
 _SAID = ("content", "tool_calls", "parts", "function_call")
+_ITEMS = (
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "reasoning",
+    "mcp_call",
+    "file_search_call",
+)
 _NOT_ALONE = ("messages", "request", "response", "choices", "body")
 _OPERATOR = ("system", "developer")
 
 
 def is_lone_message(value: Json) -> bool:
-    """Whether a record is one message, also one that a session log wraps with its time."""
+    """Whether a record is one message or item, also one that a session log wraps with its time."""
     if not isinstance(value, dict) or any(key in value for key in _NOT_ALONE):
         return False
     inner = value.get("message")
@@ -26,6 +35,8 @@ def is_lone_message(value: Json) -> bool:
         return any(key in value for key in ("type", "timestamp", *_TALK))
     if isinstance(value.get("role"), str):
         return any(key in value for key in _SAID)
+    if value.get("type") in _ITEMS:
+        return "call_id" in value or "id" in value
     return is_foreign_message(value)
 
 
