@@ -20,6 +20,12 @@ DocumentKind = Literal[
     "decision_record",
     "readme",
     "recipe",
+    "code",
+    "to_do_list",
+    "minutes",
+    "letter",
+    "contract",
+    "specification",
     "no_instructions",
 ]
 # What each kind is called in a sentence: “Not a prompt but …”.
@@ -35,6 +41,12 @@ DESCRIPTIONS: dict[DocumentKind, str] = {
     "decision_record": "a record of a decision",
     "readme": "documentation of a project",
     "recipe": "a recipe",
+    "code": "code or data",
+    "to_do_list": "a list of things to do",
+    "minutes": "the minutes of a meeting",
+    "letter": "a letter",
+    "contract": "a contract",
+    "specification": "a specification",
     "no_instructions": "a text without instructions",
 }
 # Documents that belong to a project: in a folder they are passed over. The others were meant to be
@@ -42,7 +54,8 @@ DESCRIPTIONS: dict[DocumentKind, str] = {
 PASSED_OVER: frozenset[DocumentKind] = frozenset(
     {
         *("licence", "code_of_conduct", "changelog", "log", "community", "decision_record"),
-        *("readme", "recipe"),
+        *("readme", "recipe", "code", "to_do_list", "minutes", "letter", "contract"),
+        "specification",
     }
 )
 # How a text addresses a model, for each language: a pattern, compiled where it is needed.
@@ -53,7 +66,7 @@ ADDRESSES: dict[str, str] = {
         r"|(?:act|behave|respond|answer|serve) as\b|i (?:want|need|would like) you to\b|role-?play"
         r"|your (?:task|role|job|goal|mission|objective|output|response|answer|purpose)"
         r"(?: (?:is|are|will|should|must)\b|[:*])|(?:respond|reply|answer) (?:with|in|only)\b"
-        r"|(?:return|output) (?:only|a json|json|the)\b"
+        r"|(?:return|output) (?:only|a json|json|the)\b(?![.(])"
         r"|the (?:assistant|model|llm|ai) (?:should|must|will)\b)"
     ),
     "zh": (
@@ -319,11 +332,12 @@ QUANTITY_LINE = when_used(
     rf"[ \t]*\d{{0,3}}[ \t]*(?:{_UNITS})",
     re.MULTILINE | re.IGNORECASE,
 )
-RECIPE_TITLES = when_used(
-    r"^(?:ingredients?|zutaten|ingrédients|ingredientes|ingredienti|składniki|malzemeler"
-    r"|nguyên liệu"
-    r"|ингредиенты|состав|材料|食材|配料|用料|재료|المقادير|المكونات|مواد لازم|ingrediënten)\b"
+RECIPE_WORDS = (
+    *("ingredient", "zutaten", "ingrédient", "składniki", "malzemeler", "nguyên liệu"),
+    *("ингредиенты", "состав", "材料", "食材", "配料", "用料", "재료", "المقادير", "المكونات"),
+    *("مواد لازم", "ingrediënten"),
 )
+RECIPE_TITLES = when_used(rf"^(?:{'|'.join(RECIPE_WORDS)})(?:s|es|i)?\b")
 # What is left for somebody to write; a text without any of the signs has no such mark.
 FILL_IN_SIGNS = (
     *(

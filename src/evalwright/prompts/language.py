@@ -89,7 +89,7 @@ _FEWEST_HITS, _FEWEST_SHARE = 2, 0.06
 
 # The most frequent short words of each language that few of the others have.
 _COMMON_WORDS = {
-    "en": "the and of to is you are for with your that this not be from as if or an it have will",
+    "en": "the and of to in is you are for with your that this not be from as if or an it have",
     "de": "der die das und ist sie ein eine nicht mit für den dem auf ich zu sind werden auch oder"
     " wie ihre bei einen sich von im",
     "fr": "le la les des et est vous une un pour dans que qui sur pas avec du votre ce ne être par"

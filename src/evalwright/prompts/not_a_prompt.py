@@ -14,6 +14,7 @@ from itertools import repeat
 import msgspec
 
 from evalwright.prompts import document_signs as signs
+from evalwright.prompts import everyday_documents as everyday
 from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
 from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import words
@@ -31,6 +32,7 @@ _STARTS = when_used(r"\n\s*\S|[.!?]\s+\S")
 _FIRST_WORD = when_used(
     r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z'-]+)"
 )
+_LABEL = when_used(r"\W{0,6}\w+[*_]{0,2}:[*_]{0,2} \S")  # a word that says what follows, no order
 _PRESSING = frozenset(
     "must should never always please need needs required shall avoid ensure don't".split()
 )
@@ -58,7 +60,10 @@ def not_a_prompt(reading: Reading) -> DocumentKind | None:
         return found
     if signs.DOCS_FOLDER.search(reading.prompt.path.lower()) and not _addresses(reading):
         return "readme"
-    return next((kind for kind, detect in _DOCUMENTS if detect(reading)), None)
+    kind = next((kind for kind, detect in _DOCUMENTS if detect(reading)), None)
+    if kind is None:
+        kind = _everyday(reading)
+    return "no_instructions" if kind is None and _no_instructions(reading) else kind
 
 
 def _is_task(reading: Reading, by_name: DocumentKind) -> bool:
@@ -174,9 +179,11 @@ def _speaks_of_project(reading: Reading) -> bool:
 
 
 def _recipe(reading: Reading) -> bool:
+    body = reading.prompt.body[:_LONGEST_SEARCHED]
+    if not any(map(body.lower().__contains__, signs.RECIPE_WORDS)):
+        return False
     if not any(signs.RECIPE_TITLES.match(each.key) for each in reading.outline.sections):
         return False
-    body = reading.prompt.body[:_LONGEST_SEARCHED]
     return len(signs.QUANTITY_LINE.findall(body)) >= 2 and not _addresses(reading)
 
 
@@ -186,15 +193,24 @@ def _no_instructions(reading: Reading) -> bool:
     count = len(reading.word_list)
     if not has_vocabulary(language) or _has_variables(reading):
         return False
-    if reading.outline.examples or _addresses(reading):
+    if _addresses(reading) or reading.outline.examples:
         return False
     if any(signs.ROLE_TITLES.match(each.key) for each in reading.outline.sections):
         return False
     if count < _FEWEST_TO_JUDGE:  # so short an order may be in words that no table holds
-        return _is_data(reading)
+        return _is_data(reading) or _is_poem(reading)
     if language == "en":
         return not _opens_with_order(reading) and _directed(reading) < _DIRECTED
     return _hits(reading, "asks", "you", "limits") < max(2, _SPEAKS * len(reading.words))
+
+
+def _is_poem(reading: Reading) -> bool:
+    """Whether short lines run on, and speak to nobody; one word may look like an order."""
+    if not everyday.is_verse(reading) or _hits(reading, "you", "forms", "inputs"):
+        return False
+    first = reading.lowered.strip().partition("\n")[0]
+    opening = concept_counts(reading.prompt.language.code, first, Counter(words(first)))
+    return not opening["asks"] and _hits(reading, "asks") <= 1
 
 
 def _occurrences(reading: Reading, listed: Collection[str]) -> int:
@@ -249,9 +265,13 @@ def _is_json(body: str) -> bool:
 
 def _opens_with_order(reading: Reading) -> bool:
     """Whether the first line below the title orders something, as one line is often enough."""
-    first = next((each for each in reading.prompt.blocks if each.kind == "paragraph"), None)
-    opening = words(first.text[:_OPENING].lower())[:1] if first else []
+    opening = words(_first_paragraph(reading).lower())[:1]
     return concept_counts("en", "", Counter(opening))["asks"] > 0
+
+
+def _first_paragraph(reading: Reading) -> str:
+    first = next((each for each in reading.prompt.blocks if each.kind == "paragraph"), None)
+    return first.text[:_OPENING] if first else ""
 
 
 def _directed(reading: Reading) -> float:
@@ -299,12 +319,38 @@ def _address_pattern(language: str) -> re.Pattern[str]:
     return when_used(signs.ADDRESSES[language])
 
 
+def _asks_nothing(reading: Reading) -> bool:
+    """Whether nobody is addressed, nothing is filled in, and no order comes first."""
+    if _has_variables(reading) or _addresses(reading):
+        return False
+    opening = _first_paragraph(reading)
+    if opening.lower().startswith("you "):
+        return False
+    return _LABEL.match(opening) is not None or not _opens_with_order(reading)
+
+
+def _everyday(reading: Reading) -> DocumentKind | None:
+    """What of everyday work a text is; prompts also ask for such documents."""
+    if everyday.is_code_or_data(reading):
+        return "code"
+    if not _asks_nothing(reading):
+        return None
+    return next((kind for kind, detect in _EVERYDAY if detect(reading)), None)
+
+
 _Detector = tuple[DocumentKind, Callable[[Reading], bool]]
 # What no format excuses, and documents of other kinds.
 _CONTENT: tuple[_Detector, ...] = (
     ("scaffold", _scaffold),
     ("lorem_ipsum", _lorem_ipsum),
     ("keyword_salad", _keyword_salad),
+)
+_EVERYDAY: tuple[_Detector, ...] = (
+    ("to_do_list", everyday.is_to_do_list),
+    ("minutes", everyday.is_minutes),
+    ("letter", everyday.is_letter),
+    ("contract", everyday.is_contract),
+    ("specification", everyday.is_specification),
 )
 _DOCUMENTS: tuple[_Detector, ...] = (
     ("licence", _licence),
@@ -315,5 +361,4 @@ _DOCUMENTS: tuple[_Detector, ...] = (
     ("decision_record", _decision_record),
     ("readme", _readme),
     ("recipe", _recipe),
-    ("no_instructions", _no_instructions),
 )

@@ -29,6 +29,9 @@ from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabular
 
 # What one finding takes off a score; each further finding of its rule takes half as much.
 PENALTIES: Mapping[FindingSeverity, float] = {"error": 0.2, "warning": 0.1, "info": 0.03}
+# What a finding leaves of every score where the whole prompt suffers: a model cannot do what two
+# orders forbid each other, and gets no prompt from a template that cannot be filled in.
+_SPOILS: Mapping[str, float] = {"PE211": 0.9, "PE105": 0.75, "PE307": 0.95}
 _LOWEST, _SPAN = 1.0, 9.0
 _DIGITS = 2
 _GOOD, _WEAK = 0.75, 0.4
@@ -142,6 +145,8 @@ def structural_scores(reading: Reading, findings: Sequence[Finding]) -> Structur
     filled = evidence.words / (evidence.words + 1)
     filled *= 1 if evidence.asks else _ASKS_NOTHING
     filled *= 1 if evidence.addresses else _ADDRESSES_NOBODY
+    for each in findings:
+        filled *= _SPOILS.get(each.rule, 1)
     by_criterion: dict[Criterion, list[Finding]] = {}
     for each in findings:
         by_criterion.setdefault(each.criterion, []).append(each)

@@ -15,6 +15,7 @@ class Phrase(msgspec.Struct, frozen=True):
 
     words: str  # with spaces between them
     pattern: re.Pattern[str]
+    needs: str | None = None  # a word further on, without which there is no need to search
 
 
 _FILLERS = frozenset(
@@ -91,11 +92,27 @@ _ONE_SENTENCE = Phrase(
     ),
 )
 _MANY_SENTENCES = Phrase(
-    "write answer respond reply",
+    "write answer respond reply give explain include provide",
     when_used(
-        r"(?:write|(?:answer|respond|reply) (?:in|with)) (?:at least |a minimum of )"
-        rf"{_NUMBER} (?:sentences|paragraphs|pages)\b"
+        r"(?:(?:write|give|include|provide)|(?:answer|respond|reply) (?:in|with)) "
+        rf"(?:at least |a minimum of ){_NUMBER} (?:sentences|paragraphs|pages|examples)\b"
+        r"|explain (?:every|each) step\b[^.;\n]{0,40}\bin detail\b"
     ),
+)
+_ONE_LANGUAGE = Phrase(
+    "answer respond reply write",
+    when_used(
+        r"(?:answer|respond|reply|write)(?: only)? (?:only )?in (?:english|german|french|spanish"
+        r"|chinese|japanese|russian|portuguese|italian|korean|arabic)(?: only)?(?=[.;\n])"
+    ),
+)
+_USERS_LANGUAGE = Phrase(
+    "answer respond reply write",
+    when_used(
+        r"(?:answer|respond|reply|write) in (?:the (?:same )?language (?:of|as|that|in which)"
+        r" the user(?: (?:writes|wrote|speaks|uses))?|the user's language)(?=[.;\n])"
+    ),
+    needs="language",
 )
 _OTHER_FORMAT = Phrase(
     "format return write present give",
@@ -105,13 +122,15 @@ _OTHER_FORMAT = Phrase(
         r"(?:markdown|html|plain text|prose|bullet|paragraph|table)"
     ),
 )
+# What cannot both be done, with an example of how both can be said.
 _OPPOSITES = (
-    (_ONE_SENTENCE, _MANY_SENTENCES),
-    (_BARE_FORMAT, _OTHER_FORMAT),
-    (_REASONS, _NO_REASONS),
-    (_SHORT, _LONG),
-    (_BARE_FORMAT, _WORDS_AROUND),
-    (_QUESTIONS, _NO_QUESTIONS),
+    (_ONE_SENTENCE, _MANY_SENTENCES, "Answer in one sentence, and in three if steps are asked for"),
+    (_USERS_LANGUAGE, _ONE_LANGUAGE, "Answer in English, unless the user writes in Spanish"),
+    (_BARE_FORMAT, _OTHER_FORMAT, "Return JSON alone, with the Markdown in the field `text`"),
+    (_REASONS, _NO_REASONS, "Write nothing outside the JSON; the reason is in the field `reason`"),
+    (_SHORT, _LONG, "Be brief in a chat, and exhaustive in a report"),
+    (_BARE_FORMAT, _WORDS_AROUND, "Return JSON alone, with the explanation in the field `reason`"),
+    (_QUESTIONS, _NO_QUESTIONS, "Ask one question if the date is missing, and else none"),
 )
 
 _ALWAYS = Phrase(
@@ -155,11 +174,11 @@ _EXACTLY = Phrase(
 
 
 def _contradictions(reading: Reading) -> Iterator[Hit]:
-    for one, other in _OPPOSITES:
+    for one, other, remedy in _OPPOSITES:
         first = next(_asked(reading, one), None)
         second = None if first is None else next(_asked(reading, other), None)
         if first is not None and second is not None and _are_near(first, second):
-            yield _hit(reading, first, second)
+            yield _hit(reading, first, second, remedy)
     for forbidden, wanted in _OPPOSITE_IN_THING:
         things: dict[tuple[str, ...], re.Match[str]] = {}
         for match in _asked(reading, forbidden):
@@ -167,7 +186,7 @@ def _contradictions(reading: Reading) -> Iterator[Hit]:
         for match in _asked(reading, wanted) if things else ():
             opposite = things.get(_essence(match[1]))
             if opposite is not None and _are_near(match, opposite):
-                yield _hit(reading, match, opposite)
+                yield _hit(reading, match, opposite, _IN_TURN)
     yield from _in_number(reading)
     may_be = "only and " in reading.lowered
     for match in _ONLY_AND_MORE.finditer(reading.lowered) if may_be else ():
@@ -180,6 +199,8 @@ def _contradictions(reading: Reading) -> Iterator[Hit]:
 
 def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
     """Where an instruction is given, and not the opposite of it."""
+    if phrase.needs is not None and phrase.needs not in reading.words:
+        return
     for place in sorted(reading.places(*phrase.words.split())):
         match = phrase.pattern.match(reading.lowered, place)
         if match is not None and not _NEGATED.search(reading.lowered, max(0, place - 30), place):
@@ -201,16 +222,20 @@ def _in_number(reading: Reading) -> Iterator[Hit]:
         first = counts.setdefault(match[2], match)
         # Parts of an answer have sizes of their own.
         if first[1] != match[1] and match[2] not in _SIZES:
-            yield _hit(reading, match, first)
+            yield _hit(reading, match, first, _IN_NUMBER)
 
 
-def _hit(reading: Reading, one: re.Match[str], other: re.Match[str]) -> Hit:
+_IN_TURN = "Use tables in reports, and never in chats"
+_IN_NUMBER = "Name exactly three risks, and five for a contract"
+
+
+def _hit(reading: Reading, one: re.Match[str], other: re.Match[str], remedy: str) -> Hit:
     first, second = sorted((one, other), key=lambda match: match.start())
     line = reading.line(reading.place(first.start()))
     return Hit(
         reading.place(second.start()),
         f"“{_cited(second)}” contradicts “{_cited(first)}” in line {line}: keep one, or say when "
-        "each holds, as in “Be brief in a chat, and exhaustive in a report.”",
+        f"each holds, as in “{remedy}.”",
     )
 
 

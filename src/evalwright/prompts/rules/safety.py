@@ -63,14 +63,26 @@ _GUARD = when_used(
     r"[^\n.]{0,40}\b(?:in|inside|within|from|contained|embedded|appear|between)\b"
     r"|\buntrusted\b|\bprompt injection\b"
 )
+# The same in other languages: instructions that are ignored, what is data.
+_GUARD_ELSEWHERE = when_used(
+    r"(?:ignor|négli|negeer|abaikan|игнорир|ігнор|bỏ qua|تجاهل|נתעלם|התעלם)[^\n.]{0,60}"
+    r"(?:instru|istruz|anweisung|befehl|polec|opdracht|perintah|инструкц|указани|команд|вказівк"
+    r"|chỉ dẫn|mệnh lệnh|تعليمات|أوامر|הוראות|הנחיות)"
+    r"|(?:instru|istruz|anweisung|befehl|polec|talimat|komut|निर्देश)[^\n.]{0,60}"
+    r"(?:ignor|nicht befolg|nicht aus|yok say|dikkate alma|uyma|अनदेखा|न मान)"
+    r"|(?:忽略|無視|忽視|不要(?:执行|遵循|執行))[^\n。]{0,30}(?:指令|指示|命令)"
+    r"|(?:指令|指示|命令)[^\n。]{0,30}(?:忽略|無視|忽視|従わない|不要)|(?:지시|명령)[^\n.]{0,30}(?:무시|따르지)"
+    r"|(?:als|come|como|comme(?: des)?) (?:daten|dati|datos|dados|données)|как данные|як дані"
+    r"|(?:视为|当作|視為)[^\n。]{0,6}(?:数据|資料)|データとして|데이터로|veri olarak|như dữ liệu"
+)
 _GUARD_SIGNS = ("treat", "instruction", "command", "directive", "untrusted", "prompt injection")
 _OPENED = when_used(
     r"(?:```[^\n`]*|~~~[^\n]*|(?:START|BEGIN)[A-Z_ \]>:-]{0,40}|\[[A-Z][A-Z _]{1,30}\]"
-    r"|\"\"\"|'''|<[A-Za-z][^<>\n]*>|<<[^<>\n]{1,40}>>|[\"“'`«]|[-=#*>~]{3,}"
+    r"|\"\"\"|'''|<[^\W\d][^<>\n]*>|<<[^<>\n]{1,40}>>|[\"“„'`«‹「『《]|[-=#*>~]{3,}"
     r"|\n[ \t]*[-=*>~]{3,}[^\n]{1,40}:)\s*$"
 )
 # A name in brackets above or before a place, where the variables have brackets of another kind.
-_BRACKETED = when_used(r"\n[ \t]*\[[A-Za-z][\w /-]{1,30}\]:?\s*$")
+_BRACKETED = when_used(r"\n[ \t]*[\[【［][^\W\d][\w /-]{0,30}[\]】］][:：]?\s*$")
 # A line across the page above a place and its label, and what says that a text ends.
 _RULED = when_used(r"\n[ \t]*([-=*#~_]{3})[-=*#~_]*[ \t]*\n\s*[^\n]{0,60}$")
 _END_FOLLOWS = when_used(r"[*_.]{0,2}\s{1,4}[\[(<#*=-]{0,6}[ \t]?END\b")
@@ -89,7 +101,7 @@ _MESSAGE_OPENS = when_used(
 _MESSAGE_FOLLOWS = when_used(
     rf"\s*(?:\{{%[^%\n]*%\}}\s*)*(?:\Z|[ \t#*]{{0,12}}{_ROLE}[ \t*]{{0,4}}:|<\|)", re.IGNORECASE
 )
-_TAGS = when_used(r"<(/?)([A-Za-z][\w:.-]{0,40})(?:\s[^<>\n]{0,200})?>")
+_TAGS = when_used(r"<(/?)([^\W\d][\w:.-]{0,40})(?:\s[^<>\n]{0,200})?>")
 _AROUND = 2000  # characters
 _MOST_VARIABLES = 1000
 _FEW_SHOT = 2  # times the same label: once in an example, once here
@@ -209,6 +221,8 @@ def _injection(reading: Reading) -> Iterator[Hit]:
     lowered = reading.lowered
     signed = outside and any(sign in lowered for sign in _GUARD_SIGNS)
     if signed and _GUARD.search(lowered) is not None:
+        return
+    if outside and not reading.language.is_english and _GUARD_ELSEWHERE.search(lowered):
         return
     seen: set[str] = set()
     for each in outside:

@@ -45,6 +45,17 @@ _SCAFFOLD = when_used(
     r"|(?P<rater>\bkeep this document open\b)",
     re.MULTILINE,
 )
+# A fact that its author meant to look up: not a line or a label where a reader puts something in.
+_BLANK_FACT = when_used(
+    r"[a-z],? (?P<fact>[<\[](?:insert|add|enter|fill in|put)\b[^<>\[\]\n]{1,40}[>\]])"
+)
+_FACTS = frozenset(
+    """
+    link links url urls address addresses phone number numbers email e-mail hours times time price
+    prices date dates website contact contacts name deadline
+    """.split()
+)
+_MANY_FACTS = 3  # more are a form that somebody fills in each time
 # A remark of the model that wrote the prompt: on “this prompt”, and at the reader's service.
 _THIS_PROMPT = when_used(
     r"\bth(?:is|e above) prompt\b|dieser prompt|ce prompt|cett?e (?:invite|instruction)|este prompt"
@@ -98,34 +109,14 @@ _ANYBODY = frozenset(
 _ASSISTANT = when_used(r"^[ \t#*]{0,12}assistant[ \t*]{0,4}:?[ \t*]{0,4}$", re.IGNORECASE)
 _STAND_IN = ("{{", "{%", "<", "...", "…", "|")
 
-# Names of languages, in the languages that prompts are written in.
-_LANGUAGE_NAMES = {
-    "zh": r"chinese|chines[ei]\w*|chinois\w*|chino\b|cines[ei]\w*|chinesisch|китайск"
-    r"|中文|中国語|汉语|중국어|chińsk|çince|trung quốc|tiếng trung|الصينية|چینی",
-    "en": r"english|anglais|inglés|inglês|inglese|englisch|английск|英语|英文|英語|영어|angielsk"
-    r"|i̇ngilizce|ingilizce|tiếng anh|الإنجليزية|انگلیسی",
-    "ja": r"japanese|japonais|japonés|japonês|giapponese|japanisch|японск"
-    r"|日语|日文|日本語|일본어|japońsk|japonca|tiếng nhật|اليابانية|ژاپنی",
-}
-_ANSWER = (
-    r"(?:answers?|respond|reply|rispond|respónd|répond|antwort|отвеча|ответ|回答|返答|답변|대답"
-    r"|odpowi|cevap|yanıt|trả lời|أجب|الرد|پاسخ)\w{0,12}"
-)
-_LABELLED = (
-    r"\b(?:language|lingua|idioma|langue|sprache|язык|语言|言語|언어|język|dil|ngôn ngữ|اللغة|زبان)"
-    r"\b[*_ ]*[:：][*_ ]*"
-)
-_TRANSLATION = when_used(
-    r"translat|tradu[cz]|tradui|übersetz|перев|翻译|翻譯|翻訳|번역|tłumacz|çevir|dịch|ترجم"
-)
-_NO_OTHER_WORD = r"[^.\n。！？,，;]{0,40}?"
-
 
 def _leftovers(reading: Reading) -> Iterator[Hit]:
     if _ANY_SIGN.search(reading.data) is not None:
         yield from _notes(reading)
     if reading.language.is_english and _ANY_SCAFFOLD.search(reading.data):
         yield from _scaffolds(reading)
+    if reading.prompt.kind == "system_prompt" and reading.language.is_english:
+        yield from _blank_facts(reading)
     yield from _remark(reading)
     text = reading.lowered
     is_likely = any(sign in text and f" {sign}" in text for sign in "=~^")
@@ -211,6 +202,24 @@ _ORIGINS = {
 }
 
 
+def _blank_facts(reading: Reading) -> Iterator[Hit]:
+    """Blanks in a sentence of a prompt in which nothing is filled in."""
+    if "[" not in reading.lowered and "<" not in reading.lowered:
+        return
+    facts = [
+        match
+        for match in _BLANK_FACT.finditer(reading.lowered)
+        if not _FACTS.isdisjoint(match["fact"].strip("<>[]").split())
+    ]
+    for match in facts if len(facts) <= _MANY_FACTS else ():
+        words = reading.prose[match.start("fact") : match.end()]
+        yield Hit(
+            reading.place(match.start("fact")),
+            f"“{words}” is a blank that nobody fills in: write what belongs there, such as "
+            "“https://example.com/booking”, or a variable such as `{{booking_link}}`.",
+        )
+
+
 def _remark(reading: Reading) -> Iterator[Hit]:
     """The last paragraph, if it speaks about the prompt to somebody who ordered one."""
     ended = reading.lowered.rstrip()
@@ -291,24 +300,6 @@ def _unsound_json(reading: Reading) -> Iterator[Hit]:
         at += len(line) + 1
 
 
-def _foreign_answer(reading: Reading) -> Iterator[Hit]:
-    own = reading.language.code
-    text = reading.lowered
-    if own in ("en", "und") or _TRANSLATION.search(text):
-        return
-    for code, names in _LANGUAGE_NAMES.items():
-        if code == own:
-            continue
-        match = re.search(rf"(?:{_LABELLED}|{_ANSWER}{_NO_OTHER_WORD})(?:{names})", text)
-        if match is not None:
-            yield Hit(
-                reading.place(match.start()),
-                f"“{' '.join(match[0].split())}”: the prompt is written in another language than "
-                "its answers. If that was kept from a translation, name the reader's language, or "
-                "write “Answer in the language of the user.”",
-            )
-
-
 RULES = (
     Rule(
         id="PE205",
@@ -322,20 +313,6 @@ RULES = (
             "open are left alone; the blanks of scaffolds are known in English."
         ),
         check=_leftovers,
-    ),
-    Rule(
-        id="PE213",
-        name="foreign-answer-language",
-        severity="info",
-        criterion="clarity",
-        summary="Answers are asked for in another language than the prompt's.",
-        explanation=(
-            "Often kept from the original of a translation: a Spanish prompt that orders answers "
-            "in Chinese. Name the language of the readers, or say “in the language of the user”. "
-            "Prompts in English and prompts that translate are left alone."
-        ),
-        check=_foreign_answer,
-        kinds=ANSWERED,
     ),
     Rule(
         id="PE214",

@@ -44,6 +44,13 @@ _ANSWER_WORDS = (
     *("example", "examples", "deliverable", "deliverables", "formatted", "structured"),
 )
 _LABEL_LENGTH = 60
+# What a template opens and closes: blocks of Jinja and Liquid, sections of mustache.
+_BLOCK = when_used(
+    r"\{%[-+~]?[ \t]*(?P<end>end)?(?P<block>for|if|macro|filter|call|unless|case)\b[^%\n]{0,200}%\}"
+    r"|\{\{~?(?P<sign>[#^/])[ \t]*(?P<section>[^\W\d][\w.-]{0,60})[^{}\n]{0,200}\}\}"
+)
+_WITH_BLOCKS = ("jinja", "mustache")
+_VERBATIM = when_used(r"\{%[-+~]?[ \t]*(?:raw|verbatim|comment|liquid|end)\b(?![^%\n]*\bif\b)")
 _ENGINES = frozenset(("jinja", "mustache", "expression", "erb"))  # braces mean other things there
 
 
@@ -230,6 +237,52 @@ def _uneven_spacing(reading: Reading) -> Iterator[Hit]:
             yield Hit(start, message, Fix(start, end, name))
 
 
+def _unclosed_blocks(reading: Reading) -> Iterator[Hit]:
+    text = reading.text
+    if reading.prompt.template not in _WITH_BLOCKS or _VERBATIM.search(text):
+        return
+    opened: list[re.Match[str]] = []
+    for match in _BLOCK.finditer(text, reading.prompt.body_offset):
+        if _is_shown_as_code(reading, match.start()):
+            continue
+        if not match["end"] and match["sign"] != "/":
+            opened.append(match)
+        elif opened and _named(opened[-1]) == _named(match):
+            opened.pop()
+        else:  # whatever comes after it may be wrong for the same reason
+            yield _unmatched(match) if not opened else _never_closed(opened[-1])
+            return
+    if opened:
+        yield _never_closed(opened[-1])
+
+
+def _is_shown_as_code(reading: Reading, offset: int) -> bool:
+    fence = reading.fence_at(offset)
+    return reading.is_code_at(offset) if fence is None else fence.is_code
+
+
+def _named(match: re.Match[str]) -> str:
+    return match["block"] or f"#{match['section']}"
+
+
+def _never_closed(match: re.Match[str]) -> Hit:
+    closing = f"{{% end{match['block']} %}}" if match["block"] else f"{{{{/{match['section']}}}}}"
+    return Hit(
+        match.start(),
+        f"`{match[0]}` is never closed, and the template cannot be filled in: write `{closing}` "
+        "where its part ends.",
+    )
+
+
+def _unmatched(match: re.Match[str]) -> Hit:
+    opening = f"{{% {match['block']} … %}}" if match["block"] else f"{{{{#{match['section']}}}}}"
+    return Hit(
+        match.start(),
+        f"`{match[0]}` closes what was never opened, and the template cannot be filled in: write "
+        f"`{opening}` where its part begins, or remove it.",
+    )
+
+
 RULES = (
     Rule(
         id="PE101",
@@ -285,5 +338,19 @@ RULES = (
         ),
         check=_uneven_spacing,
         fixable=True,
+    ),
+    Rule(
+        id="PE105",
+        name="unclosed-template-block",
+        severity="error",
+        criterion="structure",
+        summary="A block of a template that is never closed, or never opened.",
+        explanation=(
+            "A template with `{% for %}` and no `{% endfor %}`, or `{{#items}}` and no "
+            "`{{/items}}`, stops with an error, or repeats all that follows. Close each block "
+            "where its part ends. Code that shows templates is left alone."
+        ),
+        check=_unclosed_blocks,
+        kinds=ANSWERED,
     ),
 )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.findings import ANSWERED, Hit, Rule
 from evalwright.prompts.language import WITHOUT_SPACES, words
 from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.rules.reading import Reading, once
@@ -53,6 +53,28 @@ _OF_A_KOREAN_WORD = 1.4  # a word there holds particles that are words elsewhere
 _POINTS = 3  # lines
 _POINT_WORDS = 25  # of a line, on average
 _TEMPLATE = when_used(r"\{[{%][^{}\n]{0,200}\}|[\"'`]")
+
+# Names of languages, in the languages that prompts are written in.
+_LANGUAGE_NAMES = {
+    "zh": r"chinese|chines[ei]\w*|chinois\w*|chino\b|cines[ei]\w*|chinesisch|китайск"
+    r"|中文|中国語|汉语|중국어|chińsk|çince|trung quốc|tiếng trung|الصينية|چینی",
+    "en": r"english|anglais|inglés|inglês|inglese|englisch|английск|英语|英文|英語|영어|angielsk"
+    r"|i̇ngilizce|ingilizce|tiếng anh|الإنجليزية|انگلیسی",
+    "ja": r"japanese|japonais|japonés|japonês|giapponese|japanisch|японск"
+    r"|日语|日文|日本語|일본어|japońsk|japonca|tiếng nhật|اليابانية|ژاپنی",
+}
+_ANSWER = (
+    r"(?:answers?|respond|reply|rispond|respónd|répond|antwort|отвеча|ответ|回答|返答|답변|대답"
+    r"|odpowi|cevap|yanıt|trả lời|أجب|الرد|پاسخ)\w{0,12}"
+)
+_LABELLED = (
+    r"\b(?:language|lingua|idioma|langue|sprache|язык|语言|言語|언어|język|dil|ngôn ngữ|اللغة|زبان)"
+    r"\b[*_ ]*[:：][*_ ]*"
+)
+_TRANSLATION = when_used(
+    r"translat|tradu[cz]|tradui|übersetz|перев|翻译|翻譯|翻訳|번역|tłumacz|çevir|dịch|ترجم"
+)
+_NO_OTHER_WORD = r"[^.\n。！？,，;]{0,40}?"
 
 
 def _vague(reading: Reading) -> Iterator[Hit]:
@@ -225,6 +247,24 @@ def _cited(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1].rstrip() + "…"
 
 
+def _foreign_answer(reading: Reading) -> Iterator[Hit]:
+    own = reading.language.code
+    text = reading.lowered
+    if own in ("en", "und") or _TRANSLATION.search(text):
+        return
+    for code, names in _LANGUAGE_NAMES.items():
+        if code == own:
+            continue
+        match = re.search(rf"(?:{_LABELLED}|{_ANSWER}{_NO_OTHER_WORD})(?:{names})", text)
+        if match is not None:
+            yield Hit(
+                reading.place(match.start()),
+                f"“{' '.join(match[0].split())}”: the prompt is written in another language than "
+                "its answers. If that was kept from a translation, name the reader's language, or "
+                "write “Answer in the language of the user.”",
+            )
+
+
 RULES = (
     Rule(
         id="PE206",
@@ -297,5 +337,19 @@ RULES = (
             "followed less. Move reference material out, and drop what changes no answer."
         ),
         check=_over_budget,
+    ),
+    Rule(
+        id="PE213",
+        name="foreign-answer-language",
+        severity="info",
+        criterion="clarity",
+        summary="Answers are asked for in another language than the prompt's.",
+        explanation=(
+            "Often kept from the original of a translation: a Spanish prompt that orders answers "
+            "in Chinese. Name the language of the readers, or say “in the language of the user”. "
+            "Prompts in English and prompts that translate are left alone."
+        ),
+        check=_foreign_answer,
+        kinds=ANSWERED,
     ),
 )

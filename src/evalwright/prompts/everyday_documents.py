@@ -1,0 +1,274 @@
+"""Documents of everyday work that are no prompts: code and data, e-mails, minutes, to-do lists.
+
+Each is told by what only a document of its kind has, such as who was present and who owes what.
+Prompts that ask for such a document speak of it too: whether a text orders anything is asked by
+`not_a_prompt`, before a verdict is given.
+"""
+
+from collections.abc import Iterable
+
+from evalwright.prompts.patterns import when_used
+from evalwright.prompts.rules.reading import Reading, once
+
+_LONGEST_SEARCHED = 60_000  # characters
+_FIRST_PAGES = 6000
+_LONGEST_LINE = 200  # of code, looked at
+_FEWEST_LINES = 4
+_MOSTLY_CODE, _MOSTLY_ITEMS, _ALL_ITEMS = 0.8, 0.6, 0.8  # of the lines
+_HEADER_LINES = 8
+_FEWEST_PHRASES = 3
+_FEWEST_VERSES, _LONGEST_VERSE = 6, 9  # lines, and words of one
+_LONGEST_UNSPACED_VERSE = 14  # letters
+
+# A line that only a program, its settings or its output can hold.
+_CODE_LINE = when_used(
+    r"\s*(?:import [\w.{*]|from [\w.]+ import\b|(?:async )?def \w+\(|class \w+\s*[(:{]"
+    r"|#include\b"
+    r"|(?:package|using|namespace) [\w.:]+;?\s*$|return\b.*[;()\[\]{}\"'\d]|raise \w+\("
+    r"|@\w+(?:\(.*\))?\s*$"
+    r"|(?:public|private|protected|static|export|const|let|var|function|async|func|fn|pub|impl"
+    r"|struct|enum|interface|type)\b.*[({;=]"
+    r"|(?:if|for|while|else|elif|try|except|with|switch|case|default|do|catch"
+    r"|finally)\b.*[:{]\s*$"
+    r"|[})\]]+[;,)]*\s*$|(?:CREATE|INSERT INTO|DROP|ALTER|SELECT|UPDATE|DELETE FROM|VALUES"
+    r"|COMMIT"
+    r"|BEGIN|SET|COPY)\b.*[;(,]\s*$|[\w\"`]+ .*\b(?:NOT NULL|PRIMARY KEY|DEFAULT|REFERENCES)\b"
+    r"|\(.*\)[,;]\s*$|(?:--|//|/\*|\*/|\"\"\"|''')|[\w.\[\]\"']+\s*[:+-]?=(?:\s|[^=\s]).*"
+    r"|[\w.:>-]+\(.*\)[;:,]?\s*$|[^-*\d\s].*[({}=\"].*;\s*$"
+    r"|File \".*\", line \d|Traceback \(|at [\w.$<>/]+ ?\(|\w*(?:Error|Exception)\b: "
+    r"|[A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*(?:[=~!<>]=|[<>])\s*[\w.*]+[\w.*,<>=!~ ;'\"]*$"
+    r"|-[er] \S+|--\w[\w-]*)"
+)
+_COMMENT_LINE = when_used(r"\s*#(?!#)")
+_BLOB_LINE = when_used(r"[A-Za-z0-9+/=_-]{60,}$")
+_CODE_MARKS = "(;=/"
+
+_PRESENT = (  # how words begin that say who came
+    *("attendee", "present", "in attendance", "participant", "anwesend", "teilnehm", "présent"),
+    *("asistentes", "partecipant", "obecni", "uczestnicy", "katılımcı", "присутствовали"),
+    *("участники", "присутні", "учасники", "出席者", "参加者", "与会人员", "与会者", "参会人员"),
+    *("出席人员", "참석자", "الحضور", "الحاضرون", "المشاركون", "उपस्थित", "נוכחים", "משתתפים"),
+    *("thành phần tham dự", "tham dự", "peserta", "hadir", "aanwezig", "närvarande", "deltagare"),
+)
+_LONGEST_LABEL = 25  # characters
+_BETWEEN_NAMES = (*",、，،;", " and ", " und ", " et ", " y ", " e ", " и ", " ve ", " và ")
+_OF_A_MEETING = (
+    *("agenda", "action item", "next meeting", "next step", "minutes", "sync", "standup"),
+    *("stand-up", "decisions", "follow-up", "retro", "besprechung", "protokoll", "sitzung"),
+    *("tagesordnung", "compte rendu", "compte-rendu", "réunion", "ordre du jour", "reunión"),
+    *("orden del día", "reunião", "pauta", "verbale", "riunione", "spotkani", "toplantı"),
+    *("gündem", "протокол", "совещани", "повестк", "встреч", "засідан", "нарад", "会议", "纪要"),
+    *("會議", "会議", "議事", "打ち合わせ", "회의", "안건", "اجتماع", "جدول الأعمال", "बैठक"),
+    *("ישיבה", "פגישה", "cuộc họp", "biên bản", "rapat", "vergadering", "möte"),
+)
+
+_TO_DO = frozenset(
+    (
+        *("todo", "todos", "to do", "to dos", "to-do", "to-dos", "to do list", "todo list"),
+        *("to-do list", "task list", "my tasks", "shopping list", "packing list", "backlog"),
+        *("chores", "aufgabenliste", "zu erledigen", "einkaufsliste", "à faire", "pendientes"),
+        *("liste de tâches", "liste des tâches", "liste de courses", "lista de tareas"),
+        *("tareas pendientes", "lista de la compra", "lista de tarefas", "lista de compras"),
+        *("afazeres", "cose da fare", "da fare", "lista della spesa", "do zrobienia"),
+        *("lista zakupów", "yapılacaklar", "yapılacaklar listesi", "alışveriş listesi"),
+        *("список дел", "список задач", "список покупок", "справи", "待办", "待办事项"),
+        *("待办清单", "购物清单", "購物清單", "やること", "やることリスト", "買い物リスト"),
+        *("할 일", "할 일 목록", "قائمة المهام", "قائمة المشتريات", "काम की सूची", "משימות"),
+        *("việc cần làm", "daftar tugas", "takenlijst", "boodschappen", "att göra"),
+    )
+)
+_BULLETS = frozenset("-*+•[☐☑✅✔❌⬜")
+_BOXES = ("[ ]", "[x]", "[]", *"☐☑✅✔❌⬜")
+_TICKED = ("[x]", *"☑✅✔")
+
+_SENDER_OR_DATE = frozenset(
+    """
+    from to cc date sent von an datum gesendet de à para envoyé fecha enviado enviada da a data
+    inviato od do от кому дата від 发件人 收件人 日期 发送时间 寄件者 差出人 宛先 日時 送信日時
+    보낸사람 받는사람 날짜 من إلى التاريخ gönderen kime alıcı tarih từ đến ngày van aan från till
+    מאת אל प्रेषक
+    """.split()
+)
+_SUBJECT = frozenset(
+    """
+    subject betreff objet asunto assunto oggetto temat тема 主题 主旨 件名 제목 الموضوع konu chủđề
+    tiêuđề onderwerp ämne נושא विषय subjek perihal
+    """.split()
+)
+
+_CONTRACT_PHRASES = (
+    *("hereinafter", "the parties", "in witness whereof", "governing law", "this agreement"),
+    *("the lessor", "the lessee", "landlord", "tenant", "be governed by", "force majeure"),
+    *("severability", "indemnif", "entire agreement", "effective date", "the undersigned"),
+    *("vertragspart", "vermieter", "mieterin", "auftragnehmer", "auftraggeber", "gerichtsstand"),
+    *("salvatorische", "vertragsschluss", "geschäftsbedingungen", "vertrag kommt", "kaution"),
+    *("arrendador", "arrendatari", "contratante", "cláusula", "en adelante", "comparecen"),
+    *("de una parte", "fianza", "prorrogable", "presente contrato", "ci-après", "les parties"),
+    *("le bailleur", "le locataire", "présent contrat", "il est convenu", "résiliation"),
+    *("soussigné", "contratada", "locador", "locatári", "as partes", "doravante", "comodato"),
+    *("locatore", "conduttore", "di seguito denominat", "foro competente", "le parti"),
+    *("именуем", "договор", "стороны", "арендодатель", "арендатор", "исполнитель", "заказчик"),
+    *("с одной стороны", "расторжени", "甲方", "乙方", "本合同", "本协议", "违约", "甲は", "乙は"),
+    *("甲乙", "本契約", "損害賠償", "갑은", "을은", "본 계약", "제1조", "손해배상", "الطرف الأول"),
+    *("الطرف الثاني", "هذا العقد", "الطرفين", "sözleşme", "kiraya veren", "kiracı", "fesih"),
+    *("taraflar", "hợp đồng", "bên a", "bên b", "chấm dứt", "umowa", "najemca", "wynajmując"),
+    *("strony", "zwanym dalej", "अनुबंध", "प्रथम पक्ष", "द्वितीय पक्ष", "הסכם", "הצדדים", "השוכר"),
+    *("המשכיר", "partijen", "huurder", "verhuurder", "overeenkomst"),
+)
+_NUMBERED_CLAUSE = when_used(
+    r"(?m)^[ \t#*]{0,6}(?:§[ \t]*\d|(?:article|artikel|art[íi]culo|artigo|clause|cláusula"
+    r"|section|madde"
+    r"|điều|статья|пункт|المادة|البند) ?\d|第[一二三四五六七八九十\d]{1,3}条|제\s?\d+조"
+    r"|\d{1,2}\.(?:\d{1,2})?[ \t]"
+    r"|(?:primera|segunda|tercera|cuarta|quinta)[.:])"
+)
+_SPECIFICATION = when_used(
+    r"\b(?:requirements? (?:specification|document|definition)|\w+ requirements document"
+    r"|(?:software|system|product|technical) (?:requirements|specification)|srs|prd|brd"
+    r"|lastenheft"
+    r"|pflichtenheft|anforderungs\w+|cahier des charges|especificaci\w+ de requisitos"
+    r"|documento de requisitos"
+    r"|especificação de requisitos|specifica dei requisiti|техническое задание"
+    r"|спецификация требований)\b"
+    r"|需求(?:规格|文档|说明)|要件定義|要求仕様|요구사항 (?:명세|정의)|وثيقة المتطلبات"
+    r"|gereksinim"
+)
+_REQUIREMENT = when_used(
+    r"(?m)^[ \t|*_#-]{0,8}(?:n?fr|req|sr|br|ur|f|nf|r|uc|us|anf|ef|rf|rnf|тр|фт)[-_ ]?\d{1,4}\b"
+)
+_SPECIFIED = when_used(
+    r"(?:non[- ]?functional|functional|system|hardware|interface) requirements"
+    r"|stakeholders|user stories"
+    r"|acceptance criteria|out of scope|success metrics|milestones|glossary|revision history"
+    r"|(?:nicht)?funktionale anforderungen|abgrenzung|exigences|parties prenantes"
+    r"|requisitos|glosario"
+    r"|требования|глоссарий|功能需求|非功能|機能要件|非機能|기능 요구|비기능"
+)
+
+
+def is_code_or_data(reading: Reading) -> bool:
+    """Source code, settings, a dump, a stack trace, a text of coded bytes."""
+    body = reading.prompt.body[:_LONGEST_SEARCHED]
+    lines = [line[:_LONGEST_LINE] for line in body.splitlines() if line.strip()]
+    if all(map(_BLOB_LINE.match, lines)):
+        return bool(lines)
+    if len(lines) < _FEWEST_LINES or sum(map(body.count, _CODE_MARKS)) < len(lines) / 2:
+        return False
+    if "```" in body:
+        return False
+    code = [line for line in lines if _CODE_LINE.match(line)]
+    comments = sum(1 for line in lines if _COMMENT_LINE.match(line))
+    return len(code) >= _FEWEST_LINES - 1 and len(code) + comments >= _MOSTLY_CODE * len(lines)
+
+
+def is_to_do_list(reading: Reading) -> bool:
+    """Things to do, titled so or partly ticked off, and little else."""
+    lines = [line for line in _lines(_lowered(reading)) if line[0] != "#"]
+    items = [line for line in lines if line[0] in _BULLETS or line[0].isdigit()]
+    if len(items) < _FEWEST_LINES - 1 or len(items) < _MOSTLY_ITEMS * len(lines):
+        return False
+    marks = [line.lstrip("-*+• \t") for line in items]
+    if any(mark.startswith(_TICKED) for mark in marks):
+        return sum(mark.startswith(_BOXES) for mark in marks) >= _ALL_ITEMS * len(lines)
+    stem = reading.prompt.path.rpartition("/")[2].lower().partition(".")[0]
+    return stem.replace("_", " ") in _TO_DO or _title(reading) in _TO_DO
+
+
+def _title(reading: Reading) -> str:
+    return reading.sections[0].key if reading.sections else ""
+
+
+def _lines(text: str) -> list[str]:
+    return list(filter(None, map(str.strip, text.splitlines())))
+
+
+def is_minutes(reading: Reading) -> bool:
+    """Who was at a meeting, by name, and what came of it."""
+    text = _lowered(reading)[:_FIRST_PAGES]
+    if not any(map(text.__contains__, _PRESENT)):
+        return False
+    labelled = (_value(line) for line in _lines(text) if _says_who(line))
+    if not any(map(_are_named, labelled)):
+        titled = (each for each in reading.sections if _is_who(each.key))
+        if not any(_are_names(reading.text[each.body : each.end]) for each in titled):
+            return False
+    return any(map(text.__contains__, _OF_A_MEETING))
+
+
+def _label(line: str) -> str:
+    """What stands before a colon, without marks around it; nothing where a line has no label."""
+    label, colon, _ = line[: 2 * _LONGEST_LABEL].replace("：", ":").partition(":")
+    return label.strip("#>*_-• \t") if colon else ""
+
+
+def _value(line: str) -> str:
+    return line.replace("：", ":").partition(":")[2].strip("*_ \t")
+
+
+def _says_who(line: str) -> bool:
+    return _is_who(_label(line))
+
+
+def _is_who(label: str) -> bool:
+    return label.startswith(_PRESENT) and len(label) <= _LONGEST_LABEL
+
+
+def _are_named(value: str) -> bool:
+    has_more = any(sign in value for sign in _BETWEEN_NAMES)
+    return has_more and not any(sign in value for sign in "[]{}<>")
+
+
+def _are_names(text: str) -> bool:
+    names = [line.strip("-*+• \t") for line in _lines(text)]
+    return len(names) > 1 and all(0 < len(name.split()) <= 5 for name in names)
+
+
+def is_letter(reading: Reading) -> bool:
+    """An e-mail with its head: a subject, and who wrote it to whom or when."""
+    head = _lines(_lowered(reading)[:2000])[:_HEADER_LINES]
+    filled = (line for line in head if _value(line)[:1] not in ("", "[", "{", "<"))
+    labels = {_label(line).replace(" ", "") for line in filled}
+    return not labels.isdisjoint(_SUBJECT) and not labels.isdisjoint(_SENDER_OR_DATE)
+
+
+def is_contract(reading: Reading) -> bool:
+    """Parties, clauses with numbers, and the words of lawyers."""
+    text = _lowered(reading)[:_FIRST_PAGES]
+    found = sum(map(text.__contains__, _CONTRACT_PHRASES))
+    return found >= _FEWEST_PHRASES and len(_NUMBERED_CLAUSE.findall(text)) >= _FEWEST_PHRASES
+
+
+def is_specification(reading: Reading) -> bool:
+    """A text that calls itself a specification, with requirements by number or by section."""
+    title = _title(reading)
+    if not title or _SPECIFICATION.search(title) is None:
+        return False
+    titles = {each.key for each in reading.sections if _SPECIFIED.search(each.key)}
+    return len(titles) + len(_REQUIREMENT.findall(_lowered(reading))) >= _FEWEST_PHRASES
+
+
+def is_verse(reading: Reading) -> bool:
+    """Short lines that run on into each other: a poem or a song."""
+    lines = _lines(reading.prompt.body[:2000])
+    verses = [line for line in lines if line[0] not in "#<{[|-*+>" and not line[0].isdigit()]
+    if len(verses) < _FEWEST_VERSES or len(verses) < _ALL_ITEMS * len(lines):
+        return False
+    return all(map(_is_short, verses)) and _run_on(verses) >= len(verses) / 2
+
+
+def _is_short(line: str) -> bool:
+    if line[-1] in ":：?？":
+        return False
+    words = line.split()
+    most = _LONGEST_UNSPACED_VERSE if len(words) == 1 else 60
+    return len(words) <= _LONGEST_VERSE and len(line) <= most
+
+
+def _run_on(lines: Iterable[str]) -> int:
+    return sum(1 for line in lines if line[-1] not in ".!。！;；")
+
+
+@once
+def _lowered(reading: Reading) -> str:
+    """The body in lower case, as far as it is searched."""
+    return reading.prompt.body[:_LONGEST_SEARCHED].lower()
