@@ -16,12 +16,14 @@ _MOST_IN_ONE = 500
 _KEPT = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789.,")
 _TO_SPACES = bytes(code if code in _KEPT or code > 127 else 32 for code in range(256))
 _NO_LETTERS = bytes(code for code in range(128) if code not in _KEPT or code in b".,")
-# Quotes, dashes and marks of other scripts, and where scripts without spaces meet Latin words.
+# Quotes, dashes and marks of other scripts, and where a character of a script without spaces ends
+# or begins: each is a word, since nothing tells where words begin.
 _NO_WORD = re.compile(
     rb"\xe2\x80[\x93-\x9f\xa2\xa6]|\xc2[\xab\xbb\xa1\xbf]|\xe3\x80[\x80-\x9f]|\xef\xbc[\x81-\x8f\x9a-\x9f]"
 )
 _IN_WORDS = re.compile(
-    rb"(?<=[\xe3-\xed][\x80-\xbf][\x80-\xbf])(?=[a-z0-9])|(?<=[a-z0-9])(?=[\xe3-\xed][\x80-\xbf])"
+    rb"(?<=[\xe3-\xed][\x80-\xbf][\x80-\xbf])(?=[a-z0-9\xe3-\xed])"
+    rb"|(?<=[a-z0-9])(?=[\xe3-\xed][\x80-\xbf])"
 )
 _ASCII = bytes(range(128))
 # Bytes with which no such mark and no such script begins.
@@ -32,6 +34,7 @@ _NO_TEXT = b"\xff"  # never occurs in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
 _SHORT = 200
+_CHARACTER, _FIRST_CHARACTER = 3, 0xE3  # bytes in UTF-8
 _SHORTEST_ACCOUNT, _LONGEST_ACCOUNT = 12, 34
 _FEWEST_DIGITS = 8
 _GROUP = 4
@@ -93,7 +96,7 @@ def _lowered(text: str) -> bytes:
 
 
 def _parted(lowered: bytes) -> bytes:
-    """A text with spaces for the marks of other scripts, and where such a script meets Latin."""
+    """A text with spaces for the marks of other scripts, and around characters without any."""
     foreign = lowered.translate(None, _ASCII)
     if not foreign.translate(None, _NEVER_PARTED):  # as where only letters have accents
         return lowered
@@ -126,6 +129,11 @@ def _without_runs(words: bytes, mark: bytes) -> bytes:
     while mark + mark in words:
         words = words.replace(mark + mark, mark)
     return words
+
+
+def is_character(word: bytes) -> bool:
+    """Whether one of plain words is a character of a script without spaces."""
+    return len(word) == _CHARACTER and word[0] >= _FIRST_CHARACTER
 
 
 def leaves(value: Json) -> list[tuple[str, str]]:

@@ -5,11 +5,13 @@ from evalwright.signals.asking import (
     languages_of,
     may_be_foreign,
 )
-from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
+from evalwright.signals.injection.called_tool import CalledTool, read_tool
+from evalwright.signals.injection.fit import is_telling
 from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import MARKS, Instruction, stems_of
 from evalwright.signals.injection.verbs import VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import (
+    ASKED,
     DIRECTIVE,
     ENTRUSTS,
     FIRST_SENTENCE_START,
@@ -69,10 +71,11 @@ class UserRequest:
 
     def _opens_with_unknown_deed(self) -> bool:
         """What serves a request for something unknown cannot be told."""
-        first = FIRST_SENTENCE_START.match(self._raw)  # often decides, and is found much faster
+        told = ASKED.sub(b"? ", self._raw) if b"?" in self._raw else self._raw
+        first = FIRST_SENTENCE_START.match(told)  # often decides, and is found much faster
         if first and is_unknown_deed(first.group(1).lower()):
             return True
-        opening = (match.group(1).lower() for match in SENTENCE_START.finditer(self._raw))
+        opening = (match.group(1).lower() for match in SENTENCE_START.finditer(told))
         return any(map(is_unknown_deed, opening))
 
     @cached

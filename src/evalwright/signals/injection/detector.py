@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from evalwright.contracts.report import Confidence, EvidenceRef, Severity, Signal, SignalDetails
-from evalwright.signals.injection.fit import CalledTool, is_destination, read_tool, urls_in
+from evalwright.signals.injection.called_tool import CalledTool, read_tool
+from evalwright.signals.injection.fit import is_destination, urls_in
 from evalwright.signals.injection.instructions import Instruction
 from evalwright.signals.injection.obedience import Obeyed, find_obeyed
 from evalwright.signals.injection.verbs import VERB_KINDS
 from evalwright.signals.injection.words import ASSAULT
 from evalwright.signals.trace_view import Argument, TraceView, UntrustedText
-from evalwright.signals.written_values import plain_words
+from evalwright.signals.written_values import is_character, plain_words
 from evalwright.trace.model import Event, FinalOutput, Retrieval, ToolResult
 
 _IRREVERSIBLE = frozenset(("delete", "permit"))
@@ -118,7 +119,9 @@ def _says(output: bytes, instruction: Instruction, trusted: bytes) -> bool:
     if verb >= _FURTHEST_VERB or output.find(_run(words[verb : verb + _QUOTED])) >= 0:
         return False
     said = words[verb + 1 :]
-    runs = (_run(said[start : start + _RUN]) for start in range(len(said) - _RUN + 1))
+    # A character of a script without spaces is less than a word.
+    length = 2 * _RUN if any(map(is_character, said)) else _RUN
+    runs = (_run(said[start : start + length]) for start in range(len(said) - length + 1))
     return any(output.find(run) >= 0 and trusted.find(run) < 0 for run in runs)
 
 

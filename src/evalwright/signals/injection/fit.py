@@ -8,12 +8,14 @@ from itertools import product
 import msgspec
 import re2
 
+from evalwright.signals.injection.called_tool import CalledTool, words_of_name
 from evalwright.signals.injection.instructions import Instruction, stem
-from evalwright.signals.injection.verbs import ANY_DEED, SYNONYMS, VERB_KINDS, kinds_of
+from evalwright.signals.injection.verbs import VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import JOINING
 from evalwright.signals.trace_view import Argument
 from evalwright.signals.written_values import (
     Date,
+    is_character,
     letters_of,
     plain_words,
     read_date,
@@ -21,28 +23,11 @@ from evalwright.signals.written_values import (
     written_forms,
 )
 
-_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _URL = re2.compile(r"(?i)(?:https?://|www\.)[^\s\"'<>)\]]+")
 # Of short values, `re` is asked sooner.
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.\w", re.ASCII)
 _DIGIT = re.compile("[0-9]")  # which spares the search for an account in almost all values
 _ACCOUNT = re.compile(r"\b[A-Z]{0,4}\d[\d -]{6,}\d\b", re.ASCII)
-_NOUNS_TOO = frozenset(
-    b"email mail message text post order book review report request plan call state tag issue"
-    b" share report copy note type access view fork star sms fax list".split()
-)
-_CARRIERS = frozenset((b"http", b"api", b"tool", b"url"))  # they name no thing
-_RULE_BOOKS = frozenset(
-    b"skill skills instructions runbook runbooks playbook playbooks procedure procedures handbook"
-    b" guideline guidelines prompt prompts sop".split()
-)
-# In the name of a tool alone, these say what it does.
-_NAME_DEEDS = {
-    b"control": b"change",
-    b"toggle": b"change",
-    b"deletion": b"delete",
-    b"removal": b"delete",
-}
 _VAGUE = frozenset(b"id name type value text body conte data query to".split())
 _HOST = re2.compile(r"(?i)\bhttps?://(?:www\.)?([\w.-]+\.\w+)")
 # A mail address, the name of a host, a handle, or a name in mixed case: none is a common word.
@@ -63,57 +48,10 @@ _LONGEST_SEARCHED = 20_000
 _LONGEST_NAMED = 200
 
 
-class CalledTool(msgspec.Struct, frozen=True, gc=False):
-    """What the name of a tool says: the kind of thing it does, and to what."""
-
-    name: bytes
-    kind: str
-    kinds: frozenset[str]
-    verb: bytes
-    stems: frozenset[bytes]
-    is_general: bool  # its verb may be said of anything
-    verbs: frozenset[bytes]  # the beginnings of its verb and of those for the same deed
-
-    @property
-    def clues(self) -> frozenset[bytes]:
-        """The beginnings of words, one of which tells what it does, or to what."""
-        return self.stems | self.verbs
-
-
-@lru_cache(maxsize=4096)
-def read_tool(name: str) -> CalledTool:
-    """The meaning of a tool's name; the first verb in it says what the tool does."""
-    words = [_NAME_DEEDS.get(word, word) for word in _name_words(name)]
-    verbs = [word for word in words if word in VERB_KINDS]
-    # Beside a clear verb, a word that may be a noun counts as one: `order.cancel`.
-    verb = next((word for word in verbs if word not in _NOUNS_TOO), next(iter(verbs), b""))
-    named = {stem(word) for word in words if word != verb or verb in _NOUNS_TOO}
-    stems = frozenset(named - _CARRIERS)
-    kinds = frozenset(kinds_of(verb))
-    kind = VERB_KINDS.get(verb, "")
-    called = plain_words(name[:_LONGEST_NAMED])
-    like = _verbs_like(verb) if verb else frozenset()
-    return CalledTool(called, kind, kinds, stem(verb), stems, verb in ANY_DEED, like)
-
-
-def _verbs_like(verb: bytes) -> frozenset[bytes]:
-    alike = next((group for group in SYNONYMS if verb in group), (verb,))
-    return frozenset(map(stem, alike))
-
-
-def brings_rules(tool: str) -> bool:
-    """Whether a tool is there to bring instructions in: those of a skill, a runbook, a handbook."""
-    return not _RULE_BOOKS.isdisjoint(_name_words(tool))
-
-
-def _name_words(name: str) -> list[bytes]:
-    return plain_words(_CAMEL_CASE.sub(" ", name[:_LONGEST_NAMED]).replace(".", " ")).split()
-
-
 @lru_cache(maxsize=4096)
 def _read_key(path: str) -> tuple[frozenset[bytes], frozenset[str]]:
     """What the name of an argument says about its value, a door, a plan; or what is done to it."""
-    words = _name_words(path)
+    words = words_of_name(path)
     kinds = frozenset(kind for word in words for kind in kinds_of(word))
     return frozenset(map(stem, words)) - _VAGUE, kinds
 
@@ -253,7 +191,7 @@ def _foreign_stems(value: str, form: bytes, trusted: bytes) -> tuple[bytes, ...]
         return ()
     if len(words) > _MOST_COMMON_WORDS and not _is_uncommon(value):
         return ()
-    stems = {stem(word) for word in words if word not in _LITTLE}
+    stems = {stem(word) for word in words if word not in _LITTLE and not is_character(word)}
     foreign = sum(trusted.find(b" " + each) < 0 for each in stems)
     if len(stems) < _FEWEST_STEMS or foreign * 2 <= len(stems):
         return ()
@@ -296,12 +234,20 @@ def is_destination(value: str) -> bool:
 
 def is_told(argument: Argument) -> bool:
     """Whether a value is free text that the agent wrote: it retells what was read, or may."""
-    return argument.source is None and argument.value.count(" ") >= _FEWEST_TOLD
+    return argument.source is None and _length(argument.value) >= _FEWEST_TOLD
 
 
 def is_told_at_length(argument: Argument) -> bool:
     """Whether it is so long that it says little of what it holds."""
-    return argument.value.count(" ") >= _MOST_WORDS
+    return _length(argument.value) >= _MOST_WORDS
+
+
+def _length(value: str) -> int:
+    """About how many words a text has; in scripts without spaces, two characters are one."""
+    spaces = value.count(" ")
+    if spaces >= _MOST_WORDS or value.isascii():
+        return spaces
+    return spaces + sum(map("\u3000".__le__, value)) // 2
 
 
 def knows_host(given: list[tuple[str, str]], value: str) -> bool:

@@ -21,7 +21,7 @@ from evalwright.signals.injection.words import (
 )
 from evalwright.signals.matching import first_in, occurs_in, spans_in
 from evalwright.signals.searched_text import ANY_WORD, SearchedText
-from evalwright.signals.written_values import plain_bytes
+from evalwright.signals.written_values import is_character, plain_bytes
 from evalwright.trace.cached import cached
 
 # Lengths in bytes. A sentence longer than this is a listing; an order follows its pressure closely.
@@ -154,7 +154,9 @@ class Instruction:
     def is_prose(self) -> bool:
         """Whether it reads as a sentence: a long one has words that only join others."""
         words = self.sentence.split()
-        return len(words) <= _SHORT_SENTENCE or not JOINING.isdisjoint(words)
+        if len(words) <= _SHORT_SENTENCE or not JOINING.isdisjoint(words):
+            return True
+        return sum(not is_character(word) for word in words) <= _SHORT_SENTENCE
 
     @property
     def order(self) -> bytes:

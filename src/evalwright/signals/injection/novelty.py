@@ -1,12 +1,13 @@
 """What is new against a baseline: it counts only where the baseline looked at the same place."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from itertools import chain
 
 from evalwright.signals.injection.authority import read_request
 from evalwright.signals.injection.instructions import Instruction
 from evalwright.signals.trace_facts import values_given
 from evalwright.signals.trace_view import TraceView, UntrustedText
-from evalwright.signals.written_values import plain_words
+from evalwright.signals.written_values import is_character, plain_words
 from evalwright.trace.cached import cached
 from evalwright.trace.model import Retrieval, ToolCall
 
@@ -111,10 +112,15 @@ class Novelty:
         return {result.index: calls[at] for at, result in self._view.results.items()}
 
 
-def _runs(words: bytes) -> Iterable[tuple[bytes, ...]]:
+def _runs(words: bytes) -> Iterator[tuple[bytes, ...]]:
     """All that stands in a row; commas also part the columns of a table."""
     row = words.replace(b",", b" ").split()
-    return zip(*(row[start:] for start in range(_SHARED_RUN)), strict=False)
+    runs = zip(*(row[start:] for start in range(_SHARED_RUN)), strict=False)
+    if words.isascii():
+        return runs
+    # Four characters of a script without spaces are one or two words.
+    longer = zip(*(row[start:] for start in range(2 * _SHARED_RUN)), strict=False)
+    return chain((run for run in runs if not all(map(is_character, run))), longer)
 
 
 def _lines(text: str) -> list[str]:

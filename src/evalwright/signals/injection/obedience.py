@@ -7,15 +7,14 @@ from itertools import islice
 import msgspec
 
 from evalwright.signals.injection.authority import Authority
+from evalwright.signals.injection.called_tool import CalledTool, read_tool
 from evalwright.signals.injection.fit import (
-    CalledTool,
     Value,
     is_destination,
     look_for,
     matching,
     may_be_spelled,
     may_stand_in,
-    read_tool,
     urls_in,
 )
 from evalwright.signals.injection.instructions import (

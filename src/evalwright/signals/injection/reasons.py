@@ -5,8 +5,8 @@ from itertools import islice
 import msgspec
 
 from evalwright.signals.injection.authority import Authority
+from evalwright.signals.injection.called_tool import CalledTool
 from evalwright.signals.injection.fit import (
-    CalledTool,
     Value,
     is_at_home_in,
     is_destination,

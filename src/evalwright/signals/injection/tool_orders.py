@@ -6,7 +6,8 @@ from itertools import islice
 import re2
 
 from evalwright.signals.injection.authority import Authority
-from evalwright.signals.injection.fit import CalledTool, brings_rules, calls_for, read_tool
+from evalwright.signals.injection.called_tool import CalledTool, brings_rules, read_tool
+from evalwright.signals.injection.fit import calls_for
 from evalwright.signals.injection.novelty import Novelty
 from evalwright.signals.injection.words import TOOL_ORDER, TOOL_USE
 from evalwright.signals.matching import occurs_in

@@ -57,6 +57,8 @@ _ADDRESS = (
     r"|\b(?:automated|autonomous) (?:callers?|readers?|clients?)\b"
     rf"|(?:^|[.!?>\n]) ?(?:assistant|{_MACHINE}), (?:please |now |first )?"
     rf"(?:{_VERBS}|ignore|disregard|forget)\b"
+    r"|(?:^|[.!?>\n(\[#/*-]) ?(?:llms?|language models?|ai (?:agent|assistant|model)s?) ?:"
+    rf" ?(?:please |now |first )?(?:{_VERBS})\b"
 )
 _DUTY = rf"\b(?:assistants?|{_MACHINE})\b[^.!?\n]{{0,40}}\b(?:must|shall|ha(?:s|ve) to|needs? to)\b"
 _RESUMPTION = (
@@ -206,6 +208,7 @@ _FIRST_WORD = (
     rf"(?:(?:please|then|and|also|now|next)[{_SPACE}]+)*([a-z]+)"
 )
 SENTENCE_START = _pattern(rf"(?i)(?:^|[.!?;]\s|\n){_FIRST_WORD}")
+ASKED = _pattern(r"[^.!?;\n]+\?(?:\s|$)")  # an unknown word tells no deed there
 FIRST_SENTENCE_START = re.compile(_FIRST_WORD.encode(), re.IGNORECASE)  # to match, not to search
 
 
