@@ -1,6 +1,7 @@
 """Bringing a PostgreSQL database up to date, and refusing one that this program does not know."""
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from asyncpg import Connection
 
 _LOCK = 0x4556574C  # "EVWL": one process migrates at a time
+
+MIGRATE_SECONDS = 60.0  # for which a migration waits for tables that others use
+LOCK_MS = 300  # that it waits for one at a time: shorter than until a deadlock is looked for
+_IN_USE = ("40P01", "55P03")  # SQLSTATEs of a deadlock, and of a lock that was not to be had
 
 OLDEST_SERVER = 15  # in older ones, the sequence of an unlogged table cannot be told to be logged
 
@@ -87,11 +92,24 @@ async def migrate(url: str) -> tuple[int, int]:
                 await connection.execute(_CREATE_ROLE)
                 break
             await asyncio.sleep(0.05)
-        async with connection.transaction():
-            await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
-            return await _migrate(connection, place)
+        return await _migrate_beside_others(connection, place)
     finally:
         await connection.close()
+
+
+async def _migrate_beside_others(connection: "Connection", place: str) -> tuple[int, int]:
+    """Migrate while others work, who neither wait for long nor lose to this in a deadlock."""
+    deadline = time.monotonic() + MIGRATE_SECONDS
+    while True:
+        try:
+            async with connection.transaction():
+                await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+                await connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}")
+                return await _migrate(connection, place)
+        except Exception as error:
+            if address.state(error) not in _IN_USE or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(LOCK_MS / 1000)
 
 
 def migrate_now(url: str) -> tuple[int, int]:
