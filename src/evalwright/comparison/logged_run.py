@@ -64,6 +64,7 @@ _SHOWN: dict[str, type[Payload]] = {
         EvalScored,
     )
 }
+_AHEAD = 512  # events that are read at once where tasks are asked for in the order of the log
 _WIDEST = 4096  # events; tasks that ran at the same time as a longer one are read by themselves
 _FAILURE_CLASSES = {
     "agent_timeout": "timeout",
@@ -103,6 +104,7 @@ class LoggedRun:
         self._attempts: dict[str, _LastAttempt] = {}  # by the name of the response
         self._scored: list[str] = []
         self._ready: dict[str, dict[str, Any]] = {}
+        self._reach = 0  # how far beyond a task was read the last time
         try:
             frame = {event.type: event for event in log.read(self.run_id, _FRAME)}
             planned = frame[Planned.TYPE].decode(Planned)
@@ -145,7 +147,8 @@ class LoggedRun:
                 repeated.scored = event.decode(EvalScored)
                 self._scored += repeated.names()
             else:
-                self._attempts[name] = known._replace(last=place)
+                _, first, _, number, at = known
+                self._attempts[name] = _LastAttempt(task_id, first, place, number, at)
                 if event.type == EvalScored.TYPE:
                     self._scored.append(name)
         return sorted(models)
@@ -185,13 +188,20 @@ class LoggedRun:
         return Unreadable(f"{reference}: the event log does not capture bodies")
 
     def _read_ahead(self, wanted: _LastAttempt) -> None:
-        """Read a task, and with it those that began and ended meanwhile: they come next."""
+        """Read a task, and with it those that began and ended meanwhile: they come next.
+
+        As long as all that was read is asked for, more of those that follow are read with it.
+        """
         log = self._reader.opened()
+        self._reach = 0 if self._ready else min(_AHEAD, max(32, 2 * self._reach))
         first, last = wanted.first, wanted.last or wanted.first
         alone = last - first > _WIDEST
+        last = last if alone else max(last, first + self._reach)
         found: dict[str, list[Event]] = {}
         kinds = (InvocationStarted.TYPE, *_SHOWN) if self._repeated else tuple(_SHOWN)
         for event in log.read(self.run_id, kinds, first - 1, last - first + 1):
+            if event.sequence > last:
+                break
             task_id = event.task_id or ""
             repeated = self._repeated.get(task_id)
             if repeated:

@@ -7,7 +7,7 @@ temporary kind: it has no name, and it is gone with the process.
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, Literal
 
 import msgspec
@@ -54,6 +54,7 @@ _STRAYS = """
 SELECT DISTINCT stem FROM files
 WHERE side = ? AND NOT EXISTS (SELECT 1 FROM cases WHERE id = stem) ORDER BY stem || '.json'
 """
+_AT_ONCE = 500  # responses
 _ADD_ANSWER = "INSERT INTO answers VALUES (NULL, ?, ?, ?, ?, ?)"
 _ADD_BASE = "INSERT OR REPLACE INTO bases VALUES (?, ?, ?)"
 _SELECT_WITHOUT_FILE = """
@@ -198,14 +199,19 @@ class CasePlan:
 
     def _assign(self, side: SideNumber, run: ComparedRun) -> None:
         """Find out which cases those responses answer that are not named after one."""
-        for each in run.listed():
+        listed = run.listed()
+        while some := list(islice(listed, _AT_ONCE)):
             self._answered[side] = True
-            case_id, base = _bytes(each.case_id), _bytes(each.base_case_id or each.case_id)
-            how = each.paired_by if isinstance(each, PairedResponse) else None
-            self._is_paired = self._is_paired or how is not None
-            self._db.execute(_ADD_ANSWER, (side, case_id, base, _bytes(each.name), how))
-            if each.base_case_id is not None:
-                self._db.execute(_ADD_BASE, (side, case_id, base))
+            answers, bases = [], []
+            for each in some:
+                case_id, base = _bytes(each.case_id), _bytes(each.base_case_id or each.case_id)
+                how = each.paired_by if isinstance(each, PairedResponse) else None
+                self._is_paired = self._is_paired or how is not None
+                answers.append((side, case_id, base, _bytes(each.name), how))
+                if each.base_case_id is not None:
+                    bases.append((side, case_id, base))
+            self._db.executemany(_ADD_ANSWER, answers)
+            self._db.executemany(_ADD_BASE, bases)
         for (stem,) in self._db.execute(_STRAYS, (side,)):
             self._answered[side] = True
             name = f"{_text(stem)}{SUFFIX}"

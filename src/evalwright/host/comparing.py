@@ -5,13 +5,14 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from evalwright.contracts.errors import CannotEvaluate, RunNotFound, StoreError
+from evalwright.contracts.errors import CannotEvaluate, DamagedEventLog, RunNotFound, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.host.errors import ApiError, unavailable
 from evalwright.host.run_handle import RunHandle, is_evaluation
@@ -27,11 +28,13 @@ MOST_BYTES = 256 * 1024 * 1024  # of a report before it is packed
 
 # Exit codes of the process.
 TOO_LARGE = 4  # the report is larger
-NOT_COMPARABLE = 5  # the last line that it printed says why, as for the next two
+NOT_COMPARABLE = 5  # the last line that it printed says why, as for the next three
 NOT_FOUND = 6
 STORE_FAILED = 7
+DAMAGED = 8
 
 REPORT, ARCHIVE = "report", "report.zip"  # in the folder
+PROGRESS = "progress.txt"  # how many tasks of how many are compared
 FACTS = "facts.json"  # the same without pages: what each task comes to, which is found sooner
 
 _PRINTED = "stderr.txt"  # in the folder: what the process printed
@@ -56,9 +59,17 @@ def check_comparable(run: RunHandle) -> None:
 
 
 async def compare_for(
-    call: "ApiCall", baseline_id: str, new_id: str, held: AsyncExitStack, wanted: str = ARCHIVE
+    call: "ApiCall",
+    baseline_id: str,
+    new_id: str,
+    held: AsyncExitStack,
+    wanted: str = ARCHIVE,
+    begun: Callable[[Path], None] = lambda _folder: None,
 ) -> Path:
-    """Compare two runs of a caller; the file that is wanted lasts as long as what is held."""
+    """Compare two runs of a caller; the file that is wanted lasts as long as what is held.
+
+    `begun` is told the folder, where `PROGRESS` says how far it is.
+    """
     baseline, new = call.run_with(baseline_id), call.run_with(new_id)
     tenant, limit = call.principal.tenant, call.host.comparisons
     for run in (new, baseline):
@@ -67,6 +78,7 @@ async def compare_for(
     held.enter_context(call.host.streams.hold_for(tenant))
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="evalwright-")
     held.push_async_callback(asyncio.to_thread, folder.cleanup)  # it may hold many files
+    begun(Path(folder.name))
     with limit.hold(), limit.hold_for(tenant):
         return await compare(baseline, new, Path(folder.name), wanted)
 
@@ -96,8 +108,8 @@ def _refusal(code: int, reason: str) -> Exception:
         return ApiError(422, "validation_error", f"it cannot be compared: {reason}")
     if code == NOT_FOUND:
         return RunNotFound(reason)
-    if code == STORE_FAILED:
-        return StoreError(reason)
+    if code in (STORE_FAILED, DAMAGED):
+        return DamagedEventLog(reason) if code == DAMAGED else StoreError(reason)
     return CannotEvaluate(f"the process that compares two runs ended with {code}")
 
 

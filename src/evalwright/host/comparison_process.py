@@ -12,22 +12,33 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from evalwright.comparison.inputs import open_runs
+from evalwright.comparison.matching import CasePlan, PlannedCase
 from evalwright.comparison.pipeline import Comparer, planned_cases
 from evalwright.comparison.summary import CaseTally, facts_of
-from evalwright.contracts.errors import BadInput, EvalwrightError, RunNotFound, StoreError
+from evalwright.contracts.errors import (
+    BadInput,
+    DamagedEventLog,
+    EvalwrightError,
+    RunNotFound,
+    StoreError,
+)
 from evalwright.contracts.report import Item
 from evalwright.host.comparing import (
     ARCHIVE,
+    DAMAGED,
     FACTS,
     MOST_BYTES,
     NOT_COMPARABLE,
     NOT_FOUND,
+    PROGRESS,
     REPORT,
     STORE_FAILED,
     TOO_LARGE,
@@ -35,6 +46,7 @@ from evalwright.host.comparing import (
 from evalwright.reports.comparison.machine import ComparisonFacts
 from evalwright.reports.folder.build import ReportRequest, write_report
 from evalwright.reports.html.overview import OverviewRow, overview_row
+from evalwright.scans.spread import LocalProcesses, cores, has_threads
 from evalwright.signals.suppression import Suppressions
 from evalwright.store.location import VARIABLE, open_log
 from evalwright.store.protocol import EventLog
@@ -42,9 +54,11 @@ from evalwright.store.protocol import EventLog
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment that an archive can name
 _MODE = 0o644 << 16
 _AT_ONCE = 500  # cases
+_MOST_PROCESSES = 4  # each has the tasks of both runs in memory
 _CODES: dict[type[EvalwrightError], int] = {  # the first that fits
     RunNotFound: NOT_FOUND,
     BadInput: NOT_COMPARABLE,
+    DamagedEventLog: DAMAGED,
     StoreError: STORE_FAILED,
     EvalwrightError: 1,
 }
@@ -90,15 +104,39 @@ def _find_facts(open_part: Callable[[], EventLog], baseline: str, new: str, work
         closing(planned_cases(inputs)) as plan,
     ):
         comparer = Comparer(inputs, Suppressions(()), datetime.now(UTC).date(), masked=True)
-        cases = comparer.compare(plan)
-        while some := list(islice(cases, _AT_ONCE)):
-            items = [case.item for case in some]
-            tally.add([facts_of(item) for item in items])
-            rows += [row for row in map(overview_row, items) if _has_news(row)]
-            flaky += [item.case_id for item in items if _is_flaky(item)]
+        is_worth_it = plan.count > _AT_ONCE and not has_threads()
+        engine = LocalProcesses(min(cores(), _MOST_PROCESSES) if is_worth_it else 1)
+        if engine.processes > 1:
+            inputs.close()  # no open database is carried into another process
+        with closing(engine.map_shards(partial(_facts_found, comparer), _batches(plan))) as parts:
+            for found in parts:
+                tally.merge(found.tally)
+                rows += found.rows
+                flaky += found.flaky
+                (work / PROGRESS).write_text(f"{tally.cases} {plan.count}")
         summary = tally.summary(is_same_run=inputs.is_same_run)
     (work / FACTS).write_bytes(msgspec.json.encode(ComparisonFacts(summary, rows, flaky)))
     return 0
+
+
+class _FoundFacts(NamedTuple):
+    tally: CaseTally
+    rows: list[OverviewRow]
+    flaky: list[str]
+
+
+def _facts_found(comparer: Comparer, planned: list[PlannedCase]) -> _FoundFacts:
+    items = [case.item for case in comparer.compare(planned)]
+    tally = CaseTally()
+    tally.add([facts_of(item) for item in items])
+    rows = [row for row in map(overview_row, items) if _has_news(row)]
+    return _FoundFacts(tally, rows, [item.case_id for item in items if _is_flaky(item)])
+
+
+def _batches(plan: CasePlan) -> Iterator[list[PlannedCase]]:
+    source = iter(plan)
+    while batch := list(islice(source, _AT_ONCE)):
+        yield batch
 
 
 def _has_news(row: OverviewRow) -> bool:

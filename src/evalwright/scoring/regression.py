@@ -93,8 +93,8 @@ class RegressionReport(msgspec.Struct, frozen=True):
     def sentence(self) -> str:
         """What the statistics say, for people."""
         if not any(_changed(task) for task in self.tasks):
-            return f"No task changed against the baseline (n = {len(self.tasks)})."
-        evidence = f"at n = {len(self.tasks)} ({self._p_values()})"
+            return f"No task changed against the baseline (n = {len(self.tasks):,})."
+        evidence = f"at n = {len(self.tasks):,} ({self._p_values()})"
         if self.significant:
             return f"Worse than chance explains {evidence}."
         if self._beyond_chance():

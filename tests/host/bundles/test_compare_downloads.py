@@ -3,7 +3,10 @@
 import io
 import json
 import logging
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
 import zipfile
 from contextlib import closing
@@ -18,12 +21,17 @@ from evalwright.contracts.errors import (
     DamagedEventLog,
     EvalwrightError,
     RunNotFound,
+    StoreError,
 )
 from evalwright.contracts.events import Planned
 from evalwright.host import comparing, comparison_process
 from evalwright.host.comparison_process import pack
+from evalwright.store.location import VARIABLE
+from evalwright.store.sqlite import SqliteLog
 from host.caller import Caller, Reply
 from host.server import ECHO, GATED, WRONG, ServedHost
+from host.web.recorded import entries_of, write
+from reports.run.page_samples import Told, bad, ok
 from subjects.waiting import Journal, eventually
 
 CANARY = "AKIAIOSFODNN7EXAMPLQ"
@@ -166,7 +174,8 @@ def damage(served: ServedHost, run_id: str) -> None:
     [
         (BadInput("nothing to compare"), comparing.NOT_COMPARABLE),
         (RunNotFound("no run"), comparing.NOT_FOUND),
-        (DamagedEventLog("torn"), comparing.STORE_FAILED),
+        (DamagedEventLog("torn"), comparing.DAMAGED),
+        (StoreError("away"), comparing.STORE_FAILED),
         (CannotEvaluate("no room"), 1),
     ],
 )
@@ -183,6 +192,28 @@ def test_the_process_prints_why_it_failed(
     monkeypatch.setattr(comparison_process, "open_runs", fail)
     assert comparison_process.main(tmp_path / "log.db", "us", "a", "b", tmp_path) == code
     assert capsys.readouterr().err == f"{error}\n"
+
+
+def test_facts_are_the_same_on_any_number_of_cores_and_say_how_far_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    database = tmp_path / "log.db"
+    with closing(SqliteLog(database)) as log:
+        for run_id, check in (("a", ok()), ("b", bad())):
+            tasks = {f"t{n}": Told("x", check if n % 7 == 0 else ok()) for n in range(600)}
+            write(log, run_id, entries_of(tasks), 60)
+    alone, shared = tmp_path / "alone", tmp_path / "shared"
+    for folder in (alone, shared):
+        folder.mkdir()
+    monkeypatch.setattr(comparison_process, "cores", lambda: 1)
+    given = "local", "a", "b"
+    assert comparison_process.main(database, *given, alone, comparing.FACTS) == 0
+    command = [sys.executable, "-m", comparison_process.__name__, *given, comparing.FACTS, shared]
+    environment = os.environ | {VARIABLE: str(database)}
+    subprocess.run(list(map(str, command)), env=environment, check=True, timeout=120)
+    for name in (comparing.FACTS, comparing.PROGRESS):
+        assert (alone / name).read_bytes() == (shared / name).read_bytes()
+    assert (alone / comparing.PROGRESS).read_text() == "600 600"
 
 
 def test_the_process_prints_of_another_error_where_it_was_and_not_its_message(

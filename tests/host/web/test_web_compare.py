@@ -3,12 +3,14 @@
 import io
 import re
 import zipfile
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from builders import AGENT_ID
 from evalwright.contracts.planning import Group
-from evalwright.host.web import recent_runs
+from evalwright.host.web import compare_page, recent_runs
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
@@ -210,6 +212,19 @@ def test_the_page_of_large_runs_comes_first_then_its_tasks_then_their_causes(
     whole = tenant.visitor.get(address, HX_Request="true").text
     assert "Gated" in whole
     assert 'aria-busy="true"' not in whole
+
+
+def test_the_page_asks_how_far_the_search_for_causes_is(
+    tenant: Tenant, pair: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    runs = pair
+    query = f"run={runs[0]}&run={runs[1]}"
+    assert "tasks" not in shown(tenant, f"/compare/progress?{query}"), "nobody is at it"
+    (tmp_path / "progress.txt").write_text("1500 100000")
+    known = {(tenant.name, *runs): tmp_path / "progress.txt"}
+    views = SimpleNamespace(compared_so_far=known)
+    monkeypatch.setattr(compare_page, "views_of", lambda _host: views)
+    assert "1,500 of 100,000 tasks" in shown(tenant, f"/compare/progress?{query}")
 
 
 def test_without_a_script_everything_comes_on_one_page(

@@ -290,12 +290,14 @@ def test_a_damaged_run_is_named_on_its_page_and_does_not_hide_the_others(tenant:
     listed = shown(tenant, "/")
     assert [run in listed for run in (sound, damaged, unended)] == [True] * 3
     assert listed.count("! Cannot be read") == 1, "nobody knows whether its gates let it pass"
-    for address in (f"/runs/{damaged}", f"/compare?run={sound}&run={damaged}"):
+    compared = f"run={sound}&run={damaged}"
+    for address in (f"/runs/{damaged}", f"/compare?{compared}", f"/compare/report.zip?{compared}"):
         answer = tenant.visitor.get(address)
         assert answer.status == 500
         assert "This run cannot be read" in answer.text
         assert f"{damaged} cannot be read" in answer.text
         assert "evalwright db import" in answer.text
+        assert sound not in re.sub("<title>.*</title>", "", answer.text), "which is not damaged"
 
 
 def test_a_run_without_gates_besides_its_bars_has_passed_on_its_page(tenant: Tenant):

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from evalwright.contracts import amounts
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.host.comparing import FACTS, compare_for
+from evalwright.host.comparing import FACTS, PROGRESS, SECONDS, compare_for
 from evalwright.host.errors import ApiError
 from evalwright.host.v1.comparisons import Download
 from evalwright.host.web.compare_pair import (
@@ -65,7 +65,7 @@ FEW_EVENTS = 2000  # of both runs, up to which it waits so long
 SOON_S = 0.01  # that it waits for those of larger runs
 UNAVAILABLE = 503
 UNKNOWN = "Causes, gates and signals are not known"
-ELSEWHERE = "Without the limits of this host, evalwright compare finds them."
+ELSEWHERE = "On the command line nothing limits it, where the log is:"
 NOT_ENDED = "Causes, gates and signals are told of runs that have ended."
 OFFERED = 30  # runs to compare with
 LOOKED_AT = 500  # runs, for those of the same suite
@@ -117,6 +117,26 @@ async def download(call: PageCall) -> Response:
     raise AssertionError("a report is either refused or returned")
 
 
+async def progress(call: PageCall) -> Response:
+    """How far the search for causes, gates and signals is; empty if nobody is at it."""
+    asked = CompareAsked.of(call)
+    runs = [call.run_with(run_id) for run_id in asked.runs]
+    file = None
+    if len(runs) == 2:
+        key = runs[1].partition, runs[0].run_id, runs[1].run_id
+        file = views_of(call.host).compared_so_far.get(key)
+    told = await asyncio.to_thread(_so_far, file) if file else None
+    return part(call, "compare_progress.html", told=told, most_s=f"{SECONDS:g}")
+
+
+def _so_far(file: Path) -> tuple[int, int] | None:
+    try:
+        done, total = map(int, file.read_text().split())
+    except (OSError, ValueError):  # it has only just begun, or has just ended
+        return None
+    return done, total
+
+
 async def case(call: PageCall) -> Response:
     """One task in both runs: the answers word by word, beside what was expected."""
     asked, views = CompareAsked.of(call), views_of(call.host)
@@ -149,7 +169,8 @@ async def _compared(
     try:
         return ComparedPair(pair, repeats, await making, "", held)
     except ApiError as error:
-        more = ELSEWHERE if error.status == UNAVAILABLE else ""
+        command = " ".join(["evalwright compare", *(each.run.run_id for each in runs)])
+        more = f"{ELSEWHERE} {command}" if error.status == UNAVAILABLE else ""
         problem = f"{UNKNOWN}: {error.message}. {more}".strip()
     except EvalwrightError:
         problem = "Causes, gates and signals could not be found out; the host's log says why."
@@ -180,15 +201,20 @@ async def _paired(call: PageCall, runs: Sequence[RunView]) -> tuple[int, PairedR
 
 async def _deep(call: PageCall, views: RunViews, runs: Sequence[RunView]) -> DeepComparison:
     before, after = runs[0].run, runs[1].run
+    key = _key(runs)
+
+    def begun(folder: Path) -> None:
+        views.compared_so_far[key] = folder / PROGRESS
 
     async def make() -> tuple[int, DeepComparison, bool]:
         async with AsyncExitStack() as held:
-            facts = await compare_for(call, before.run_id, after.run_id, held, FACTS)
+            held.callback(views.compared_so_far.pop, key, None)
+            facts = await compare_for(call, before.run_id, after.run_id, held, FACTS, begun)
             made = await asyncio.to_thread(_read_deep, facts)
             return 1 + len(made.rows), made, True
         raise AssertionError("a comparison is either refused or made")
 
-    return await views.comparisons.get(_key(runs), make)
+    return await views.comparisons.get(key, make)
 
 
 def _read_deep(file: Path) -> DeepComparison:

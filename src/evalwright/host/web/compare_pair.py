@@ -136,6 +136,7 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
         "problem": compared.problem,
         "is_waiting": deep is None and not compared.problem,
         "again": asked.address(),
+        "progress": asked.address("/compare/progress"),
         "causes": _causes(deep),
         "groups": groups,
         "group": asked.group,

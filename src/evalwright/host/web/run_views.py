@@ -7,9 +7,13 @@ still there is asked each time. Of a run that goes on, the scores are read on fr
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+import msgspec
+
+from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import Event
 from evalwright.contracts.suite import Task
 from evalwright.host.errors import ApiError
@@ -123,6 +127,7 @@ class RunViews:
         self._tasks: KeptViews[RunKey, TaskList] = KeptViews(MOST_TASKS)
         self._readers: KeptViews[RunKey, ScoreReader] = KeptViews(MOST_TASKS)
         self.comparisons: KeptViews[tuple[str, str, str], DeepComparison] = KeptViews(MOST_COMPARED)
+        self.compared_so_far: dict[tuple[str, str, str], Path] = {}  # files that say how far it is
         self.pairs: KeptViews[tuple[str, str, str], PairedRuns] = KeptViews(MOST_TASKS)
         self._timelines: KeptViews[tuple[str, str, str], TaskTimeline] = KeptViews(MOST_STEPS)
         self.doubts: KeptViews[RunKey, Doubts] = KeptViews(MOST_DOUBTS)
@@ -191,7 +196,10 @@ class RunViews:
 
 
 async def _read_frame(run: RunHandle) -> tuple[int, RunFrame, bool]:
-    frame = await run.beside(partial(read_frame, run.log, run.run_id))
+    try:
+        frame = await run.beside(partial(read_frame, run.log, run.run_id))
+    except msgspec.MsgspecError as error:  # a page of two runs says which
+        raise DamagedEventLog(f"run {run.run_id} cannot be read: {error!r}") from error
     return sum(map(len, map(bytes, frame.suite.tasks[:1000]))) * _thousands(frame), frame, True
 
 

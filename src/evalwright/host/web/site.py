@@ -22,6 +22,7 @@ from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_f
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import PREFIX, file_at
 from evalwright.host.web.table import KEY_PAGES, PAGES
+from evalwright.signals.masking.credentials import mask_strictly
 
 if TYPE_CHECKING:
     from evalwright.host.host import Host
@@ -184,7 +185,7 @@ def _failure(call: PageCall, error: Exception) -> Response:
     """A page for a failure; a message where a script asked, and JSON where a program did."""
     known = known_error(error, call.correlation_id)
     if isinstance(error, DAMAGE):
-        known = ApiError(500, DAMAGED, _damage(call))
+        known = ApiError(500, DAMAGED, _damage(call, error))
     if "application/json" in call.request.headers.get("accept", ""):
         return error_response(known, call.correlation_id)
     title = TITLES.get(known.status, "Something went wrong")
@@ -202,13 +203,19 @@ def _failure(call: PageCall, error: Exception) -> Response:
     return response
 
 
-def _damage(call: PageCall) -> str:
+def _damage(call: PageCall, error: Exception) -> str:
     """What to do about a run whose log is damaged; the pages of others are not affected."""
     named = [call.path.get("runId", ""), *call.request.query_params.getlist("run")]
-    runs = " or ".join(each for each in dict.fromkeys(named) if each) or "that this page is of"
+    runs = [each for each in dict.fromkeys(named) if each]
+    said = " or ".join(runs) or "that this page is of"
+    what = f"an event of the run {said} cannot be read"
+    for run in runs:
+        before, _, fault = str(error).partition(f"run {run} ")
+        if fault and before != str(error):
+            what = f"the run {run} {mask_strictly(fault)}"
     return (
-        f"an event of the run {runs} cannot be read: the log was damaged or changed. Restore it "
-        "from a backup, or the run from an export with evalwright db import."
+        f"{what}: the log was damaged or changed. Restore it from a backup, or the run from an "
+        "export with evalwright db import."
     )
 
 

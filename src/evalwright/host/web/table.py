@@ -35,6 +35,7 @@ PAGES = [
     WebPage("GET", "/prompts/file", prompts_page.file, ("prompts:read",)),
     WebPage("POST", "/prompts/remove", prompts_page.remove, ("prompts:write",)),
     WebPage("GET", "/compare", compare_page.show, ("runs:read",), "Compare"),
+    WebPage("GET", "/compare/progress", compare_page.progress, ("runs:read",)),
     WebPage("GET", "/compare/task", compare_page.case, ("runs:read",)),
     WebPage("GET", "/compare/report.zip", compare_page.download, ("runs:read",)),
     WebPage("GET", "/trends", trends_page.show, ("runs:read",), "Trends"),
