@@ -17,6 +17,7 @@ import pytest
 from soaking import scaled, seeds
 
 from builders import EPOCH_US
+from evalwright.store import copying
 from evalwright.store.inspection import find_problems
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
@@ -252,6 +253,23 @@ def test_a_backup_that_is_interrupted_leaves_nothing(evalwright: Evalwright) -> 
         assert done.code == 130
         assert not (evalwright.folder / "copy.db").exists()
     assert leftovers(evalwright.folder) == []
+
+
+def test_a_backup_that_is_interrupted_at_its_first_step_leaves_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "log.db", 1, 1)
+
+    def interrupted(descriptor: int) -> bool:
+        signal.raise_signal(signal.SIGINT)
+        return lock(descriptor)
+
+    lock = copying._lock
+    monkeypatch.setattr(copying, "_lock", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        copying.back_up(tmp_path / "log.db", tmp_path / "copy.db", lambda *_: None)
+    assert leftovers(tmp_path) == []
+    assert not (tmp_path / "copy.db").exists()
 
 
 def test_two_backups_to_one_file_do_not_mix(evalwright: Evalwright) -> None:

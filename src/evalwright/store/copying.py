@@ -1,6 +1,7 @@
 """Copies of a log that is in use, and a file without its unused space."""
 
 import os
+import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ Progress = Callable[[int, int], None]  # bytes written, and how many are expecte
 _CLEAR = "kind = 'webhook' AND json_extract(CAST(body AS TEXT), '$.secret') IS NOT NULL"
 _CLEARED = "CAST(json_remove(CAST(body AS TEXT), '$.secret') AS BLOB)"
 _BESIDE = ("-wal", "-shm", "-journal", "-claims", "-key")  # the endings of files beside a log
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 _STEPS = 20_000  # instructions of SQLite between two reports of progress
 _REPORT_SECONDS = 1.0
 
@@ -106,18 +108,31 @@ def _part_of(target: Path) -> Iterator[Path]:
     Its name is always the same, so what a killed process left is found and removed.
     """
     part = target.with_name(f".{target.name}.part")
-    descriptor = None
-    while descriptor is None:
-        descriptor = _created(part)
     journal = part.with_name(f"{part.name}-journal")
+    descriptor = None
     try:
+        with _uninterrupted():  # else a file could be there that nobody knows of
+            while descriptor is None:
+                descriptor = _created(part)
         journal.unlink(missing_ok=True)  # of a killed process; it does not belong to the new file
         yield part
     finally:
-        if _is_still(part, descriptor):
-            part.unlink()
-        journal.unlink(missing_ok=True)
-        os.close(descriptor)
+        if descriptor is not None:
+            if _is_still(part, descriptor):
+                part.unlink()
+            journal.unlink(missing_ok=True)
+            os.close(descriptor)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """What interrupts this thread meanwhile does so at the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS) if HAS_LOCKS else ()
+    try:
+        yield
+    finally:
+        if HAS_LOCKS:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _created(part: Path) -> int | None:
