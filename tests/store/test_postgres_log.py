@@ -1,5 +1,6 @@
 """What only a log in PostgreSQL does."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -291,3 +292,30 @@ def test_one_score_per_task_holds_for_who_goes_around_the_log(log: PostgresLog, 
     for change in ("UPDATE events SET body = ''", "DELETE FROM events", "DELETE FROM runs"):
         with pytest.raises(Exception, match="append-only"):
             asked(path, change)
+
+
+# Whoever waits within a transaction for longer than five seconds loses the connection.
+WATCHED_MIGRATION = """
+import asyncio, sys
+from evalwright.store.postgres import migration
+
+async def watched(*given):
+    before = set(sys.modules)
+    done = await migrate(*given)
+    print(sorted({each.partition(".")[0] for each in set(sys.modules) - before}))
+    return done
+
+migrate, migration._migrate = migration._migrate, watched
+asyncio.run(migration.migrate(sys.argv[1]))
+"""
+
+
+def test_nothing_is_loaded_while_the_tables_are_being_made(postgres_address: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED_MIGRATION, postgres_address],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
+    assert done.stdout == "[]\n"

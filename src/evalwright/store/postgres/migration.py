@@ -83,6 +83,7 @@ def refuse_old_server(place: str, major: int) -> None:
 async def migrate(url: str) -> tuple[int, int]:
     """Bring the database to the version of this program; returns the versions before and after."""
     place = address.masked(url)
+    queue_script()  # loading its package takes longer than a transaction may be idle
     connection = await address.connect(url, as_login=True)
     try:
         refuse_old_server(place, connection.get_server_version().major)
@@ -168,6 +169,7 @@ async def make_queue_again(url: str) -> None:
 
     They are empty then: workers find out what is due.
     """
+    queue_script()  # see above
     connection = await address.connect(url, as_login=True)
     try:
         async with connection.transaction():
