@@ -5,11 +5,20 @@ from typing import Any
 
 import pytest
 
+from evalwright.host.web import compare_page, run_page
 from host.caller import Caller
 from host.server import ServedHost
 from host.web.visitor import Visitor, signed_in
+from subjects.waiting import TIME_LIMIT_S
 
 Comer = Callable[..., Visitor]
+
+
+@pytest.fixture(autouse=True)
+def pages_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes no longer than it should is on a page at once, however busy the machine."""
+    monkeypatch.setattr(compare_page, "AT_MOST_S", TIME_LIMIT_S)
+    monkeypatch.setattr(run_page, "READY_SECONDS", TIME_LIMIT_S)
 
 
 @pytest.fixture
