@@ -1,5 +1,7 @@
 """Webhooks of several hosts: every event is delivered once and in order, whoever is asked."""
 
+import asyncio
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,7 +16,7 @@ from evalwright.host.vault import Vault
 from evalwright.host.webhooks.posting import AttemptResult, Poster
 from host.caller import Caller
 from host.server import ServedHost, running_host
-from subjects.waiting import eventually
+from subjects.waiting import DEADLINE_SECONDS, eventually
 
 HOOK = {"url": "https://hooks.example.com/in", "events": ["run.*", "eval.scored"]}
 Delivered = dict[str, list[int]]  # sequences, by run
@@ -56,7 +58,9 @@ def test_events_of_both_hosts_are_delivered_once_by_the_one_that_leads(
 ):
     key = pair[0].key()
     callers = [Caller(served.url, key) for served in pair]
-    assert [served.host.hosts.is_leader for served in pair] == [True, False]
+    eventually(
+        lambda: [served.host.hosts.is_leader for served in pair] == [True, False], "one leads"
+    )
     webhook = callers[1].post("/v1/webhooks", HOOK)
     assert webhook.status == 201
     runs = [caller.evaluate(a_suite(3)) for caller in callers for _ in range(2)]
@@ -73,7 +77,11 @@ def test_events_of_both_hosts_are_delivered_once_by_the_one_that_leads(
 def test_every_host_knows_that_deliveries_fail_and_how_many_were_given_up(
     pair: list[ServedHost], monkeypatch: pytest.MonkeyPatch
 ):
-    async def post(*_: Any) -> AttemptResult:
+    may_try_again = threading.Event()
+
+    async def post(_poster: Any, _subscription: Any, _event: Any, _workspace: Any, attempt: Any):
+        if attempt.number > 1:
+            await asyncio.to_thread(may_try_again.wait, DEADLINE_SECONDS)
         return AttemptResult("failed", "http_status", 0.0, 500)
 
     monkeypatch.setattr(Poster, "post", post)
@@ -87,5 +95,7 @@ def test_every_host_knows_that_deliveries_fail_and_how_many_were_given_up(
 
     assert seen() == [("active", 0)] * 2
     run_id = callers[1].evaluate(a_suite(1))
+    eventually(lambda: seen() == [("failed", 0)] * 2, "both know that deliveries fail")
+    may_try_again.set()
     letters = len([each for each in callers[0].frames(run_id) if each.name.startswith("run.")])
     eventually(lambda: [count for _, count in seen()] == [letters] * 2, "both count dead letters")
