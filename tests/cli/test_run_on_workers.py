@@ -35,7 +35,7 @@ def test_the_scorecard_and_the_exit_code_are_those_of_a_run_in_one_process(
     fleet: FleetProcesses,
 ) -> None:
     command = fleet.hand_over("suite.json", 2, "--repeat", "2", "--json")
-    assert fleet.wait_for(command, 60) == 0, fleet.outputs()
+    assert fleet.wait_for(command) == 0, fleet.outputs()
     assert fleet.output(command).count("passedCount") == 2
     assert len(fleet.ask("SELECT 1 FROM runs WHERE status = 'completed' AND repeats <> ''")) == 2
 
@@ -43,11 +43,11 @@ def test_the_scorecard_and_the_exit_code_are_those_of_a_run_in_one_process(
 def test_a_failed_run_is_continued_by_the_workers(fleet: FleetProcesses) -> None:
     agent = ("--agent", "broken.py:answer", "--db", fleet.address, "--workers")
     failed = fleet.start("run", "suite.json", *agent)
-    assert fleet.wait_for(failed, 60) == 3, fleet.outputs()
+    assert fleet.wait_for(failed) == 3, fleet.outputs()
     assert "agent_unavailable" in fleet.output(failed)
     (fleet.folder / "mended").touch()
     resumed = fleet.start("run", "--resume", "latest", *agent[2:])
-    assert fleet.wait_for(resumed, 60) == 0, fleet.outputs()
+    assert fleet.wait_for(resumed) == 0, fleet.outputs()
     assert "PASSED" in fleet.output(resumed)
 
 
@@ -62,18 +62,18 @@ def test_what_nobody_can_load_waits_says_so_and_can_be_cancelled(fleet: FleetPro
     )
     fleet.until(lambda: "waits for a worker that can load" in fleet.output(command))
     shown = fleet.start("show", "latest", "--db", fleet.address)
-    assert fleet.wait_for(shown, 30) == 3
+    assert fleet.wait_for(shown) == 3
     assert "there is no file own.py" in fleet.output(shown)
     command.send_signal(signal.SIGINT)
-    assert fleet.wait_for(command, 30) == 130
+    assert fleet.wait_for(command) == 130
     assert "follow it again: evalwright run --resume" in fleet.output(command)
     alone = fleet.start("run", "--resume", "latest", "--db", fleet.address, cwd=elsewhere)
-    assert fleet.wait_for(alone, 60) != 0
+    assert fleet.wait_for(alone) != 0
     assert "is with the workers; follow it with --workers" in fleet.output(alone)
     cancelled = fleet.start("cancel", "latest", "--db", fleet.address)
-    assert fleet.wait_for(cancelled, 30) == 0, fleet.output(cancelled)
+    assert fleet.wait_for(cancelled) == 0, fleet.output(cancelled)
     listed = fleet.start("runs", "--limit", "1", "--json", "--db", fleet.address)
-    assert fleet.wait_for(listed, 30) == 0
+    assert fleet.wait_for(listed) == 0
     assert json.loads(fleet.output(listed))[0]["status"] == "cancelled"
 
 
@@ -81,5 +81,5 @@ def test_a_log_in_a_file_has_no_workers(fleet: FleetProcesses) -> None:
     refused = fleet.start(
         *("run", "suite.json", "--agent", "agent.py:answer", "--workers", "--db", "log.db")
     )
-    assert fleet.wait_for(refused, 30) == 2
+    assert fleet.wait_for(refused) == 2
     assert "workers share a log in PostgreSQL" in fleet.output(refused)

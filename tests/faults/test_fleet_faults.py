@@ -19,7 +19,13 @@ import pytest
 
 from builders import a_suite
 from evalwright.client import AsyncClient, Retries
-from faults.fleet_processes import LEASE_SECONDS, FleetProcesses, a_moment, fleet_processes
+from faults.fleet_processes import (
+    LEASE_SECONDS,
+    PATIENCE_SECONDS,
+    FleetProcesses,
+    a_moment,
+    fleet_processes,
+)
 from faults.soaking import scaled, seeds
 from postgres_server import PostgresServer
 from subjects.ports import lasting_port
@@ -105,9 +111,9 @@ def test_every_task_is_scored_once_and_seen_once_whatever_happens(
         for fault in faults:
             a_moment(chance, 0.5)
             inject(fleet, fault, chance)
-        fleet.until(lambda: fleet.scored() == tasks, scaled(60, 600))
+        fleet.until(lambda: fleet.scored() == tasks, scaled(PATIENCE_SECONDS, 600))
         for follower in followers:
-            follower.join(30)
+            follower.join(PATIENCE_SECONDS)
             assert follower.sequences == list(range(follower.sequences[-1] + 1))
         fleet.check_log(1, tasks)
         fleet.check_invocations(tasks)
@@ -136,7 +142,7 @@ def refusal(port: int, key: str, run_id: str) -> tuple[int, str | None]:
     """What a host answers to a question: the status, and when to ask again."""
     asked = Request(f"{at(port)}/v1/runs/{run_id}", headers={"Authorization": f"Bearer {key}"})
     try:
-        with urlopen(asked, timeout=20) as answer:
+        with urlopen(asked, timeout=PATIENCE_SECONDS) as answer:
             return answer.status, None
     except HTTPError as error:
         return error.code, error.headers["Retry-After"]
@@ -172,9 +178,9 @@ def test_workers_hosts_and_commands_go_on_with_the_server_that_takes_over(
         assert again is not None
         assert int(again) > 0
         standby.promote()
-        assert fleet.wait_for(command, 60) == 0, fleet.outputs()
+        assert fleet.wait_for(command) == 0, fleet.outputs()
         fleet.until(lambda: fleet.scored() == 2 * tasks)
-        follower.join(30)
+        follower.join(PATIENCE_SECONDS)
         assert follower.sequences == list(range(follower.sequences[-1] + 1))
         fleet.check_log(2, tasks)
         assert len(fleet.invocations()) <= 2 * tasks + fleet.in_flight
@@ -265,7 +271,7 @@ def test_a_worker_whose_link_is_cut_loses_its_tasks_to_others_and_comes_back(
             fleet.until(lambda: fleet.ask(is_away)[0][0] > 0)
             time.sleep(LEASE_SECONDS * 1.5)
             run_ip("link", "set", link, "up")
-        assert fleet.wait_for(command, 60) == 0, fleet.outputs()
+        assert fleet.wait_for(command) == 0, fleet.outputs()
         fleet.check_log(1, tasks)
         fleet.check_invocations(tasks)
         lost = fleet.ask(

@@ -22,7 +22,7 @@ from evalwright.engine.fleet.single_tasks import FinishedTask
 from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.schema import ROLE
 from fleet.test_fleet_orders import event
-from fleet.workers_here import CLOCK, Fleet, GivenEquipment, until
+from fleet.workers_here import CLOCK, PATIENCE_SECONDS, Fleet, GivenEquipment, until
 
 BEGIN = "SELECT * FROM fleet_begin($1, $2, $3)"
 
@@ -392,7 +392,7 @@ def test_a_worker_told_to_stop_while_the_database_is_away_stops(
             monkeypatch.setattr(database_module.FleetDatabase, "connection", refuse)
             await until(lambda: asyncio.sleep(0, len(tried) > 3))
 
-    asyncio.run(asyncio.wait_for(work(), 30))
+    asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS))
 
 
 def test_a_server_that_falls_silent_within_a_transaction_is_given_up(
@@ -414,7 +414,7 @@ def test_a_server_that_falls_silent_within_a_transaction_is_given_up(
             return int((await database.fetchrow("SELECT pg_backend_pid()"))[0])
 
     try:
-        assert asyncio.run(asyncio.wait_for(work(), 30)) not in silent
+        assert asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS)) not in silent
     finally:
         for each in silent:
             os.kill(each, signal.SIGCONT)

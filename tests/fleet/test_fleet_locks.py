@@ -19,7 +19,7 @@ from evalwright.engine.history import History
 from evalwright.store.protocol import NewEvent
 from fleet.test_fencing import BEGIN, HandWorker, events_of_task, right
 from fleet.test_fleet_orders import event
-from fleet.workers_here import CLOCK, Fleet, GivenEquipment, until
+from fleet.workers_here import CLOCK, PATIENCE_SECONDS, Fleet, GivenEquipment, until
 
 PAUSE = event(RunPaused("now", "immediate"))
 CANCEL = event(RunCancelled("enough", "test"))
@@ -229,7 +229,7 @@ def test_a_task_that_its_worker_gave_up_is_done_though_its_row_in_the_queue_is_g
             async with fleet.workers(GivenEquipment(answer), count=1):
                 return await fleet.ended(run_id)
 
-    assert asyncio.run(asyncio.wait_for(work(), 30)).scored == {"task-1"}
+    assert asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS)).scored == {"task-1"}
     assert asked == ["task-1"] * 2
 
 

@@ -27,7 +27,7 @@ from evalwright.store.records import LOCAL_TENANT
 from postgres_server import execute
 from subjects.runs import Recording, as_agent
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 240
 CLOCK = SystemClock()
 
 

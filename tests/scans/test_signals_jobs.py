@@ -111,7 +111,7 @@ def test_an_interrupt_while_the_baseline_is_read_ends_all_processes_too(tmp_path
             time.sleep(0.02)
             children = children_of(process.pid)
         os.killpg(process.pid, signal.SIGTERM)
-        assert process.wait(20) == 130
+        assert process.wait(240) == 130
     assert not any(map(is_running, children))
     assert list(temporary.iterdir()) == []
 

@@ -13,7 +13,7 @@ from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.sqlite import SqliteLog
 
-PATIENCE = 120  # seconds, for what takes a moment: only a test that fails waits so long
+PATIENCE = 300  # seconds, for what takes a moment: only a test that fails waits so long
 UNUSUAL = 3600  # seconds, for a gathering time that no test would survive
 
 Place = Path | str  # a file, or the address of a PostgreSQL database

@@ -9,7 +9,8 @@ from host.server import ServedHost
 from subjects.waiting import eventually
 
 HEALTH = "/v1/host/healthz"
-SOON = 0.2  # by which a client of this process has sent its head, however busy the machine
+SOON = 0.2  # for clients that are to be too late
+IN_TIME = 3  # by which a client of this process has sent its head, however busy the machine
 LONG = 4_150_000  # just below the longest body: the system's own buffers may take 3 MB
 
 
@@ -31,18 +32,22 @@ def test_a_connection_on_which_no_request_comes_is_ended(caller: Caller, sent: b
         assert all_of(client) == b""
 
 
-@pytest.mark.usefixtures("impatient")
-def test_after_an_answer_the_next_head_has_to_come_soon_too(caller: Caller) -> None:
+def test_after_an_answer_the_next_head_has_to_come_soon_too(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", IN_TIME)
     with connected(caller, request(caller, HEALTH)) as client:
         assert client.recv(4096).startswith(b"HTTP/1.1 200 OK")
         client.sendall(b"GET /v1/ho")
         assert b"HTTP" not in all_of(client)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_stream_outlasts_the_time_that_a_head_may_take(served: ServedHost) -> None:
+def test_a_stream_outlasts_the_time_that_a_head_may_take(
+    served: ServedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caller = served.caller()
     run_id = caller.start(agent_id="acme.gated", suite=_waiting(caller))
+    monkeypatch.setattr(connection, "HEAD_SECONDS", IN_TIME)
     with caller.stream(f"/v1/runs/{run_id}/events") as stream:
         frames = iter(stream)
         next(frames)

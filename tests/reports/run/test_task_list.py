@@ -49,7 +49,7 @@ def log(tmp_path: Path) -> Iterator[SqliteLog]:
 def kept(log: SqliteLog, events: list[Event]) -> SqliteLog:
     new = [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in events]
     log.append(events[0].run_id, new)
-    log.flush(events[0].run_id).result(20)
+    log.flush(events[0].run_id).result(240)
     return log
 
 
