@@ -60,6 +60,7 @@ HITS = {
         ("Sort it.\n{% if a %}A{% for b in c %}{{ b }}{% endif %}\n", "{% for"),
         ("Sort it.\n{{#if a}}A{{/each}}\n", "{{#if"),
         ("Sort it.\nShort.{% endif %}\n", "{% endif"),
+        ("Sort it.\n{# as before #}\n{% if n % 2 %}A {{ b }}\n", "{% if"),
     ],
     "PE201": [
         (F + "You are a lawyer with much experience.", "You are"),
@@ -240,6 +241,14 @@ MISSES = {
         "Write a template. Use `{% for x in y %}` for lists.\n",
         "Mend this.\n\n```jinja\n{% for x in y %}\n```\n",
         "Sort it.\n{% raw %}{% if x %}{% endraw %}\n",
+        "Sort it.\n{% if loop.index % 2 %}A{% endif %}\n{% if '5%' in x %}B{% endif %}\n",
+        "Sort it.\n{% if a\n  and b %}\nA\n{% endif %}\n",
+        "Sort it.\n{% if "
+        + " or ".join(f"kind == 'k{n}'" for n in range(30))
+        + " %}A{% endif %}\n",
+        "Sort it, {{ x }}.\n{# {% if old %} #}\n",
+        "Sort it, {{x}}.\n{{!-- {{#if old}} --}}\n{{#> layout}}A{{/layout}}\n",
+        'Sort it, {{x}}.\n{{#*inline "row"}}{{y}}{{/inline}}\n',
     ],
     "PE201": [
         F + "You are a lawyer. Review the contract.",

@@ -44,11 +44,14 @@ _ANSWER_WORDS = (
     *("example", "examples", "deliverable", "deliverables", "formatted", "structured"),
 )
 _LABEL_LENGTH = 60
-# What a template opens and closes: blocks of Jinja and Liquid, sections of mustache.
+# What a template opens and closes: blocks of Jinja and Liquid, sections of mustache. How a tag goes
+# on is not looked at: a condition may have `%` in it, and several lines.
 _BLOCK = when_used(
-    r"\{%[-+~]?[ \t]*(?P<end>end)?(?P<block>for|if|macro|filter|call|unless|case)\b[^%\n]{0,200}%\}"
-    r"|\{\{~?(?P<sign>[#^/])[ \t]*(?P<section>[^\W\d][\w.-]{0,60})[^{}\n]{0,200}\}\}"
+    r"\{%[-+~]?\s*(?P<end>end)?(?P<block>for|if|macro|filter|call|unless|case)\b"
+    r"|\{\{~?(?P<sign>[#^/])[ \t]*[>*]?[ \t]*(?P<section>[^\W\d][\w.-]{0,60})"
+    r"|(?P<comment>(?<!\{)\{#|\{\{~?!--)"
 )
+_LONGEST_TAG = 80  # that is cited
 _WITH_BLOCKS = ("jinja", "mustache")
 _VERBATIM = when_used(r"\{%[-+~]?[ \t]*(?:raw|verbatim|comment|liquid|end)\b(?![^%\n]*\bif\b)")
 _ENGINES = frozenset(("jinja", "mustache", "expression", "erb"))  # braces mean other things there
@@ -238,13 +241,10 @@ def _uneven_spacing(reading: Reading) -> Iterator[Hit]:
 
 
 def _unclosed_blocks(reading: Reading) -> Iterator[Hit]:
-    text = reading.text
-    if reading.prompt.template not in _WITH_BLOCKS or _VERBATIM.search(text):
+    if reading.prompt.template not in _WITH_BLOCKS or _VERBATIM.search(reading.text):
         return
     opened: list[re.Match[str]] = []
-    for match in _BLOCK.finditer(text, reading.prompt.body_offset):
-        if _is_shown_as_code(reading, match.start()):
-            continue
+    for match in _blocks(reading):
         if not match["end"] and match["sign"] != "/":
             opened.append(match)
         elif opened and _named(opened[-1]) == _named(match):
@@ -256,9 +256,32 @@ def _unclosed_blocks(reading: Reading) -> Iterator[Hit]:
         yield _never_closed(opened[-1])
 
 
+def _blocks(reading: Reading) -> Iterator[re.Match[str]]:
+    """What opens or closes a block, outside of comments and of code that is shown."""
+    commented = 0  # up to here
+    for match in _BLOCK.finditer(reading.text, reading.prompt.body_offset):
+        if match.start() < commented or _is_shown_as_code(reading, match.start()):
+            continue
+        if not match["comment"]:
+            yield match
+            continue
+        closing = "--}}" if "!" in match["comment"] else "#}"
+        commented = reading.text.find(closing, match.end())
+        if commented < 0:  # then it is none
+            commented = match.end()
+
+
 def _is_shown_as_code(reading: Reading, offset: int) -> bool:
     fence = reading.fence_at(offset)
     return reading.is_code_at(offset) if fence is None else fence.is_code
+
+
+def _tag(match: re.Match[str]) -> str:
+    """What is written there, up to its end."""
+    closing = "%}" if match["block"] else "}}"
+    tag = match.string[match.start() : match.start() + _LONGEST_TAG]
+    before, end, _ = tag.partition(closing)
+    return " ".join(f"{before}{end or '…'}".split())
 
 
 def _named(match: re.Match[str]) -> str:
@@ -269,7 +292,7 @@ def _never_closed(match: re.Match[str]) -> Hit:
     closing = f"{{% end{match['block']} %}}" if match["block"] else f"{{{{/{match['section']}}}}}"
     return Hit(
         match.start(),
-        f"`{match[0]}` is never closed, and the template cannot be filled in: write `{closing}` "
+        f"`{_tag(match)}` is never closed, and the template cannot be filled in: write `{closing}` "
         "where its part ends.",
     )
 
@@ -278,8 +301,8 @@ def _unmatched(match: re.Match[str]) -> Hit:
     opening = f"{{% {match['block']} … %}}" if match["block"] else f"{{{{#{match['section']}}}}}"
     return Hit(
         match.start(),
-        f"`{match[0]}` closes what was never opened, and the template cannot be filled in: write "
-        f"`{opening}` where its part begins, or remove it.",
+        f"`{_tag(match)}` closes what was never opened, and the template cannot be filled in: "
+        f"write `{opening}` where its part begins, or remove it.",
     )
 
 
