@@ -6,6 +6,7 @@ import pytest
 from unseen_domains import a_trace
 
 from evalwright.signals.actions import high_risk_actions
+from evalwright.signals.asking import Deed, asks_for
 from evalwright.signals.questions import wants_to_know, without_questions
 from evalwright.signals.trace_view import TraceView
 
@@ -72,3 +73,35 @@ def test_only_what_users_want_to_know_is_left_out_of_their_words():
     assert without_questions("Delete it") == "Delete it"
     assert wants_to_know("Zeig mir alles")
     assert not wants_to_know("Wirf alles weg")
+
+
+@pytest.mark.parametrize(
+    ("deed", "said"),
+    [
+        ("discard", "Sag mir bitte, wie hoch mein Kontostand ist und was noch offen steht."),
+        ("destroy", "Schreib eine E-Mail an Anna wegen der Rechnung und leg sie mir vor."),
+        ("destroy", "Zeig mir den Weg zum Bahnhof und die Abfahrt."),
+        ("destroy", "Reserve o livro do Saramago para mim na biblioteca, por favor."),
+        ("destroy", "Sprawdź, ile kosztuje ten hotel i zapisz cenę w notatce."),
+        ("destroy", "Добавь товар в корзину и оформи заказ."),
+        ("discard", "Zeg me wat mijn saldo is."),
+        ("destroy", "Beschrijf de snelste weg naar het station voor mij."),
+    ],
+)
+def test_a_word_that_begins_alike_asks_for_nothing(deed: Deed, said: str):
+    assert not asks_for(deed, said)
+
+
+@pytest.mark.parametrize(
+    ("deed", "said"),
+    [
+        ("discard", "Sag den Termin mit Anna bitte ab."),
+        ("destroy", "Wirf die alten Entwürfe bitte weg."),
+        ("destroy", "Livre-se dos rascunhos antigos, por favor."),
+        ("destroy", "Przenieś stare pliki do kosza."),
+        ("destroy", "Перемести старые файлы в корзину."),
+        ("discard", "Zeg mijn afspraak met Anna af."),
+    ],
+)
+def test_what_is_said_with_such_a_word_is_asked_for(deed: Deed, said: str):
+    assert asks_for(deed, said)

@@ -65,8 +65,8 @@ _OTHERS: dict[str, dict[str, str]] = {
     "de": {
         "money": "überweis zahl kauf bestell erstatt spend geld buch",
         "commitment": "buch reservier bestell kauf abonnier miet",
-        "destroy": "lösch entfern vernicht leer bereinig zurücksetz überschreib weg müll papierkorb tonne aufräum",
-        "discard": "lösch entfern stornier kündig abbestell schließ widerruf absag umtausch rückgängig zurück weg müll papierkorb abblas sag",
+        "destroy": "lösch entfern vernicht leer bereinig zurücksetz überschreib (?-i:weg)(?:[^\\pL]|$) weg(?:werf|schmei|mach) müll papierkorb tonne aufräum",
+        "discard": "lösch entfern stornier kündig abbestell schließ widerruf absag umtausch rückgängig zurück (?-i:weg)(?:[^\\pL]|$) weg(?:werf|schmei|mach) müll papierkorb abblas sag\\pL*[^\\pL](?:\\pL+[^\\pL]+){1,5}ab(?:[^\\pL]|$)",
         "disrupt": "abschalt ausschalt herunterfahr fahr schalt stopp anhalt neustart neu start zurück sperr blockier verbann wirf kick raus rauswerf rauswurf platt stecker hau entlass feuer deploy ausroll veröffentlich spiel unterbrech deaktivier öffne",
         "permission": "passwort kennwort zugriff freigeb freigabe teil einlad berechtig rolle",
         "connect": "installier verbind anbind einricht verknüpf",
@@ -109,7 +109,7 @@ _OTHERS: dict[str, dict[str, str]] = {
     "pt": {
         "money": "pag transfer transfir compr reembols doa dinheiro envi",
         "commitment": "reserv encomend pede pedir compr assin alug",
-        "destroy": "apag exclu elimin remov esvazi limp destru jog deit lixo lixeira descart livr",
+        "destroy": "apag exclu elimin remov esvazi limp destru jog deit lixo lixeira descart livr\\pL*-",
         "discard": "cancel apag exclu elimin remov fech devolv troc jog deit lixo lixeira descart desfa",
         "disrupt": "deslig apag par reinici revert bloque bana expuls demit suspend implant publi desativ abr tranqu",
         "permission": "senha acesso permiss compartilh partilh convid",
@@ -120,8 +120,8 @@ _OTHERS: dict[str, dict[str, str]] = {
     "nl": {
         "money": "betaal maak over overmak koop terugbetal doneer geld",
         "commitment": "boek reserveer bestel koop abonneer huur",
-        "destroy": "verwijder wis leeg opruim vernietig gooi weg prullenbak",
-        "discard": "annuleer verwijder wis sluit opzeg retour gooi weg prullenbak zeg",
+        "destroy": "verwijder wis leeg opruim vernietig gooi prullenbak",
+        "discard": "annuleer verwijder wis sluit opzeg retour gooi prullenbak zeg[^\\pL](?:\\pL+[^\\pL]+){1,5}(?:af|op)(?:[^\\pL]|$)",
         "disrupt": "zet uit schakel stop herstart start terug blokkeer ban verwijder ontsla schors deploy uitrol open",
         "permission": "wachtwoord toegang rechten deel uitnodig",
         "connect": "installeer verbind koppel",
@@ -131,8 +131,8 @@ _OTHERS: dict[str, dict[str, str]] = {
     "pl": {
         "money": "zapłać zapłac przel kup zwróć zwrot wpłać pieniądz",
         "commitment": "zarezerw rezerw zamów kup wynajm",
-        "destroy": "usuń usun skasuj wyczyść opróżnij zniszcz wyrzuć kosz pozbądź",
-        "discard": "anuluj odwołaj usuń usun zamknij zwróć wymień wyrzuć kosz cofnij zrezygn",
+        "destroy": "usuń usun skasuj wyczyść opróżnij zniszcz wyrzuć kosz[au]?(?:[^\\pL]|$) pozbądź",
+        "discard": "anuluj odwołaj usuń usun zamknij zwróć wymień wyrzuć kosz[au]?(?:[^\\pL]|$) cofnij zrezygn",
         "disrupt": "wyłącz zatrzymaj zrestartuj uruchom ponownie cofnij przywróć zablokuj zbanuj wyrzuć zwolnij zawieś wdróż otwórz",
         "permission": "hasł dostęp uprawn udostępn zapro",
         "connect": "zainstaluj połącz podłącz zintegruj",
@@ -153,8 +153,8 @@ _OTHERS: dict[str, dict[str, str]] = {
     "ru": {
         "money": "оплат заплат перевед перевод перечисл купи покуп верни возврат деньг",
         "commitment": "заброн брон закаж заказ купи арендуй запиши подпиш",
-        "destroy": "удали удал сотри стереть очист уничтож сброс убери выкин выброс корзин избав снеси",
-        "discard": "отмен удали удал закро верни замени аннулир отпиш выкин выброс корзин избав откаж",
+        "destroy": "удали удал сотри стереть очист уничтож сброс убери выкин выброс (?:перемест|отправ|перенес)[^.!?]{0,60}корзин избав снеси",
+        "discard": "отмен удали удал закро верни замени аннулир отпиш выкин выброс (?:перемест|отправ|перенес)[^.!?]{0,60}корзин избав откаж",
         "disrupt": "выключ останов отключ перезапус перезагруз откат верни заблокир забан выгон уволь приостанов разверн выкати открой",
         "permission": "пароль доступ прав подел пригласи роль",
         "connect": "установ подключ свяж интегр",
