@@ -16,7 +16,7 @@ from evalwright.models.protocol import ChatMessage, ModelError, Request, SharedM
 from evalwright.models.rations import MinuteLimits, OwnRations
 from evalwright.models.scripted import ScriptedModel
 from fleet.test_fleet_orders import event
-from fleet.workers_here import Fleet
+from fleet.workers_here import Fleet, until
 
 QUESTION = Request((ChatMessage("user", "Hi"),))
 
@@ -102,6 +102,32 @@ def test_calls_that_wait_for_the_same_tokens_do_not_all_begin_then(
     asyncio.run(work())
     assert waits[-2] > 17, "the twentieth comes about twenty seconds later"
     assert waits[-1] == pytest.approx(waits[-2], abs=0.9), "in the place of the one that failed"
+
+
+def test_calls_that_are_cancelled_while_they_wait_leave_their_tokens_to_others(
+    fleet: Fleet,
+) -> None:
+    async def work() -> bool:
+        async with fleet.database() as database:
+            limits = {"vat": MinuteLimits(tokens=6_000)}
+            rations = FleetRations(database, "t4", MinuteLimits(), limits)
+            await rations.pay("vat", 1_000, await rations.enter("vat"))
+            waiting = [asyncio.create_task(rations.enter("vat")) for _ in range(5)]
+            await until(lambda: _is_paid_for(fleet, 50))
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            return await _is_paid_for(fleet, 11)
+
+    assert not asyncio.run(work()), "only the call that was made is paid"
+
+
+async def _is_paid_for(fleet: Fleet, seconds: int) -> bool:
+    asked = (
+        f"SELECT paid_until > now() + interval '{seconds} s'"
+        " FROM fleet_rates WHERE scope = 'provider:vat'"
+    )
+    return bool((await asyncio.to_thread(fleet.ask, asked))[0][0])
 
 
 def test_a_call_that_failed_gives_back_what_was_set_aside_for_it() -> None:

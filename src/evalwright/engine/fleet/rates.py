@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.models.rations import MinuteLimits
@@ -12,6 +13,7 @@ WITH entered AS MATERIALIZED (SELECT fleet_enter($1, $2) AS wait)
 SELECT wait, fleet_pay($3, $4) FROM entered
 """
 _PAY = "SELECT fleet_pay($1, $2)"
+_GIVE_BACK_SECONDS = 2.0  # that it takes at most
 
 
 class FleetRations:
@@ -53,8 +55,20 @@ class FleetRations:
             )
         )
         if row[0] > 0:
-            await asyncio.sleep(row[0])
+            try:
+                await asyncio.sleep(row[0])
+            except asyncio.CancelledError:
+                await self._give_back(provider, expected)
+                raise
         return expected
+
+    async def _give_back(self, provider: str, tokens: int) -> None:
+        """Let others have what was set aside for a call that is not made; if not now, never."""
+        scopes, prices = self._priced(provider, -tokens)
+        if scopes:
+            with suppress(Exception):
+                async with asyncio.timeout(_GIVE_BACK_SECONDS):
+                    await self._database.fetchrow(_PAY, scopes, prices)
 
     async def pay(self, provider: str, tokens: int, expected: int = 0) -> None:
         """Count the tokens of a call that has ended, in place of those set aside for it."""
