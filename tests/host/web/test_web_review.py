@@ -54,9 +54,9 @@ def kept(tenant: Tenant, run: str) -> list[Annotation]:
     return [msgspec.json.decode(each.body, type=Annotation) for each in records]
 
 
-def judged(*met: bool) -> list[Judged]:
+def judged(*met: bool, subject: str = "rubric") -> list[Judged]:
     return [
-        Judged("rubric", f"acme:{n}", 1, "v1", [Verdict("c1", "because", each)])
+        Judged(subject, f"acme:{n}", 1, "v1", [Verdict("c1", "because", each)])
         for n, each in enumerate(met)
     ]
 
@@ -76,6 +76,12 @@ def test_the_queue_has_failed_flaky_and_doubtful_tasks_and_no_others(tenant: Ten
     page = tenant.visitor.get("/review").text
     assert "passed in 1 of 2 runs" in page
     assert "judges agree by 66.7%" in page
+
+
+def test_judges_who_disagree_on_safety_alone_are_doubtful_too(tenant: Tenant):
+    votes = [*judged(True, True), *judged(True, False, subject="safety")]
+    tenant.keep("r1", {"risky": Told("z", ok(), more=votes)})
+    assert listed(tenant.visitor, "?kind=unsure") == ["risky"]
 
 
 def test_an_earlier_run_is_in_the_queue_when_it_is_asked_for(tenant: Tenant):

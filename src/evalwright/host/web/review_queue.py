@@ -185,10 +185,11 @@ def read_doubts(log: EventLog, run_id: str) -> Doubts:
         if confidence is not None and confidence < UNSURE:
             found[event.task_id] = f"the agent's confidence is {confidence:.2f}"
     for task_id, votes in heard.items():
-        agreed = agreement_of(votes) or agreement_of(votes, on_safety=True)
+        agreed = agreement_of(votes), agreement_of(votes, on_safety=True)
+        least = min((each.share for each in agreed if each is not None), default=1.0)
         found.setdefault(task_id, "")
-        if agreed is not None and agreed.share < 1:
-            found[task_id] = f"judges agree by {amounts.percent(agreed.share)}"
+        if least < 1:
+            found[task_id] = f"judges agree by {amounts.percent(least)}"
     return found
 
 
