@@ -294,10 +294,10 @@ def test_a_restart_of_the_server_loses_nothing_and_doubles_nothing(
 
 
 def test_a_connection_that_did_not_answer_in_time_is_not_asked_again(path: str) -> None:
-    connections = LogConnections(path, "the log", read_seconds=0.3)
+    connections = LogConnections(path, "the log", read_seconds=3)
     with closing(connections):
         ((before,),) = connections.query(EVERY_TENANT, "SELECT pg_backend_pid()")
-        with pytest.raises(StoreUnavailable, match=r"a read took longer than 0\.3 s"):
+        with pytest.raises(StoreUnavailable, match="a read took longer than 3 s"):
             connections.query(EVERY_TENANT, "SELECT pg_sleep(60)")
         ((after,),) = connections.query(EVERY_TENANT, "SELECT pg_backend_pid()")
         asleep = "SELECT FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)'"
@@ -350,9 +350,10 @@ def test_who_reads_while_the_server_does_not_answer_waits_less_than_the_first(
                 connections.query(EVERY_TENANT, "SELECT 1")
         assert waits == [1, 0.2]
         link.is_dead = False
-        eventually(lambda: _answers(connections), "it answers again")
-        assert connections.waits_s == 1
-        assert connections.query(EVERY_TENANT, "SELECT pg_sleep(0.4)")
+        eventually(
+            lambda: _answers(connections) and connections.waits_s == 1,
+            "it answers again, and may take as long as before",
+        )
 
 
 def _answers(connections: LogConnections) -> bool:
@@ -366,27 +367,27 @@ def test_a_read_that_takes_too_long_is_no_outage_for_others(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table that somebody has locked, and a server that is well."""
-    monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 0.2)
-    connections = LogConnections(path, "the log", read_seconds=0.8)
+    monkeypatch.setattr("evalwright.store.postgres.connections.SILENT_SECONDS", 3)
+    connections = LogConnections(path, "the log", read_seconds=4)
     with closing(connections), ThreadPoolExecutor(2) as threads:
         slow = [
             threads.submit(connections.query, EVERY_TENANT, "SELECT pg_sleep(60)") for _ in "12"
         ]
         done, _ = wait(slow)
-        assert connections.query(EVERY_TENANT, "SELECT pg_sleep(0.5)")
+        assert connections.waits_s == 4
     reasons = {str(each.exception()) for each in done}
-    assert reasons == {"the log: the event log cannot be used: a read took longer than 0.8 s"}
+    assert reasons == {"the log: the event log cannot be used: a read took longer than 4 s"}
 
 
 def test_who_waits_for_a_connection_waits_no_longer_than_others(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evalwright.store.postgres.connections.MOST_READING", 1)
-    connections = LogConnections(path, "the log", read_seconds=0.5)
-    with closing(connections), ThreadPoolExecutor(4) as threads:
+    connections = LogConnections(path, "the log", read_seconds=1)
+    with closing(connections), ThreadPoolExecutor(60) as threads:
         ask = functools.partial(connections.query, EVERY_TENANT, "SELECT pg_sleep(60)")
-        asked = [threads.submit(ask) for _ in range(4)]
-        done, late = wait(asked, timeout=1.9)  # one after the other, they would take two seconds
+        asked = [threads.submit(ask) for _ in range(60)]
+        done, late = wait(asked, timeout=30)  # one after the other, they would take a minute
     assert not late
     assert all(isinstance(each.exception(), StoreUnavailable) for each in done)
 
