@@ -190,3 +190,43 @@ def test_events_that_name_no_span_are_taken_request_by_request():
     assert told["user_prompt"] == "Where is order 7?"
     assert told["tools_offered"] == ["find_order"]
     assert [each[0] for each in steps(told)] == ["call", "result", "final"]
+
+
+def test_ids_that_only_later_inputs_have_are_those_of_the_calls():
+    bare = json.loads(json.dumps(lookup("c1")).replace('"id": "c1", ', ""))
+    first = chat("m1", (1, 2), [ASKED], [bare], trace_id="1" * 32)
+    second = chat("m2", (3, 4), [ASKED, lookup("c1"), found("c1")], [ANSWER], trace_id="2" * 32)
+    (case,) = imported(an_export(first, second))
+    assert [each[:2] for each in steps(case.response)] == [
+        ("call", "c1"),
+        ("result", "c1"),
+        ("final", "On its way."),
+    ]
+
+
+def test_a_result_that_alone_has_an_id_is_that_of_the_tools_span():
+    bare = json.loads(json.dumps(lookup("c1")).replace('"id": "c1", ', ""))
+    said = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find_order"}
+    told = {"gen_ai.tool.call.result": "content='shipped' tool_call_id='c1'"}
+    result = {**found("c1"), "name": "find_order"}
+    spans = [
+        chat("m1", (1, 2), [ASKED], [bare]),
+        a_span("t1", said | told, (3, 4)),
+        chat("m2", (5, 6), [ASKED, bare, result], [ANSWER]),
+    ]
+    assert steps(one(an_export(*spans))) == [
+        ("call", "c1", "find_order", {"id": 7}),
+        ("result", "c1", "ok", "shipped"),
+        ("final", "On its way."),
+    ]
+
+
+def test_results_that_were_recorded_as_the_users_words_are_results():
+    blocks = [{"type": "tool_result", "tool_use_id": "c1", "content": "shipped"}]
+    said = {"gen_ai.operation.name": "chat", "gen_ai.prompt.0.role": "user"}
+    said |= {"gen_ai.prompt.0.content": "Where?", "gen_ai.prompt.1.role": "user"}
+    said |= {"gen_ai.prompt.1.content": json.dumps(blocks), "gen_ai.completion.0.content": "There."}
+    assert ("result", "c1", "ok", "shipped") in steps(one(an_export(a_span("m1", said))))
+    flattened = flat("a1", 1, [ASKED, lookup("c1"), {**found("c1"), "role": "user"}], [ANSWER])
+    (case,) = imported(an_export(flattened))
+    assert [each[0] for each in steps(case.response)] == ["call", "result", "final"]

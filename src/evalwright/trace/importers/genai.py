@@ -41,6 +41,7 @@ _KINDS: dict[str, Kind] = {
 }
 _COSTS = ("gen_ai.usage.cost", "operation.cost")
 _MODEL_MARKS = ("gen_ai.request.model", "gen_ai.response.model", "gen_ai.system")
+_BLOCKS = ("text", "thinking", "redacted_thinking", "image", "document", "tool_use", "tool_result")
 _MESSAGE_ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -101,11 +102,21 @@ def _model(span: Span, kind: Kind) -> Operation:
         operation.tools += tool_names(said.get("gen_ai.tool.definitions"))
     for event in span.events:
         _take_event(operation, event)
-    operation.history += events_of_messages(nested(span.attributes, "gen_ai.prompt"))
+    prompts = nested(span.attributes, "gen_ai.prompt")
+    operation.history += events_of_messages([_with_blocks(each) for each in prompts])
     operation.output += events_of_messages(
         [_with_role(each, "assistant") for each in nested(span.attributes, "gen_ai.completion")]
     )
     return operation
+
+
+def _with_blocks(raw: Json) -> Json:
+    """A message whose blocks Traceloop wrote as JSON text, with the blocks."""
+    said = raw.get("content") if isinstance(raw, dict) else None
+    found = structure_from_text(said)
+    blocks = found if isinstance(found, list) and found else [None]
+    is_blocks = all(isinstance(each, dict) and each.get("type") in _BLOCKS for each in blocks)
+    return {**raw, "content": found} if is_blocks else raw
 
 
 def _take_event(operation: Operation, event: SpanEvent) -> None:

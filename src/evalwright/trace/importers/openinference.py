@@ -101,6 +101,8 @@ def _chat_message(raw: Json) -> Json:
     built = {
         key: fields[key] for key in ("role", "content", "name", "tool_call_id") if key in fields
     }
+    if text(fields.get("tool_call_id")) and fields.get("role") == "user":
+        built["role"] = "tool"  # so Anthropic's results were recorded once
     calls = fields.get("tool_calls")
     if isinstance(calls, list):
         built["tool_calls"] = [_unwrapped(each, "tool_call") for each in calls]

@@ -1,10 +1,10 @@
 """Spans grouped by trace: one case each."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from evalwright.trace.importers.canonical import CanonicalEvent
+from evalwright.trace.importers.conversations import began, first_requests, requests, retold
 from evalwright.trace.importers.dialogue import Dialogue, final_output
 from evalwright.trace.importers.genai import read_genai
 from evalwright.trace.importers.openinference import read_openinference
@@ -21,11 +21,10 @@ from evalwright.trace.importers.spans import (
     LogRecord,
     Span,
     SpanEvent,
-    Stretches,
     span_of_logs,
     spans_of,
 )
-from evalwright.trace.importers.timeline import Timeline, event_key
+from evalwright.trace.importers.timeline import Timeline
 from evalwright.trace.importers.values import identifier, sum_usage
 from evalwright.trace.importers.vendor_spans import read_vendor
 from evalwright.trace.model import Json, text_of
@@ -151,11 +150,11 @@ class SpanGroups:
             for trace_id, spans in self._traces.items()
             if len(spans) <= _MOST_OF_A_REQUEST and (operations := self._request(spans))
         }
-        self._retold = _retold(bare)
+        self._retold = retold(bare)
         first = {trace_id: trace_id for trace_id in self._traces}
-        first |= _first_requests(bare)
+        first |= first_requests(bare)
         found: dict[str, list[str]] = {}
-        for trace_id in sorted(self._traces, key=lambda each: _began(bare.get(each))):
+        for trace_id in sorted(self._traces, key=lambda each: began(bare.get(each))):
             found.setdefault(first[trace_id], []).append(trace_id)
         return {trace_id: found[trace_id] for trace_id in self._traces if trace_id in found}
 
@@ -176,7 +175,7 @@ class SpanGroups:
             if span is not None:
                 span.events.extend(events)
             elif any(event.name.startswith("gen_ai.") for event in events):
-                for number, request in enumerate(_requests(events) if not span_id else [events]):
+                for number, request in enumerate(requests(events) if not span_id else [events]):
                     named = f"{trace_id or 'trace'}#{number + 1}" if number else trace_id
                     made = span_of_logs(named, span_id, request)
                     self._traces.setdefault(named, []).append(made)
@@ -227,20 +226,6 @@ class SpanGroups:
         return words
 
 
-def _requests(events: list[SpanEvent]) -> list[list[SpanEvent]]:
-    """Events that name no span, request by request: each ends with the answer to it."""
-    found: list[list[SpanEvent]] = []
-    has_ended = True
-    for event in events:
-        is_answer = event.name == "gen_ai.choice"
-        if has_ended and not is_answer:
-            found.append([])
-        has_ended = is_answer
-        found = found or [[]]
-        found[-1].append(event)
-    return found
-
-
 def _traces(ids: list[str]) -> str:
     """How many traces there are and where, as the beginning of a sentence on what they hold."""
     shown = ", ".join([*ids[:3], *(["…"] if len(ids) > 3 else [])])
@@ -265,56 +250,6 @@ def _lacks_answers(response: dict[str, Any], operations: list[Operation]) -> boo
     models = [each for each in operations if each.kind == "model"]
     is_told = "final_output" in response or "runner_failure" in response
     return bool(models) and not is_told and not any(each.output for each in models)
-
-
-def _first_requests(bare: dict[str, list[Operation]]) -> dict[str, str]:
-    """Of each trace the one in which its conversation began."""
-    found: dict[str, str] = {}
-    open_ends: dict[int, deque[str]] = {}
-    called: dict[str | None, str] = {}
-    for trace_id in sorted(bare, key=lambda each: _began(bare[each])):
-        told = [each for each in bare[trace_id] if each.history]
-        answered = [each for each in bare[trace_id] if each.output]
-        begun = _digests(told[0].history if told else [])
-        known = (open_ends.get(each) for each in reversed(begun))
-        before = next((each for each in known if each), None)
-        resumed = called.get(_last_call(told[0])) if told and told[0].is_cut else None
-        found[trace_id] = before.popleft() if before else resumed or trace_id
-        if answered:
-            said = answered[-1].history + answered[-1].output
-            called |= {_call_id(each): found[trace_id] for each in answered[-1].output}
-            open_ends.setdefault(_digests(said)[-1], deque()).append(found[trace_id])
-    return found
-
-
-def _retold(bare: dict[str, list[Operation]]) -> set[str]:
-    """Requests without a message that failed while one with messages did: a layer of its client."""
-    failed = [(key, each) for key, found in bare.items() for each in found if each.span.failed]
-    told = Stretches(each.span for _, each in failed if each.history)
-    silent = [(key, each.span) for key, each in failed if not each.history and not each.output]
-    return {key for key, span in silent if told.hold(span)}
-
-
-def _last_call(told: Operation) -> str:
-    """The last call that a request repeats: the rest of what it repeats may be cut off."""
-    return next(filter(None, map(_call_id, reversed(told.history))), "")
-
-
-def _call_id(event: CanonicalEvent) -> str | None:
-    return event.get("call_id")
-
-
-def _began(operations: list[Operation] | None) -> float:
-    return (operations[0].span.start or 0.0) if operations else 0.0
-
-
-def _digests(events: list[CanonicalEvent]) -> list[int]:
-    """A number for each beginning of a conversation; what a request may leave out is left out."""
-    found = [0]
-    for event in events:
-        if "reasoning" not in event and event.get("content") != "":
-            found.append(hash((found[-1], event_key(event))))
-    return found[1:] or [0]
 
 
 def _named(spans: list[Span], keys: tuple[str, ...]) -> str | None:

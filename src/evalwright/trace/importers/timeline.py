@@ -101,6 +101,7 @@ class Timeline:
         self._known: Counter[tuple[str, ...]] = Counter()
         self._asked_calls = UnmatchedCalls()  # by a model, and no span has run them yet
         self._run_calls = UnmatchedCalls()  # by a span, and no model has asked for them yet
+        self._nameless: dict[tuple[str, ...], deque[ConversationCall]] = {}
         self._of_span: dict[int, ConversationCall] = {}
         self._unanswered: dict[str | None, deque[ConversationCall]] = {}
         self._bare_results: dict[str | None, deque[CanonicalEvent]] = {}
@@ -228,13 +229,26 @@ class Timeline:
             self._tell(event, ts)
 
     def _take_model_call(self, event: CanonicalEvent, ts: float | None) -> None:
-        call = self._run_calls.meet(event)
+        call = self._run_calls.meet(event) or self._named_later(event, _call_key(event))
         if call is not None:
             self._complete(call, event)
         else:
             call = ConversationCall(self._tell(event, ts))
             self._asked_calls.add(call)
+            if not event["call_id"]:
+                for key in (_call_key(event), ("tool", event["tool"])):
+                    self._nameless.setdefault(key, deque()).append(call)
+        if call.result is None:
             self._unanswered.setdefault(event["call_id"], deque()).append(call)
+
+    def _named_later(self, event: CanonicalEvent, key: tuple[str, ...]) -> ConversationCall | None:
+        """A call that a model made without an id, where a later input tells the id."""
+        queue = self._nameless.get(key) if event["call_id"] else None
+        while queue:
+            call = queue.popleft()
+            if not call.event["call_id"]:
+                return call
+        return None
 
     def _take_call(self, operation: Operation, ts: float | None) -> None:
         if operation.call is None or self._is_inner_layer(operation):
@@ -267,7 +281,16 @@ class Timeline:
         call.result = self._tell_result(event, ts)
 
     def _take_result_in_input(self, event: CanonicalEvent, ts: float | None) -> None:
-        """A result in a model's input that no span has reported."""
+        """A result in a model's input that no span has reported under this id."""
+        tool = event.get("tool") or ""
+        is_named = self._known["call", event["call_id"] or "", tool]
+        call = None if is_named else self._named_later(event, ("tool", tool))
+        if call is not None:
+            self._complete(call, {**call.event, "call_id": event["call_id"]})
+            if call.result is not None:  # what the model was given is the result, not its notation
+                call.result["payload"] = event["payload"]
+                return
+            self._unanswered.setdefault(event["call_id"], deque()).append(call)
         events = self._tell_result(event, ts)
         waiting = self._unanswered.get(event["call_id"])
         while waiting:
