@@ -78,8 +78,8 @@ _TO_DO = frozenset(
     )
 )
 _BULLETS = frozenset("-*+•[☐☑✅✔❌⬜")
-_BOXES = ("[ ]", "[x]", "[]", *"☐☑✅✔❌⬜")
-_TICKED = ("[x]", *"☑✅✔")
+_BOXES = ("[ ]", "[x] ", "[]", *"☐☑✅✔❌⬜")
+_TICKED = ("[x] ", *"☑✅✔")
 
 _SENDER_OR_DATE = frozenset(
     """
