@@ -80,9 +80,10 @@ class RunsAsked(NamedTuple):
         status = _LOG_STATUS.get(self.status) or (
             "cancelled" if self.status == "cancelled" else None
         )
+        suite, _, version = self.suite.partition("@")
         return RunFilter(
             status=status,
-            suite=self.suite if "." in self.suite and "@" in self.suite else None,
+            suite=self.suite if "." in suite and version else None,
             agent=self.agent if "." in self.agent else None,
             tag=self.tag or None,
             has_ended=False if self.status == "open" else None,
