@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_secrets import BASE62, HEX, TOKENS, TOLD, a_jwt, a_private_key, checked, some
 
-from effort import grows_at_most
+from effort import grows_at_most, takes_at_most
 from evalwright.signals.matching import best_engine, engine_for_few_texts, plain_engine
 from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive import Scanner, scan
@@ -267,6 +267,16 @@ def test_the_work_grows_with_the_length_of_hostile_text_and_not_faster(unit):
     work(1_000)
     # Quadratic work would be sixty-four times as much.
     assert grows_at_most(32, work, small=20_000, large=160_000, floor=0.032)
+
+
+def test_zeros_in_base64_are_passed_over_and_what_follows_them_is_found():
+    """A bearer token of X begins with such letters, so each of them could be the first of one."""
+    zeros = "A" * 1_000_000
+    assert takes_at_most(0.7, lambda: scan(zeros))
+    token = "A" * 22 + some(80)
+    assert [(part.start, part.rule) for part in secrets_in(f"{zeros} {token}")] == [
+        (len(zeros) + 1, "twitter-token")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,20 @@ class SecretFinder:
     def _hits(self, lowered: bytes) -> Iterator[tuple[int, bytes]]:
         for start, end in spans_in(self._gate, lowered):
             find_literals, longest = self._literals
-            for place, literal in find_literals(lowered[start : end + longest]):
+            window = lowered[start : end + longest]
+            if _is_within_run(lowered, start, window):
+                continue
+            for place, literal in find_literals(window):
                 # A literal that starts further right is in a later hit of the gate.
                 if place < end - start:
                     yield start + place, literal
+
+
+def _is_within_run(lowered: bytes, start: int, window: bytes) -> bool:
+    """Whether one letter fills a window and stands before it, as in base 64 of zeros."""
+    if start == 0 or lowered[start - 1] not in _WORD:
+        return False
+    return window.count(lowered[start - 1]) == len(window)
 
 
 def _token_matcher(rule: TokenRule, engine: Engine) -> Matcher:
