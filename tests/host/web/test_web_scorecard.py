@@ -215,21 +215,10 @@ def test_one_damaged_task_does_not_hide_the_others(tenant: Tenant):
     assert "cannot be read" in shown(tenant, f"/runs/{run}/tasks/a/result")
 
 
-@pytest.mark.parametrize(
-    ("fail_on", "delta", "severity", "verdict"),
-    [
-        ((), None, "high", "✗ Failed"),
-        ((), None, "medium", "✓ Passed"),
-        (("threshold",), None, "high", "✓ Passed"),
-        ((), -0.1, "low", "✗ Failed"),
-        (("findings",), -0.1, "low", "✓ Passed"),
-        (("significant-regression",), -0.1, "low", "✗ Failed"),
-        (("significant-regression",), 0.1, "low", "✓ Passed"),
-    ],
-)
-def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
-    tenant: Tenant, fail_on: tuple[FailOn, ...], delta: float | None, severity: str, verdict: str
-):
+def keep_gated(
+    tenant: Tenant, fail_on: tuple[FailOn, ...], delta: float | None, severity: str
+) -> str:
+    """A run that met its bars, and has gates."""
     names = [f"task-{n}" for n in range(1, 9)]
     entries = opening(a_suite(8, modes=["adversarial"]))
     before = Baseline("old", 0.9, [BaselineTask(0.9, True)] * 8) if delta else None
@@ -245,14 +234,51 @@ def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
         (None, RunCompleted({"evalSummary": summary}, 7)),
     ]
     scored = [(name, EvalScored(name, score, True)) for name in names]
-    write(tenant.log, f"gated-{tenant.name}", [*entries[:2], (None, planned), *scored, *ended], 60)
+    run = f"gated-{tenant.name}"
+    write(tenant.log, run, [*entries[:2], (None, planned), *scored, *ended], 60)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "delta", "severity", "verdict"),
+    [
+        ((), None, "high", "✗ Failed"),
+        ((), None, "medium", "✓ Passed"),
+        (("threshold",), None, "high", "✓ Passed"),
+        ((), -0.1, "low", "✗ Failed"),
+        (("findings",), -0.1, "low", "✓ Passed"),
+        (("significant-regression",), -0.1, "low", "✗ Failed"),
+        (("significant-regression",), 0.1, "low", "✓ Passed"),
+    ],
+)
+def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
+    tenant: Tenant, fail_on: tuple[FailOn, ...], delta: float | None, severity: str, verdict: str
+):
+    run = keep_gated(tenant, fail_on, delta, severity)
     assert verdict in shown(tenant, "/")
     kinds = ["status=passed", "status=failed"]
-    listed = [f"gated-{tenant.name}" in shown(tenant, f"/?{kind}") for kind in kinds]
+    listed = [run in shown(tenant, f"/?{kind}") for kind in kinds]
     assert listed == [verdict == "✓ Passed", verdict == "✗ Failed"]
-    page = shown(tenant, f"/runs/gated-{tenant.name}")
+    page = shown(tenant, f"/runs/{run}")
     assert f"<title>{SUITE_ID}@1.0.0 · {verdict}" in page
     assert ("It met its bars, but fails a gate" in page) == (verdict == "✗ Failed")
+
+
+def test_the_page_of_a_large_run_comes_before_its_gates_are_read(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(scorecard_page, "LARGE", 10)
+    run = keep_gated(tenant, (), -0.1, "low")
+    first = shown(tenant, f"/runs/{run}")
+    assert "Reading its gates" in first
+    assert "Passed" not in first.partition("<main")[2].partition("</main")[0]
+    follows = f"/runs/{run}/verdict"
+    assert f'hx-get="{follows}"' in first
+    then = shown(tenant, follows, HX_Request="true")
+    assert then.startswith('<div id="verdict">')
+    assert "✗ Failed" in then
+    assert "It met its bars, but fails a gate" in then
+    assert "✗ Failed" in shown(tenant, f"/runs/{run}"), "now it is known"
 
 
 def test_the_agreement_of_a_run_is_the_mean_of_its_tasks(tenant: Tenant):

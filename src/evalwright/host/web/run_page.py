@@ -14,9 +14,9 @@ from evalwright.host.feed import Subscriber
 from evalwright.host.run_handle import ENDED
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
 from evalwright.host.web import scorecard_page
-from evalwright.host.web.page import PageCall, page, render, run_address, see
+from evalwright.host.web.page import PageCall, page, part, render, run_address, see
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
-from evalwright.host.web.run_figures import UNGATED
+from evalwright.host.web.run_figures import UNGATED, RunFigures
 from evalwright.host.web.runs_page import is_left, is_of_host, state_of, verdict_of
 from evalwright.reports.html.markup import Html, as_markup
 from evalwright.store.protocol import RunFacts
@@ -25,6 +25,7 @@ READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log 
 LOOK_SECONDS = 1.0  # after which the log is looked at: another process may execute the run
 PAUSE_SECONDS = 0.3  # between two states of a page
 STREAM_SECONDS = 60.0  # after which the browser connects again, and its session is looked at
+READING = ("info", "\N{HORIZONTAL ELLIPSIS} Reading its gates")
 
 # The signs and words for the states of tasks.
 SIGNS = {
@@ -40,7 +41,7 @@ async def show(call: PageCall) -> Response:
     """The page of a run: its progress while it goes on, its scorecard once it has ended."""
     if call.is_part:
         return await scorecard_page.tasks(call)
-    head = await call.beside(lambda: _head(call))
+    head = await call.beside(lambda: _head(call, waits=call.is_patient))
     card = await scorecard_page.card(call) if head["is_over"] and head["is_evaluation"] else None
     live = None if head["is_over"] else await _live_soon(call)
     return page(
@@ -63,13 +64,26 @@ async def _live_soon(call: PageCall) -> Html:
 NOT_READY = Html('<p class="muted" role="status">Loading the progress of this run…</p>')
 
 
-def _head(call: PageCall) -> dict[str, Any]:
+async def verdict(call: PageCall) -> Response:
+    """What a run has come to, its gates read as well."""
+    return part(call, "verdict.html", **await call.beside(lambda: _head(call, waits=True)))
+
+
+def _has_much_to_read(call: PageCall, run: RunFacts) -> bool:
+    """Whether the gates of a run are known only once all its tasks are read, and those are many."""
+    is_known = not may_be_held(run) or call.host.figures.knows(run)
+    return not is_known and run.events > scorecard_page.LARGE
+
+
+def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     run_id = call.path["runId"]
     run = call.log.facts(run_id)
     status = state_of(call, run)
-    # The last event holds all tasks, which of a large run takes long to read.
-    told = call.host.figures.of(call.log, run) if may_be_held(run) else UNGATED
-    tone, verdict = verdict_of(run, status, told)
+    is_reading = not waits and _has_much_to_read(call, run)
+    told: RunFigures | None = UNGATED
+    if may_be_held(run) and not is_reading:
+        told = call.host.figures.of(call.log, run)
+    tone, verdict = READING if is_reading else verdict_of(run, status, told)
     has_failed = run.score is None or run.score < 1
     return {
         "run_id": run_id,
@@ -80,6 +94,7 @@ def _head(call: PageCall) -> dict[str, Any]:
         "modes": ", ".join(run.modes),
         "tone": tone,
         "verdict": verdict,
+        "is_reading": is_reading,
         "is_over": status in ENDED,
         "started_us": run.started_us,
         "took": _took(run),

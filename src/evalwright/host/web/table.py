@@ -24,6 +24,7 @@ PAGES = [
     WebPage("POST", "/demo", start_page.demo, ("runs:create",)),
     WebPage("GET", "/runs/{runId}", run_page.show, ("runs:read",)),
     WebPage("GET", "/runs/{runId}/live", run_page.live, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/verdict", run_page.verdict, ("runs:read",)),
     WebPage("POST", "/runs/{runId}/again", start_page.again, ("runs:create",)),
     WebPage("POST", "/runs/{runId}/cancel", run_page.cancel, ("runs:cancel",)),
     WebPage("POST", "/runs/{runId}/pause", run_page.pause, ("runs:cancel",)),
