@@ -114,9 +114,24 @@ def test_every_task_is_scored_once_and_seen_once_whatever_happens(
         fleet.until(lambda: fleet.scored() == tasks, scaled(PATIENCE_SECONDS, 600))
         for follower in followers:
             follower.join(PATIENCE_SECONDS)
+            assert not follower.is_alive(), f"it has not seen the end: {fleet.outputs()}"
             assert follower.sequences == list(range(follower.sequences[-1] + 1))
         fleet.check_log(1, tasks)
         fleet.check_invocations(tasks)
+
+
+def test_a_host_that_starts_before_its_database_waits_for_it(
+    own_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with fleet_processes(own_postgres, tmp_path) as fleet:
+        own_postgres.stop()
+        port = lasting_port()
+        fleet.start_host(port)
+        try:
+            fleet.until(lambda: "trying again" in fleet.output(fleet.hosts[port]))
+        finally:
+            own_postgres.start()
+        fleet.until(lambda: "listening on" in fleet.output(fleet.hosts[port]))
 
 
 # Another server takes over.
@@ -181,6 +196,7 @@ def test_workers_hosts_and_commands_go_on_with_the_server_that_takes_over(
         assert fleet.wait_for(command) == 0, fleet.outputs()
         fleet.until(lambda: fleet.scored() == 2 * tasks)
         follower.join(PATIENCE_SECONDS)
+        assert not follower.is_alive(), f"it has not seen the end: {fleet.outputs()}"
         assert follower.sequences == list(range(follower.sequences[-1] + 1))
         fleet.check_log(2, tasks)
         assert len(fleet.invocations()) <= 2 * tasks + fleet.in_flight

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from evalwright.cli.awaiting import awaited_log
 from evalwright.cli.output import say, warn
 from evalwright.cli.parameters import (
     chosen_config,
@@ -18,7 +19,7 @@ from evalwright.cli.parameters import (
     plain_db_option,
 )
 from evalwright.models.config import Config
-from evalwright.store.location import HOST_PATIENCE, opened_log, shown_db
+from evalwright.store.location import HOST_PATIENCE, shown_db
 from evalwright.store.records import LOCAL_TENANT
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def command(
         settings = msgspec.structs.replace(settings, host={**settings.host, "workers": True})
     _warn_of_detours(settings)
     listener = open_socket(address, port)
-    with logging_to(), opened_log(db, HOST_PATIENCE) as log:
+    with logging_to(), awaited_log(db, HOST_PATIENCE) as log:
         vault = Vault.beside(log.place, os.environ)
         vault.check()
         host = Host(

@@ -4,13 +4,12 @@ import asyncio
 import os
 import signal
 import socket
-import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from evalwright.cli.awaiting import awaited_log
 from evalwright.cli.output import say, warn
 from evalwright.cli.parameters import (
     SECONDS,
@@ -20,12 +19,9 @@ from evalwright.cli.parameters import (
     fleet_address,
     plain_db_option,
 )
-from evalwright.contracts.errors import Interrupted, StoreUnavailable
-from evalwright.store.location import open_log
+from evalwright.contracts.errors import Interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from evalwright.engine.fleet.equipment import Equipment, Equipper
     from evalwright.engine.fleet.worker import Worker, WorkerSettings
     from evalwright.engine.plan import Plan
@@ -33,8 +29,6 @@ if TYPE_CHECKING:
     from evalwright.models.config import Config
     from evalwright.store.protocol import EventLog
 
-START_SECONDS = 60.0  # that the database may take until it is within reach
-RETRY_SECONDS = 1.0
 
 EXAMPLES = """\b
 Examples:
@@ -132,29 +126,8 @@ def command(
     called = name or f"{socket.gethostname()}-{os.getpid()}"
     chosen = WorkerSettings(called, concurrency, tenants, attempts, drain_s, lease_s)
     served = None if metrics_port is None else (metrics_host, metrics_port)
-    with _patiently_opened(address) as log:
+    with awaited_log(address) as log:
         return asyncio.run(_work(address, log, settings, chosen, served))
-
-
-@contextmanager
-def _patiently_opened(address: str) -> "Iterator[EventLog]":
-    """The log, once it is within reach: the database may start later than its workers."""
-    until, is_told = time.monotonic() + START_SECONDS, False
-    while True:
-        try:
-            log = open_log(address)
-            break
-        except StoreUnavailable as error:
-            if time.monotonic() > until:
-                raise
-            if not is_told:
-                say(f"{error}; trying again")
-            is_told = True
-            time.sleep(RETRY_SECONDS)
-    try:
-        yield log
-    finally:
-        log.close()
 
 
 class _AnyEquipper:
