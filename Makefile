@@ -58,6 +58,7 @@ test-ray: .venv-ray/.ready ## try `signals` and `compare` on a real Ray cluster 
 	.venv-ray/bin/pytest -n 0 tests/real_ray
 
 test: setup ## run every test
+	@$(BIN)/python -m compileall -q src  # what has changed since, too: hundreds of tests start a command
 	$(BIN)/pytest -n 3 --dist worksteal
 
 soak: setup ## inject faults for a long time: kills, full disks, held locks, hostile load
