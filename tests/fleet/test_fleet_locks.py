@@ -201,13 +201,19 @@ def test_an_attempt_that_was_taken_away_is_not_written_with_the_next_one(fleet: 
     assert events_of_task(fleet, run_id, "task-1").count("eval.scored") == 1
 
 
+@pytest.fixture
+def soon_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that look after the queue all the time."""
+    monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 0.1)
+    monkeypatch.setattr(worker_module, "MOST_BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(reconciling, "APART_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("soon_repaired")
 def test_a_task_that_its_worker_gave_up_is_done_though_its_row_in_the_queue_is_gone(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker lives, so nobody else takes the task from it."""
-    monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 0.1)
-    monkeypatch.setattr(worker_module, "MOST_BEAT_SECONDS", 0.1)
-    monkeypatch.setattr(reconciling, "APART_SECONDS", 0)
     asked: list[str] = []
     end = Ending.end
 
@@ -233,12 +239,8 @@ def test_a_task_that_its_worker_gave_up_is_done_though_its_row_in_the_queue_is_g
     assert asked == ["task-1"] * 2
 
 
-def test_a_task_at_work_goes_on_though_the_queue_is_dropped_and_filled_again(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 0.1)
-    monkeypatch.setattr(worker_module, "MOST_BEAT_SECONDS", 0.1)
-    monkeypatch.setattr(reconciling, "APART_SECONDS", 0)
+@pytest.mark.usefixtures("soon_repaired")
+def test_a_task_at_work_goes_on_though_the_queue_is_dropped_and_filled_again(fleet: Fleet) -> None:
     asked: list[str] = []
 
     async def answer(task: Any) -> str:

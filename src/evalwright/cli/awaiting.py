@@ -1,8 +1,6 @@
 """Opens the log of a process that lasts: a database may start later than what uses it."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from evalwright.cli.output import say
@@ -17,17 +15,8 @@ START_SECONDS = 60.0  # that a server may take until it is within reach
 RETRY_SECONDS = 1.0
 
 
-@contextmanager
-def awaited_log(db: str | None, patience: Patience | None = None) -> Iterator["EventLog"]:
+def awaited_log(db: str | None, patience: Patience | None = None) -> "EventLog":
     """The log, once the server that keeps it is within reach; a file is opened at once."""
-    log = _opened(db, patience)
-    try:
-        yield log
-    finally:
-        log.close()
-
-
-def _opened(db: str | None, patience: Patience | None) -> "EventLog":
     until = time.monotonic() + (START_SECONDS if postgres_address(db) else 0)
     is_told = False
     while True:

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,7 +112,7 @@ def command(
         settings = msgspec.structs.replace(settings, host={**settings.host, "workers": True})
     _warn_of_detours(settings)
     listener = open_socket(address, port)
-    with logging_to(), awaited_log(db, HOST_PATIENCE) as log:
+    with logging_to(), closing(awaited_log(db, HOST_PATIENCE)) as log:
         vault = Vault.beside(log.place, os.environ)
         vault.check()
         host = Host(

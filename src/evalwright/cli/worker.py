@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,7 +127,7 @@ def command(
     called = name or f"{socket.gethostname()}-{os.getpid()}"
     chosen = WorkerSettings(called, concurrency, tenants, attempts, drain_s, lease_s)
     served = None if metrics_port is None else (metrics_host, metrics_port)
-    with awaited_log(address) as log:
+    with closing(awaited_log(address)) as log:
         return asyncio.run(_work(address, log, settings, chosen, served))
 
 

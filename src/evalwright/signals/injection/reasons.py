@@ -66,9 +66,9 @@ class Reasons:
             return not self._does_otherwise(source, search)
         if all(each.origin == "user" for each in fields):
             return False
-        return self._explains_unpressed(instruction, source, fields, search)
+        return self._is_moved_unpressed(instruction, source, fields, search)
 
-    def _explains_unpressed(
+    def _is_moved_unpressed(
         self,
         instruction: Instruction,
         source: UntrustedText,
