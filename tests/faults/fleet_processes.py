@@ -106,11 +106,12 @@ class FleetProcesses:
         self.hosts[port] = self.start("serve", "--workers", *at)
 
     def kill_host(self, port: int) -> None:
-        """Kill a host, and start it again at the same port."""
+        """Kill a host, and start it again at the same port; it serves before the next fault."""
         host = self.hosts[port]
         host.send_signal(signal.SIGKILL)
         host.wait()
         self.start_host(port)
+        self.until(lambda: "listening on" in self.output(self.hosts[port]))
 
     def key(self, tenant: str) -> str:
         """A key of a tenant."""
