@@ -344,11 +344,15 @@ def test_cases_of_a_prompt_file_are_run_and_a_failed_one_fails_it(library: Evalw
         {"json": verdict(clarity=10)},
     ]
     (library.folder / "judge.json").write_text(json.dumps(rules))
-    done = prompteval(library, "greet.prompt.yml", "-t", "1", "-m", "scripted:judge.json", "--json")
-    (record,) = records(done)
+    asked = ["greet.prompt.yml", "-t", "1", "-m", "scripted:judge.json"]
+    (record,) = records(prompteval(library, *asked, "--json"))
     assert [case["passed"] for case in record["details"]["cases"]] == [True, False]
     assert record["passed"] is False
     assert any("test case 2" in issue for issue in record["issues"])
+    shown = prompteval(library, *asked)
+    assert shown.code == 1
+    assert "test case 2 failed: named: " in shown.out
+    assert "test case 1" not in shown.out
 
 
 def test_results_can_be_validated(library: Evalwright) -> None:

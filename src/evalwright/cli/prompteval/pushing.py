@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from evalwright.cli.parameters import configured_db
 from evalwright.cli.remote import KEY_VARIABLE
 from evalwright.client import Client
 from evalwright.contracts.errors import BadInput
@@ -33,7 +34,7 @@ def push(place: str, results: Sequence[PromptResult], texts: Mapping[str, str]) 
     elif _HOST_AND_PORT.fullmatch(place):  # a file of that name is hardly meant
         raise BadInput(f"--push: for a host, write http://{place} or https://{place}")
     else:
-        with opened_log(None if place == LOCAL else place) as log:
+        with opened_log(configured_db(None) if place == LOCAL else place) as log:
             files = PromptLibrary(log.records).keep(LOCAL_TENANT, results, texts)
             where = log.place
     return f"pushed: {files:,} {'prompt' if files == 1 else 'prompts'} to {where}"

@@ -7,6 +7,7 @@ import msgspec
 
 from evalwright.prompts.findings import Hit, Rule
 from evalwright.prompts.patterns import when_used
+from evalwright.prompts.rules.opposites import opposite_sentences
 from evalwright.prompts.rules.reading import Reading
 
 
@@ -27,7 +28,11 @@ _FEATURE = (
     r"(?:any )?(markdown|tables|bullet points|emojis?|headings|citations|code blocks|code examples)"
     r"(?=\s*[.;,\n])"
 )
-_THING = r"([a-z]+ (?:[a-z-]+ ?){1,4})(?=[.,;\n])"  # all of it, up to the end of the clause
+# All of it, up to the end of the clause, where no exception follows.
+_THING = (
+    r"([a-z]+(?: [a-z-]+){0,5})(?=[.,;!\n])"
+    r"(?!, ?(?:unless|except|if|when|whenever|until|but|only|without|where|and|or)\b)"
+)
 
 _SHORT = Phrase(
     "keep be",
@@ -174,6 +179,23 @@ _EXACTLY = Phrase(
 
 
 def _contradictions(reading: Reading) -> Iterator[Hit]:
+    if reading.language.is_english:
+        yield from _in_english(reading)
+        return
+    for wanted, forbidden in opposite_sentences(reading.language.code, reading.lowered):
+        if abs(wanted.start - forbidden.start) <= _NEAR:
+            first, second = sorted((wanted, forbidden), key=lambda each: each.start)
+            cited = [" ".join(reading.prose[e.start : e.end].split()) for e in (first, second)]
+            start = second.end - len(reading.prose[second.start : second.end].lstrip())
+            line = reading.line(reading.place(first.end - 1))
+            yield Hit(
+                reading.place(start),
+                f"“{cited[1].lstrip('-*• ')}” contradicts “{cited[0].lstrip('-*• ')}” in line "
+                f"{line}: keep one, or say when each holds, as in “{_IN_TURN}.”",
+            )
+
+
+def _in_english(reading: Reading) -> Iterator[Hit]:
     for one, other, remedy in _OPPOSITES:
         first = next(_asked(reading, one), None)
         second = None if first is None else next(_asked(reading, other), None)
@@ -181,13 +203,17 @@ def _contradictions(reading: Reading) -> Iterator[Hit]:
             yield _hit(reading, first, second, remedy)
     for forbidden, wanted in _OPPOSITE_IN_THING:
         things: dict[tuple[str, ...], re.Match[str]] = {}
-        for match in _asked(reading, forbidden):
+        for match in _wholly_asked(reading, forbidden):
             things.setdefault(_essence(match[1]), match)
-        for match in _asked(reading, wanted) if things else ():
+        for match in _wholly_asked(reading, wanted) if things else ():
             opposite = things.get(_essence(match[1]))
             if opposite is not None and _are_near(match, opposite):
                 yield _hit(reading, match, opposite, _IN_TURN)
     yield from _in_number(reading)
+    yield from _in_one_breath(reading)
+
+
+def _in_one_breath(reading: Reading) -> Iterator[Hit]:
     may_be = "only and " in reading.lowered
     for match in _ONLY_AND_MORE.finditer(reading.lowered) if may_be else ():
         yield Hit(
@@ -205,6 +231,38 @@ def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
         match = phrase.pattern.match(reading.lowered, place)
         if match is not None and not _NEGATED.search(reading.lowered, max(0, place - 30), place):
             yield match
+
+
+def _wholly_asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
+    return (each for each in _asked(reading, phrase) if not _is_partial(reading, each))
+
+
+def _is_partial(reading: Reading, match: re.Match[str]) -> bool:
+    """Whether a sentence holds on an occasion that it or the label above names, or is quoted."""
+    text = reading.lowered
+    before = text[max(0, match.start() - 200) : match.start()]
+    sentence = _SENTENCE_START.split(before)[-1]
+    if _OCCASION.search(sentence) or text[match.end() : match.end() + 2].strip(".,;!")[:1] in _ENDS:
+        return True
+    if " " not in match[1] and sentence.strip(" \t-*•.)0123456789") not in _STARTS:
+        return True
+    lines = [line for line in before.split("\n")[:-1] if line.strip()]
+    # A label above a line, such as “For guests:” or a heading, says for whom it holds.
+    above = next((each.strip() for each in reversed(lines) if not _POINT.match(each)), "")
+    return above.endswith(":") and not _GENERAL_LABEL.search(above)
+
+
+_SENTENCE_START = when_used(r"[.!?;]\s+|\n")
+_OCCASION = when_used(
+    r"\b(?:if|when|whenever|unless|until|for|in|on|during|while|after|before|where|except|once|with"
+    r"|within|otherwise|else|says?|said)\b|[\"“”`:|]"
+)
+_STARTS = ("", "you", "please")
+_ENDS = tuple('"”`')
+_POINT = when_used(r"[ \t]*(?:[-*+•]|\d+[.)])[ \t]|[^\n:]*$")
+_GENERAL_LABEL = when_used(
+    r"\b(?:rules?|guidelines?|instructions?|constraints?|requirements?|polic)"
+)
 
 
 def _are_near(one: re.Match[str], other: re.Match[str]) -> bool:
@@ -254,9 +312,9 @@ RULES = (
             "Brief and exhaustive, JSON alone and an explanation in prose, no explanation and a "
             "reason, always and never the same thing, exactly three and exactly five: a model "
             "obeys one of them, and which one changes. Keep one, or say when each holds: “JSON "
-            "alone; put the explanation into the field `reason`”."
+            "alone; put the explanation into the field `reason`”. Outside English, only the same "
+            "sentence with “always” and with “never” is found."
         ),
         check=_contradictions,
-        english=True,
     ),
 )

@@ -88,7 +88,7 @@ _RULED = when_used(r"\n[ \t]*([-=*#~_]{3})[-=*#~_]*[ \t]*\n\s*[^\n]{0,60}$")
 _END_FOLLOWS = when_used(r"[*_.]{0,2}\s{1,4}[\[(<#*=-]{0,6}[ \t]?END\b")
 # Where a template puts the parts of a message together, what is around it marks them off.
 _PART_OF_MESSAGE = when_used(r"\n[ \t]*\{%[^\n]*%\}\s*$")
-_ALONE_BEFORE = when_used(r"(?:\n[ \t>*_-]*|:[*_]{0,2}[ \t]*)$")
+_ALONE_BEFORE = when_used(r"(?:\n[ \t>*_-]*|[:：][*_]{0,2}[ \t]*)$")
 # A role that opens a message: it marks off what follows, up to the next one.
 _ROLE = r"(?:system|user|assistant|developer|tool|function|human|\{\{[^{}\n]*role[^{}\n]*\}\})"
 _MESSAGE_OPENS = when_used(
@@ -112,13 +112,18 @@ _OUTSIDE_TEXTS = frozenset(
     text texts content contents document documents transcript transcripts article articles code
     diff log logs snippet snippets conversation comments body input passage passages essay
     submission
+    texto texte testo tekst metin teks nachricht mensaje mensagem messaggio bericht wiadomość mesaj
+    dokument documento artikel artículo artigo articolo eingabe entrada transkript transcripción
+    текст сообщение документ 文本 文章 内容 本文 テキスト 文書 텍스트 본문 입력
     """.split()
 )
 # Variables that hold a text if they have a line to themselves below a label or a line that speaks
 # of them, and else a few words, or what a program adds to the instructions.
 _POINTS_DOWN = when_used(r"\b(?:following|below|these|provided|given|from the|in the)\b")
 _ASKED = when_used(r"(?i)\b(?:question|query|q)[*_ ]*:[*_ \t]*$")  # a line, not a text
-_MAYBE_TEXTS = frozenset("context statements reviews examples".split())
+_MAYBE_TEXTS = frozenset("context statements review reviews examples ticket complaint".split())
+# A message is a text if somebody sends it; a key message or a commit message is a phrase.
+_SENDERS = frozenset("user customer client chat email mail incoming last latest".split())
 _OUTSIDERS = frozenset("pasted paste raw retrieved scraped untrusted".split())
 _FILLED_IN = ("", "here", "your", "the")
 _CLOSING = {"{{}}": "}}", "[]": "]", "${}": "}", "<>": ">", "{}": "}"}
@@ -244,8 +249,7 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     before = "\n" + text[max(reading.core_start, each.offset - 160) : each.offset]
     # With a slash it is a choice between options.
     words = () if "/" in each.name else _name_words(each.name)
-    is_text = bool(words) and (words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS)
-    is_text = is_text or (words != () and _is_maybe_text(words[-1], before))
+    is_text = bool(words) and (_is_whole_text(words) or _is_maybe_text(words[-1], before))
     if not is_text and not _is_announced(before):
         return False
     if _OPENED.search(before) or _ASKED.search(before) or not _ALONE_BEFORE.search(before):
@@ -261,6 +265,12 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
 def _name_words(name: str) -> tuple[str, ...]:
     parts = re.split(r"[\W_\d]+", name.lower())
     return tuple(word for word in parts if word not in _FILLED_IN)
+
+
+def _is_whole_text(words: tuple[str, ...]) -> bool:
+    if words[-1] == "message":
+        return _SENDERS.issuperset(words[:-1])
+    return words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS
 
 
 def _is_maybe_text(word: str, before: str) -> bool:

@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
 from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.rules.reading import Reading
@@ -13,10 +11,30 @@ from evalwright.signals.matching import Pattern
 _SHOWN = 40  # characters of a cited passage
 _OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#{]{0,3}[ \t]*+"
 
+_ORDERS = (
+    r"(?:add|write|fix|describe|define|fill|complete|check|decide|update|insert|finish|explain"
+    r"|mention|clarify|confirm|replace|specify|put|include)\b|[^\W\d]+ (?:festlegen|ergänzen|klären"
+    r"|schreiben|prüfen)\b|(?:ajouter|compléter|écrire|añadir|agregar|completar|escribir|adicionar"
+    r"|aggiungere|completare|dodać|uzupełnić|добавить|дописать|ekle|tamamla)\b"
+)
+# “To be completed” in other languages, which counts only in brackets of its own.
+_TO_BE_WRITTEN = (
+    r"à (?:compléter|définir|rédiger)|(?:noch )?zu (?:ergänzen|definieren|klären)|wird ergänzt"
+    r"|(?:por|a) (?:completar|definir|redactar)|da (?:completare|definire)"
+    r"|nog (?:aan te vullen|invullen)"
+    r"|do uzupełnienia|(?:нужно )?(?:дописать|заполнить|уточнить)|tamamlanacak|doldurulacak"
+    r"|待补充|待補充|待完善|待定|要追記|後で書く|未定|추후 작성|작성 예정|cần bổ sung|يُستكمل لاحقا"
+)
+
 # Where a line is a note of its author to himself, and not a rule about such notes.
 _NOTE = when_used(
     rf"{_OPENING}\[?(?P<note>TODO|FIXME|TBD)\]?"
-    r"(?:[ \t]*(?:[:\-–—(]|$))"
+    r"(?:[ \t]*(?:[:：\-–—(]|$))"
+    # In the middle of a line: after a sentence, in brackets or a comment, or as what is not known.
+    r"|(?:[.!?。][ \t]+|\(|<!--[ \t]*)(?P<inner>(?-i:TODO|TBD)\b[ \t]*[:：])"
+    r"|(?P<open>\((?-i:TODO|TBD)\)|(?-i:[^\W\d]\b is TBD\.))"
+    rf"|{_OPENING}(?P<order>(?-i:TODO)[ \t]+(?-i:{_ORDERS}))"
+    rf"|(?P<elsewhere>[\[(（【［](?:{_TO_BE_WRITTEN})[\])）】］])(?!\()"
     r"|\b(?P<fixme>FIXME)\b"
     r"|(?P<lorem>\b[Ll]orem ipsum(?: dolor\b|[ \t]*$))"
     r"|(?P<bracket>\[[^\]\n`]{0,60}\bto be (?:added|written|defined|completed|determined)\b"
@@ -32,6 +50,13 @@ _ABOUT_NOTES = when_used(
 )
 _IN_CODE = when_used(r"[#/{(*:][ \t]*FIXME\b")  # a comment, or a blank to fill in
 _LISTED = when_used(r"[ \t>]*(?:[-*+•]|\d+[.)])[^\n]*?[Ll]orem ipsum[ \t.]*(?:\n|$)")
+# How an answer is to say that something is not known.
+_ABOUT_UNKNOWN = when_used(r"(?i)\b(?:if|when|where|say|write|that|unless|use|put)\b|[\"'“`]")
+_CONDITION = when_used(
+    r"[\"'“”„«»「」『』`]|(?i:\b(?:si|wenn|falls|jeśli|если|se|als)\b)|如果|若|場合|缺"
+)
+_DOUBTS = {"elsewhere": _CONDITION, "open": _ABOUT_UNKNOWN}
+_NEVER_CODE = ("note", "fixme", "bracket", "number", "inner", "open", "order", "elsewhere")
 _SMALL_TODO = when_used(r"\b(?:todo|fixme|tbd)\b")  # as in an app for todos
 # A scaffold that was never filled in: it tells an author what to write.
 _SCAFFOLD = when_used(
@@ -77,13 +102,42 @@ _SIGNS = (
     *("to be completed", "to be determined", "work in progress", "currently under development"),
     *("[use case 1]", "[tip 1]"),
 )
-_ANY_SIGN = quick_pattern(b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in _SIGNS))
+_SIGNS_ELSEWHERE = (
+    *(
+        "compléter]",
+        "compléter)",
+        "à définir",
+        "ergänzen]",
+        "ergänzen)",
+        "zu klären",
+        "por completar",
+    ),
+    *("a completar", "por definir", "da completare", "da definire", "do uzupełnienia", "дописать"),
+    *(
+        "заполнить",
+        "уточнить",
+        "tamamlanacak",
+        "doldurulacak",
+        "待补充",
+        "待補充",
+        "待完善",
+        "待定",
+    ),
+    *("要追記", "後で書く", "未定", "추후 작성", "작성 예정", "cần bổ sung", "aan te vullen"),
+)
+_ANY_SIGN = quick_pattern(
+    b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in (*_SIGNS, *_SIGNS_ELSEWHERE))
+)
 _ANY_SCAFFOLD = quick_pattern(
     rb"(?i)xxx|your_\w|insert_\w|document open"
     rb"|[:\x9a][ \t]*(?:describe|enter|insert|write|fill in|define) (?:your|the)\b"
     rb"|you (?:would like|want|expect) (?:the|this|your) "
 )
-_NAMES = ("note", "fixme", "lorem", "bracket", "progress", "development", "number")
+_NAMES = (
+    *("note", "fixme", "lorem", "bracket", "progress", "development", "number"),
+    *("inner", "open", "order", "elsewhere"),
+)
+_IN_A_LINE = ("fixme", "inner", "open", "order")
 
 # Signs that an editor escaped: a tag, a variable, a line across the page; and what it left behind.
 _ESCAPED = when_used(
@@ -106,8 +160,6 @@ _ANYBODY = frozenset(
     john jane alice bob admin root coder codespace jovyan workspace appdata src code repo repos
     """.split()
 )
-_ASSISTANT = when_used(r"^[ \t#*]{0,12}assistant[ \t*]{0,4}:?[ \t*]{0,4}$", re.IGNORECASE)
-_STAND_IN = ("{{", "{%", "<", "...", "…", "|")
 
 
 def _leftovers(reading: Reading) -> Iterator[Hit]:
@@ -159,11 +211,16 @@ def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
     if reading.prompt.type != "markdown" and match[0].strip() not in reading.core:
         return True
     line = reading.text[reading.text.rfind("\n", 0, match.start()) + 1 : match.end() + 40]
-    if group == "fixme" and (_ABOUT_NOTES.search(line) or _IN_CODE.search(line)):
+    doubted = _DOUBTS.get(group)
+    if doubted is not None and doubted.search(line):
+        return True
+    if group in _IN_A_LINE and group != "fixme":
+        line = line.replace(match[group], "")
+    if group in _IN_A_LINE and (_ABOUT_NOTES.search(line) or _IN_CODE.search(line)):
         return True
     if group == "note" and _SMALL_TODO.search(match[group]):
         return True
-    if group in ("note", "fixme", "bracket", "number") and reading.is_code_at(match.start(group)):
+    if group in _NEVER_CODE and reading.is_code_at(match.start(group)):
         return True
     if group == "lorem" and _LISTED.match(line):
         return True  # among other things that an answer must not hold
@@ -280,26 +337,6 @@ def _machine_path(reading: Reading) -> Iterator[Hit]:
             )
 
 
-def _unsound_json(reading: Reading) -> Iterator[Hit]:
-    if "json" not in reading.words:
-        return
-    lines = reading.text.split("\n")
-    at = 0
-    for before, line in zip(["", *lines], lines, strict=False):
-        answer = line.strip()
-        if answer[:1] == "{" and answer[-1:] == "}" and _ASSISTANT.match(before.strip()):
-            try:
-                msgspec.json.decode(answer)
-            except msgspec.DecodeError as error:
-                if not any(sign in answer for sign in _STAND_IN):
-                    yield Hit(
-                        at,
-                        f"JSON is asked for, but this example of an answer is none ({error}): put "
-                        'keys and texts in double quotes, as in `{"answer": "1/105"}`.',
-                    )
-        at += len(line) + 1
-
-
 RULES = (
     Rule(
         id="PE205",
@@ -313,18 +350,6 @@ RULES = (
             "open are left alone; the blanks of scaffolds are known in English."
         ),
         check=_leftovers,
-    ),
-    Rule(
-        id="PE214",
-        name="unsound-json-example",
-        severity="warning",
-        criterion="clarity",
-        summary="An example of an answer in JSON that is no JSON.",
-        explanation=(
-            "A model copies its examples, faults included. Put keys and texts in double quotes: "
-            '`{"answer": "1/105"}`. Examples with blanks to fill in are left alone.'
-        ),
-        check=_unsound_json,
     ),
     Rule(
         id="PE308",

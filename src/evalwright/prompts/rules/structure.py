@@ -175,14 +175,41 @@ def _is_empty(reading: Reading, number: int) -> bool:
         return False
     if _ROLE_TITLE.match(section.key) or _is_cue(reading, section):
         return False
+    if _is_shape(reading, section):
+        return False
     if _SAYS_IT_ALL.search(section.title) or len(reading.sections) == 1 == section.level:
         return False
     return section.level > 1 or _FOLLOWED_AT_ONCE.match(reading.text, section.start) is None
 
 
+def _is_shape(reading: Reading, section: Section) -> bool:
+    """Whether headings show the form of an answer: words, a tag or a title above announce it."""
+    above = reading.text[max(reading.prompt.body_offset, section.start - _ABOVE) : section.start]
+    if _ANNOUNCES_SHAPE.search(above) or len(section.title.split()) >= _SENTENCE_WORDS:
+        return True
+    opened = above.rfind("<")
+    return opened >= 0 and _OPEN_TAG.match(above, opened) is not None
+
+
+_ABOVE = 600  # characters
+_SENTENCE_WORDS = 5  # so many say what they have to say
+_ANNOUNCES_SHAPE = when_used(
+    r"(?:format|structure|template|outline|sections?|parts?|headings?|layout|report|struktur|aufbau"
+    r"|vorlage|abschnitt\w*|modèle|plan|parties|estructura|plantilla|formato|secciones|estrutura"
+    r"|modelo|seções|struttura|modello|sezioni|indeling|sjabloon|struktur\w*|szablon|sekcj\w*"
+    r"|формат\w*|структур\w*|шаблон\w*|раздел\w*|yapı\w*|şablon\w*|bölüm\w*|cấu trúc|mẫu"
+    r"|格式|结构|模板"
+    r"|構成|形式|テンプレート|형식|구조|템플릿|تنسيق|هيكل|قالب)[^\n.。]{0,40}[:：][*_ \t]*\n",
+    re.IGNORECASE,
+)
+_OPEN_TAG = when_used(r"<[^\W\d/][^<>\n]{0,60}>[^<]*\Z")
+
+
 def _is_cue(reading: Reading, section: Section) -> bool:
     if section.end < len(reading.text):
         return False
+    if reading.placeholders or not reading.language.is_english:
+        return True  # a model goes on from the last heading
     return reading.prompt.kind in ("template", "chat") or _CUE.match(section.key) is not None
 
 

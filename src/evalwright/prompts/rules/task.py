@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
-from evalwright.prompts.language import lowered_in_place
+from evalwright.prompts.language import lowered_in_place, words
 from evalwright.prompts.not_a_prompt import described, not_a_prompt
 from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Reading, once
@@ -214,7 +214,7 @@ def _no_task(reading: Reading) -> Iterator[Hit]:
         )
     elif first_task(reading) is not None or _is_asked_by_variable(reading):
         return
-    elif len(reading.word_list) <= _FEW_WORDS:
+    elif len(reading.word_list) <= _FEW_WORDS and _is_empty(reading):
         yield Hit(offset, f"The prompt is empty. {_ADVICE}")
     elif reading.language.is_english and _only_states(reading):
         yield Hit(offset, f"The prompt never says what to do. {_ADVICE}")
@@ -223,9 +223,17 @@ def _no_task(reading: Reading) -> Iterator[Hit]:
 _ADVICE = "Add the task, with a verb: “Compare the two drafts and list what differs.”"
 
 
+def _is_empty(reading: Reading) -> bool:
+    """Whether nothing but blanks is left; few words may be an order in any language."""
+    return not words(_BLANK.sub(" ", reading.lowered))
+
+
+_BLANK = when_used(r"[\[<{(][^\]>})\n]*[\]>})]|\n[ \t]*#[^\n]*|^[ \t]*#[^\n]*")
+
+
 def _only_states(reading: Reading) -> bool:
     """Whether every sentence states something: verbs are too many to know them all."""
-    if _IMPLIED.search(reading.lowered) is not None:
+    if _IMPLIED.search(reading.lowered) or len(reading.word_list) <= _FEW_WORDS:
         return False
     return all(word in _STATING for word in _SENTENCE_START.findall(reading.lowered))
 

@@ -71,6 +71,11 @@ class _Page:
         yield self._headline(group)
         for record in group.errors:
             yield self._line(f"{record.execution.error_code}: {record.execution.error}", 4)
+        for issue in dict.fromkeys(
+            each for record in group.records for each in record.issues or ()
+        ):
+            if issue.startswith("test case "):
+                yield self._line(issue, 4)
         if self._alone:
             yield from self._criteria(group)
         if group.spread and group.spread.sd is not None:

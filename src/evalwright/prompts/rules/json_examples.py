@@ -1,0 +1,164 @@
+"""Examples in JSON that are none, where it is certain that JSON was meant.
+
+An example counts only if a slip that has a name explains all of it: once that is mended, it is
+JSON. What has blanks to fill in, comments or types in place of values is a form, and no slip.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.patterns import when_used
+from evalwright.prompts.rules.reading import Reading
+
+_STAND_IN = ("{{", "{%", "<", "...", "…", "|", "//", "/*", "#", "${")
+_JSON_INFOS = frozenset(("json", ""))
+_ASSISTANT = when_used(r"(?i)(?:^|\n)[ \t#*]{0,12}assistant[ \t*]{0,4}:?[ \t*]{0,4}\n[ \t]*$")
+# What stands on lines of its own from a brace on, and what has keys within a line.
+_STANDING = when_used(r"(?m)^[ \t]*(\{(?:[^\n]|\n(?![ \t]*(?:\n|```|~~~)))*)")
+_INLINE = when_used(r"\{[ \t]*[\"'][^{}\n]{1,300}:[^{}\n]{1,300}\}")
+# Such an example is shown as what not to do, or as what is to be mended.
+_SHOWN_AS_WRONG = when_used(
+    r"(?i)invalid|malformed|broken|incorrect|wrong|\bbad\b|\bnot\b|don't|never|avoid|repair|\bfix\b"
+    r"|❌|✗|falsch|ungültig|fehlerhaft|incorrec|inválid|invalide|faux|erron|sbagliat"
+    r"|non valid|onjuist|fout"
+    r"|nieprawidł|błędn|неверн|неправил|ошибоч|yanlış|geçersiz|sai\b|错误|錯誤|无效|不要|誤|無効|悪い"
+    r"|잘못|오류|خطأ|خاطئ|غلط|गलत|שגוי"
+)
+_BEFORE = 160  # characters
+_LONGEST = 5000
+_TRAILING = (re.compile(r",(\s*[}\]])"), r"\1")
+_MISSING = (re.compile(r"([\"\d\]}el])([ \t]*\n\s*)(?=\")"), r"\1,\2")
+_BARE_KEY = (re.compile(r"([{,]\s*)([^\W\d]\w*)(\s*:)"), r'\1"\2"\3')
+_SINGLE = (re.compile(r"(?<=[{\[,:\s])'([^'\"\n]*)'(?=\s*[}\],:])"), r'"\1"')
+_REMEDIES = (
+    ("a comma before a closing bracket", "remove it", _TRAILING),
+    ("texts in single quotes", "put keys and texts in double quotes", _SINGLE),
+    ("a key without quotes", "put keys and texts in double quotes", _BARE_KEY),
+    ("no comma between two entries", "put one between them", _MISSING),
+)
+
+
+def _unsound_json(reading: Reading) -> Iterator[Hit]:
+    if b"json" not in reading.lowered_data or "{" not in reading.text:
+        return
+    seen: set[int] = set()
+    for start, example in _examples(reading):
+        line = reading.line(start)
+        if line in seen or len(example) > _LONGEST or _is_form(example):
+            continue
+        slip = _slip(example)
+        if slip is None and not _is_json(example) and _is_answer(reading, start):
+            slip = ("values or keys without quotes", "put keys and texts in double quotes")
+        before = reading.text[max(0, start - _BEFORE) : start]
+        if slip is None or _SHOWN_AS_WRONG.search(before) is not None:
+            continue
+        seen.add(line)
+        fault, remedy = slip
+        yield Hit(
+            start,
+            f"JSON is asked for, but this example is none: it has {fault}; {remedy}, as in "
+            '`{"answer": "1/105", "sure": true}`.',
+        )
+
+
+def _examples(reading: Reading) -> Iterator[tuple[int, str]]:
+    """Places and texts that are meant as JSON: fences, blocks of lines, and parts of a line."""
+    text = reading.text
+    for fence in reading.fences:
+        info = text[fence.start : fence.inside].strip().strip("`~").strip().lower()
+        inside = text[fence.inside : fence.inside_end]
+        if info in _JSON_INFOS and fence.closed and inside.lstrip().startswith("{"):
+            yield fence.inside + len(inside) - len(inside.lstrip()), inside.strip()
+    for pattern, group in ((_STANDING, 1), (_INLINE, 0)):
+        for match in pattern.finditer(text, reading.prompt.body_offset):
+            place = match.start(group)
+            if reading.is_code_at(place):
+                continue
+            example = _standing(match[group].strip())
+            # Without a key in quotes it may be a variable, a set or a piece of code.
+            if _is_answer(reading, place) or '"' in example or "'" in example:
+                yield place, example
+
+
+def _is_answer(reading: Reading, place: int) -> bool:
+    """Whether a place is the first line of what the assistant says in a sample chat."""
+    return _ASSISTANT.search(reading.text, max(0, place - _BEFORE), place) is not None
+
+
+def _standing(example: str) -> str:
+    """A block of lines without the words that may follow its end."""
+    first = example.partition("\n")[0].rstrip()
+    if first.endswith("}") and first.count("{") == first.count("}"):
+        return first
+    if example.endswith("}"):
+        return example
+    end = example.rfind("\n}")
+    return example if end < 0 else example[: end + 2]
+
+
+def _is_form(example: str) -> bool:
+    return any(sign in example for sign in _STAND_IN)
+
+
+def _slip(example: str) -> tuple[str, str] | None:
+    """What is wrong with an example, and what to do; None if it is JSON or something else."""
+    if _is_json(example) or _are_values(example):
+        return None
+    mended, slip = example, None
+    for fault, remedy, (pattern, replacement) in _REMEDIES:
+        changed = pattern.sub(replacement, mended)
+        if changed != mended:
+            slip = slip or (fault, remedy)
+            mended = changed
+            if _is_json(mended):
+                return slip
+    closed = mended + _closing(mended)
+    if closed != mended and _is_json(closed):
+        return slip or ("an open bracket that is never closed", f"add `{closed[len(mended) :]}`")
+    return None
+
+
+def _closing(text: str) -> str:
+    """The brackets that a text leaves open, outside its strings."""
+    opened: list[str] = []
+    for sign in re.sub(r'"(?:[^"\\\n]|\\.)*"', "", text):
+        if sign in "{[":
+            opened.append("}" if sign == "{" else "]")
+        elif sign in "}]" and (not opened or opened.pop() != sign):
+            return ""
+    return "".join(reversed(opened))
+
+
+def _are_values(example: str) -> bool:
+    """Whether each line is JSON by itself."""
+    lines = [line for line in example.split("\n") if line.strip()]
+    return len(lines) > 1 and all(_is_json(line.strip().rstrip(",")) for line in lines)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+RULES = (
+    Rule(
+        id="PE214",
+        name="unsound-json-example",
+        severity="warning",
+        criterion="clarity",
+        summary="An example of an answer in JSON that is no JSON.",
+        explanation=(
+            "A model copies its examples, faults included. Put keys and texts in double quotes, "
+            "commas between entries and none after the last, and close every bracket. Examples "
+            "with blanks to fill in, comments or types are left alone, and so are those that are "
+            "shown as wrong."
+        ),
+        check=_unsound_json,
+    ),
+)
