@@ -16,6 +16,7 @@ import copies
 import msgspec
 import sensitive
 import sets
+import speech
 import speed
 import texts
 from board import Board
@@ -29,6 +30,7 @@ YARDSTICKS: dict[str, Yardstick] = {
     "clean": sets.clean,
     "grave": sets.grave,
     "reruns": sets.reruns,
+    "speech": speech.report,
     "texts": texts.report,
     "sensitive": sensitive.report,
     "calibration": calibration.report,

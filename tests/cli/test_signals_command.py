@@ -271,3 +271,18 @@ def test_a_file_name_that_is_no_text_is_no_obstacle(evalwright: Evalwright) -> N
     assert "odd\ufffd.jsonl: line 2" in done.out
     sides = ("--baseline", name, "--new", name)
     assert evalwright("compare", *sides, "--out", "report").code == 1
+
+
+@pytest.mark.parametrize(
+    ("bar", "code"),
+    [(None, 0), ("high", 1), ("secret_in_output", 1), ("permission_change", 0)],
+)
+def test_a_bar_for_signals_gives_exit_code_1(signals: Signals, bar: str | None, code: int) -> None:
+    signals(a_line(1) + a_leak(2), fail_on=bar)
+    assert signals.code == code
+
+
+def test_a_bar_that_is_no_severity_and_no_kind_is_refused(evalwright: Evalwright) -> None:
+    refused = evalwright("signals", "--traces", "x.jsonl", "--fail-on", "hihg")
+    assert refused.code == 2
+    assert "--fail-on hihg: name high, critical or a kind of signal" in refused.err

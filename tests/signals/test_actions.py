@@ -381,3 +381,24 @@ class TestRisksByKindOfVerb:
     )  # fmt: skip
     def test_names_that_only_sound_risky_are_none(self, tool):
         assert not kinds(a_trace(a_call(tool, target="x-77"), prompt="Anything new?"))
+
+
+READING = (
+    *("orders_get", "get_orders", "orderGet", "shop.refunds.list", "mcp__shop__get_order"),
+    *("order_status", "transfer_history", "payments.retrieve", "bookings_search"),
+    *("refunds_auflisten", "order_consultar"),
+)
+DOING = (
+    *("orders_cancel", "order_refund", "shop.refunds.create", "mcp__shop__delete_order"),
+    *("delete_list", "get_and_delete_order", "transfer_money", "order_pizza"),
+)
+
+
+@pytest.mark.parametrize("tool", READING)
+def test_a_call_that_only_reads_is_no_risk_wherever_its_verb_stands(tool):
+    assert not profile(tool).deeds
+
+
+@pytest.mark.parametrize("tool", DOING)
+def test_a_verb_for_a_deed_wins_over_words_of_reading(tool):
+    assert profile(tool).deeds

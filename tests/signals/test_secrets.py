@@ -401,3 +401,22 @@ def test_the_credentials_of_a_registry_are_found_in_its_files():
     for text in (f'{{"auths": {{"hub.example": {{"auth": "{pair}"}}}}}}', f"//hub/:_auth={pair}"):
         assert [part.rule for part in scan(text)] == ["basic-credentials"]
     assert not scan('{"auth": "required", "_auth": "none"}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password hash: $2b$12$6yFV37dQGFbhZZBKQGnCVUJJI5JRFnX8uiGmBgF7XOUNVHDKvbLf9",
+        "password_digest: 32e79d68a6c650050830919436b185c0bf8ea4cb2f8a66b64708b70f376eb758",
+        "api_key_sha256: eb7c06e3ea4a6f7bd2aa690d6dabd4aeb845fbe5b037a969d3e9e329bc2db3b8",
+        "md5sum of secret.txt: e819616dd503b7497956d820fe497633",
+        "pagination token gqV9JAbZPS9aObNeLw48",
+        "authenticity_token=LR9gBMd5y8EvjmpDOwunoli6HvOyDDgfqKvuYfIXC1M=",
+        "ERC-20 token address: 0xfa110a20eadf7fb2be7e4964c09db301b44004f4",
+        "Authorization: Basic QWxhZGRpbjpvcGVuc2VzYW1l",
+        "password: !vault |",
+        "boarding pass: A12B34",
+    ],
+)
+def test_what_is_derived_from_a_secret_or_only_sounds_like_one_is_none(text):
+    assert not [part for part in scan(text) if part.family == "secret"]

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from evalwright.cli.output import (
     Emit,
@@ -21,6 +22,7 @@ from evalwright.cli.output import (
 )
 from evalwright.cli.parameters import jobs_option, on_option
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.report import GRAVE
 from evalwright.trace.understood import NOTHING
 
 if TYPE_CHECKING:
@@ -46,6 +48,12 @@ Examples:
     help="Traces of the same cases that are known to be good; a file or a folder.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
+@click.option(
+    "--fail-on",
+    metavar="high|critical|KIND",
+    callback=lambda _context, _parameter, given: _known_bar(given),
+    help="Exit code 1 where a signal is this severe, or worse, or of this kind.",
+)
 @click.option("--show-secrets", is_flag=True, help="Do not mask secrets and personal data.")
 @jobs_option
 @on_option
@@ -55,6 +63,7 @@ def command(
     baseline: Path | None,
     out: Path | None,
     show_secrets: bool,
+    fail_on: str | None = None,
     jobs: int | None = None,
     on: str | None = None,
 ) -> int:
@@ -62,7 +71,8 @@ def command(
 
     One line of JSON for each trace, in order: {"id": <trace id>, "signals": [...]}. A trace is
     paired with the baseline by its base_case_id, else its case_id, else by what the user asked.
-    Exit code 2 when a record could not be read; its line then has an "error".
+    Exit code 2 when a record could not be read; its line then has an "error". Exit code 1 when a
+    signal meets --fail-on.
     """
     from evalwright.scans.parts import parts_in_order  # not to complete a command
     from evalwright.scans.shards import TraceFiles
@@ -86,7 +96,7 @@ def command(
             say(f"the baseline lacks a trace: {fault}")
         scan = SignalScan(known, masked=not show_secrets)
         parts = stack.enter_context(closing(parts_in_order(scan, TraceFiles(traces), engine)))
-        lines = ScanLines(traces, parts, ScanProgress(is_apart=out is not None))
+        lines = ScanLines(traces, parts, ScanProgress(is_apart=out is not None), fail_on)
         if out is not None:
             write_file(out, lines)
         else:
@@ -95,7 +105,39 @@ def command(
                 emit(line)
     for note in lines.notes(beside=known is not None):
         say(note)
-    return 2 if lines.tally.faults or missing else 0
+    return 2 if missing else _exit_code(lines, traces, fail_on)
+
+
+def _exit_code(lines: "ScanLines", traces: Path, fail_on: str | None) -> int:
+    if lines.tally.faults:
+        return 2
+    if lines.failing:
+        count = "1 signal meets" if lines.failing == 1 else f"{lines.failing:,} signals meet"
+        say(f"{traces}: {count} --fail-on {fail_on}")
+    return 1 if lines.failing else 0
+
+
+def _known_bar(given: str | None) -> str | None:
+    """What `--fail-on` names: a grave severity, or a kind of signal."""
+    if given is None or given in GRAVE:
+        return given
+    from evalwright.signals.kinds import KINDS
+
+    names = [kind.name for kind in KINDS]
+    if given not in names:
+        raise BadInput(
+            f"--fail-on {given[:80]}: name high, critical or a kind of signal: {', '.join(names)}"
+        )
+    return given
+
+
+def _meets(line: bytes, bar: str) -> int:
+    """How many signals of a line of the result are as severe as the bar, or of its kind."""
+    signals = msgspec.json.decode(line).get("signals", [])
+    if bar in GRAVE:
+        grave = GRAVE[GRAVE.index(bar) :]
+        return sum(each["severity"] in grave for each in signals)
+    return sum(each["kind"] == bar for each in signals)
 
 
 def _keep_inputs(out: Path, *inputs: Path | None) -> None:
@@ -112,19 +154,29 @@ def _keep_inputs(out: Path, *inputs: Path | None) -> None:
 class ScanLines:
     """The lines of the result; counts what could not be read, and what was passed over."""
 
-    def __init__(self, path: Path, parts: "Iterator[ScanPart]", progress: "ScanProgress") -> None:
+    def __init__(
+        self,
+        path: Path,
+        parts: "Iterator[ScanPart]",
+        progress: "ScanProgress",
+        fail_on: str | None = None,
+    ) -> None:
         from evalwright.scans.signals import ScanTally
 
         self._path = path
         self._parts = parts
         self._progress = progress
+        self._fail_on = fail_on
         self._notes: list[str] = []
+        self.failing = 0  # signals that meet the bar
         self.tally = ScanTally()
 
     def __iter__(self) -> Iterator[bytes]:
         for part in self._parts:
             self.tally.merge(part.tally)
             self._notes += part.notes
+            if self._fail_on:
+                self.failing += sum(_meets(line, self._fail_on) for line in part.lines.splitlines())
             yield part.lines
             if part.stop is not None:
                 raise BadInput(part.stop)

@@ -14,6 +14,17 @@ _LONGEST_NAME = 120
 _READING = """get list search find read fetch check view show look lookup query count calculat
 describ retriev inspect verif validat analyz analys review summariz monitor track brows open
 preview estimat compar explain think scan extract convert detect is has"""
+# As the names of tools write them in German, Spanish, French, Italian, Portuguese, Dutch, Polish
+# and Turkish.
+_READING_ABROAD = """abrufen holen lesen suchen anzeigen zeigen auflisten finden pruefen abfragen
+hole lies suche zeige liste finde pruefe obtener consultar buscar listar leer ver mostrar recuperar
+obtenir consulter chercher lister lire afficher trouver recuperer voir ottieni ottenere cerca
+cercare elenca elencare leggi leggere mostra trova obter ler exibir pesquisar haal ophalen zoek
+zoeken toon tonen lees lezen pobierz znajdz szukaj pokaz lista getir listele bul oku goster ara"""
+# These are verbs wherever they stand in a name; other words of reading may be things there.
+_READING_ANYWHERE = "get fetch find read retriev list search query describ lookup show view"
+# What is known of a thing: `order_status`.
+_TOLD = "status history detail info information summary statistic metadata schema"
 _PROTECTING = """anti protect prevent secur shield guard detect scan block verif validat check
 enforc complianc monitor audit defens"""
 _CHANGING = """set updat chang modif edit add remov assign reset enabl disabl elevat escalat giv
@@ -25,7 +36,10 @@ _MOVING = """send transfer schedul creat updat modif mak execut submit process a
 mov initiat plac issu releas divert chang edit add withdraw diver"""
 
 _STEMS: dict[str, str] = {
-    "reading": _READING,
+    "reading": f"{_READING} {_READING_ABROAD}",
+    "abroad": _READING_ABROAD,
+    "reading anywhere": f"{_READING_ANYWHERE} {_READING_ABROAD}",
+    "told": _TOLD,
     "protecting": _PROTECTING,
     "changing": _CHANGING,
     "stopping": _STOPPING,
@@ -87,6 +101,14 @@ _HALTING_PAIRS = frozenset(
 _HALTING_ALONE = frozenset(["shutdown", "reboot", "rollback", "poweroff"])
 _SORTING = frozenset(["by", "asc", "desc", "in", "from", "of"])
 
+# In names these are things as often as deeds: `order_get`, `transfer_list`.
+_NAMED_THINGS = """order refund transfer book purchase rent transaction payment payout withdrawal
+post mail email message issue share export access block process invite bid trade plan subscription
+reservation booking checkout enrollment donation reimbursement wire sms dm notification log webhook
+http release lock ban discharge deployment security system register host sale mal"""
+_THINGS_TOO = frozenset(_NAMED_THINGS.split())
+_JOINED = frozenset(["and", "or", "then"])
+
 _SPLIT = re2.compile(r"[A-Z]+(?:[a-z0-9]+|\b)|[a-z0-9]+|[A-Z]")
 
 
@@ -135,10 +157,36 @@ def profile(tool: str) -> ToolProfile:
 def _profile(tool: str) -> ToolProfile:
     words = words_of(tool)
     has = set().union(*map(_classes_of, words))
-    reads = bool(words) and is_of("reading", words[0]) and not _opens_entry(words)
+    reads = bool(words) and _reads(words) and not _opens_entry(words)
     deeds = _deeds(words, has) if words and not reads else set()
     stores = bool(words) and is_of("remembering", words[0])
     return ToolProfile(words, reads, "changing" in has, "running" in has, stores, frozenset(deeds))
+
+
+def _reads(words: tuple[str, ...]) -> bool:
+    """`get_orders`, `orders_get`, `shop.refunds.list`, `order_status`; but not `list_delete`."""
+    if is_of("reading", words[0]):
+        return _JOINED.isdisjoint(words) or not any(map(_is_deed, words[1:]))
+    if any(map(_is_deed, words)):
+        return False
+    if is_of("reading", words[-1]) and words[-1] != "open":
+        return True
+    return is_of("told", words[-1]) or any(is_of("reading anywhere", word) for word in words)
+
+
+@lru_cache(maxsize=4096)
+def _is_deed(word: str) -> bool:
+    """Whether a word in a name is a verb for something that is done, and hardly a thing."""
+    if word in _THINGS_TOO or (word.endswith("s") and word[:-1] in _THINGS_TOO):
+        return False
+    if word.endswith(("ed", "ings", "ions", "ments", "als")):
+        return False
+    return not _classes_of(word).isdisjoint(_DOING)
+
+
+_DOERS = """changing stopping moving paying booking committing halting destroying discarding harming
+permitting rising running connecting sending"""
+_DOING = frozenset(_DOERS.split())
 
 
 def _deeds(words: tuple[str, ...], has: set[str]) -> set[Deed]:

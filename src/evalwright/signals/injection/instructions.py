@@ -231,11 +231,6 @@ class InstructionReader:
         return self._text.pressure
 
     @cached
-    def orders_to_say(self) -> list[Instruction]:
-        """Those of the pressing instructions that tell what to say."""
-        return list(self._pressed("say"))
-
-    @cached
     def asks_to_act(self) -> bool:
         """Whether a pressing instruction tells to do something."""
         return next(self._pressed(*_ACTS), None) is not None

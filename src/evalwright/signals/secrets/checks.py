@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 
 from evalwright.contracts.report import CONFIDENCES, Confidence
-from evalwright.signals.secrets.samples import COMMON_WORDS, is_placeholder
+from evalwright.signals.secrets.samples import is_placeholder, is_sample
 
 # The confidence that a value deserves, given the one its rule has; None if it is not a secret.
 Check: TypeAlias = Callable[[bytes, Confidence], Confidence | None]
@@ -141,7 +141,7 @@ def basic_credentials(value: bytes, confidence: Confidence) -> Confidence | None
     _, colon, password = decoded.partition(b":")
     if not colon or not password or not decoded.isascii():
         return None
-    return None if is_placeholder(decoded) or password.lower() in COMMON_WORDS else confidence
+    return None if is_placeholder(decoded) or is_sample(password) else confidence
 
 
 def pypi(value: bytes, confidence: Confidence) -> Confidence | None:

@@ -18,7 +18,9 @@ _NAME = re.compile(
 _OTHER_KEYS = (
     "page|next|previous|prev|continuation|continue|cursor|sync|max|min|num|count|public|csrf|"
     "xsrf|cancel|idempotency|primary|foreign|sort|partition|cache|row|lookup|public[ _.-]?key|"
-    "pad|eos|bos|sep|unk|cls|special|hash(?:ed)?|encrypted"
+    "pad|eos|bos|sep|unk|cls|special|hash(?:ed)?|encrypted|pagination|resume|authenticity|paging|"
+    "delta|watermark|design|color|colour|fcm|boarding|ski|bus|day|season|test|salted|md5sum of|"
+    "sha\\d+sum of"
 )
 _CAPITAL_KEYS = "|".join(each.title() for each in re.findall(r"[a-z]{3,}", _OTHER_KEYS))
 _NOT_A_NAME = re.compile(
@@ -29,12 +31,18 @@ _WITHIN_A_WORD = re.compile(
     rb"pg|app|new|old|the|proxy|api|your)$)[A-Za-z]{1,16}$"
 )
 _OTHER_THING = re.compile(
-    rb"(?i)^[_.-]?(?:s\s+[a-z]|ids?\b|id_|name|type|ur[il]|path|file|count|limit|length|size|usage|"
+    rb"(?i)^(?:[_.-]|\s(?=hash|digest|manager|polic|address|checksum|fingerprint))?(?:s\s+[a-z]|address|"
+    rb"digest|checksum|fingerprint|manager|sha\d|md5|arn\b|json\b|txt\b|ya?ml\b|pem\b|ids?\b|id_|name|type|ur[il]|path|file|count|limit|length|size|usage|"
     rb"budget|expir|ttl|hash|endpoint|version|format|polic|field|label|hint|used|per\b|rotation|"
     rb"s?manager|(?:key)?_?refs?\b|i[sz](?:e|ing|ation)|less|store|provider|header|param|source|scope|status|"
     rb"error|class|service|strength|generat|encod|require|valid)"
 )
 _UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+# What guards a secret without telling it, or names a place: crypt hashes, addresses of a ledger.
+_DERIVED = re.compile(
+    rb"\$(?:2[abxy]?|5|6|1|y|argon2\w*|scrypt|pbkdf2\S*)\$|pbkdf2_|\{(?:SSHA|SHA|CRYPT|bcrypt)\}|"
+    rb"arn:|0x[0-9a-fA-F]{40}$|sha(?:1|256|384|512)[-:]|!vault\b|!secret\b"
+)
 _LINKED = re.compile(
     rb"(?i)(?:\s(?:is|was|are|to|as|be|reads|ist|lautet|es|est|\xc3\xa8|\xc3\xa9)|(?:'|\xe2\x80\x99)s)$"
 )
@@ -163,6 +171,8 @@ def _is_no_secret(given: NamedValue) -> bool:
     return (
         given.value.lower() in COMMON_WORDS
         or is_placeholder(given.value)
+        or _DERIVED.match(given.value) is not None
+        or given.before.endswith((b"secretsmanager:", b":secret:", b"arn:"))
         or given.value.lstrip()[:1] in _AFTER_A_CLOSING_QUOTE
         or (not given.quoted and given.name.rstrip(b"( \t\n").endswith(b","))
         or _OTHER_THING.search(suffix) is not None

@@ -36,7 +36,7 @@ _SAMPLE_WORDS = COMMON_WORDS | frozenset(
     b"demo initial passwort kennwort geheim geheimnis contrasena clave motdepasse senha parola "
     b"mypassword mypass mysecret testpassword testpass adminpassword userpassword apikey api "
     b"phrase passphrase changeme is not that it used to generate challenge postgres mysql docker "
-    b"rabbitmq minio abc xyz".split()
+    b"rabbitmq minio abc xyz opensesame".split()
 )
 
 
