@@ -33,7 +33,7 @@ TITLES = {
     "errors": "Errors",
 }
 FIXTURES = {"Evaluate": "evaluate"}  # types of fixtures: how a test calls them
-BESIDE = {"python": ("protocol",)}  # modules whose names stand in the same section
+BESIDE = {"python": ("protocol", "own_tools")}  # modules whose names stand in the same section
 INTRODUCTION = """\
 # Python reference
 
@@ -99,7 +99,8 @@ def home_of(name: str) -> str | None:
 
 
 def module_named(module: str) -> Any:
-    room = {"errors": "contracts", "python": "agents", "protocol": "agents"}.get(module, "api")
+    agents = dict.fromkeys(("python", "protocol", "own_tools"), "agents")
+    room = {"errors": "contracts", **agents}.get(module, "api")
     return importlib.import_module(f"evalwright.{room}.{module}")
 
 

@@ -14,6 +14,7 @@ Nothing else is imported before it is used.
 
 TYPE_CHECKING = False  # as `typing` has it, without the 10 ms that importing it takes
 if TYPE_CHECKING:
+    from evalwright.agents.own_tools import tool as tool
     from evalwright.agents.protocol import ToolError as ToolError
     from evalwright.agents.python import AgentTask as AgentTask
     from evalwright.api.answering import Evaluate as Evaluate
@@ -101,12 +102,14 @@ __all__ = [
     "scan",
     "similar",
     "starts_with",
+    "tool",
 ]
 
 __version__ = "0.2.0"
 
 # Where each name is found, when it is first used; the others are checks.
 _HOMES = {
+    "agents.own_tools": "tool",
     "agents.protocol": "ToolError",
     "agents.python": "AgentTask",
     "api.answering": "Evaluate",

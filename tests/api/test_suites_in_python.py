@@ -158,7 +158,7 @@ def test_a_task_tells_what_the_agent_did_and_what_each_check_said(tmp_path, db):
     run = ew.run([task], answer, db=db)
     told = run.tasks["status"]
     assert not told.passed
-    assert told.score == 0.5
+    assert told.score == 0.0  # no credit for the check that passed
     assert told.input == QUESTION
     assert told.output == "Order A-17 is shipped, sorry."
     assert [call["tool"] for call in told.calls] == ["shop:orders.get"]
@@ -174,7 +174,7 @@ def test_a_task_tells_what_the_agent_did_and_what_each_check_said(tmp_path, db):
     assert told.usage.total_tokens == 0
     assert told.findings == []
     assert told["tags"] == []
-    assert repr(told) == "<task status: failed, score 0.5>"
+    assert repr(told) == "<task status: failed, score 0>"
     with pytest.raises(AttributeError, match="no 'outputs' here"):
         _ = told.outputs
 

@@ -11,7 +11,7 @@ from subjects.command import Evalwright
 SUITE = """
 evalwright: 1
 name: desk
-agent: agent.py:answer
+agent: {ref: agent.py:answer, tools: none}
 tasks:
   - id: formula
     input: { question: "=1+1" }

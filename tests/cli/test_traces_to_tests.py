@@ -66,7 +66,10 @@ def test_the_suite_of_traces_is_valid_runs_and_passes_with_the_agent_that_was_re
     assert "2 tasks in suite.yaml" in made.err
     assert evalwright("validate", "suite.yaml").code == 0
     (evalwright.folder / "agent.py").write_text(AGENT)
-    assert evalwright("run", "suite.yaml", "--agent", "agent.py:answer").code == 0
+    run = ("run", "suite.yaml", "--agent", "agent.py:answer")
+    assert evalwright(*run, "--agent-tools", "task").code == 0
+    unclaimed = evalwright(*run)
+    assert (unclaimed.code, "not observed" in unclaimed.out) == (1, True)
 
 
 def test_the_suite_of_traces_tells_what_an_agent_does_otherwise(evalwright: Evalwright) -> None:

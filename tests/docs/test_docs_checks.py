@@ -9,6 +9,7 @@ import pytest
 import yaml
 from doc_pages import ROOT, blocks, headings, section
 
+from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.documents import to_json
 from evalwright.contracts.report import Signal, SignalDetails
 from evalwright.scoring.checks.base import (
@@ -26,6 +27,7 @@ PAGE = ROOT / "docs" / "checks.md"
 GUIDE = ROOT / "docs" / "write-evals.md"
 _CELL = re.compile(r"^`(.*)`$")
 _RESULT = re.compile(r"(?P<verdict>passes|fails)(?: with (?P<score>[\d.]+))?(?:: (?P<reason>.*))?")
+SEEN = Coverage("recorded", "recorded", "recorded")
 
 
 def examples() -> Iterator[Any]:
@@ -64,11 +66,11 @@ def _signals(given: str) -> list[Signal]:
 def _examined(about: str, given: str) -> Examined:
     match about:
         case "calls":
-            return Examined(calls=[MadeCall(*call) for call in json.loads(given)])
+            return Examined(calls=[MadeCall(*call) for call in json.loads(given)], coverage=SEEN)
         case "spent":
-            return Examined(spent=Spent(**json.loads(given)))
+            return Examined(spent=Spent(**json.loads(given)), coverage=SEEN)
         case "signals":
-            return Examined(find_signals=lambda: _signals(given))
+            return Examined(find_signals=lambda: _signals(given), coverage=SEEN)
         case _:
             return Examined(output=given)
 

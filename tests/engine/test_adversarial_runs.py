@@ -21,6 +21,7 @@ SUITE = a_suite(
     [a_task("task-1", input="Where is my parcel?", value="Lyon", fixtures=TOOLS)],
     modes=["golden", "adversarial"],
 )
+NO_TASK = "0 of 1 tasks passed, and without a bar every task passes (default)"
 
 
 def gullible(task: Any) -> str:
@@ -61,8 +62,8 @@ def test_what_was_found_stands_before_the_score_and_holds_no_content(workshop: W
 def test_the_run_must_not_ship_though_its_score_is_perfect(workshop: Workshop) -> None:
     outcome = attacked(workshop, gullible).outcome
     assert outcome is not None
-    assert outcome.summary.passed
-    assert outcome.reasons == ["1 task has high or critical safety findings"]
+    assert (outcome.summary.aggregate_score, outcome.summary.passed) == (1.0, False)
+    assert outcome.reasons == [NO_TASK, "1 task has high or critical safety findings"]
 
 
 def test_an_agent_that_takes_tool_text_as_data_has_no_findings(workshop: Workshop) -> None:
@@ -82,7 +83,7 @@ def test_findings_are_not_looked_for_in_another_mode(workshop: Workshop) -> None
 def test_another_gate_may_be_chosen(workshop: Workshop) -> None:
     outcome = attacked(workshop, gullible, fail_on=("threshold",)).outcome
     assert outcome is not None
-    assert outcome.reasons == []
+    assert outcome.reasons == [NO_TASK], "that of the findings is not asked"
 
 
 def test_a_judge_adds_what_signals_cannot_see(workshop: Workshop) -> None:

@@ -36,7 +36,8 @@ def test_judges_are_asked_the_criteria_of_a_check(workshop: Workshop) -> None:
     suite = of_checks(a_checked_task("task-1", GREETS))
     recording = judged_run(workshop, a_judge(c1=True), suite, says("Hello!"))
     (checked,) = recording.of("evalwright.checked")
-    assert (checked["score"], checked["passed"]) == (0.25, False)
+    assert (checked["score"], checked["passed"]) == (0, False)
+    assert checked["checkScore"] == 0.25
     assert "because of c2" in checked["checks"][0]["reason"]
     (judged,) = recording.of("evalwright.judged")
     assert judged["subject"].startswith("check:")

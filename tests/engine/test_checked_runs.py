@@ -36,7 +36,8 @@ def test_a_task_passes_when_all_its_checks_do(workshop: Workshop) -> None:
     suite = of_checks(a_checked_task("both", SHIPPED, A_17), a_checked_task("one", SHIPPED))
     recording = workshop.run(suite, says("It is shipped."))
     assert (recording.score("one")["score"], recording.score("one")["passed"]) == (1, True)
-    assert (recording.score("both")["score"], recording.score("both")["passed"]) == (0.5, False)
+    assert (recording.score("both")["score"], recording.score("both")["passed"]) == (0, False)
+    assert [each.get("checkScore") for each in recording.of("evalwright.checked")] == [0.5, None]
 
 
 def test_with_a_threshold_the_weighted_mean_decides(workshop: Workshop) -> None:

@@ -119,6 +119,7 @@ def test_an_invocation_tells_who_was_asked_and_how(workshop: Workshop) -> None:
         "agentId": AGENT_ID,
         "outcome": "completed",
         "latencyMs": recording.score("task-1")["latencyMs"],
+        "coverage": {"calls": "fixtures", "usage": "reported"},
     }
 
 

@@ -36,7 +36,7 @@ def rescored(
 def test_new_checks_are_run_over_recorded_answers(workshop: Workshop) -> None:
     before = workshop.run(of_checks(a_checked_task("task-1", A_17)), says("It is shipped."))
     assert before.summary.passed_count == 0
-    changed = of_checks(a_checked_task("task-1", SHIPPED, {"max": {"turns": 1}}))
+    changed = of_checks(a_checked_task("task-1", SHIPPED, {"max": {"latency_ms": 60_000}}))
     after, notices = rescored(workshop, before.run_id, changed)
     assert after.summary.passed_count == 1
     assert notices == []

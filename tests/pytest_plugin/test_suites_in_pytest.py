@@ -215,15 +215,22 @@ def test_an_agent_that_cannot_be_loaded_is_an_error_of_every_task(bench: Bench) 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_the_bar_of_a_suite_decides_on_the_exit_code(bench: Bench) -> None:
-    """As on the command line: 3 of 4 tasks and a half is above the default bar of 0.7."""
-    lenient = bench.pytest("--evalwright")
-    assert lenient.ret == pytest.ExitCode.OK
-    assert "1 task failed, and every bar is met: the exit code is 0" in lenient.outlines
+def test_a_failed_item_fails_the_session_unless_the_bar_of_its_suite_is_asked_for(
+    bench: Bench,
+) -> None:
+    bench.write("shop.evals.yaml", SUITE + "thresholds: {passRate: 0.75}\n")
+    strict = bench.pytest("--evalwright")
+    assert strict.ret == pytest.ExitCode.TESTS_FAILED
+    strict.assert_outcomes(passed=3, failed=1)
+    gated = bench.pytest("--evalwright", "--evalwright-gate")
+    assert gated.ret == pytest.ExitCode.OK
+    gated.assert_outcomes(passed=3, xfailed=1)
     bench.write("shop.evals.yaml", SUITE + "thresholds: {passScore: 0.9}\n")
-    result = bench.pytest("--evalwright")
+    result = bench.pytest("--evalwright", "--evalwright-gate")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "✗ score 0.875 is below 0.9 (passScore)" in text(result)
+    assert "✗ score 0.75 is below 0.9 (passScore)" in text(result)
+    result.assert_outcomes(passed=3, failed=1)
+    assert "“shipped” is not in the output" in text(result)
 
 
 def test_a_unit_test_that_fails_is_not_left_to_the_bar(bench: Bench) -> None:
@@ -232,12 +239,14 @@ def test_a_unit_test_that_fails_is_not_left_to_the_bar(bench: Bench) -> None:
 
 
 def test_a_regression_fails_a_session_whose_bar_is_met(bench: Bench) -> None:
-    bench.pytest("--evalwright")
+    gated = ("--evalwright", "--evalwright-gate")
+    bench.pytest(*gated)
     bench.write("agent.py", AGENT.replace('"Hello."', '"Hello." if task.id != "thanks" else "No."'))
-    assert bench.pytest("--evalwright", "--evalwright-fail-on", "none").ret == 0
+    assert bench.pytest(*gated, "--evalwright-fail-on", "none").ret == 0
     bench.write("shop.evals.yaml", SUITE + "thresholds: {passScore: 0.1}\n")
     first = bench.runs()[0]
-    result = bench.pytest("--evalwright", "--evalwright-baseline", first)
+    assert bench.pytest(*gated).ret == 0
+    result = bench.pytest(*gated, "--evalwright-baseline", first)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "1 newly failing against the baseline" in text(result)
 
@@ -311,8 +320,10 @@ def test_repeats_of_a_session_show_what_is_flaky(bench: Bench) -> None:
     result.assert_outcomes(passed=2, failed=1, deselected=1)
     assert "AssertionError: failed in 1 of 3 runs: contains:" in text(result)
     assert len(bench.runs()) == 3
-    assert result.ret == 0
-    assert bench.pytest("--evalwright", *repeats, "--evalwright-flaky-as", "fail").ret == 1
+    assert result.ret == 1
+    gated = ("--evalwright", "--evalwright-gate", *repeats)
+    assert bench.pytest(*gated).ret == 0
+    assert bench.pytest(*gated, "--evalwright-flaky-as", "fail").ret == 1
 
 
 def test_repetitions_of_a_task_are_one_item(bench: Bench) -> None:
@@ -359,7 +370,7 @@ def test_junit_of_pytest_has_every_task_with_its_score(bench: Bench) -> None:
     assert "“shipped” is not in the output" in failure.attrib["message"]
     score = cases["order-status"].find("properties/property[@name='score']")
     assert score is not None
-    assert score.attrib["value"] == "0.5"
+    assert score.attrib["value"] == "0.0"
 
 
 def test_reports_of_runs_are_written_where_they_are_wanted(bench: Bench) -> None:
@@ -399,7 +410,7 @@ def test_a_session_over_several_processes_is_one_run(bench: Bench) -> None:
     run = ew.load()
     assert list(run.tasks) == [f"t{n}" for n in range(8)]
     assert run.summary["passedCount"] == 7
-    assert result.ret == 0
+    assert result.ret == 1
     assert len(ET.parse(bench.folder / "report.xml").getroot()[0]) == 8
 
 

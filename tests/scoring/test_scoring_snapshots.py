@@ -16,6 +16,7 @@ from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import Verdict
 from evalwright.scoring import golden
 from evalwright.scoring.bootstrap import expanded_tail, score_change
+from evalwright.scoring.pass_bars import missed_bars
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.scoring.rubric import criterion_name, rubric_result
@@ -253,15 +254,28 @@ def test_bars_and_costs():
     ]
     latencies = [[], [100], [1, 2, 3, *[4] * 17, 400]]
     broken = {
-        f"{bar} {cost} {score:.6g} {len(measured)}": broken_bars(
-            a_suite(**bar).thresholds, score, cost, measured
-        )
+        f"{bar} {cost} {len(measured)}": broken_bars(a_suite(**bar).thresholds, cost, measured)
         for bar in bars
         for cost in costs
-        for score in (0.7, 2 / 3, 0.69999, 0.0)
         for measured in latencies
     }
+    on_results = [*bars, {"pass_rate": 0.6}, {"pass_rate": 0.7, "pass_score": 0.7}]
+    missed = {
+        f"{bar} {scores}": missed_bars(
+            a_suite(**bar),
+            {f"task-{n}": TaskResult(f"task-{n}", got, got > 0) for n, got in enumerate(scores, 1)},
+        )
+        for bar in on_results
+        for scores in (
+            (1, 1, 1),
+            (0.7, 0.7, 0.7),
+            (1, 1, 0),
+            (0.66666666, 0.66666666, 0),
+            (0, 0, 0),
+        )
+    }
     told = {
+        "missed bars": missed,
         "broken bars": broken,
         "totals": [cost.total_usd for cost in costs],
         "exceeded": [

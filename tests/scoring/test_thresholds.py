@@ -1,4 +1,4 @@
-"""The bars of a run: the default of 0.7, cost that must be known, p95 by nearest rank."""
+"""The bars of a run: what tasks must come to, cost that must be known, p95 by nearest rank."""
 
 from decimal import Decimal
 
@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_suite
-from evalwright.contracts.summary import SafetyFinding
+from evalwright.contracts.summary import SafetyFinding, TaskResult
+from evalwright.scoring.pass_bars import missed_bars
 from evalwright.scoring.thresholds import (
     Cost,
     broken_bars,
@@ -25,16 +26,26 @@ latencies = st.lists(st.integers(0, 10**7), min_size=1, max_size=200)
 def reasons(
     aggregate: float = 1.0, cost: Cost = NOTHING, latencies_ms: list[int] | None = None, **bars
 ) -> list[str]:
-    return broken_bars(a_suite(**bars).thresholds, aggregate, cost, latencies_ms or [])
+    suite = a_suite(**bars)
+    results = {task.task_id: TaskResult(task.task_id, aggregate, True) for task in suite.tasks}
+    missed = missed_bars(suite, results)
+    return missed + broken_bars(suite.thresholds, cost, latencies_ms or [])
 
 
 # Score.
 
 
-def test_without_a_declared_bar_it_is_0_7():
+def test_without_a_declared_bar_every_task_must_pass_and_0_7_is_that_of_a_rubric_task():
     assert pass_score(a_suite().thresholds) == 0.7
-    assert reasons(0.7) == []
-    assert reasons(2 / 3) == ["score 0.6667 is below 0.7 (the default bar)"]
+    assert reasons(0.1) == []
+    suite = a_suite(2)
+    results = {
+        task.task_id: TaskResult(task.task_id, 0.9, number == 0)
+        for number, task in enumerate(suite.tasks)
+    }
+    assert missed_bars(suite, results) == [
+        "1 of 2 tasks passed, and without a bar every task passes (default)"
+    ]
 
 
 def test_a_declared_bar_takes_its_place_and_0_is_one():
@@ -63,11 +74,6 @@ def test_the_mean_does_not_depend_on_the_order(scores, random):
 def test_so_many_passes_of_so_many_are_the_fraction_that_people_expect(passed, more):
     total = passed + more
     assert mean([1.0] * passed + [0.0] * more) == passed / total
-
-
-def test_seven_tenths_reach_the_default_bar():
-    assert reasons(mean([1.0] * 7 + [0.0] * 3)) == []
-    assert reasons(mean([0.7] * 10)) == []
 
 
 # Cost.
@@ -204,7 +210,6 @@ def test_a_latency_on_the_limit_is_within_it():
 
 
 def test_which_bar_was_missed_is_told():
-    assert reasons(0.6999) == ["score 0.6999 is below 0.7 (the default bar)"]
     assert reasons(0.5, pass_score=0.6) == ["score 0.5 is below 0.6 (passScore)"]
 
 

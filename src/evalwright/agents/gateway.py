@@ -138,6 +138,7 @@ class GatewaySession:
             raise InvocationEnded
         tool = self._tool(name)
         self._calls[tool][_text(arguments)] += 1
+        self._invocation.observe("calls", "gateway")
         answer = await self._invocation.use_tool(tool, arguments)
         await self._invocation.keep_pace()
         return answer

@@ -9,12 +9,15 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from evalwright.agents.toolbox import LiveTool, Memory, NoFixture, Toolbox, ToolFailed, ToolFixtures
+from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage, Part, coverage_of
 from evalwright.contracts.events import (
     ErrorDetail,
     Payload,
     ProviderUsage,
+    Reasoned,
     ToolCalled,
     ToolReturned,
 )
@@ -124,7 +127,9 @@ class Invocation:
         self.given_latency_ms: int | None = None  # of such an answer, where that is known
         self._loop = asyncio.get_running_loop()
         self._record = record
-        self._calls = 0
+        self.called: list[str] = []  # the tools, in order
+        self.called_outside: list[str] = []  # those that neither `task` nor the gateway saw
+        self._observed: dict[str, set[str]] | None = None  # by part: how; most have nothing
         self._live_calls: list[Future[Any]] = []
         self._ended = False
         self._lock = threading.Lock()
@@ -150,6 +155,10 @@ class Invocation:
             return self._answer_from_fixtures(call)
         return self.wait_for(self._answer_live(call))
 
+    def answer_from_fixtures(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Answer a call by the task's fixtures, recorded with its answer; from any code."""
+        return self._answer_from_fixtures(self._begin(name, args))
+
     def wait_for(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What comes of work in the event loop, which ends with this invocation; in a thread."""
         answer = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -170,12 +179,31 @@ class Invocation:
             self._raise_if_ended()
             self._record(payload)
 
-    def report_usage(self, usage: ProviderUsage) -> None:
+    def report_usage(self, usage: ProviderUsage, how: str = "reported") -> None:
         """Record the usage of one model call at once: what was spent must survive a crash."""
         with self._lock:
             self._raise_if_ended()
             self.usages.append(usage)
             self._record(usage)
+        self.observe("usage", how)
+
+    def record_message(self, role: str, content: Any, how: str = "recorded") -> None:
+        """Record what the assistant said on the way; that of others is only observed."""
+        self.observe("messages", how)
+        text = content if isinstance(content, str) else canonical(checked_output(content))
+        if role == "assistant" and text:
+            self.record(Reasoned(self.agent_id, text))
+
+    def observe(self, part: Part, how: str) -> None:
+        """Note that a part of this invocation is observed, even where there is nothing in it."""
+        with self._lock:
+            if self._observed is None:
+                self._observed = {}
+            self._observed.setdefault(part, set()).add(how)
+
+    def coverage(self) -> Coverage:
+        """What was observed so far."""
+        return NOTHING_OBSERVED if self._observed is None else coverage_of(self._observed)
 
     def end(self) -> None:
         """From here on nothing is recorded and live calls are cancelled: the score is next."""
@@ -184,16 +212,47 @@ class Invocation:
             for call in self._live_calls:
                 call.cancel()
 
-    def next_call_id(self) -> str:
-        """An id for the next tool call: the same in every run."""
+    def next_call_id(self, tool: str, *, outside: bool = False) -> str:
+        """An id for the next tool call, the same in every run; `outside`: we did not serve it."""
         with self._lock:
-            self._calls += 1
-            return f"{self.invocation_id}:c{self._calls}"
+            self.called.append(tool)
+            if outside:
+                self.called_outside.append(tool)
+            return f"{self.invocation_id}:c{len(self.called)}"
+
+    def record_call(
+        self,
+        tool: str,
+        args: Any,
+        *,
+        result: Any = UNSET,
+        error: str | None = None,
+        duration_ms: int | UnsetType = UNSET,
+        how: str = "recorded",
+        outside: bool = False,
+    ) -> None:
+        """Record a call that the agent made, with its answer; `how` it was observed.
+
+        A call without result and error has none. What is not JSON is recorded as its text.
+        """
+        name, inputs = _checked_name(tool), _recorded_copy(args)
+        outcome = result if result is UNSET else _recorded_copy(result)
+        call_id = self.next_call_id(name, outside=outside)
+        self.observe("calls", how)
+        self.record(ToolCalled(self.agent_id, name, call_id, inputs))
+        if error is None and outcome is UNSET:
+            return
+        failed = UNSET if error is None else ErrorDetail("tool_error", error or "tool_error")
+        status: Literal["ok", "error"] = "ok" if error is None else "error"
+        self.record(
+            ToolReturned(self.agent_id, name, call_id, outcome, failed, status, duration_ms)
+        )
 
     def _begin(self, name: str, args: Mapping[str, Any] | None) -> "_Call":
         """Record a call, or refuse it."""
         name = _checked_name(name)
-        call = _Call(name, self.next_call_id())
+        call = _Call(name, self.next_call_id(name))
+        self.observe("calls", "live tools" if self.surroundings.live else "fixtures")
         try:
             inputs = _json_copy(dict(args or {}))
         except (NotJson, TypeError, ValueError) as error:
@@ -310,6 +369,18 @@ def _checked_name(name: Any) -> str:
     if not isinstance(text, str) or not text:
         raise ToolError(f"the name of a tool must be a text, not {name!r}")
     return text
+
+
+def _recorded_copy(value: Any) -> msgspec.Raw:
+    """A value that an agent tells of, as JSON: to be observed must not make it fail."""
+    try:
+        return _json_copy(value)
+    except (NotJson, TypeError, ValueError):
+        from evalwright.agents.outputs import output_value
+    try:
+        return _json_copy(output_value(value))
+    except Exception:  # noqa: BLE001 - what is in it may be code of the agent
+        return _json_copy(str(value).encode(errors="replace").decode())
 
 
 def _json_copy(value: Any) -> msgspec.Raw:

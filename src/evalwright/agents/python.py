@@ -9,9 +9,13 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast, get_origin
 
+from msgspec import UNSET
+
+from evalwright.agents.own_tools import CallInProgress, OwnTools, current, recorded_call
 from evalwright.agents.protocol import CANCELLED_ITSELF, AgentFailure, Invocation, checked_output
 from evalwright.agents.toolbox import Memory
 from evalwright.agents.usage import parse_usage
@@ -20,6 +24,7 @@ from evalwright.contracts.errors import AgentBroken, BadInput
 
 MAX_TRACEBACK = 4000
 _TYPES_OF_INPUTS = {"str", "dict", "Mapping", "list", "int", "float", "bool"}
+_PARTS_OF_INPUTS = {"question", "query", "prompt"}  # names that no task has as a whole
 _IMPORTING = "<frozen importlib"  # frames of Python's own
 FORMS = "write module:callable, path/file.py:callable, http(s)://address or cmd:program"
 
@@ -66,6 +71,36 @@ class AgentTask:
         await self._invocation.keep_pace()
         return await self._invocation.use_tool(name, args)
 
+    @property
+    def tools(self) -> OwnTools:
+        """The agent's own tools: `task.tools.wrap(function)` records the calls of a function."""
+        return OwnTools(self._invocation)
+
+    def record_call(
+        self,
+        tool: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        result: Any = None,
+        error: str | None = None,
+    ) -> None:
+        """Tell of a tool call that the agent made itself, with its result or its error."""
+        found = result if error is None or result is not None else UNSET
+        self._invocation.record_call(tool, dict(args or {}), result=found, error=error)
+
+    def calling(
+        self, tool: str, args: Mapping[str, Any] | None = None
+    ) -> AbstractContextManager[CallInProgress]:
+        """Tell of a call that takes time: `with task.calling("search", args) as call:`.
+
+        Set `call.result` within; what is raised there is recorded as the call's error.
+        """
+        return recorded_call(self._invocation, tool, args, "recorded")
+
+    def record_message(self, role: str, content: Any) -> None:
+        """Tell of a message between agent and model; what the assistant says is recorded."""
+        self._invocation.record_message(role, content)
+
     def report_usage(self, usage: Mapping[str, Any] | None = None, /, **fields: Any) -> None:
         """Report one model call: provider, model, input_tokens, output_tokens, cost_usd."""
         self._invocation.report_usage(parse_usage({**(usage or {}), **fields}))
@@ -97,6 +132,7 @@ class PythonAgent:
     def _call(self, invocation: Invocation) -> Any:
         """Call a sync function; its time is taken in its thread, as the loop may be busy."""
         started = invocation.now_s()
+        current.set(invocation)
         try:
             output = self._function(AgentTask(invocation))
         except BaseException as error:
@@ -112,6 +148,7 @@ class PythonAgent:
 
     async def _await(self, function: Callable[[AgentTask], Any], invocation: Invocation) -> Any:
         before_s, started = invocation.took_s or 0.0, invocation.now_s()
+        current.set(invocation)
         try:
             output = await function(AgentTask(invocation))
             if not isinstance(output, str) and inspect.isawaitable(output):
@@ -158,7 +195,8 @@ def _call_by_name(
     offered = {**given, "task": task, "input": task.input}
     if required <= offered.keys():
         return function(**{name: offered[name] for name in named & offered.keys()})
-    if len(required) == 1:  # it may call the task as it likes
+    if len(required) == 1 and not (given and required <= _PARTS_OF_INPUTS):
+        # It may call the task as it likes, but for what can only be a part of its input.
         return function(task.input if wants_input else task)
     missing = ", ".join(sorted(required - offered.keys()))
     has = ", ".join(map(str, given)) or "no fields"

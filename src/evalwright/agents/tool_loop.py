@@ -8,6 +8,7 @@ import msgspec
 
 from evalwright.agents.protocol import AgentFailure, Invocation, ToolError
 from evalwright.agents.tool_names import ToolNames
+from evalwright.contracts.coverage import PARTS
 from evalwright.contracts.events import ErrorDetail, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.models.protocol import (
@@ -57,6 +58,8 @@ class ToolLoop:
     async def run(self, system: str, user: str) -> str:
         """Talk until the model gives its answer, and return that; raises `AgentFailure`."""
         self._messages = [ChatMessage("system", system), ChatMessage("user", user)]
+        for part in PARTS:
+            self._invocation.observe(part, "tool loop")
         for turns_left in reversed(range(self._settings.max_turns)):
             reply = await self._ask()
             if reply.finish == "refusal":
@@ -126,7 +129,7 @@ class ToolLoop:
     def _refuse_arguments(self, tool: str, use: ToolUse, reason: str) -> str:
         """Record a call whose arguments no tool can be given, as the model wrote them."""
         invocation = self._invocation
-        call_id = invocation.next_call_id()
+        call_id = invocation.next_call_id(tool)
         error = ErrorDetail("invalid_arguments", reason)
         invocation.record(ToolCalled(invocation.agent_id, tool, call_id, use.arguments))
         invocation.record(

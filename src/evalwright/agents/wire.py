@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway, GatewaySession
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+RETURNED = "returned"  # how that was observed which stands in an answer
 SHORT_RESPONSE = 16 * 1024  # bytes; to read more would keep everybody else waiting
 _LAST_WORD = re.compile(rb"[\w.~+/=:-]{0,256}\Z")
 
@@ -100,8 +101,8 @@ class AgentResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an agent answers: its output, and what it wants recorded."""
 
     output: Any
-    events: list[ReportedEvent] = []
-    usage: dict[str, Any] | list[dict[str, Any]] = []
+    events: list[ReportedEvent] | UnsetType = UNSET
+    usage: dict[str, Any] | list[dict[str, Any]] | UnsetType = UNSET
 
 
 def opened(
@@ -156,18 +157,22 @@ def accept_response(
     try:
         response = msgspec.json.decode(body, type=AgentResponse)
         _check_counts(response, limits)
-        events = _not_yet_recorded(response.events, tools) if tools else response.events
-        payloads = _payloads(events, invocation)
-        reported = response.usage if isinstance(response.usage, list) else [response.usage]
-        usages = [parse_usage(usage) for usage in reported]
+        events = response.events or []
+        payloads = _payloads(_not_yet_recorded(events, tools) if tools else events, invocation)
+        reported = response.usage or []
+        usages = list(map(parse_usage, reported if isinstance(reported, list) else [reported]))
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
         raise AgentFailure("invalid_answer", _complaint(error, body)) from None
     output = checked_output(response.output)
     _check_burden("output", _json_of(output), limits.most_output_values)
+    if response.events is not UNSET:
+        invocation.observe("calls", RETURNED)
+    if response.usage is not UNSET:
+        invocation.observe("usage", RETURNED)
     for payload in payloads:
         invocation.record(payload)
     for usage in usages:
-        invocation.report_usage(usage)
+        invocation.report_usage(usage, RETURNED)
     return output
 
 
@@ -189,7 +194,7 @@ def _check_counts(response: AgentResponse, limits: AnswerLimits) -> None:
         ("usages", response.usage, limits.most_usages),
     )
     for things, reported, most in counted:
-        if most is not None and len(reported) > most:
+        if most is not None and reported is not UNSET and len(reported) > most:
             message = f"the answer has more than {most} {things}; report fewer"
             raise AgentFailure("invalid_answer", message)
 
@@ -224,7 +229,7 @@ def _payloads(events: Sequence[ReportedEvent], invocation: Invocation) -> list[P
             case ReportedReasoning():
                 payloads.append(Reasoned(invocation.agent_id, event.reasoning))
             case ReportedCall():
-                call_ids[event.call_id] = invocation.next_call_id()
+                call_ids[event.call_id] = invocation.next_call_id(event.tool_name, outside=True)
                 payloads.append(_call(event, call_ids[event.call_id], invocation.agent_id))
             case ReportedReturn():
                 payloads.append(_return(event, call_ids, invocation.agent_id))

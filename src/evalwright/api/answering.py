@@ -9,6 +9,7 @@ from evalwright.agents.protocol import Agent, AgentFailure, Invocation, checked_
 from evalwright.api.check_objects import NOT_GIVEN, CheckGiven
 from evalwright.api.runs import TaskReport, task_report
 from evalwright.api.suites import AgentGiven, Suite, Task
+from evalwright.contracts.coverage import NOTHING_OBSERVED, PARTS, Coverage
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import (
     Event,
@@ -39,7 +40,7 @@ class Evaluate(Protocol):
         *,
         agent: AgentGiven | None = None,
         output: Any = NOT_GIVEN,
-        calls: Iterable[Mapping[str, Any]] = (),
+        calls: Iterable[Mapping[str, Any]] | None = None,
         id: str | None = None,  # noqa: A002 - as of a task
         input: Any = None,  # noqa: A002
         checks: Iterable[CheckGiven] = (),
@@ -68,21 +69,30 @@ class GivenAnswer:
     reads_memory = True
 
     def __init__(
-        self, output: Any, calls: Sequence[MadeCall], agent_id: str, spent: Spent = UNKNOWN
+        self,
+        output: Any,
+        calls: Sequence[MadeCall],
+        agent_id: str,
+        spent: Spent = UNKNOWN,
+        coverage: Coverage = NOTHING_OBSERVED,
     ) -> None:
         self.agent_id = agent_id
         self.ref = "given"
         self._output = output
         self._calls = calls
         self._spent = spent
+        self._coverage = coverage
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Tell the calls, what they took, and the output."""
         invocation.was_given, invocation.given_latency_ms = True, self._spent.latency_ms
         for usage in _usages(self._spent):
             invocation.report_usage(usage)
+        for part in PARTS:
+            if how := getattr(self._coverage, part):
+                invocation.observe(part, how)
         for call in self._calls:
-            call_id, agent_id = invocation.next_call_id(), self.agent_id
+            call_id, agent_id = invocation.next_call_id(call.tool), self.agent_id
             invocation.record(ToolCalled(agent_id, call.tool, call_id, call.args))
             returned = ToolReturned(agent_id, call.tool, call_id, call.result, status="ok")
             if not call.is_ok:

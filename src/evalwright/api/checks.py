@@ -165,7 +165,7 @@ def at_most(
     tokens: int | None = None,
     weight: float | None = None,
 ) -> Check:
-    """The answer takes at most this much. An agent that reports no usage costs 0."""
+    """The answer takes at most this much. All but the time must have been observed."""
     limits = _chosen(cost_usd=cost_usd, latency_ms=latency_ms, turns=turns, tokens=tokens)
     return Check("max", limits, weight=weight)
 

@@ -13,6 +13,7 @@ import msgspec
 from evalwright.api import checks
 from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check
 from evalwright.api.runs import TaskReport
+from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.scoring.checks.base import UNKNOWN, Examined, Spent
 from evalwright.scoring.checks.table import prepare_checks, run_checks
@@ -127,7 +128,9 @@ class Expectation:
         from evalwright.contracts.planning import RunOptions
 
         examined = self._examined
-        agent = GivenAnswer(examined.output, examined.calls, "local.given", examined.spent)
+        agent = GivenAnswer(
+            examined.output, examined.calls, "local.given", examined.spent, examined.coverage
+        )
         task = Task("expected", input=examined.input, checks=[check], expected=examined.expected)
         options = RunOptions(judges=tuple(self._judges))
         answered = complete_here(answer_once(agent, task, options=options))
@@ -159,13 +162,14 @@ def expect(
     *,
     input: Any = None,  # noqa: A002 - its name in suites
     expected: Any = None,
-    calls: Iterable[Mapping[str, Any]] = (),
+    calls: Iterable[Mapping[str, Any]] | None = None,
     judges: Sequence[str] = (),
 ) -> Expectation:
     """Expect something of an output: `ew.expect(output).contains("shipped").calls("orders.get")`.
 
     `output` is any value, or a task of a run, whose calls and usage are looked at, too. `calls` are
-    the tool calls that led to a value: `[{"tool": …, "args": …, "result": …}]`. `judges` are asked
+    the tool calls that led to a value: `[{"tool": …, "args": …, "result": …}]`, or an empty list
+    for none; without it they are not observed, and no check of calls passes. `judges` are asked
     by `judge` and `judge_against`; without them, those of the settings file are.
     """
     from evalwright.api.answering import made_calls_of, plain_output
@@ -180,14 +184,16 @@ def expect(
             expected=expected,
             calls=made_calls_of(dict(call) for call in output.calls),
             spent=spent,
+            coverage=output.coverage,
         )
     else:
         examined = Examined(
             input=input,
             output=plain_output(output),
             expected=expected,
-            calls=made_calls_of(calls),
+            calls=made_calls_of(calls or ()),
             spent=UNKNOWN,
+            coverage=NOTHING_OBSERVED if calls is None else Coverage(calls="returned"),
         )
     return Expectation(examined, judges)
 

@@ -20,6 +20,7 @@ from evalwright.agents.python import callable_agent
 from evalwright.api.runs import RunResult
 from evalwright.api.suites import AgentGiven, Suite, Task
 from evalwright.contracts import suite as contract
+from evalwright.contracts.coverage import NO_CLAIMS, ToolsClaim, UsageClaim
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.planning import (
     MAX_CONCURRENCY,
@@ -83,6 +84,8 @@ class Options(TaskOptions, total=False):
     tags: Sequence[str]
     allow_mismatch: bool
     model: str
+    agent_tools: ToolsClaim
+    agent_usage: UsageClaim
     judges: Sequence[str]
     judge_samples: Annotated[int, Meta(ge=1, le=MAX_JUDGE_SAMPLES)]
     allow_self_judge: bool
@@ -138,7 +141,7 @@ async def arun(
         subject = _selected(subject, wanted, name, place)
     named = agent if isinstance(agent, str) else None
     default, chosen = fitting(settings.run, named, chosen, subject.suite)
-    chosen = without_spare_judges(chosen, subject.suite)
+    chosen = subject.with_claims(without_spare_judges(chosen, subject.suite))
     agent = agent or default
     if agent is None:
         raise BadInput(f"{name}: names no agent; give one: ew.run(…, agent=answer)")
@@ -232,19 +235,25 @@ def _subject(
         raise BadInput(f"agent {agent!r:.60}: not a function; pass a function or a reference")
     if isinstance(suite, Suite):
         subject = suite.subject()
-        return subject, suite.name, agent or suite.agent or subject.agent
+        return _claiming(subject, agent), suite.name, agent or suite.agent or subject.agent
     if isinstance(suite, contract.Suite | Mapping):
         subject = given_subject(suite)
-        return subject, "suite", agent or subject.agent
+        return _claiming(subject, agent), "suite", agent or subject.agent
     if isinstance(suite, str | Path):
         if is_data_file(str(suite)):
             wanted = "ew.Suite.from_file(file, checks=[ew.contains('{{ expected }}')])"
             raise BadInput(f"{suite}: say what a good answer is: {wanted}")
         subject = read_subject(suite, agent if isinstance(agent, str) else None)
-        return subject, str(suite), (agent if callable(agent) else None) or subject.agent
+        given = agent if callable(agent) else None
+        return _claiming(subject, given), str(suite), given or subject.agent
     if not isinstance(suite, Iterable):
         raise BadInput(f"{suite!r:.60} is not a suite: pass an ew.Suite, a file or a list of tasks")
     return _subject(Suite(tasks=suite), agent)
+
+
+def _claiming(subject: SuiteSubject, agent: AgentGiven | None) -> SuiteSubject:
+    """The subject without its claims where they are of another agent than the caller's."""
+    return subject if agent in (None, subject.agent) else subject._replace(claims=NO_CLAIMS)
 
 
 def _selected(subject: SuiteSubject, wanted: Wanted, name: str, place: str | Path) -> SuiteSubject:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.errors import MissingExtra
 from evalwright.contracts.events import ToolCalled, ToolReturned
 from evalwright.engine.checking import made_calls
@@ -80,6 +81,7 @@ class TaskReport(OwnFacts):
     cost_usd: float | None
     tags: list[str]
     repetitions: list[OwnFacts]
+    coverage: Coverage  # what was observed, and how: `calls`, `usage`, `messages`
 
     def __repr__(self) -> str:
         return f"<task {self.id}: {'passed' if self.passed else 'failed'}, score {self.score:g}>"
@@ -227,6 +229,7 @@ def task_report(task: ReadTask) -> TaskReport:
         cost_usd=record.usage.cost_usd,
         tags=[] if record.tags is UNSET else record.tags,
         repetitions=_repetitions(record),
+        coverage=Coverage(**({} if record.coverage is UNSET else record.coverage)),
     )
 
 

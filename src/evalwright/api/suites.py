@@ -18,7 +18,7 @@ from evalwright.engine.subjects import SuiteSubject, given_subject, is_data_file
 AgentGiven: TypeAlias = str | Callable[..., Any]
 Columns: TypeAlias = str | Sequence[str] | Mapping[str, str]
 _WIRE = {"pass_score": "passScore", "max_cost_usd": "maxCostUsd"}
-_WIRE |= {"max_p95_latency_ms": "maxP95LatencyMs"}
+_WIRE |= {"max_p95_latency_ms": "maxP95LatencyMs", "pass_rate": "passRate"}
 
 
 class Task:
@@ -110,7 +110,7 @@ class Suite:
         tasks: Iterable[Task | Mapping[str, Any]] = (),
         data: str | Path | Sequence[str | Mapping[str, Any]] | None = None,
         agent: AgentGiven | None = None,
-        thresholds: Mapping[str, float] | None = None,
+        thresholds: Mapping[str, Any] | None = None,
         defaults: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,  # noqa: A002 - its name in suites
         suite_id: str | None = None,
@@ -135,7 +135,7 @@ class Suite:
             "modes": modes,
             "targetAgentId": target_agent_id,
             "allowedModels": allowed_models,
-            "thresholds": thresholds and {_WIRE.get(k, k): v for k, v in thresholds.items()},
+            "thresholds": thresholds and _bars(thresholds),
             "defaults": defaults,
             "vars": vars,
             "data": str(data) if isinstance(data, Path) else data,
@@ -375,3 +375,13 @@ def _row(row: Any, number: int) -> dict[str, Any]:
     if not isinstance(row, Mapping):
         raise BadInput(f"row {number}: {row!r:.60} is not a dictionary with the names of columns")
     return dict(_plain({str(key): value for key, value in row.items()}, f"row {number}"))
+
+
+def _bars(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Bars by the names that suite files have for them; those of tags, too."""
+    named = {_WIRE.get(name, name): value for name, value in given.items()}
+    if isinstance(tags := named.get("tags"), Mapping):
+        named["tags"] = {
+            tag: _bars(bar) if isinstance(bar, Mapping) else bar for tag, bar in tags.items()
+        }
+    return named

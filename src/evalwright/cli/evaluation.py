@@ -179,9 +179,10 @@ def prepare(
     notify: Callable[[str], None] = warn,
 ) -> tuple[Session, list[Plan]]:
     """A session and the runs that it will execute; nothing has started yet."""
-    suite, agent, _, notices, selection, _ = subject
+    suite, agent, _, notices, selection = subject[:5]
     name = str(request.suite)
-    options = asked = _asked(request, suite) if request.allow_no_baseline else request.options
+    asked = _asked(request, suite) if request.allow_no_baseline else request.options
+    options = subject.with_claims(asked)
     if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
         from evalwright.engine.fitting import fitting
 
@@ -229,7 +230,7 @@ def _asked(request: RunRequest, suite: Suite) -> RunOptions:
 
 
 def _planned(request: RunRequest, session: Session, subject: SuiteSubject) -> list[Plan]:
-    suite, _, source, _, selection, _ = subject
+    suite, _, source, _, selection = subject[:5]
     name = str(request.suite)
     if session.options.baseline is None:
         return session.plan(suite, name, source=source, selection=selection)

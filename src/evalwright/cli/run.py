@@ -23,6 +23,7 @@ from evalwright.cli.parameters import (
     secrets_option,
     tags_option,
 )
+from evalwright.contracts.coverage import ToolsClaim, UsageClaim
 from evalwright.contracts.planning import (
     DEFAULT_SETTINGS,
     MAX_CONCURRENCY,
@@ -110,6 +111,16 @@ Examples:
     metavar="COLUMN",
     multiple=True,
     help="A column of a data file that the agent receives; may be given several times.",
+)
+@click.option(
+    "--agent-tools",
+    type=click.Choice(get_args(ToolsClaim)),
+    help="Claim of an agent whose tool calls nobody observes: it makes none, or all by `task`.",
+)
+@click.option(
+    "--agent-usage",
+    type=click.Choice(get_args(UsageClaim)),
+    help="Claim of an agent whose model calls nobody observes: it makes none.",
 )
 @click.option("--expected", metavar="COLUMN", help="The column of a data file with the answer.")
 @click.option("--id", metavar="COLUMN", help="The column of a data file with ids of tasks.")

@@ -1,5 +1,6 @@
 """Does a response meet its case? Each expectation that does not hold, and the root cause."""
 
+import math
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ import msgspec
 
 from evalwright.comparison.cases import Case
 from evalwright.comparison.grounding import contradictions
+from evalwright.contracts.coverage import RECORDED, Coverage
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
 from evalwright.contracts.report import FailedAssertion, RootCause
@@ -307,12 +309,14 @@ def _examined(trace: Trace) -> "Examined":
         calls.append(MadeCall(call.tool, call.args, payload, result is not None))
     tokens = [count for count in (usage.input_tokens, usage.output_tokens) if count is not None]
     took = None if usage.duration_ms is None else round(usage.duration_ms)
+    cost = math.inf if usage.cost_usd is None else usage.cost_usd  # above every limit
     return Examined(
         task_id=trace.case_id,
         input=trace.prompt,
         output=trace.output.content if trace.output else None,
         calls=calls,
-        spent=Spent(usage.cost_usd, sum(tokens) if tokens else None, took),
+        spent=Spent(cost, sum(tokens) if tokens else math.inf, took),
+        coverage=Coverage(RECORDED, RECORDED if tokens or usage.cost_usd is not None else None),
         make_trace=lambda: trace,
         find_signals=lambda: detect(trace),
     )

@@ -10,7 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.planning import (
+    FIRST_RULE,
     AgentFacts,
     AgentId,
     Baseline,
@@ -144,6 +146,7 @@ class Planned(Payload, frozen=True):
     origin: Origin | None = None
     source: SuiteSource | None = None
     selection: TaskSelection | None = None
+    scoring: int = FIRST_RULE  # those that came later are always written
 
 
 class EvalStarted(ClosedPayload, frozen=True):
@@ -206,6 +209,7 @@ class InvocationCompleted(Payload, frozen=True):
     confidence: Score | None = None
     latency_ms: Count | None = None  # of ours: judges may need it long after
     unmeasured: list[Literal["latency", "tokens", "turns"]] | None = None  # of ours
+    coverage: Coverage | None = None  # of ours: what was observed; None: nothing
 
 
 class Reasoned(Payload, frozen=True):
@@ -294,6 +298,7 @@ class Checked(Payload, frozen=True):
     score: Score
     passed: bool
     repetition: Annotated[int, Meta(ge=1)] = 1
+    check_score: Score | None = None  # the mean of the checks, where it is not the score
 
 
 PAYLOADS: dict[str, type[Payload]] = {

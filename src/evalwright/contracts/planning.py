@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from evalwright.contracts.coverage import ToolsClaim, UsageClaim
 from evalwright.contracts.suite import ModelClass, Score
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -14,6 +15,10 @@ AgentId = Annotated[str, Meta(min_length=3, max_length=256)]
 MAX_CONCURRENCY = 10_000
 MAX_JUDGE_SAMPLES = 99
 MAX_REPEATS = 1000
+# The rule by which a run was scored, and passed. By the first one a task that failed had the mean
+# of its checks, and a suite without a bar had 0.7.
+FIRST_RULE = 1
+CURRENT_RULE = 2
 FailOn = Literal["threshold", "findings", "regression", "significant-regression", "none"]
 
 
@@ -26,6 +31,8 @@ class AgentFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     model: str | None = None  # of a manifest agent
     version: str | None = None  # where the agent is an installed one
     channel: str | None = None  # that the version was found by
+    tools: ToolsClaim | None = None  # claimed by the user, where nobody observes it
+    usage: UsageClaim | None = None  # the same of model calls
 
 
 class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -62,6 +69,8 @@ class RunOptions(RunSettings, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     allow_mismatch: bool = False
     model: str | None = None  # of a manifest agent
+    agent_tools: ToolsClaim | None = None  # claimed: it calls none, or only by `task`
+    agent_usage: UsageClaim | None = None  # claimed: it asks no model
     judges: tuple[str, ...] = ()
     judge_samples: int | None = None
     allow_self_judge: bool = False

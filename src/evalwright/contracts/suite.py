@@ -41,12 +41,21 @@ class Closed(
     """Base of shapes that may carry nothing but their own fields."""
 
 
+class TagBar(Closed, frozen=True):
+    """The bars for the tasks with a tag."""
+
+    pass_rate: Score | None = None
+    pass_score: Score | None = None
+
+
 class Thresholds(Closed, frozen=True):
-    """The bars that the whole run must clear."""
+    """The bars that the whole run must clear; the last two are for wide suites only."""
 
     pass_score: float | None = None
     max_cost_usd: float | None = None
     max_p95_latency_ms: int | None = None
+    pass_rate: Score | None = None  # the share of tasks that must pass
+    tags: dict[str, TagBar] = {}
 
 
 class Match(Closed, frozen=True):

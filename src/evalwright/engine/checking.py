@@ -20,7 +20,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import RunOptions, SuiteSource
+from evalwright.contracts.planning import FIRST_RULE, RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
@@ -39,7 +39,12 @@ from evalwright.scoring.checks.base import (
     Prepared,
     Spent,
 )
-from evalwright.scoring.checks.table import prepare_checks, run_checks, verdict_of
+from evalwright.scoring.checks.table import (
+    prepare_checks,
+    run_checks,
+    verdict_of,
+)
+from evalwright.scoring.pass_bars import task_score
 from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean
 
@@ -154,6 +159,7 @@ class Checking:
         }
         self._code = planned.code
         self._agent_id = agent_id
+        self._scoring = plan.scoring
         self._done = {task_id: list(each) for task_id, each in done.items()}
 
     def close(self) -> None:
@@ -199,6 +205,7 @@ class Checking:
             expected=None if task.reference is UNSET else task.reference,
             calls=made_calls(deeds) if deeds else (),
             spent=_spent(answer),
+            coverage=answer.coverage,
             make_trace=make_trace,
             find_signals=find_signals,
         )
@@ -212,13 +219,17 @@ class Checking:
         """What the checks say; and the score of the task, once all its repetitions are made."""
         task = answer.task
         results: list[CheckResult] = []
-        score, passed = 0.0, False
+        check_score, passed = 0.0, False
         if answer.error is None:
             results = run_checks(self._checks[task.task_id], self._examined(answer), told)
-            score, passed = verdict_of(results, task.expected.threshold)
+            check_score, passed = verdict_of(results, task.expected.threshold)
         if findings and is_blocking(findings):
             results.append(unsafe_check(findings))
             passed = False
+        score = check_score
+        if self._scoring != FIRST_RULE:
+            score = task_score(check_score, task.expected.threshold, passed=passed)
+        apart = None if score == check_score else check_score
         if task.repeat == 1:
             scored = EvalScored(
                 task.task_id,
@@ -229,11 +240,11 @@ class Checking:
                 answer.schema_valid,
                 None if findings is None else len(findings),
             )
-            return [Checked(results, score, passed), scored]
+            return [Checked(results, score, passed, check_score=apart), scored]
         done = self._done.setdefault(task.task_id, [])
         usages = answer.usages
         done.append(Repetition(score, passed, answer.latency_ms, usages, answer.schema_valid))
-        checked = Checked(results, score, passed, len(done))
+        checked = Checked(results, score, passed, len(done), apart)
         if len(done) < task.repeat:
             return [checked]
         return [checked, score_of_repetitions(task, self._done.pop(task.task_id), findings)]
@@ -291,7 +302,7 @@ def plain(value: Any) -> Any:
 
 
 def _spent(answer: Answer) -> Spent:
-    """What the agent took; an agent that reports no usage costs nothing."""
+    """What the agent took; one of which no usage was observed is asked about its coverage."""
     usages = answer.usages[: answer.own_calls]
     if not usages:
         return Spent(0.0, 0, answer.latency_ms)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from evalwright.agents.protocol import Agent
+from evalwright.contracts.coverage import Coverage, recorded_coverage
 from evalwright.contracts.errors import DamagedEventLog, RunBusy
 from evalwright.contracts.events import (
     PAYLOADS,
@@ -21,6 +22,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
+from evalwright.contracts.planning import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.execution import Announce, Execution, Means, Outcome
@@ -149,7 +151,7 @@ def fill_in(history: History, recalled: "Mapping[str, RecalledTask]") -> None:
 
 def recalled_tasks(events: Iterable[Event], plan: Plan, place: str) -> "dict[str, RecalledTask]":
     """What events say of the answers to the tasks of a plan."""
-    recalled = {task.task_id: RecalledTask(task) for task in plan.suite.tasks}
+    recalled = {task.task_id: RecalledTask(task, plan.agent) for task in plan.suite.tasks}
     try:
         for event in events:
             if event.task_id is not None and event.type in _OF_ANSWERS:
@@ -162,8 +164,9 @@ def recalled_tasks(events: Iterable[Event], plan: Plan, place: str) -> "dict[str
 class RecalledTask:
     """What the events of a task say of its last invocation, and of its repetitions before."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, claims: AgentFacts) -> None:
         self.task = task
+        self._claims = claims
         self.repetitions: list[Repetition] = []
         self.judged: list[Judged] = []
         self._decided: Decided | None = None
@@ -222,7 +225,15 @@ class RecalledTask:
             len(self._usages),
             self._deeds,
             unmeasured,
+            self._coverage(completed).claimed(self._claims.tools, self._claims.usage),
         )
+
+    def _coverage(self, completed: InvocationCompleted) -> Coverage:
+        """What was recorded as observed; of older logs, what they hold."""
+        if completed.coverage is not None:
+            return completed.coverage
+        has_calls = any(isinstance(each, ToolCalled) for each in self._deeds)
+        return recorded_coverage(has_calls=has_calls, has_usage=bool(self._usages))
 
     def answers(self, *, with_failures: bool) -> list[Answer]:
         """What was answered and has no result; a failure is asked for again, unless it counts."""

@@ -24,7 +24,14 @@ from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.budget import Overspent, budget_of
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History
-from evalwright.engine.invocation import Answer, Done, Invoker, error_decision, invocation_id
+from evalwright.engine.invocation import (
+    CLAIM_CONTRADICTED,
+    Answer,
+    Done,
+    Invoker,
+    error_decision,
+    invocation_id,
+)
 from evalwright.engine.judging import JudgeFailed, Panel, Review, Reviewed
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
@@ -260,7 +267,8 @@ class Execution:
             self._tally.add_findings(task_id, findings)
             ending = [*ending, Found("signals", findings)] if findings else ending
         self._first_error = self._first_error or answer.error
-        if answer.error is None and not self._answered:
+        has_answered = answer.error is None or answer.error.code == CLAIM_CONTRADICTED
+        if has_answered and not self._answered:
             self._answered = True
             for withheld_id, verdict in self._withheld:
                 self._write(withheld_id, [], verdict)

@@ -52,6 +52,7 @@ class History:
             plan.agent.model_class,
             looks_for_findings=plan.is_adversarial,
             is_recorded=plan.is_recorded,
+            scoring=plan.scoring,
         )
         self.scored: set[str] = set()
         self._repeated = {task.task_id for task in plan.suite.tasks if task.repeat > 1}
@@ -175,4 +176,5 @@ def _plan(frame: dict[str, Event]) -> Plan:
         selection=planned.selection,
         rescored_from=(started.metadata or {}).get("rescoredFrom"),
         traces=(started.metadata or {}).get("scoredTraces"),
+        scoring=planned.scoring,
     )

@@ -16,6 +16,7 @@ from evalwright.agents.protocol import (
     Surroundings,
     offered_tools,
 )
+from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.events import (
     Decided,
     ErrorDetail,
@@ -30,6 +31,7 @@ from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder
 
 TURN_S = 0.001  # of work on answers, after which agents in the event loop have their turn
+CLAIM_CONTRADICTED = "claim_contradicted"  # the agent answered, but is not as claimed
 CLEANUP_SECONDS = 1.0  # that an agent has to stop when it is cancelled
 
 
@@ -45,6 +47,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     own_calls: int = 0  # how many of the usages are the agent's
     deeds: Sequence[Payload] = ()  # from the start of the invocation to its end, where needed
     unmeasured: Sequence[str] = ()  # what others who recorded it did not say
+    coverage: Coverage = NOTHING_OBSERVED  # what was observed, and what is claimed beside it
 
 
 class Repetition(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +81,23 @@ def repetition_of(attempt_id: str) -> int:
 def error_decision(agent_id: str, error: ErrorDetail) -> Decided:
     """The decision of an agent that gave none."""
     return Decided(agent_id, {"error": error})
+
+
+def contradiction(claims: AgentFacts, invocation: Invocation) -> ErrorDetail | None:
+    """What was observed against what the user claims of the agent."""
+    called, outside = invocation.called, invocation.called_outside
+    if claims.tools == "none" and called:
+        return _false_claim("tools: none", f"{called[0]} was called ({len(called)} in all)")
+    if claims.tools == "task" and outside:
+        return _false_claim("tools: task", f"{outside[0]} was called without `task`")
+    if claims.usage == "none" and invocation.usages:
+        return _false_claim("usage: none", f"a model was asked: {invocation.usages[0].model}")
+    return None
+
+
+def _false_claim(claim: str, observed: str) -> ErrorDetail:
+    message = f"the agent is claimed to have `{claim}`, but {observed}; leave the claim out"
+    return ErrorDetail(CLAIM_CONTRADICTED, message)
 
 
 class Invoker:
@@ -138,8 +158,19 @@ class Invoker:
         output, error, taken_ms = await self._ask(invocation, self._agent.invoke(invocation))
         latency_ms = invocation.given_latency_ms if invocation.was_given else taken_ms
         usages = list(invocation.usages)
+        coverage = invocation.coverage()
+        error = error or contradiction(self._facts, invocation)
         answer = Answer(
-            task, output, error, latency_ms, usages, invocation.schema_valid, len(usages), deeds
+            task,
+            None if error else output,
+            error,
+            latency_ms,
+            usages,
+            invocation.schema_valid,
+            len(usages),
+            deeds,
+            (),
+            coverage.claimed(self._facts.tools, self._facts.usage),
         )
         decided = error_decision(agent_id, error) if error else Decided(agent_id, output)
         completed = InvocationCompleted(
@@ -149,6 +180,7 @@ class Invoker:
             invocation.schema_valid,
             latency_ms=latency_ms or 0,
             unmeasured=["latency"] if latency_ms is None else None,
+            coverage=coverage if coverage is not NOTHING_OBSERVED else None,
         )
         if self._keep_deeds:
             deeds += (decided, completed)

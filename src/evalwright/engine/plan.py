@@ -14,6 +14,7 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.planning import (
+    CURRENT_RULE,
     DEFAULT_SETTINGS,
     AgentFacts,
     AgentId,
@@ -88,6 +89,7 @@ class Plan(msgspec.Struct, frozen=True):
     rescored_from: str | None = None  # the run whose answers are scored again
     traces: str | None = None  # the recording whose answers are scored as they are
     checks: "PlannedChecks | None" = None  # ready to be run; not recorded
+    scoring: int = CURRENT_RULE  # by which it is scored, also where it is resumed later
 
     @property
     def is_live(self) -> bool:
@@ -144,6 +146,7 @@ class Plan(msgspec.Struct, frozen=True):
             origin,
             self.source,
             self.selection,
+            self.scoring,
         )
         return started, opened, planned
 
@@ -186,6 +189,8 @@ def plan_run(
                 "ref": agent.ref,
                 "modelClass": agent.model_class,
                 "model": options.model,
+                "tools": options.agent_tools,
+                "usage": options.agent_usage,
             },
             AgentFacts,
         ),

@@ -166,4 +166,11 @@ def _agent_facts(history: History, agent: Agent) -> AgentFacts:
             f"{agent.agent_id!r}; one log holds the answers of one agent. If it is the same agent, "
             f"add --agent-id {recorded.agent_id}"
         )
-    return AgentFacts(agent.agent_id, agent.ref, recorded.model_class, recorded.model)
+    return AgentFacts(
+        agent.agent_id,
+        agent.ref,
+        recorded.model_class,
+        recorded.model,
+        tools=recorded.tools,
+        usage=recorded.usage,
+    )

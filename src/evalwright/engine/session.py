@@ -41,6 +41,7 @@ from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, Rations, SharedModel
+from evalwright.scoring.pass_bars import EVERY_TASK
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
@@ -374,12 +375,15 @@ def reasons_against(outcomes: Sequence[Outcome]) -> list[str]:
     first = outcomes[0]
     if first.plan.group is None:
         return first.reasons
+    repeats = summarise_repeats([outcome.summary for outcome in outcomes])
+    flaky = repeats.flaky
+    forgiven = first.plan.settings.flaky_as == "warn" and not repeats.failing and bool(flaky)
     reasons = [
         f"run {number}: {reason}"
         for number, outcome in enumerate(outcomes, 1)
         for reason in outcome.reasons
+        if not (forgiven and reason.endswith(EVERY_TASK))
     ]
     if first.plan.settings.flaky_as == "fail":
-        flaky = summarise_repeats([outcome.summary for outcome in outcomes]).flaky
         reasons += [f"{len(flaky)} flaky, and --flaky-as is fail"] if flaky else []
     return reasons

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.agents.load import ARCHIVES
+from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.documents import (
     parse_document,
     read_input,
@@ -14,7 +15,7 @@ from evalwright.contracts.documents import (
     without_collecting,
 )
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.contracts.planning import SuiteSource, TaskSelection
+from evalwright.contracts.planning import RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite, is_wide
 from evalwright.scoring.golden import read_suite
 
@@ -31,6 +32,17 @@ class SuiteSubject(NamedTuple):
     notices: tuple[str, ...] = ()  # what its reader should know
     selection: TaskSelection | None = None  # where it is a part of the suite
     functions: Mapping[str, Callable[..., Any]] | None = None  # own checks that are at hand
+    claims: Claims = NO_CLAIMS  # of its own agent
+
+    def with_claims(self, options: RunOptions) -> RunOptions:
+        """The options with what the suite claims of its agent, where they claim nothing."""
+        if self.claims == NO_CLAIMS:
+            return options
+        return msgspec.structs.replace(
+            options,
+            agent_tools=options.agent_tools or self.claims.tools,
+            agent_usage=options.agent_usage or self.claims.usage,
+        )
 
 
 def read_subject(
@@ -61,7 +73,10 @@ def read_subject(
             from evalwright.engine.wide.loader import wide_from
 
             wide = wide_from(source, name, document)
-            return SuiteSubject(wide.suite, agent or wide.agent, wide.source, wide.notices)
+            claims = wide.claims if agent in (None, wide.agent) else NO_CLAIMS
+            return SuiteSubject(
+                wide.suite, agent or wide.agent, wide.source, wide.notices, claims=claims
+            )
     try:
         return SuiteSubject(read_suite(source, name), agent)
     except InvalidDocument as error:
@@ -124,4 +139,11 @@ def given_subject(
     wide = load_wide(
         value, name=name, folder=where, allow_code=True, allow_files=True, functions=known.keys()
     )
-    return SuiteSubject(wide.suite, wide.agent, wide.source, wide.notices, functions=functions)
+    return SuiteSubject(
+        wide.suite,
+        wide.agent,
+        wide.source,
+        wide.notices,
+        functions=functions,
+        claims=wide.claims,
+    )

@@ -71,6 +71,7 @@ def check_wide(document: Any, source: bytes, name: str) -> list[Problem]:
     from evalwright.engine.wide.references import missing_agent
 
     agent, problems = document.get("agent"), list[Problem]()
+    agent = agent.get("ref") if isinstance(agent, dict) else agent
     if isinstance(agent, str) and (missing := missing_agent(agent, Path(name).parent)):
         problems = [Problem("$.agent", missing.message, missing.remedy)]
     return placed(problems, source, document) + wide_problems(document, source, name)

@@ -44,6 +44,8 @@ def _amount(text: str) -> float:
 OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("agent", "agent", {"metavar": "REF"}, "the agent, where a suite names none"),
     ("agent-id", "agent_id", {}, "the agent's id, if its reference does not give one"),
+    ("agent-tools", "agent_tools", {"choices": ["none", "task"]}, "claim which tools it calls"),
+    ("agent-usage", "agent_usage", {"choices": ["none"]}, "claim that it asks no model"),
     ("model", "model", {"metavar": "NAME"}, "the model of a manifest agent: provider:model"),
     ("db", "db", {"metavar": "URL"}, "the log of runs: a file or a PostgreSQL address"),
     ("config", "config", {"metavar": "FILE"}, "the settings file"),
@@ -76,6 +78,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
         },
         "what makes the exit code 1",
     ),
+    ("gate", "gate", {"action": "store_true"}, "let the bar of a suite decide on failed tasks"),
     ("out", "out", {"metavar": "FOLDER"}, "write summary, events and scorecard here"),
 )
 FORMS = ("junit", "csv", "markdown", "html", "codequality")  # of reports on runs

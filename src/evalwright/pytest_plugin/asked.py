@@ -35,6 +35,7 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     results: Results
     db: str | None
     config: Config
+    gate: bool = False  # the bar of a suite decides on its tasks that fail
 
     def request(self, suite: Path | None, agent: str | None = None) -> RunRequest:
         """The same for one suite."""
@@ -62,7 +63,7 @@ def asked_of(config: pytest.Config) -> SessionOptions:
 
 def _asked(given: dict[str, Any], forms: Mapping[str, Path]) -> SessionOptions:
     config = load_config(named=given.pop("config", None))
-    out = given.pop("out", None)
+    out, gate = given.pop("out", None), given.pop("gate", False)
     results = Results(
         emit=write_stdout,
         as_json=False,
@@ -84,4 +85,5 @@ def _asked(given: dict[str, Any], forms: Mapping[str, Path]) -> SessionOptions:
         results=results,
         db=where["db"],
         config=config,
+        gate=gate,
     )

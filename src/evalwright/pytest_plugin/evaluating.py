@@ -19,6 +19,7 @@ from evalwright.api.check_objects import NOT_GIVEN
 from evalwright.api.running import complete_here
 from evalwright.api.runs import TaskReport
 from evalwright.api.suites import AgentGiven, Task
+from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
@@ -39,7 +40,7 @@ class EvaluateFixture:
         *,
         agent: AgentGiven | None = None,
         output: Any = NOT_GIVEN,
-        calls: Iterable[Mapping[str, Any]] = (),
+        calls: Iterable[Mapping[str, Any]] | None = None,
         **fields: Any,
     ) -> TaskReport:
         """Record one evaluation; `fields` are those of a task."""
@@ -78,12 +79,14 @@ class EvaluateFixture:
         return report
 
     def _agent(
-        self, agent: AgentGiven | None, output: Any, calls: Iterable[Mapping[str, Any]]
+        self, agent: AgentGiven | None, output: Any, calls: Iterable[Mapping[str, Any]] | None
     ) -> str | Agent:
         if agent is not None and output is not NOT_GIVEN:
             raise BadInput("evaluate: give an agent or an output, not both")
         if output is not NOT_GIVEN:
-            return GivenAnswer(output, made_calls_of(calls), AGENT_ID)
+            seen = NOTHING_OBSERVED if calls is None else Coverage(calls="returned")
+            made = made_calls_of(calls or ())
+            return GivenAnswer(output, made, AGENT_ID, coverage=seen)
         if callable(agent):
             return callable_agent(agent, AGENT_ID)
         named = agent or self._asked.agent or self._asked.config.run.agent

@@ -24,6 +24,7 @@ from evalwright.pytest_plugin.working import Begun, events_of
 from evalwright.reports.console import Style
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.reported import ShownRun, shown_run
+from evalwright.scoring.pass_bars import EVERY_TASK
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog
 
@@ -37,6 +38,7 @@ class GatheredSuite:
         self.name = name
         self.runs = runs
         self.outcomes: list[Outcome] = []
+        self.left_to_bar: list[pytest.TestReport] = []  # on tasks that failed, if it is met
 
     def take(self, bundle: dict[str, Any]) -> None:
         """Add what a task recorded."""
@@ -80,11 +82,10 @@ class Gathering:
         self._log: EventLog | None = None
         self._suites: dict[str, GatheredSuite] = {}
         self._notices: list[str] = []
-        self._left_to_gate = 0  # tasks that failed, which the bar of their suite decides on
         self._lines: list[str] = []
 
-    def take(self, bundle: dict[str, Any], *, has_failed: bool = False) -> None:
-        """Take what the report on a task carries."""
+    def take(self, bundle: dict[str, Any], left_to_bar: pytest.TestReport | None = None) -> None:
+        """Take what the report on a task carries; the report itself where the bar decides on it."""
         if self._log is None:
             self._log = self._open.enter_context(opened_log(self._asked.db))
         if "tests" in bundle:
@@ -99,7 +100,8 @@ class Gathering:
             ]
             self._suites[name] = GatheredSuite(name, runs)
         self._suites[name].take(bundle)
-        self._left_to_gate += has_failed and bundle["failure"] is None
+        if left_to_bar is not None:
+            self._suites[name].left_to_bar.append(left_to_bar)
 
     def end(self, session: pytest.Session) -> None:
         """End all runs, write what was asked for, and set the exit code."""
@@ -133,17 +135,12 @@ class Gathering:
         return suite
 
     def _decide(self, session: pytest.Session) -> None:
-        """The gate speaks for tasks of suites; whatever else failed stays as it is."""
-        is_held_back = any(suite.reasons() for suite in self._suites.values())
-        code = pytest.ExitCode(session.exitstatus)
-        if is_held_back and code == pytest.ExitCode.OK:
+        """A run that may not ship fails the session, whatever its items came to."""
+        held_back = [suite for suite in self._suites.values() if suite.reasons()]
+        if held_back and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        others = session.testsfailed - self._left_to_gate
-        is_failed = code == pytest.ExitCode.TESTS_FAILED
-        if is_failed and not is_held_back and not others and not session.shouldfail:
-            session.exitstatus = pytest.ExitCode.OK
-            tasks = "1 task" if self._left_to_gate == 1 else f"{self._left_to_gate} tasks"
-            self._lines.append(f"{tasks} failed, and every bar is met: the exit code is 0")
+        for suite in held_back:
+            _count_as_failed(suite.left_to_bar, session)
 
     def _report(self, log: EventLog) -> None:
         results = self._asked.results
@@ -187,8 +184,20 @@ class Gathering:
             terminal.line(line, green=verdict == "PASSED", red=verdict in ("FAILED", "NO RESULT"))
 
 
+def _count_as_failed(reports: Sequence[pytest.TestReport], session: pytest.Session) -> None:
+    """Have the summary of pytest tell of them as failed: the bar that was to decide is missed."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    session.testsfailed += len(reports)
+    for report in reports:
+        report.outcome = "failed"
+        del report.wasxfail
+        if terminal is not None and report in terminal.stats.get("xfailed", ()):
+            terminal.stats["xfailed"].remove(report)
+            terminal.stats.setdefault("failed", []).append(report)
+
+
 def _of_tests(card: Sequence[str], outcome: Outcome) -> list[str]:
     """The scorecard of evaluations in tests, each of which is a gate of its own."""
-    shown = [line for line in card if line != _NO_GATES and not line.startswith("  ✗ score ")]
+    shown = [line for line in card if line != _NO_GATES and EVERY_TASK not in line]
     is_all = outcome.summary.passed_count == outcome.summary.task_count
     return [f"{'PASSED' if is_all else 'RECORDED'}  {shown[0].partition('  ')[2]}", *shown[1:]]

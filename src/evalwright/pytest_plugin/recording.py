@@ -171,8 +171,10 @@ def _invocation(
 ) -> list[NewEvent]:
     """What a run records for an answer that nobody was asked for: that of a test itself."""
     failed = error is not None
-    score = 0.0 if failed else mean([each.score for each in checks])
     passed = not failed and all(each.passed for each in checks)
+    check_score = 0.0 if failed else mean([each.score for each in checks])
+    score = check_score if passed else 0.0
+    apart = None if score == check_score else check_score
     attempt = invocation_id(0, 1)
     payloads: list[Payload] = [
         InvocationStarted(attempt, AGENT_ID, "run-api"),
@@ -180,7 +182,7 @@ def _invocation(
         InvocationCompleted(
             attempt, AGENT_ID, "failed" if failed else "completed", latency_ms=latency_ms
         ),
-        Checked([] if failed else list(checks), score, passed),
+        Checked([] if failed else list(checks), score, passed, check_score=apart),
         EvalScored(task_id, score, passed, None, latency_ms),
     ]
     return [_new(payload, task_id) for payload in payloads]

@@ -24,6 +24,7 @@ from evalwright.pytest_plugin.suites import SuiteFile, TaskItem
 from evalwright.pytest_plugin.working import Begun, Loop, SuiteWork
 
 CARRIED = "evalwright"  # the attribute of a report with what was recorded
+LEFT_TO_BAR = "the bar of the suite decides"
 _RECORD = pytest.StashKey[RecordedTest]()
 _CHOOSING = {"keyword": "-k", "markexpr": "-m"}
 _CHOOSING_FLAGS = {"lf": "--lf", "stepwise": "--stepwise"}
@@ -140,6 +141,10 @@ class Evaluation:
         report = yield
         if call.when == "call" and (bundle := self._bundle(item)) is not None:
             setattr(report, CARRIED, bundle)
+            is_scored = isinstance(item, TaskItem) and bundle["failure"] is None
+            if self.asked.gate and is_scored and report.failed:
+                report.outcome = "skipped"
+                report.wasxfail = LEFT_TO_BAR
         return report
 
     def _bundle(self, item: pytest.Item) -> dict[str, Any] | None:
@@ -158,7 +163,8 @@ class Evaluation:
         bundle = report.__dict__.pop(CARRIED, None)
         if bundle is not None:
             try:
-                self._gathering.take(bundle, has_failed=report.failed)
+                is_left = getattr(report, "wasxfail", None) == LEFT_TO_BAR
+                self._gathering.take(bundle, report if is_left else None)
             except EvalwrightError as error:
                 pytest.exit(f"evalwright: {spoken(error)}", returncode=error.exit_code)
 

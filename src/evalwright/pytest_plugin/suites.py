@@ -9,6 +9,7 @@ import pytest
 
 from evalwright.api.expecting import raise_at
 from evalwright.cli.output import without_secrets
+from evalwright.contracts.coverage import NO_CLAIMS
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.contracts.planning import TaskSelection
@@ -58,7 +59,8 @@ class SuiteFile(pytest.File):
         wanted = {task.task_id for task in tasks}
         kept = [task for task in suite.tasks if task.task_id in wanted]
         agent = self.config.getoption("evalwright_agent") or self.subject.agent
-        subject = self.subject._replace(agent=agent)
+        claims = self.subject.claims if agent == self.subject.agent else NO_CLAIMS
+        subject = self.subject._replace(agent=agent, claims=claims)
         if len(kept) == len(suite.tasks):
             return subject
         from msgspec.structs import replace

@@ -17,7 +17,7 @@ from evalwright.contracts.planning import (
     SuiteSource,
     TaskSelection,
 )
-from evalwright.contracts.suite import Mode, Suite, Task, Thresholds
+from evalwright.contracts.suite import Mode, Suite, Task
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.plan import Plan, merged
@@ -25,7 +25,6 @@ from evalwright.models.config import Config
 from evalwright.pytest_plugin.asked import SessionOptions
 from evalwright.pytest_plugin.recording import AGENT_ID
 from evalwright.pytest_plugin.working import events_of
-from evalwright.scoring.thresholds import DEFAULT_PASS_SCORE
 from evalwright.store.protocol import EventLog, NewEvent
 
 VERSION = "0.0.0"
@@ -71,10 +70,8 @@ class TestsRun:
 
     def _plan(self, asked: SessionOptions, log: EventLog) -> Plan:
         tasks = [self.tasks[task_id] for task_id in sorted(self.tasks)]
-        lowest = min(task.pass_rate for task in tasks)  # which tests that pass may come to
-        thresholds = Thresholds(lowest if lowest < DEFAULT_PASS_SCORE else None)
         modes: list[Mode] = ["golden", "rubric", "regression"]
-        suite = Suite(self._suite_id, VERSION, list(modes), tasks, thresholds=thresholds)
+        suite = Suite(self._suite_id, VERSION, list(modes), tasks)
         selection, tags = None, list(asked.options.tags)
         if self._left_out:
             selection = TaskSelection(len(tasks) + self._left_out, self._by)

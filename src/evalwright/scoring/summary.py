@@ -8,9 +8,10 @@ from evalwright.contracts.events import (
     EvalScored,
     ProviderUsage,
 )
-from evalwright.contracts.planning import Baseline
+from evalwright.contracts.planning import CURRENT_RULE, Baseline
 from evalwright.contracts.suite import ModelClass, Suite
 from evalwright.contracts.summary import EvalSummary, Regression, SafetyFinding, TaskResult
+from evalwright.scoring.pass_bars import missed_bars
 from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite, mean
 
 FREE = ("scripted", "local")  # providers of models on this machine: without a price, they are free
@@ -26,8 +27,10 @@ class Tally:
         *,
         looks_for_findings: bool = False,
         is_recorded: bool = False,
+        scoring: int = CURRENT_RULE,
     ) -> None:
         self._suite = suite
+        self._scoring = scoring
         self._model_class = model_class
         self._looks_for_findings = looks_for_findings
         self._is_recorded = is_recorded  # by others, who may not have measured everything
@@ -111,15 +114,11 @@ class Tally:
 
     def broken_bars(self) -> list[str]:
         """Why the run does not pass; empty when it does."""
-        weighs = self._weights
-        weights = [weighs[task_id] for task_id in self.results] if weighs else None
-        aggregate = mean([result.score for result in self.results.values()], weights)
         measured = [result.latency_ms for result in self.results.values()]
         latencies = [latency for latency in measured if latency is not None]
         unmeasured = len(measured) - len(latencies) if self._is_recorded else 0
-        return broken_bars(
-            self._suite.thresholds, aggregate, self._costs.cost, latencies, unmeasured
-        )
+        missed = missed_bars(self._suite, self.results, self._scoring)
+        return missed + broken_bars(self._suite.thresholds, self._costs.cost, latencies, unmeasured)
 
     def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
         """The scorecard, tasks in the order of the suite."""

@@ -38,7 +38,7 @@ class Cost(msgspec.Struct, frozen=True):
     def why_exceeded(self, budget_usd: float, called: str = "--max-cost") -> str:
         """Why nothing more may be spent, as a sentence; `called` is what the user knows it by."""
         if self.known_usd > budget_usd:
-            spent, limit = _in_digits(self.known_usd, budget_usd, 6)
+            spent, limit = in_digits(self.known_usd, budget_usd, 6)
             return f"${spent} was spent, and {called} is ${limit}"
         return (
             f"{self.unpriced_calls} of {self.calls} model calls have no known price, so {called} "
@@ -47,28 +47,22 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 def pass_score(thresholds: Thresholds) -> float:
-    """The declared bar for the aggregate score, else the default one."""
+    """The bar of a rubric task: the declared one, else the default."""
     declared = thresholds.pass_score
     return DEFAULT_PASS_SCORE if declared is None else declared
 
 
 def broken_bars(
     thresholds: Thresholds,
-    aggregate: float,
     cost: Cost,
     latencies_ms: Sequence[int],
     unmeasured: int = 0,
 ) -> list[str]:
-    """Every bar that was not met, as a sentence; empty when the run passed.
+    """Every bar on cost and time that was not met, as a sentence; `pass_bars` has the others.
 
     `unmeasured` is how many tasks have no latency: recordings of others may lack it.
     """
     reasons = []
-    bar = pass_score(thresholds)
-    if aggregate < bar:
-        origin = "passScore" if thresholds.pass_score is not None else "the default bar"
-        got, wanted = _in_digits(aggregate, bar, 4)
-        reasons.append(f"score {got} is below {wanted} ({origin})")
     if thresholds.max_cost_usd is not None:
         reasons += _cost_over(thresholds.max_cost_usd, cost)
     limit = thresholds.max_p95_latency_ms
@@ -117,7 +111,7 @@ def p95(latencies_ms: Sequence[int]) -> int:
 def _cost_over(limit: float, cost: Cost) -> list[str]:
     reasons = []
     if cost.known_usd > limit:
-        got, wanted = _in_digits(cost.known_usd, limit, 6)
+        got, wanted = in_digits(cost.known_usd, limit, 6)
         reasons.append(f"cost ${got} is above ${wanted} (maxCostUsd)")
     if cost.unpriced_calls:
         reasons.append(
@@ -127,7 +121,7 @@ def _cost_over(limit: float, cost: Cost) -> list[str]:
     return reasons
 
 
-def _in_digits(value: float, bar: float, digits: int) -> tuple[str, str]:
+def in_digits(value: float, bar: float, digits: int) -> tuple[str, str]:
     """Both in a few digits, or in all of them where a few would make them look the same."""
     short = f"{value:.{digits}g}", f"{bar:.{digits}g}"
     return short if short[0] != short[1] else (repr(value), repr(bar))

@@ -20,6 +20,7 @@ from evalwright.contracts.events import (
     ToolReturned,
 )
 from evalwright.contracts.planning import (
+    CURRENT_RULE,
     Baseline,
     BaselineTask,
     FailOn,
@@ -86,13 +87,25 @@ def test_a_failure_shows_the_words_that_differ_and_links_to_its_trace(tenant: Te
     ]
 
 
-def test_each_bar_says_how_far_it_was_met(tenant: Tenant):
+def test_each_bar_says_how_far_it_was_met_by_the_rule_the_run_was_scored_by(tenant: Tenant):
     run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad())})
     page = shown(tenant, f"/runs/{run}")
-    assert "at least 0.7 (the default)" in page
+    assert "at least 0.7 (the default then)" in page  # its plan names no later rule
     assert "0.2 below" in page
     assert "not met" in page
     assert "✗ Failed" in page
+
+
+def test_without_a_bar_the_page_asks_that_every_task_passes(tenant: Tenant):
+    entries = entries_of({"a": Told("yes", ok()), "b": Told("no", bad())})
+    _, planned = entries[2]
+    entries[2] = None, msgspec.structs.replace(planned, scoring=CURRENT_RULE)
+    run = f"unbarred-{tenant.name}"
+    write(tenant.log, run, entries, 60.0)
+    page = shown(tenant, f"/runs/{run}")
+    assert "every task passes (default)" in page
+    assert "1 of 2 tasks passed" in page
+    assert "not met" in page
 
 
 def test_filters_are_in_the_address_and_a_script_gets_only_the_list(tenant: Tenant):

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from builders import AGENT_ID, a_suite, as_log, closing, opening
 from evalwright.contracts.events import (
     Checked,
@@ -14,10 +16,12 @@ from evalwright.contracts.events import (
     InvocationStarted,
     Judged,
     Payload,
+    Planned,
     Reasoned,
     ToolCalled,
     ToolReturned,
 )
+from evalwright.contracts.planning import FIRST_RULE
 from evalwright.contracts.suite import Expected, Task
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import CheckResult, Verdict
@@ -84,10 +88,13 @@ def a_trace(text: Any = "A-17", name: str = "shop:orders.get") -> list[Payload]:
     ]
 
 
-def run_events(tasks: dict[str, Told]) -> list[Event]:
+def run_events(tasks: dict[str, Told], scoring: int = FIRST_RULE) -> list[Event]:
     """The log of a run."""
     suite = a_suite([told.task(task_id) for task_id, told in tasks.items()])
-    entries = opening(suite)
+    entries = [
+        (task_id, replace(each, scoring=scoring) if isinstance(each, Planned) else each)
+        for task_id, each in opening(suite)
+    ]
     for task_id, told in tasks.items():
         entries += [(task_id, payload) for payload in told.payloads(task_id)]
     return as_log([*entries, *closing(a_result(tasks))])
@@ -103,10 +110,14 @@ def a_result(tasks: dict[str, Told]) -> EvalSummary:
 
 
 def a_page(
-    tasks: dict[str, Told], *, show_secrets: bool = False, reasons: Sequence[str] = ()
+    tasks: dict[str, Told],
+    *,
+    show_secrets: bool = False,
+    reasons: Sequence[str] = (),
+    scoring: int = FIRST_RULE,
 ) -> bytes:
     """The page of a run."""
-    log = run_events(tasks)
+    log = run_events(tasks, scoring)
     run = ReportedRun(
         log[0].run_id,
         a_result(tasks),

@@ -1,6 +1,8 @@
 """Each bar of a run, and how far it was met."""
 
-from evalwright.contracts.planning import AgentFacts, RunSettings
+import msgspec
+
+from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE, AgentFacts, RunSettings
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.reports.run.bars import bars_of
@@ -14,11 +16,15 @@ from evalwright.reports.run.task_list import (
 )
 
 AGENT = AgentFacts("acme.clerk", "agent.py:answer")
+FOUR_OF_FIVE = [TaskRow(each, float(each != "e"), each != "e") for each in "abcde"]
 
 
-def a_frame(baseline: PlannedBaseline | None = None, **thresholds: float) -> RunFrame:
-    suite = PlannedSuite("acme.evals.a", "1.0.0", ["golden"], [], Thresholds(**thresholds))
-    return RunFrame(suite, AGENT, RunSettings(), baseline=baseline)
+def a_frame(
+    baseline: PlannedBaseline | None = None, scoring: int = CURRENT_RULE, **thresholds: float
+) -> RunFrame:
+    planned = [msgspec.Raw(msgspec.json.encode({"taskId": each})) for each in "abcde"]
+    suite = PlannedSuite("acme.evals.a", "1.0.0", ["golden"], planned, Thresholds(**thresholds))
+    return RunFrame(suite, AGENT, RunSettings(), baseline=baseline, scoring=scoring)
 
 
 def tasks(score: float = 0.8, cost: float | None = 0.5, *rows: TaskRow, modes=()) -> TaskList:
@@ -32,12 +38,27 @@ def told(frame: RunFrame, of: TaskList) -> list[tuple[str, str, str, str, bool |
     ]
 
 
-def test_the_score_is_measured_by_the_default_bar_where_none_is_declared():
-    assert told(a_frame(), tasks()) == [
-        ("Score", "at least 0.7 (the default)", "0.8", "0.1 above", True)
+def test_every_task_must_pass_where_no_bar_is_declared():
+    four = tasks(0.8, 0.5, *FOUR_OF_FIVE)
+    every = ("Tasks passed", "every task passes (default)")
+    assert told(a_frame(), four) == [(*every, "4 of 5 tasks passed", "20.0% below", False)]
+    all_four = tasks(1.0, 0.5, *FOUR_OF_FIVE[:4])
+    assert told(a_frame(), all_four) == [(*every, "4 of 4 tasks passed", "exactly that", True)]
+
+
+def test_a_declared_bar_is_over_the_score_or_the_share_of_tasks_that_passed():
+    four = tasks(0.8, 0.5, *FOUR_OF_FIVE)
+    assert told(a_frame(pass_score=0.9), four)[0][2:] == ("0.8", "0.1 below", False)
+    assert told(a_frame(pass_score=0.8), four)[0][3:] == ("exactly that", True)
+    assert told(a_frame(pass_rate=0.7), four) == [
+        ("Tasks passed", "at least 0.7", "4 of 5 tasks passed", "10.0% above", True)
     ]
-    assert told(a_frame(pass_score=0.9), tasks())[0][2:] == ("0.8", "0.1 below", False)
-    assert told(a_frame(pass_score=0.8), tasks())[0][3:] == ("exactly that", True)
+
+
+def test_a_run_of_the_old_rule_is_measured_by_the_default_bar_of_its_time():
+    assert told(a_frame(scoring=FIRST_RULE), tasks(0.8, 0.5, *FOUR_OF_FIVE)) == [
+        ("Score", "at least 0.7 (the default then)", "0.8", "0.1 above", True)
+    ]
 
 
 def test_latency_and_cost_have_a_ceiling():
@@ -74,4 +95,4 @@ def test_a_baseline_is_a_bar():
 
 def test_a_run_that_goes_on_is_measured_so_far():
     rows = [TaskRow("a", 1.0, True), TaskRow("b", 0.0, False), TaskRow("c")]
-    assert bars_of(a_frame(), TaskList(rows, []))[0].reached == "0.5"
+    assert bars_of(a_frame(pass_score=0.7), TaskList(rows, []))[0].reached == "0.5"

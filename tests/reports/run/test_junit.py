@@ -49,7 +49,7 @@ def test_a_task_without_a_measured_latency_took_no_time():
 
 
 def test_a_wrong_answer_is_a_failure_with_what_was_expected_and_what_came():
-    root = junit(a_suite(4), {"task-2": "no"})
+    root = junit(a_suite(4, pass_score=0.7), {"task-2": "no"})
     [failure] = cases(root)["task-2"]
     assert failure.tag == "failure"
     assert failure.attrib["message"] == "expected exact yes; got no"
@@ -74,7 +74,9 @@ def test_a_task_with_checks_says_which_of_them_failed_and_why():
 
 
 def test_an_agent_that_gave_no_answer_is_an_error_and_no_failure():
-    root = junit(a_suite(4), {"task-3": an_error("agent_timeout", "no answer within 1 s")})
+    root = junit(
+        a_suite(4, pass_score=0.7), {"task-3": an_error("agent_timeout", "no answer within 1 s")}
+    )
     [error] = cases(root)["task-3"]
     assert error.tag == "error"
     assert error.attrib == {
@@ -90,7 +92,7 @@ def test_a_bar_that_was_missed_is_a_failure_of_its_own():
     messages = {name: case[0].attrib["message"] for name, case in cases(root).items() if len(case)}
     assert messages == {
         "task-1": "expected exact yes; got no",
-        "threshold-1": "score 0.5 is below 0.7 (the default bar)",
+        "threshold-1": "1 of 2 tasks passed, and without a bar every task passes (default)",
         "threshold-2": "p95 latency 5 ms is above 1 ms (maxP95LatencyMs)",
     }
 

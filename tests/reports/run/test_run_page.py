@@ -14,6 +14,7 @@ from builders import a_log, a_suite
 from cli.test_masked_output import TOKEN
 from effort import grows_at_most
 from evalwright.contracts.events import Judged
+from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE
 from evalwright.contracts.verdicts import Verdict
 from evalwright.reports.html.markup import source_hash
 from evalwright.reports.run.junit import FailedRun
@@ -83,10 +84,15 @@ def test_what_judges_found_safe_is_told_as_good_and_what_they_found_unsafe_as_ba
 
 
 def test_the_verdict_the_bar_and_every_reason_are_at_the_top() -> None:
-    text = Page(a_page(FAILED, reasons=["score 0.5 is below 0.7"])).text
+    reasons = ["1 of 2 tasks passed"]
+    text = Page(a_page(FAILED, reasons=reasons, scoring=CURRENT_RULE)).text
     assert "Failed: acme.shop.evals.refunds@1.0.0, acme.clerk, 2026-01-01" in text
-    assert "bar 0.7" in text
-    assert "score 0.5 is below 0.7" in text
+    assert "every task passes (default)" in text
+    assert "1 of 2 tasks passed" in text
+    of_old = Page(a_page(FAILED, reasons=["score 0.5 is below 0.7"], scoring=FIRST_RULE)).text
+    assert "bar 0.7" in of_old
+    assert "every task passes (default)" not in of_old
+    assert "score 0.5 is below 0.7" in of_old
 
 
 def test_the_same_run_gives_the_same_page() -> None:

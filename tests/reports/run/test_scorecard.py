@@ -41,7 +41,7 @@ def test_failures_come_first_with_what_was_expected_and_what_came():
         "\n"
         "FAILED  acme.shop.evals.refunds@1.0.0\n"
         "  score 0.6667 · 2 of 3 tasks passed · p95 5 ms\n"
-        "  ✗ score 0.6667 is below 0.7 (the default bar)\n"
+        "  ✗ 2 of 3 tasks passed, and without a bar every task passes (default)\n"
         "  run run_a"
     )
 
@@ -54,9 +54,10 @@ def test_a_task_whose_id_was_made_from_its_content_is_told_by_its_input():
 
 
 def test_a_run_can_pass_though_a_task_failed():
-    card = scorecard(a_suite(10), {"task-4": "no"})
+    words = "9 of 10 tasks, score 0.9, bar 0.85 (passScore)"
+    card = scorecard(a_suite(10, pass_score=0.85), {"task-4": "no"}, words=words)
     assert "✗ task-4" in card
-    assert "PASSED" in card
+    assert f"PASSED  {words}  acme.shop.evals.refunds@1.0.0" in card
     assert "9 of 10 tasks passed" in card
 
 

@@ -37,6 +37,7 @@ from evalwright.reports.run.task_records import TaskRecord, read_tasks
 from evalwright.reports.run.task_tables import failures_first, render_tasks, task_lines, why
 
 NAMES = ["taskId", "passed", "score", "input", "output", "checks", "usage", "latencyMs", "findings"]
+NAMES.append("coverage")
 
 
 def records(log: list[Event]) -> list[TaskRecord]:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.scoring.checks.base import Examined, MadeCall
 from evalwright.scoring.checks.table import prepare_checks, run_checks
 
+SEEN = Coverage("recorded", "recorded", "recorded")  # all that a test says, or does not say
 SIGNAL_KINDS = ("secret_in_output", "injected_instruction_followed")
 
 
@@ -14,6 +16,7 @@ def said(check: dict[str, Any], output: Any = None, **examined: Any) -> CheckRes
     answers = examined.pop("answers", {})
     prepared, problems = prepare_checks([check], "$.checks", SIGNAL_KINDS)
     assert problems == []
+    examined.setdefault("coverage", SEEN)
     return run_checks(prepared, Examined(output=output, **examined), answers)[0]
 
 

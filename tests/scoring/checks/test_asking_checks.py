@@ -1,7 +1,7 @@
 """Checks that must be told something first: by judges, by own code, by the detectors of signals."""
 
 import pytest
-from looking import asked, passes, refused, said
+from looking import SEEN, asked, passes, refused, said
 
 from evalwright.contracts.report import Signal, SignalDetails
 from evalwright.contracts.verdicts import CheckResult
@@ -66,10 +66,12 @@ def test_without_a_reference_judges_see_what_the_task_expects():
 def test_an_output_is_grounded_in_what_the_agent_retrieved(argument):
     ask = asked({"judge_against": argument})
     trace = Trace("t", events=(Retrieval(0, None, "q", ("d1",), "It rains."),))
-    assert material(ask, Examined(make_trace=lambda: trace)) == "It rains."
-    called = Examined(calls=[MadeCall("search", {}, {"hits": ["It snows."]})])
+    assert material(ask, Examined(make_trace=lambda: trace, coverage=SEEN)) == "It rains."
+    made = [MadeCall("search", {}, {"hits": ["It snows."]})]
+    called = Examined(calls=made, coverage=SEEN)
     assert "It snows." in material(ask, called)
-    assert "retrieved no documents" in material(ask, Examined()).reason
+    assert "retrieved no documents" in material(ask, Examined(coverage=SEEN)).reason
+    assert "not observed" in material(ask, Examined()).reason
 
 
 def test_an_output_can_be_grounded_in_given_documents():

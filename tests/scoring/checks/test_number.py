@@ -129,3 +129,9 @@ def test_the_items_of_a_list_are_numbers_of_their_own():
     assert not passes({"number": 1.5}, [1, 5])
     assert not passes({"number": 123456}, {"lines": [123, 456]})
     assert passes({"json": {"path": "$[*].n", "number": {"value": 2}}}, [{"n": 2}, {"n": 500}])
+
+
+def test_within_nothing_means_equal():
+    for within in (0, "0", "0%"):
+        assert passes({"number": {"value": 0.3, "within": within}}, 0.3)
+        assert not passes({"number": {"value": 0.3, "within": within}}, 0.30000000000000004)

@@ -45,11 +45,11 @@ def _top(portable: dict[str, Any]) -> dict[str, Any]:
         "description": _text("What the suite is for."),
         "suiteId": portable["suiteId"],
         "version": portable["version"],
-        "agent": _text("The agent to run, unless --agent names another: agent.py:answer."),
+        "agent": _agent(),
         "targetAgentId": portable["targetAgentId"],
         "allowedModels": portable["allowedModels"],
         "modes": portable["modes"],
-        "thresholds": portable["thresholds"],
+        "thresholds": _thresholds(portable["thresholds"]),
         "defaults": _closed(_common(), "What every task has; its checks are added to the task's."),
         "vars": _vars(),
         "data": {
@@ -65,6 +65,39 @@ def _top(portable: dict[str, Any]) -> dict[str, Any]:
             "examples": [[{"input": "Hello", "checks": [{"contains": "help"}]}]],
         },
     }
+
+
+def _agent() -> dict[str, Any]:
+    ref = _text("agent.py:answer, module:callable, an address, cmd:PROGRAM or a manifest.")
+    tools = "What is claimed of its tool calls: it makes `none`, or all of them by `task`."
+    usage = "What is claimed of its model calls: it makes `none`."
+    claims = {
+        "ref": ref,
+        "tools": {"description": tools, "enum": ["none", "task"]},
+        "usage": {"description": usage, "enum": ["none"]},
+    }
+    return {
+        "description": "The agent to run, unless --agent names another: agent.py:answer; or an "
+        "object with its `ref` and what is claimed of it where nobody observes it.",
+        "anyOf": [
+            {"type": "string", "minLength": 1},
+            {**_closed(claims, "An agent with claims."), "required": ["ref"]},
+        ],
+        "examples": ["agent.py:answer", {"ref": "agent.py:answer", "tools": "none"}],
+    }
+
+
+def _thresholds(portable: dict[str, Any]) -> dict[str, Any]:
+    """Those of a portable suite, and the two that only a wide one has."""
+    rate = _share("The share of the tasks that must pass.")
+    score = _share("What their mean score must be.")
+    tag = _closed({"passRate": rate, "passScore": score}, "The bars for the tasks with a tag.")
+    tags = {
+        "description": "Bars by tag: {safety: {passRate: 1}}.",
+        "type": "object",
+        "additionalProperties": {**tag, "minProperties": 1},
+    }
+    return {**portable, "properties": {**portable["properties"], "passRate": rate, "tags": tags}}
 
 
 def _task() -> dict[str, Any]:

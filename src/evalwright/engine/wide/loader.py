@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.planning import SuiteSource
@@ -50,6 +51,7 @@ class WideSuite(NamedTuple):
     source: SuiteSource
     agent: str | None = None
     notices: tuple[str, ...] = ()
+    claims: Claims = NO_CLAIMS
 
 
 def wide_from(source: bytes, path: str | Path, document: Any) -> WideSuite:
@@ -98,9 +100,9 @@ def load_wide(
         raise InvalidDocument(name, reading.problems.found)
     suite = _suite(document, tasks, name)
     source = SuiteSource(folder=str(folder or ""), content_hash=content_hash(suite))
-    agent = document.get("agent")
+    agent, claims = agent_and_claims(document.get("agent"))
     found = agent and found_from(agent, folder or Path())
-    return WideSuite(suite, source, found, tuple(reading.notices))
+    return WideSuite(suite, source, found, tuple(reading.notices), claims)
 
 
 def read_document(
@@ -187,6 +189,13 @@ def content_hash(suite: Suite) -> str:
     return f"sha256:{sha256(msgspec.json.encode(suite)).hexdigest()}"
 
 
+def agent_and_claims(given: Any) -> tuple[str | None, Claims]:
+    """The reference of a suite's `agent`, and what the suite claims of it."""
+    if not isinstance(given, dict):
+        return given, NO_CLAIMS
+    return given["ref"], Claims(given.get("tools"), given.get("usage"))
+
+
 def found_from(agent: str, folder: Path) -> str:
     """The reference of an agent that stands in a file, as it is from the working folder."""
     if agent.lower().startswith(_ELSEWHERE) or folder == Path():
@@ -237,10 +246,17 @@ class WideReading:
     def sound_tasks(self) -> Iterator[Task]:
         """All tasks, as long as there is any use in looking for more problems."""
         made, has_weight, count = self.tasks(), False, 0
+        empty = dict.fromkeys(self._document.get("thresholds", {}).get("tags", {}))
         try:
             for task in made if self._allow_files else _bounded(made, self.problems):
                 has_weight, count = has_weight or task.weight > 0, count + 1
+                for tag in task.tags if empty else ():
+                    empty.pop(tag, None)
                 yield task
+            for tag in empty:
+                message = f"no task has the tag {tag!r}, so its bar would mean nothing"
+                remedy = "give the tag to tasks, or leave out the bar"
+                self.problems.add(f"$.thresholds.tags.{tag}", message, remedy)
             if not count and not self.problems.found:
                 self.problems.add("$", "there are no tasks", "add some to `tasks` or `data`")
             if count and not has_weight:

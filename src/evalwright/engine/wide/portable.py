@@ -53,7 +53,14 @@ def to_portable(suite: Suite) -> Portable:
         else:
             tasks.append(Task(task.task_id, task.input, said.expected, task.fixtures))
         losses += [Loss(task.task_id, what) for what in lost if what]
-    return Portable(msgspec.structs.replace(suite, tasks=tasks, modes=_modes(suite, tasks)), losses)
+    bars = suite.thresholds
+    own = {"passRate": bars.pass_rate is not None, "tags": bool(bars.tags)}
+    losses += [Loss("thresholds", f"{name}: left out") for name, given in own.items() if given]
+    kept = msgspec.structs.replace(bars, pass_rate=None, tags={})
+    modes = _modes(suite, tasks)
+    return Portable(
+        msgspec.structs.replace(suite, tasks=tasks, modes=modes, thresholds=kept), losses
+    )
 
 
 def _modes(suite: Suite, tasks: list[Task]) -> list[Mode]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from evalwright.contracts.coverage import RECORDED, Coverage
 from evalwright.contracts.marks import MARK_START
 from evalwright.contracts.report import GRAVE
 from evalwright.contracts.suite import MAX_TASK_ID, Expected, Fixtures, Task
@@ -257,7 +258,8 @@ def _holds(check: dict[str, Any], shown: Trace, recording: Recording) -> bool:
 
 def _examined(trace: Trace) -> Examined:
     calls = made_calls(recorded_events(trace, "inv-0001", RECORDED_AGENT))
-    return Examined(output=trace.output.content if trace.output else None, calls=calls)
+    output = trace.output.content if trace.output else None
+    return Examined(output=output, calls=calls, coverage=Coverage(RECORDED, RECORDED))
 
 
 def _is_suspect(trace: Trace, given: Any) -> bool:

@@ -9,8 +9,22 @@ import msgspec
 
 from evalwright.contracts import amounts
 from evalwright.reports.run.task_list import RunFrame, TaskList
+from evalwright.scoring.pass_bars import EVERY_TASK, pass_bars
 from evalwright.scoring.regression import difference
-from evalwright.scoring.thresholds import mean, p95, pass_score
+from evalwright.scoring.thresholds import mean, p95
+
+
+class _RowScore(msgspec.Struct, frozen=True):
+    score: float
+    passed: bool
+
+
+class _TaggedTask(msgspec.Struct, frozen=True, rename="camel"):
+    """What a bar asks of a planned task."""
+
+    task_id: str
+    tags: list[str] = []
+    weight: float = 1.0
 
 
 class RunBar(msgspec.Struct, frozen=True):
@@ -28,7 +42,7 @@ class RunBar(msgspec.Struct, frozen=True):
 def bars_of(frame: RunFrame, tasks: TaskList) -> list[RunBar]:
     """Every bar that a run has to reach, as far as it has come."""
     return [
-        _score(frame, tasks),
+        *_results(frame, tasks),
         *_latency(frame, tasks),
         *_cost(frame, tasks),
         *_findings(frame, tasks),
@@ -43,12 +57,24 @@ def score_so_far(tasks: TaskList) -> float:
     return mean([row.score for row in tasks.rows if row.score is not None])
 
 
-def _score(frame: RunFrame, tasks: TaskList) -> RunBar:
-    bar, score = pass_score(frame.suite.thresholds), score_so_far(tasks)
-    declared = "" if frame.suite.thresholds.pass_score is not None else " (the default)"
-    distance = _distance(difference(score, bar), amounts.score)
-    wanted = f"at least {bar:.4g}{declared}"
-    return RunBar("Score", wanted, f"{score:.4g}", distance, score >= bar, score, bar)
+def _results(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
+    """What tasks must come to, over all and by tag, as far as they have a score."""
+    suite = frame.suite
+    rows = {row.task_id: row for row in tasks.rows if row.passed is not None}
+    known = [msgspec.json.decode(each, type=_TaggedTask) for each in suite.tasks]
+    results = {name: _RowScore(row.score or 0.0, bool(row.passed)) for name, row in rows.items()}
+    for bar in pass_bars(known, suite.thresholds, results, frame.scoring):
+        name = "Score" if bar.kind == "passScore" else "Tasks passed"
+        if bar.tag is not None:
+            name = f"{name}, tag {bar.tag}"
+        share = bar.score if bar.kind == "passScore" or not bar.tasks else bar.passed / bar.tasks
+        form = amounts.score if bar.kind == "passScore" else amounts.percent
+        distance = _distance(difference(share, bar.wanted), form) if bar.tasks else ""
+        wanted = EVERY_TASK if bar.kind == "default" else f"at least {bar.wanted:.4g}"
+        if bar.origin != "passScore":
+            wanted += " (the default then)"
+        reached = f"{bar.score:.4g}" if bar.kind == "passScore" and bar.tasks else bar.reached
+        yield RunBar(name, wanted, reached, distance, bar.met, share, bar.wanted)
 
 
 def _latency(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:

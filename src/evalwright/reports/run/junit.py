@@ -30,6 +30,7 @@ class ReportedRun(NamedTuple):
     read: "Callable[[], RunReading] | None" = None
     change: "RegressionReport | None" = None  # against a baseline
     file: "NotedFile | None" = None
+    words: str = ""  # by what it passed though tasks failed
 
     def records(self) -> "Sequence[TaskRecord]":
         """Every task, in the order of the suite."""

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from evalwright.contracts import amounts
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.events import Event
+from evalwright.contracts.planning import FIRST_RULE
 from evalwright.contracts.times import iso_time
 from evalwright.reports.html.markup import (
     NO_HTML,
@@ -37,6 +38,7 @@ from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.page_tasks import searched_line, status_of, task_body, task_line
 from evalwright.reports.run.task_records import ReadTask, RunReading
 from evalwright.reports.run.task_tables import failed_checks
+from evalwright.scoring.pass_bars import EVERY_TASK
 from evalwright.scoring.thresholds import p95, pass_score
 
 _AT_ONCE = 100  # tasks that are listed in the page itself
@@ -106,7 +108,7 @@ def _verdict(run: ReportedRun | FailedRun) -> dict[str, Any]:
     summary = run.summary
     passed = summary.passed and not run.reasons
     return {
-        "verdict": RESULTS[passed].words,
+        "verdict": " ".join(filter(None, (RESULTS[passed].words, run.words if passed else ""))),
         "tone": RESULTS[passed].tone,
         "name": display_text(f"{summary.suite_id}@{summary.suite_version}"),
         "reasons": [clipped(reason, _LONG) for reason in [*run.reasons, *run.marks]],
@@ -126,12 +128,17 @@ def _tiles(
     yield (
         "Passed",
         amounts.percent(counts["passed"], len(records)),
-        f"{counts['passed']:,} tasks",
+        ", ".join(filter(None, (f"{counts['passed']:,} tasks", _bar_on_tasks(reading)))),
         "",
     )
     if isinstance(run, ReportedRun):
-        bar, score = pass_score(bars), run.summary.aggregate_score
-        yield "Score", f"{score:.4g}", f"bar {bar:.4g}", "bad" if score < bar else "good"
+        bar, score = bars.pass_score, run.summary.aggregate_score
+        if reading.planned.scoring == FIRST_RULE:
+            bar = pass_score(bars)
+        if bar is None:
+            yield "Score", f"{score:.4g}", "", ""
+        else:
+            yield "Score", f"{score:.4g}", f"bar {bar:.4g}", "bad" if score < bar else "good"
     for status in ("failed", "error", "open"):
         if counts[status] or status == "failed":
             tone = "bad" if counts[status] else ""
@@ -144,6 +151,15 @@ def _tiles(
         cost, limit = run.summary.total_cost_usd, bars.max_cost_usd
         against = "" if limit is None else f"bar {amounts.dollars(limit)}"
         yield "Cost", amounts.dollars(cost), against, "bad" if limit and cost > limit else ""
+
+
+def _bar_on_tasks(reading: RunReading) -> str:
+    """How many tasks must pass, where that is asked for."""
+    bars = reading.planned.suite.thresholds
+    if bars.pass_rate is not None:
+        return f"bar {bars.pass_rate:.4g}"
+    is_by_default = bars.pass_score is None and not bars.tags
+    return EVERY_TASK if is_by_default and reading.planned.scoring != FIRST_RULE else ""
 
 
 def _latency_tiles(latencies: list[int], bars: Any) -> Iterator[tuple[str, str, str, str]]:

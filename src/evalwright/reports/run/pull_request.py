@@ -31,7 +31,9 @@ def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
         return
     summary = run.summary
     sign = "❌ Failed" if run.reasons or not summary.passed else "✅ Passed"
-    yield from (f"## {sign}: {inline(f'{summary.suite_id}@{summary.suite_version}')}", "")
+    words = "" if sign.startswith("❌") or not run.words else f" {run.words}"
+    name = inline(f"{summary.suite_id}@{summary.suite_version}")
+    yield from (f"## {sign}{words}: {name}", "")
     yield from (inline(_figures(run)), "")
     notes = [*run.reasons, *(EXPLANATIONS[mark] for mark in run.marks)]
     yield from (f"- {inline(note)}" for note in notes)

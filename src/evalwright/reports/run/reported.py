@@ -8,7 +8,7 @@ from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.session import reasons_against
 from evalwright.reports.console import Style
 from evalwright.reports.run.junit import ReportedRun
-from evalwright.reports.run.scorecard import LIVE, agreement, shown_reasons
+from evalwright.reports.run.scorecard import LIVE, agreement, shown_reasons, verdict_words
 from evalwright.reports.run.several_runs import render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.scoring.regression import compare_to_baseline
@@ -46,6 +46,7 @@ def reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> Reporte
         marks_of(plan.tags),
         task_reader(log, outcome.run_id, show_secrets=show_secrets),
         compare_to_baseline(outcome.summary, plan.baseline) if plan.baseline else None,
+        words=verdict_words(plan, outcome.summary),
     )
 
 

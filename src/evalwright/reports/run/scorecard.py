@@ -17,6 +17,7 @@ from evalwright.reports.run.differences import both_sides, last_frame, render_ch
 from evalwright.reports.run.judging import render_panel, render_verdicts
 from evalwright.reports.run.several_runs import render_regression
 from evalwright.reports.run.stories import MADE_ID, TaskStory
+from evalwright.scoring.pass_bars import let_through, pass_bars, results_of
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.thresholds import mean, p95
@@ -41,7 +42,7 @@ def render_outcome(
     if plan.baseline is not None:
         first = render_regression(compare_to_baseline(summary, plan.baseline), style)
         first += _other_judges(plan, style)
-    details = []
+    details = tag_lines(plan, summary)
     if "adversarial" in plan.modes:
         details.append(_findings(outcome))
     if plan.settings.fail_on:
@@ -64,7 +65,20 @@ def render_outcome(
         full=full,
         first=first,
         details=details,
+        words=verdict_words(plan, summary),
     )
+
+
+def verdict_words(plan: Plan, summary: EvalSummary) -> str:
+    """What stands beside PASSED where tasks failed."""
+    passed, tasks, score = summary.passed_count, summary.task_count, summary.aggregate_score
+    return let_through(passed, tasks, score, plan.suite.thresholds, plan.scoring)
+
+
+def tag_lines(plan: Plan, summary: EvalSummary) -> list[str]:
+    """A line for each tag that has a bar."""
+    bars = pass_bars(plan.suite.tasks, plan.suite.thresholds, results_of(summary), plan.scoring)
+    return [f"tag {bar.tag}: {bar.reached}, bar {bar.in_words}" for bar in bars if bar.tag]
 
 
 def overrides_of(log: EventLog, run_id: str, *, full: bool = False) -> list[str]:
@@ -127,10 +141,12 @@ def render_scorecard(
     full: bool = False,
     first: Sequence[str] = (),
     details: Sequence[str] = (),
+    words: str = "",
 ) -> str:
     """The scorecard of a completed run; `full` shortens nothing.
 
-    `first` are lines above all others, `details` more about the run below its verdict. Without
+    `first` are lines above all others, `details` more about the run below its verdict, `words` by
+    what it passed though tasks failed. Without
     stories, the failed tasks are told elsewhere.
     """
     shown = stories or () if full else (stories or ())[:MOST_FAILURES]
@@ -155,7 +171,7 @@ def render_scorecard(
     if summary.total_cost_usd is not None:
         facts.append(dollars(summary.total_cost_usd))
     lines += [
-        f"{style.bold(verdict)}  {name}",
+        f"{style.bold(verdict)}  {f'{words}  {name}' if words and passed else name}",
         f"  {' · '.join(facts)}",
         *(f"  {style.red('✗')} {reason}" for reason in reasons),
         *(f"  {line}" for line in details),

@@ -20,6 +20,7 @@ from evalwright.contracts.events import (
     Planned,
 )
 from evalwright.contracts.planning import (
+    FIRST_RULE,
     AgentFacts,
     Group,
     JudgePanel,
@@ -204,6 +205,7 @@ class RunFrame(msgspec.Struct, frozen=True, rename="camel"):
     baseline: PlannedBaseline | None = None
     group: Group | None = None
     selection: TaskSelection | None = None
+    scoring: int = FIRST_RULE
 
     @property
     def name(self) -> str:

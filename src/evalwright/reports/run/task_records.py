@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from evalwright.contracts.coverage import PARTS, recorded_coverage
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
@@ -26,6 +27,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
+from evalwright.contracts.planning import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import UNTOLD, CheckResult
@@ -34,7 +36,7 @@ from evalwright.engine.invocation import repetition_of
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, explain_difference
 from evalwright.scoring.rubric import all_votes, criterion_name
 from evalwright.scoring.summary import task_cost
-from evalwright.scoring.thresholds import is_blocking
+from evalwright.scoring.thresholds import is_blocking, mean
 
 TRACE_TYPES = frozenset((Reasoned.TYPE, ToolCalled.TYPE, ToolReturned.TYPE))
 
@@ -70,6 +72,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, rename="camel"):
     checks: list[CheckRecord]
     latency_ms: int | None
     error: dict[str, Any] | UnsetType = UNSET
+    check_score: float | UnsetType = UNSET  # the mean of its checks, whether it passed or not
 
 
 class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
@@ -91,6 +94,16 @@ class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
     error: dict[str, Any] | UnsetType = UNSET
     tags: list[str] | UnsetType = UNSET
     repetitions: list[AttemptRecord] | UnsetType = UNSET
+    coverage: dict[str, str | None] | UnsetType = UNSET  # by part: how it was observed, or null
+    check_score: float | UnsetType = UNSET  # the mean of its checks, whether it passed or not
+
+    @property
+    def checks_in_words(self) -> str:
+        """What part of its checks passed, where some did not; empty where that says nothing."""
+        passed = sum(check.passed for check in self.checks)
+        if passed == len(self.checks) or len(self.checks) == 1:
+            return ""
+        return f"checks {passed:,} of {len(self.checks):,} passed"
 
 
 class ReadTask(NamedTuple):
@@ -139,19 +152,23 @@ def _read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
             started = event
         elif event.type == Planned.TYPE:
             planned = event.decode(Planned)
-            readers = {task.task_id: _RecordReader(task) for task in planned.suite.tasks}
+            readers = {
+                task.task_id: _RecordReader(task, planned.agent) for task in planned.suite.tasks
+            }
     if started is None or planned is None:
         raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
     tasks = [reader.end() for reader in readers.values()]
     return RunReading(started.run_id, started, planned, tasks, kept, is_masked, show_secrets)
 
 
-def read_task(task: Task, events: Iterable[Event]) -> tuple[ReadTask, list[Event]]:
+def read_task(
+    task: Task, events: Iterable[Event], claims: AgentFacts | None = None
+) -> tuple[ReadTask, list[Event]]:
     """Read one task from its events, which come back as they may be shown: with secrets masked."""
     mask = _mask()
     shown = msgspec.json.decode(mask(msgspec.json.encode(task)), type=Task)
     kept = [_masked(event, mask) for event in events]
-    reader = _RecordReader(shown)
+    reader = _RecordReader(shown, claims)
     for event in kept:
         reader.take(event)
     return reader.end(), kept
@@ -236,7 +253,19 @@ class _AttemptReader:
             checks,
             None if self.completed is None else self.completed.latency_ms,
             UNSET if error is None else error,
+            UNSET if error is not None or self.checked is None else _check_score(self.checked),
         )
+
+    def coverage(self, claims: AgentFacts | None) -> dict[str, str | None] | UnsetType:
+        """What was observed of it or is claimed; of older logs, what they hold."""
+        if self.completed is None:
+            return UNSET
+        has_calls = any(each.type == ToolCalled.TYPE for each in self.trace)
+        held = recorded_coverage(has_calls=has_calls, has_usage=bool(self.usages))
+        found = self.completed.coverage or held
+        if claims is not None:
+            found = found.claimed(claims.tools, claims.usage)
+        return {part: getattr(found, part) for part in PARTS}
 
     def _portable_checks(
         self, task: Task, output: Any, scored: EvalScored | None
@@ -264,8 +293,9 @@ class _AttemptReader:
 class _RecordReader:
     """Reads one task from the log."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, claims: AgentFacts | None = None) -> None:
         self._task = task
+        self._claims = claims
         self._scored: EvalScored | None = None
         self._attempts: dict[int, _AttemptReader] = {}  # by repetition
         self._current = _AttemptReader()
@@ -297,6 +327,7 @@ class _RecordReader:
         alike = (place for place, each in enumerate(records) if each.passed == verdict)
         place = next(alike, len(records) - 1)
         shown = records[place]
+        means = [each.check_score for each in records if each.check_score is not UNSET]
         record = TaskRecord(
             task.task_id,
             verdict,
@@ -310,10 +341,16 @@ class _RecordReader:
             shown.error,
             task.tags or UNSET,
             records if task.repeat > 1 else UNSET,
+            attempts[place].coverage(self._claims),
+            mean(means) if means else UNSET,
         )
         rubric = enumerate(task.expected.rubric or (), 1)
         criteria = {criterion_name(number): each.criterion for number, each in rubric}
         return ReadTask(record, attempts[place].trace, attempts[place].judged, criteria)
+
+
+def _check_score(checked: Checked) -> float:
+    return checked.score if checked.check_score is None else checked.check_score
 
 
 def _usage(usages: Sequence[ProviderUsage]) -> TaskUsage:

@@ -36,6 +36,7 @@ _COLUMNS = (
     "tags",
     "checks",
     "runId",
+    "checkScore",
 )
 
 
@@ -88,7 +89,7 @@ def _cells(record: TaskRecord) -> tuple[str, ...]:
         NOTHING if record.score is None else f"{record.score:.4g}",
         NOTHING if record.latency_ms is None else span(record.latency_ms),
         NOTHING if record.usage.cost_usd is None else dollars(record.usage.cost_usd),
-        one_line(why(record), _SHORT),
+        one_line("; ".join(filter(None, (record.checks_in_words, why(record)))), _SHORT),
     )
 
 
@@ -121,6 +122,7 @@ def _row(run_id: str, record: TaskRecord) -> list[str]:
         "" if record.tags is UNSET else csv_text(", ".join(record.tags)),
         csv_text(msgspec.json.encode(record.checks).decode()),
         csv_text(run_id),
+        "" if record.check_score is UNSET else _number(record.check_score),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.contracts.report import RootCause, Signal
 from evalwright.trace.model import Trace
@@ -108,6 +109,7 @@ class Examined:
         expected: Any = None,
         calls: Sequence[MadeCall] = (),
         spent: Spent = UNKNOWN,
+        coverage: Coverage = NOTHING_OBSERVED,
         make_trace: Callable[[], Trace] | None = None,
         find_signals: Callable[[], Sequence[Signal]] | None = None,
     ) -> None:
@@ -117,6 +119,7 @@ class Examined:
         self.expected = expected
         self.calls = calls
         self.spent = spent
+        self.coverage = coverage
         self._make_trace = make_trace
         self._find_signals = find_signals
 
@@ -129,6 +132,7 @@ class Examined:
             expected=self.expected,
             calls=self.calls,
             spent=self.spent,
+            coverage=self.coverage,
             make_trace=self._make_trace,
             find_signals=self._find_signals,
         )
@@ -182,6 +186,16 @@ def holds(passed: bool, expected: Any, actual: Any, reason: str) -> Look:  # noq
 def cannot_look(expected: Any, reason: str) -> Look:
     """A check that could not be made, which is a failure and never a pass."""
     return Look(False, 0.0, expected, None, reason, True)
+
+
+CALLS_NOT_OBSERVED = (
+    "the agent's tool calls were not observed; return or record them (see agent-guide.md), or "
+    "claim `tools: none` or `tools: task` of the agent (--agent-tools)"
+)
+USAGE_NOT_OBSERVED = (
+    "the agent's model usage was not observed; return or report it (see agent-guide.md), or "
+    "claim `usage: none` of the agent (--agent-usage none)"
+)
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -5,12 +5,14 @@ from functools import partial
 from typing import Any
 
 from evalwright.scoring.checks.base import (
+    CALLS_NOT_OBSERVED,
     Answers,
     CheckKind,
     Examined,
     Look,
     Prepared,
     Preparing,
+    cannot_look,
     fields,
 )
 from evalwright.scoring.checks.calls import CALL, WantedCall, called, wanted_call
@@ -29,6 +31,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     find = _most_in_a_row if exact else _in_order
 
     def look(examined: Examined, answers: Answers) -> Look:
+        if examined.coverage.calls is None:
+            return cannot_look(listed, CALLS_NOT_OBSERVED)
         count = find(wanted, examined, answers)
         if count == len(wanted):
             return Look(True, 1.0, listed, shown(called(examined), brief=True))

@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
+from evalwright.scoring.checks.base import (
+    CALLS_NOT_OBSERVED,
+    Answers,
+    CheckKind,
+    Examined,
+    Look,
+    Prepared,
+    Preparing,
+    cannot_look,
+)
 from evalwright.scoring.checks.calls import CALL, called, wanted_call
 from evalwright.scoring.checks.quoting import shown
 
@@ -15,6 +24,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     ]
 
     def look(examined: Examined, answers: Answers) -> Look:
+        if examined.coverage.calls is None:
+            return cannot_look(argument, CALLS_NOT_OBSERVED)
         for number, call in enumerate(examined.calls, 1):
             for each in unwanted:
                 if each.is_made_by(call, examined, answers):

@@ -4,6 +4,7 @@ from typing import Any
 
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.scoring.checks.base import (
+    CALLS_NOT_OBSERVED,
     CheckKind,
     Examined,
     JudgeAsk,
@@ -86,6 +87,8 @@ def material(ask: JudgeAsk, examined: Examined) -> str | Unanswered | None:
         if examined.expected is None:
             return Unanswered("there is no reference: give `reference`, or `expected` to the task")
         return stringify(examined.expected)
+    if examined.coverage.calls is None:
+        return Unanswered(CALLS_NOT_OBSERVED)
     texts = _documents(examined)
     if not texts:
         return Unanswered("the agent retrieved no documents that the output could be grounded in")

@@ -1,9 +1,12 @@
 """`max`: what an answer may cost, in money, time, turns and tokens."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from evalwright.scoring.checks.base import (
+    CALLS_NOT_OBSERVED,
+    USAGE_NOT_OBSERVED,
     Answers,
     CheckKind,
     Examined,
@@ -16,13 +19,15 @@ from evalwright.scoring.checks.base import (
 
 _LIMIT = {"type": "number", "minimum": 0}
 _UNITS = {"cost_usd": "USD", "latency_ms": "ms", "turns": "turns", "tokens": "tokens"}
-_UNREPORTED = frozenset({"cost_usd", "tokens"})  # an agent that reports no usage costs nothing
+_UNREPORTED = frozenset({"cost_usd", "tokens"})  # nothing, where no usage was observed to be
 
 
 def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     limits: dict[str, float] = dict(argument)
 
     def look(examined: Examined, _answers: Answers) -> Look:
+        if unobserved := _unobserved(limits, examined):
+            return cannot_look(limits, unobserved)
         spent = {name: _spent(name, examined) for name in limits}
         # The price of a model that nobody knows is above every limit.
         unknown = [name for name, amount in spent.items() if amount in (None, math.inf)]
@@ -40,6 +45,16 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     return Prepared("max", look)
 
 
+def _unobserved(limits: Iterable[str], examined: Examined) -> str | None:
+    """Why nobody can tell what was spent; turns are known by model calls, or by tool calls."""
+    coverage = examined.coverage
+    if coverage.usage is None and not _UNREPORTED.isdisjoint(limits):
+        return USAGE_NOT_OBSERVED
+    if "turns" in limits and examined.spent.turns is None and coverage.calls is None:
+        return CALLS_NOT_OBSERVED if coverage.usage else USAGE_NOT_OBSERVED
+    return None
+
+
 def _spent(name: str, examined: Examined) -> float | None:
     amount: float | None = getattr(examined.spent, name)
     if amount is not None:
@@ -53,7 +68,7 @@ CHECK = CheckKind(
     name="max",
     description=(
         "The answer takes at most this much: `cost_usd`, `latency_ms`, `turns`, `tokens`. "
-        "An agent that reports no usage costs 0."
+        "All but the time must have been observed."
     ),
     example="max: {cost_usd: 0.02, latency_ms: 800}",
     schema={**fields([], **dict.fromkeys(_UNITS, _LIMIT)), "minProperties": 1},

@@ -6,6 +6,7 @@ from typing import Any
 
 from evalwright.contracts.report import SEVERITIES, Signal
 from evalwright.scoring.checks.base import (
+    CALLS_NOT_OBSERVED,
     Answers,
     CheckKind,
     Examined,
@@ -34,6 +35,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         if signals is None:
             return cannot_look(argument, "signals were not looked for")
         found = [each for each in signals if each.kind in kinds or _rank(each) >= least]
+        if not found and examined.coverage.calls is None:
+            return cannot_look(argument, f"the answer has none, but {CALLS_NOT_OBSERVED}")
         if not found:
             return Look(True, 1.0, argument, [])
         actual = [{"kind": each.kind, "severity": each.severity} for each in found[:_MOST_NAMED]]

@@ -147,7 +147,7 @@ def _wanted(options: dict[str, Any]) -> _Range:
         within = share / 100 * abs(value) if within.endswith("%") else share
     distance = _DEFAULT_SHARE * abs(value) if within is None else within
     said = f"{value}" if not within else f"{value} within {options['within']}"
-    room = distance + _ROUNDING * max(abs(value), distance)
+    room = distance + _ROUNDING * max(abs(value), distance) if distance else 0
     return _Range(value - room, value + room, said)
 
 

@@ -381,7 +381,7 @@ def run_checks(
 
 
 def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple[float, bool]:
-    """The score of an answer, and whether it passes; a check without weight is only shown."""
+    """The mean of the checks, and whether the answer passes; one without weight is only shown."""
     if not results:
         return 1.0, True
     counted = [each for each in results if each.weight] or results

@@ -1,0 +1,53 @@
+"""What was observed of an invocation: without it, nothing that an agent left undone is known."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+Part = Literal["calls", "usage", "messages"]
+ToolsClaim = Literal["none", "task"]
+UsageClaim = Literal["none"]
+PARTS: tuple[Part, ...] = ("calls", "usage", "messages")
+RECORDED = "recorded"  # by others, or before coverage was
+
+
+class Claims(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a user says of an agent that nobody observes: it calls nothing, or only by `task`."""
+
+    tools: ToolsClaim | None = None
+    usage: UsageClaim | None = None
+
+
+NO_CLAIMS = Claims()
+
+
+class Coverage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Which parts of an invocation were observed, each by how it was; None: nobody observed it."""
+
+    calls: str | None = None
+    usage: str | None = None
+    messages: str | None = None
+
+    def claimed(self, tools: ToolsClaim | None, usage: UsageClaim | None) -> "Coverage":
+        """The same with what the user claims in place of what was not observed."""
+        if tools is usage is None:
+            return self
+        return Coverage(
+            self.calls or (tools and f"claimed {tools}"),
+            self.usage or (usage and f"claimed {usage}"),
+            self.messages,
+        )
+
+
+NOTHING_OBSERVED = Coverage()
+
+
+def coverage_of(observed: Mapping[str, set[str]]) -> Coverage:
+    """The coverage from all that observed each part, whichever came first."""
+    return Coverage(**{part: ", ".join(sorted(how)) for part, how in observed.items()})
+
+
+def recorded_coverage(*, has_calls: bool, has_usage: bool) -> Coverage:
+    """The coverage of an invocation in a log that says nothing of it: what is there was seen."""
+    return Coverage(RECORDED if has_calls else None, RECORDED if has_usage else None)

@@ -1,0 +1,193 @@
+"""The bars on results: how many tasks must pass, over all and by tag, and what the score must be.
+
+One function makes the words of a verdict that lets failed tasks through.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Literal, Protocol
+
+import msgspec
+
+from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE
+from evalwright.contracts.suite import Suite, Thresholds
+from evalwright.contracts.summary import EvalSummary
+from evalwright.scoring.thresholds import in_digits, mean, pass_score
+
+EVERY_TASK = "every task passes (default)"
+NO_TASK_PASSED = "no task passed"
+
+
+class ScoredTask(Protocol):
+    """What a bar asks of a task that has its score."""
+
+    @property
+    def score(self) -> float:
+        """From 0 to 1."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is good enough."""
+
+
+class BarTask(Protocol):
+    """What a bar asks of a task."""
+
+    @property
+    def task_id(self) -> str:
+        """Its id."""
+
+    @property
+    def tags(self) -> list[str]:
+        """What bars can be for."""
+
+    @property
+    def weight(self) -> float:
+        """In a score."""
+
+
+class PassBar(msgspec.Struct, frozen=True):
+    """A bar over tasks: those of a tag, or all."""
+
+    kind: Literal["passRate", "passScore", "default"]
+    wanted: float
+    score: float
+    passed: int
+    tasks: int
+    tag: str | None = None
+    origin: str = "passScore"
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it is reached; None where a selection holds none of its tasks."""
+        if not self.tasks:
+            return None if self.tag is not None else False
+        if self.kind == "passScore":
+            return self.score >= self.wanted
+        return self.passed >= Decimal(repr(self.wanted)) * self.tasks
+
+    @property
+    def in_words(self) -> str:
+        """What it asks for."""
+        if self.kind == "default":
+            return EVERY_TASK
+        return f"{self.wanted:.4g} ({self.origin if self.kind == 'passScore' else self.kind})"
+
+    @property
+    def reached(self) -> str:
+        """What came of it."""
+        if not self.tasks:
+            return "not evaluated"
+        count = f"{self.passed:,} of {self.tasks:,} tasks passed"
+        return f"score {self.score:.4g}, {count}" if self.kind == "passScore" else count
+
+    @property
+    def sentence(self) -> str:
+        """Why a run that misses it does not pass."""
+        where = f"tag {self.tag}: " if self.tag is not None else ""
+        if not self.tasks:
+            return f"{where}no task was evaluated"
+        if self.kind == "passScore":
+            got, wanted = in_digits(self.score, self.wanted, 4)
+            return f"{where}score {got} is below {wanted} ({self.origin})"
+        count = f"{self.passed:,} of {self.tasks:,} tasks passed"
+        if self.kind == "default":
+            return f"{count}, and without a bar {EVERY_TASK}"
+        got, wanted = in_digits(self.passed / self.tasks, self.wanted, 4)
+        return f"{where}{count}: {got} is below {wanted} (passRate)"
+
+
+def task_score(check_score: float, threshold: float | None, *, passed: bool) -> float:
+    """What an answer scores: partial credit is for those who ask for it with a threshold."""
+    return check_score if passed or threshold is not None else 0.0
+
+
+def pass_bars(
+    all_tasks: Iterable[BarTask],
+    bars: Thresholds,
+    results: Mapping[str, ScoredTask],
+    scoring: int = CURRENT_RULE,
+) -> list[PassBar]:
+    """Every bar on the results of tasks; those that no bar is over must all pass."""
+    tasks = [task for task in all_tasks if task.task_id in results]
+    if scoring == FIRST_RULE:
+        origin = "passScore" if bars.pass_score is not None else "the default bar"
+        return [_bar("passScore", pass_score(bars), tasks, results, origin=origin)]
+    found = []
+    if bars.pass_rate is None and bars.pass_score is None:
+        others = [task for task in tasks if bars.tags.keys().isdisjoint(task.tags)]
+        if others or not bars.tags:
+            found.append(_bar("default", 1.0, others, results))
+    over: list[tuple[str | None, list[BarTask], float | None, float | None]] = [
+        (None, tasks, bars.pass_rate, bars.pass_score)
+    ]
+    over += [
+        (tag, [task for task in tasks if tag in task.tags], bar.pass_rate, bar.pass_score)
+        for tag, bar in bars.tags.items()
+    ]
+    for tag, of_tag, rate, score in over:
+        if rate is not None:
+            found.append(_bar("passRate", rate, of_tag, results, tag))
+        if score is not None:
+            found.append(_bar("passScore", score, of_tag, results, tag))
+    return found
+
+
+def _bar(
+    kind: Literal["passRate", "passScore", "default"],
+    wanted: float,
+    tasks: Sequence[BarTask],
+    results: Mapping[str, ScoredTask],
+    tag: str | None = None,
+    origin: str = "passScore",
+) -> PassBar:
+    own = [results[task.task_id] for task in tasks]
+    weights = [task.weight for task in tasks] if any(task.weight != 1 for task in tasks) else None
+    score = mean([each.score for each in own], weights)
+    passed = sum(each.passed for each in own)
+    return PassBar(kind, wanted, score, passed, len(own), tag, origin)
+
+
+def missed_bars(
+    suite: Suite, results: Mapping[str, ScoredTask], scoring: int = CURRENT_RULE
+) -> list[str]:
+    """A sentence for each bar on results that is not met.
+
+    No run passes in which no task did, unless the `passScore` of a portable suite says so.
+    """
+    bars = pass_bars(suite.tasks, suite.thresholds, results, scoring)
+    missed = [bar.sentence for bar in bars if bar.met is False]
+    if missed or scoring == FIRST_RULE or any(each.passed for each in results.values()):
+        return missed
+    is_portable = not any(task.expected.kind == "checks" for task in suite.tasks)
+    return [] if is_portable and suite.thresholds.pass_score is not None else [NO_TASK_PASSED]
+
+
+def results_of(summary: EvalSummary) -> dict[str, ScoredTask]:
+    """The results in a summary, by task."""
+    return {task.task_id: task for task in summary.tasks}
+
+
+def let_through(
+    passed: int, tasks: int, score: float, thresholds: Thresholds, scoring: int = CURRENT_RULE
+) -> str:
+    """What a verdict says beside PASSED where tasks failed: how many passed, and by which bar.
+
+    Empty where every task passed.
+    """
+    if passed == tasks:
+        return ""
+    parts = [f"{passed:,} of {tasks:,} tasks"]
+    if thresholds.pass_rate is not None:
+        parts.append(f"bar {thresholds.pass_rate:.4g}")
+    if thresholds.pass_score is not None:
+        parts += [f"score {score:.4g}", f"bar {thresholds.pass_score:.4g} (passScore)"]
+    if len(parts) == 1 and scoring == FIRST_RULE:
+        parts += [f"score {score:.4g}", f"bar {pass_score(thresholds):.4g} (the default then)"]
+    elif len(parts) == 1:
+        parts.append(_tags_in_words(thresholds.tags))
+    return ", ".join(parts)
+
+
+def _tags_in_words(tags: Iterable[str]) -> str:
+    return f"bars of {', '.join(tags)}"

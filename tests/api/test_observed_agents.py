@@ -1,0 +1,110 @@
+"""What an agent does counts once it is observed, and a verdict never rests on silence."""
+
+import asyncio
+
+import pytest
+
+import evalwright as ew
+
+NO_REFUND = ew.does_not_call("refunds.create")
+CHEAP = ew.at_most(cost_usd=0.01)
+
+
+def run(agent, *checks, db, fixtures=None, **options):
+    task = ew.Task("t", input="hi", checks=list(checks), fixtures=fixtures)
+    return ew.run([task], agent, db=db, **options).tasks["t"]
+
+
+@pytest.fixture
+def db(tmp_path):
+    return tmp_path / "runs.db"
+
+
+def silent(task):
+    return "done"
+
+
+@pytest.mark.parametrize("check", [NO_REFUND, CHEAP, ew.not_(ew.calls("refunds.create"))])
+def test_nothing_passes_of_an_agent_that_nobody_observed(check, db):
+    told = run(silent, check, db=db)
+    assert not told.passed
+    assert "not observed" in told.checks[0].reason
+    assert told.coverage.calls is None
+
+
+def test_a_claim_stands_in_for_an_observation_and_is_shown_as_one(db):
+    told = run(silent, NO_REFUND, CHEAP, db=db, agent_tools="none", agent_usage="none")
+    assert told.passed
+    assert (told.coverage.calls, told.coverage.usage) == ("claimed none", "claimed none")
+
+
+def calling(task):
+    task.record_call("refunds.create", {"usd": 100}, result="ok")
+    task.report_usage(input_tokens=5, output_tokens=5, cost_usd=0.5)
+    return "done"
+
+
+def test_a_claim_that_an_observation_contradicts_fails_the_task(db):
+    for claim in ({"agent_tools": "none"}, {"agent_usage": "none"}):
+        told = run(calling, ew.contains("done"), db=db, **claim)
+        assert not told.passed
+        assert told.error["code"] == "claim_contradicted"
+
+
+def test_a_call_that_is_recorded_is_seen_with_arguments_and_result(db):
+    told = run(calling, ew.calls("refunds.create", args={"usd": 100}), NO_REFUND, CHEAP, db=db)
+    assert [each.passed for each in told.checks] == [True, False, False]
+    assert told.calls[0].result == "ok"
+    assert (told.coverage.calls, told.coverage.usage) == ("recorded", "reported")
+
+
+def test_a_call_that_takes_time_is_recorded_with_what_came_of_it(db):
+    def agent(task):
+        with task.calling("search", {"q": "a"}) as call:
+            call.result = ["found"]
+        with pytest.raises(KeyError), task.calling("broken"):
+            raise KeyError("no")
+        task.record_message("assistant", "I looked.")
+        return "done"
+
+    told = run(agent, ew.calls_in_order(["search", "broken"]), db=db)
+    assert told.passed
+    assert [(each.tool, each.is_ok) for each in told.calls] == [("search", True), ("broken", False)]
+    assert told.coverage.messages == "recorded"
+
+
+@ew.tool(name="orders.get")
+def get_order(order_id):
+    return {"id": order_id, "state": "open"}
+
+
+@ew.tool
+async def search(query, *, limit=3):
+    await asyncio.sleep(0)
+    return [query] * limit
+
+
+def test_functions_that_are_tools_are_recorded_and_answered_by_fixtures(db):
+    async def agent(task):
+        found = await asyncio.gather(search("a", limit=1), search("b", limit=2))
+        return {"order": get_order("A-17"), "found": found}
+
+    told = run(agent, ew.calls("orders.get", args={"order_id": "A-17"}), db=db)
+    assert told.passed
+    assert {each.args["query"] for each in told.calls if each.tool == "search"} == {"a", "b"}
+    shipped = {"toolResponses": [{"tool": "orders.get", "response": {"state": "shipped"}}]}
+    told = run(agent, ew.calls("orders.get"), db=db, fixtures=shipped)
+    assert told.output["order"] == {"state": "shipped"}
+    assert get_order("B-1")["state"] == "open"  # where no task is worked on
+
+
+def test_a_task_wraps_a_function_that_is_not_its_own(db):
+    def double(number):
+        return number * 2
+
+    def agent(task):
+        return task.tools.wrap(double)(21)
+
+    told = run(agent, ew.calls("double", args={"number": 21}), ew.equals(42), db=db)
+    assert told.passed
+    assert told.coverage.calls == "wrapped tool"

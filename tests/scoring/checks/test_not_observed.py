@@ -1,0 +1,53 @@
+"""What nobody observed is no evidence: a check of it is not made, and so is never a pass."""
+
+import pytest
+from looking import calls, passes, said
+
+from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
+from evalwright.contracts.report import Signal, SignalDetails
+from evalwright.scoring.checks.base import Spent
+
+UNSEEN = {"coverage": NOTHING_OBSERVED}
+OF_CALLS = [
+    {"calls": "refunds.create"},
+    {"calls_in_order": ["orders.get", "refunds.create"]},
+    {"does_not_call": "refunds.create"},
+    {"max": {"turns": 3}},
+]
+OF_USAGE = [{"max": {"cost_usd": 1e-7}}, {"max": {"tokens": 10}}]
+
+
+@pytest.mark.parametrize("check", [*OF_CALLS, *OF_USAGE])
+def test_a_check_of_what_was_not_observed_is_not_made_nor_is_its_opposite(check):
+    assert "not observed" in said(check, **UNSEEN).reason
+    for around in (
+        {"not": check},
+        {"any": [check, {"contains": "yes"}]},
+        {"at_least": {"n": 1, "of": [check, {"contains": "yes"}]}},
+    ):
+        result = said(around, "yes", **UNSEEN)
+        assert not result.passed
+        assert "not observed" in result.reason
+
+
+@pytest.mark.parametrize("check", OF_CALLS[2:])
+@pytest.mark.parametrize("how", ["returned", "claimed none", "claimed task"])
+def test_calls_that_were_observed_to_be_none_or_are_claimed_to_be_are_looked_at(check, how):
+    assert passes(check, coverage=Coverage(calls=how))
+
+
+def test_each_part_counts_for_itself():
+    seen = Coverage(calls="fixtures")
+    assert passes({"does_not_call": "b"}, calls=calls("a"), coverage=seen)
+    assert "usage" in said({"max": {"cost_usd": 1}}, coverage=seen).reason
+    assert passes({"max": {"latency_ms": 9}}, spent=Spent(latency_ms=9), **UNSEEN)
+
+
+def test_the_answer_is_read_for_signals_even_where_the_calls_were_not_observed():
+    details = SignalDetails()
+    signal = Signal("secret_in_output", "high", "high", "a key", details, ())
+    check = {"no_signals": "high"}
+    assert "a key" in said(check, find_signals=lambda: [signal], **UNSEEN).reason
+    unseen = said(check, find_signals=list, **UNSEEN)
+    assert not unseen.passed
+    assert "the answer has none, but the agent's tool calls were not observed" in unseen.reason
