@@ -1,15 +1,14 @@
-"""The proportions of the code: short functions, modules that are one room each."""
+"""Limits that only an accident reaches; proportions follow the thought."""
 
 import ast
-import statistics
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 MODULES = sorted(SOURCE.rglob("*.py"))
-LONGEST_FUNCTION = 60
-LONGEST_MODULE = 400
+LONGEST_FUNCTION = 120
+LONGEST_MODULE = 1000
 MOST_SHARED_NAMES = 8
 
 
@@ -33,17 +32,12 @@ def test_the_source_is_found():
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_a_module_stays_short_enough_to_be_one_room(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) < LONGEST_MODULE
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_MODULE
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_no_function_is_longer_than_a_screen(path):
+def test_no_function_is_longer_than_two_screens(path):
     assert [found for found, lines in functions(path) if lines > LONGEST_FUNCTION] == []
-
-
-def test_most_functions_are_a_few_lines_long():
-    lengths = [lines for path in MODULES for _, lines in functions(path)]
-    assert statistics.median(lengths) <= 8
 
 
 def test_hardly_any_class_name_stands_in_two_modules():
