@@ -148,7 +148,7 @@ def test_getting_better_is_never_a_significant_regression():
             [PASS] * 12,
             [FAIL] * 5 + [PASS] * 7,
             (
-                "Not distinguishable from noise at n = 12 (p = 0.0625): "
+                "Not distinguishable from noise at n = 12 (p = 0.062): "
                 "1 more newly failing task would show more than noise."
             ),
         ),
@@ -162,7 +162,7 @@ def test_getting_better_is_never_a_significant_regression():
         ),
         ([FAIL] * 4, [PASS, *[FAIL] * 3], "Not distinguishable from noise at n = 4 (p = 1)."),
         ([PASS] * 40, [FAIL] * 40, "Worse than chance explains at n = 40 (p < 0.001)."),
-        ([FAIL] * 6, [PASS] * 6, "Better than chance explains at n = 6 (p = 0.0312)."),
+        ([FAIL] * 6, [PASS] * 6, "Better than chance explains at n = 6 (p = 0.031)."),
     ],
 )
 def test_the_sentence_says_whether_it_tells_and_what_would(before, now, sentence):

@@ -67,3 +67,18 @@ def test_a_repeated_task_passed_if_it_did_so_every_time() -> None:
     found = side_by_side([variant("a", summary("++"), summary("+-")), variant("b", summary("++"))])
     assert [each.passed_count for each in found.variants] == [1, 2]
     assert found.differences[0].scores == [0.5, 1.0]
+
+
+def test_a_variant_that_fails_six_more_tasks_is_worse_beyond_chance_and_five_are_not() -> None:
+    first = variant("a", summary("+" * 40))
+    six, five = (variant(f"{n}", summary("-" * n + "+" * (40 - n))) for n in (6, 5))
+    changes = side_by_side([first, six, five, first]).changes
+    assert [change.is_worse for change in changes] == [True, False, False]
+    assert changes[0].sentence == "Worse beyond chance: 40 of 40 → 34 of 40 passed (p = 0.031)."
+
+
+def test_repeats_of_a_variant_show_that_a_single_task_broke() -> None:
+    before = variant("a", *[summary("+++")] * 5)
+    (change,) = side_by_side([before, variant("b", *[summary("++-")] * 5)]).changes
+    assert change.is_worse
+    assert [each.task_id for each in change.fallen] == ["task-2"]

@@ -187,9 +187,9 @@ def test_what_is_needed_is_the_least_that_tells(worse, better, both):
         assert before <= better or mcnemar(before, better) >= LEVEL
 
 
-def test_p_values_are_told_in_three_digits_and_tiny_ones_as_such():
+def test_p_values_are_told_in_two_digits_and_tiny_ones_as_such():
     assert p_in_words(0.5) == "p = 0.5"
-    assert p_in_words(0.03125) == "p = 0.0312"
+    assert p_in_words(0.03125) == "p = 0.031"
     assert p_in_words(1e-9) == "p < 0.001"
 
 
@@ -269,7 +269,7 @@ def test_the_correlation_of_the_sides_narrows_the_interval():
 
 @pytest.mark.parametrize(
     ("p", "words"),
-    [(0.000999, "p < 0.001"), (0.001, "p = 0.001"), (0.04999, "p = 0.05"), (1.0, "p = 1")],
+    [(0.000999, "p < 0.001"), (0.001, "p = 0.001"), (0.04999, "p < 0.05"), (1.0, "p = 1")],
 )
 def test_p_values_in_words(p, words):
     assert p_in_words(p) == words

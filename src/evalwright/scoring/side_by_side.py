@@ -7,6 +7,7 @@ import msgspec
 
 from evalwright.contracts.summary import EvalSummary, TaskResult
 from evalwright.scoring.bootstrap import score_change
+from evalwright.scoring.chance import FallenTask, Passes, change_verdict
 from evalwright.scoring.statistics import paired_change, wilson
 from evalwright.scoring.thresholds import decimal_sum, finite, mean, p95
 
@@ -38,6 +39,9 @@ class VariantChange(msgspec.Struct, frozen=True, rename="camel"):
     score_change: float
     score_interval: tuple[float, float]
     score_p: float
+    sentence: str
+    is_worse: bool  # beyond chance, which fails the side-by-side run
+    fallen: tuple[FallenTask, ...]
 
 
 class TaskDifference(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,6 +74,8 @@ class _VariantResult(NamedTuple):
     task_id: str
     passed: bool
     score: float
+    passes: int
+    runs: int
 
 
 def side_by_side(runs: Sequence[VariantRuns]) -> SideBySide:
@@ -101,8 +107,9 @@ def _results(variant: VariantRuns) -> list[_VariantResult]:
 
 
 def _result(repeats: Sequence[TaskResult]) -> _VariantResult:
-    passed = all(one.passed for one in repeats)
-    return _VariantResult(repeats[0].task_id, passed, mean([one.score for one in repeats]))
+    passes, runs = sum(one.passed for one in repeats), len(repeats)
+    score = mean([one.score for one in repeats])
+    return _VariantResult(repeats[0].task_id, passes == runs, score, passes, runs)
 
 
 def _figures(variant: VariantRuns, results: Sequence[_VariantResult]) -> VariantFigures:
@@ -133,6 +140,12 @@ def _change(
     both, neither = pairs.count((True, True)), pairs.count((False, False))
     rates = paired_change(both, failing, passing, neither)
     scores = score_change([two.score - one.score for one, two in zip(first, other, strict=True)])
+    verdict = change_verdict(
+        {
+            one.task_id: Passes(one.passes, one.runs, two.passes, two.runs)
+            for one, two in zip(first, other, strict=True)
+        }
+    )
     assert rates is not None
     assert scores is not None
     return VariantChange(
@@ -141,8 +154,11 @@ def _change(
         newly_failing=failing,
         pass_rate_change=rates.difference,
         pass_rate_interval=(rates.low, rates.high),
-        pass_rate_p=rates.p_value,
+        pass_rate_p=verdict.p_value,
         score_change=scores.difference,
         score_interval=(scores.low, scores.high),
         score_p=scores.p_value,
+        sentence=verdict.sentence,
+        is_worse=verdict.is_worse,
+        fallen=verdict.fallen,
     )

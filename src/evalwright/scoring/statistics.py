@@ -1,5 +1,6 @@
 """Is a change more than chance? Paired cases, exact tests, intervals for rates."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from math import ceil, comb, erfc, exp, gcd, isclose, lgamma, log, sqrt
 
@@ -82,16 +83,21 @@ def more_failures_needed(only_baseline: int, only_new: int, both: int) -> int | 
 
     None if that is more than there are.
     """
-    for more in range(both + 1):
+
+    def is_enough(more: int) -> bool:
         failing = only_baseline + more
-        if failing > only_new and mcnemar(failing, only_new) < LEVEL:
-            return more
-    return None
+        return failing > only_new and mcnemar(failing, only_new) < LEVEL
+
+    needed = bisect_left(range(both + 1), True, key=is_enough)  # more is never less sure
+    return needed if needed <= both else None
 
 
 def p_in_words(p_value: float) -> str:
-    """A p-value as people write it."""
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3g}"
+    """A p-value as people write it, on the right side of the level."""
+    if p_value < 0.001:
+        return "p < 0.001"
+    said = f"{p_value:.2g}"
+    return f"p < {LEVEL}" if p_value < LEVEL <= float(said) else f"p = {said}"
 
 
 def _exact_sign_flip(changed: Sequence[float]) -> float:

@@ -11,7 +11,7 @@ from evalwright.scoring.side_by_side import (
     VariantChange,
     VariantFigures,
 )
-from evalwright.scoring.statistics import LEVEL, p_in_words
+from evalwright.scoring.statistics import p_in_words
 
 MOST_DIFFERENCES = 20
 _HEAD = ("", "passed", "pass rate (95% interval)", "score", "cost", "latency p50", "p95")
@@ -59,19 +59,15 @@ def _milliseconds(value: int | None) -> str:
 
 def _change(compared: SideBySide, change: VariantChange, style: Style) -> Iterator[str]:
     first = printable(compared.variants[0].name)
-    against = f"{printable(change.name)} against {first}:"
-    if not change.newly_passing and not change.newly_failing and not change.score_change:
-        yield f"{against} no difference"
-        return
-    surest = min(change.pass_rate_p, change.score_p)
-    verdict = "more than chance" if surest < LEVEL else "within chance"
+    sentence = printable(change.sentence)
+    yield f"{printable(change.name)} against {first}:"
+    yield f"  {style.red(sentence) if change.is_worse else sentence}"
     rate = points_in_words(change.pass_rate_change, change.pass_rate_interval)
     low, high = change.score_interval
     interval = f"{low + 0.0:+.3g} to {high + 0.0:+.3g}"  # never -0
     score = f"score {change.score_change:+.4g}, 95% interval {interval}"
-    sentence = f"{verdict} ({p_in_words(surest)})"
-    marked = style.yellow(sentence) if surest < LEVEL else sentence
-    yield f"{against} {rate}; {score}; {marked}"
+    if change.newly_passing or change.newly_failing or change.score_change:
+        yield f"  pass rate {rate}; {score} ({p_in_words(change.score_p)})"
 
 
 def _differences(compared: SideBySide, style: Style) -> list[str]:
