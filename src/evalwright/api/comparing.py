@@ -54,9 +54,10 @@ def compare(
 ) -> ComparisonResult:
     """Compare a new run with a baseline: what changed, why, and whether to ship.
 
-    A side is a run, a run id, `latest`, a folder of `run --out`, an `events.jsonl`, a run
-    directory or a file of traces; the baseline may also be one that has a name, `"main"`, of which
-    the one of the same suite and agent is meant. `out` keeps the report folder.
+    A side is a run, or the repeats of one, the id of a run or of a group of repeats, `latest`, a
+    folder of `run --out`, an `events.jsonl`, a run directory or a file of traces; the baseline may
+    also be one that has a name, `"main"`, of which the one of the same suite and agent is meant.
+    `out` keeps the report folder.
     """
     places = {side.db for side in (baseline, new) if isinstance(side, RunResult)}
     if len(places) > 1:
@@ -78,7 +79,7 @@ def compare(
 
 def _named(side: Side, name: str) -> str:
     if isinstance(side, RunResult):
-        return side.id
+        return side.group or side.id
     if str(side) and isinstance(side, str | Path):
         return str(side)
     raise BadInput(f"{name}={side!r:.60}: not a run; give a run, its id, a folder or a name")

@@ -31,7 +31,7 @@ from evalwright.contracts.planning import (
 )
 from evalwright.engine.fitting import fitting, without_spare_judges
 from evalwright.engine.history import read_history
-from evalwright.engine.listing import find_run, last_continuation, runs_of_group
+from evalwright.engine.listing import find_runs, last_continuation, runs_of_group
 from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
 from evalwright.engine.run_files import log_for
@@ -200,11 +200,11 @@ def load(run: str | Path | RunResult = "latest", *, db: str | Path | None = None
     """A completed run: by its id, the beginning of it, `latest`, a baseline's name, or its files.
 
     Its files are a folder of `run --out`, an `events.jsonl`, an exported run, or its page. A run
-    that is given is read again.
+    that is given is read again. Repeats are loaded by the id of their group, or of any of them.
     """
     place, named = place_of(run, db)
     with log_for(str(place), named) as log:
-        history = read_history(log, last_continuation(log, find_run(log, named)))
+        history = read_history(log, last_continuation(log, find_runs(log, named)[0]))
         group = history.plan.group
         ids = [history.run_id] if group is None else runs_of_group(log, group.id)
         return RunResult(place, [project(read_history(log, each)) for each in ids])

@@ -91,7 +91,8 @@ class RunResult:
     """A completed run, or the repeats of one; it shows its scorecard in a notebook.
 
     With repeats, `id`, `summary`, `tasks`, `events` and `html` are those of the first; `repeats`
-    holds them all, `passed` asks all of them, and `score` is their mean.
+    holds them all, `group` is the id of their group, `passed` asks all of them, and `score` is
+    their mean.
     """
 
     def __init__(self, db: str | Path, outcomes: Sequence[Outcome]) -> None:
@@ -110,6 +111,12 @@ class RunResult:
     def db(self) -> str | Path:
         """The file, or the address, of the log that holds the run."""
         return self._db
+
+    @property
+    def group(self) -> str | None:
+        """The id of the group, of repeats; else None."""
+        group = self._outcomes[0].plan.group
+        return None if group is None or len(self._outcomes) == 1 else group.id
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -167,8 +174,10 @@ class RunResult:
         from evalwright.reports.run.notebook import render_notebook
 
         with existing_log(str(self._db)) as log:
-            reading = read_tasks(log.read(self.id), show_secrets=False)
-        records = [task.record for task in reading.tasks]
+            readings = [
+                read_tasks(log.read(each.run_id), show_secrets=False) for each in self._outcomes
+            ]
+        records = [[task.record for task in reading.tasks] for reading in readings]
         return render_notebook(self._outcomes, self.reasons, records)
 
     def to_rows(self) -> list[dict[str, Any]]:

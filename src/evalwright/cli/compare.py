@@ -1,8 +1,11 @@
 """`evalwright compare`: two runs side by side, a report folder, and a gate."""
 
 import os
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,17 +43,19 @@ _PROGRESS_EVERY = 500
 
 @click.command(
     epilog="""\b
-Example:
-  evalwright compare --baseline runs/main --new runs/branch --out report"""
+Examples:
+  evalwright compare --baseline runs/main --new runs/branch --out report
+  evalwright compare run_01abc latest"""
 )
-@click.option("--baseline", required=True, metavar="DIR|FILE|RUN", help="What was good before.")
-@click.option("--new", required=True, metavar="DIR|FILE|RUN", help="What you want to ship.")
+@click.argument("sides", nargs=-1, metavar="[BASELINE NEW]")
+@click.option("--baseline", metavar="DIR|FILE|RUN", help="What was good before.")
+@click.option("--new", metavar="DIR|FILE|RUN", help="What is compared with it.")
 @click.option(
     "--cases",
     type=click.Path(path_type=Path),
     help="The cases and what is expected of them; else cases.json in or above a run directory.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The report's folder.")
+@click.option("--out", type=click.Path(path_type=Path), help="Keep the report in this folder.")
 @click.option("--report-id", metavar="ID", help="The report's id; by default from the run ids.")
 @click.option(
     "--suppress",
@@ -75,6 +80,10 @@ Example:
 @db_option
 def command(
     *,
+    sides: tuple[str, ...],
+    baseline: str | None,
+    new: str | None,
+    out: Path | None,
     fail_on: str,
     as_json: bool,
     github: bool,
@@ -84,29 +93,32 @@ def command(
     """Compare a new run with a baseline: what changed, why, and whether to ship.
 
     A side is a run directory (run.json and one response per case), a file or folder of traces
-    (JSON lines, OTLP JSON, message logs; gzipped or not), or a run in Evalwright's own log (an id,
-    latest, or the name of a baseline). The report is one folder that opens anywhere: report.html,
-    compare-report.json, a page for each case, and copies of the data behind it. Secrets and
-    personal data are masked.
+    (JSON lines, OTLP JSON, message logs; gzipped or not), a run in Evalwright's own log (an id,
+    latest, or the name of a baseline), or a group of repeats in it. The report is one folder that
+    opens anywhere: report.html, compare-report.json, a page for each case, and copies of the data
+    behind it. Secrets and personal data are masked.
     """
     from evalwright.reports.folder.build import CompareOptions, compare_runs  # not to complete
 
     forms = wanted_forms("comparison", asked)
-    options = CompareOptions(**asked)
-    _check_forms(forms, options.out)
-    emit = reserve_stdout() if as_json else None
-    stop_in_good_order()
-    report = compare_runs(
-        options, partial(open_existing_log, db), ComparisonProgress(), forms.values()
-    )
-    _write_forms(options.out, forms)
-    if github or os.environ.get(STEP_SUMMARY):
-        _publish(options.out, github=github, as_json=as_json)
+    named = _sides(sides, baseline, new)
+    with nullcontext() if out is not None else TemporaryDirectory() as scratch:
+        folder = out if out is not None else Path(str(scratch)) / "report"
+        options = CompareOptions(**asked, baseline=named[0], new=named[1], out=folder)
+        _check_forms(forms, folder)
+        emit = reserve_stdout() if as_json else None
+        stop_in_good_order()
+        report = compare_runs(
+            options, partial(open_existing_log, db), ComparisonProgress(), forms.values()
+        )
+        _write_forms(folder, forms)
+        if github or os.environ.get(STEP_SUMMARY):
+            _publish(folder, github=github, as_json=as_json)
     if emit is not None:
         result = {"summary": report.summary, "quality_flags": report.quality}
         emit(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
     else:
-        _tell(options, report)
+        _tell(options, report, out)
     fails = {
         "any": report.blocks_shipping,
         "regression": report.summary.regressions > 0,
@@ -114,6 +126,16 @@ def command(
         "none": False,
     }
     return 1 if fails[fail_on] else 0
+
+
+def _sides(given: Sequence[str], baseline: str | None, new: str | None) -> tuple[str, str]:
+    """The two sides, which are given in their order or by name."""
+    if len(given) == 2 and baseline is None and new is None:
+        return given[0], given[1]
+    if not given and baseline is not None and new is not None:
+        return baseline, new
+    remedy = "evalwright compare BASELINE NEW, or --baseline BASELINE --new NEW"
+    raise BadInput(f"a comparison has two sides; name each once: {remedy}")
 
 
 def _check_forms(forms: dict[str, Path], out: Path) -> None:
@@ -156,7 +178,7 @@ def _publish(out: Path, *, github: bool, as_json: bool) -> None:
         (say if as_json else tell)(workflow_command(note))
 
 
-def _tell(options: "CompareOptions", report: "WrittenReport") -> None:
+def _tell(options: "CompareOptions", report: "WrittenReport", out: Path | None) -> None:
     summary = report.summary
     lines = [summary.verdict]
     if summary.significance is not msgspec.UNSET:
@@ -174,7 +196,8 @@ def _tell(options: "CompareOptions", report: "WrittenReport") -> None:
         say(f"note: not in the report: {count} captured files; see missing_assets")
     if options.show_secrets:
         say("note: secrets and personal data are NOT masked; do not pass this report on")
-    tell(f"Report: {options.out / 'report.html'}")
+    if out is not None:
+        tell(f"Report: {out / 'report.html'}")
 
 
 class ComparisonProgress:

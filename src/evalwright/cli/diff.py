@@ -1,5 +1,8 @@
 """`evalwright diff`: where two runs differ."""
 
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import click
@@ -8,11 +11,20 @@ import msgspec
 from evalwright.cli.output import say, tell, write_stdout
 from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
-from evalwright.engine.listing import find_run, is_live
+from evalwright.engine.listing import find_group, find_runs, is_live
 from evalwright.engine.run_files import log_for
 from evalwright.reports.console import one_line
 
 MOST_SHOWN = 40
+
+
+class GroupDiff(msgspec.Struct, frozen=True, rename="camel"):
+    """Where two groups of repeats differ, repeat by repeat in their order."""
+
+    a: str
+    b: str
+    repeats: list[RunDiff]
+    unpaired: list[str]  # runs that have no counterpart, since one group has more
 
 
 @click.command(epilog="Example: evalwright diff run_01abc latest")
@@ -27,28 +39,70 @@ def command(
 ) -> int:
     """Show where run B differs from run A, event by event.
 
-    Identity, time and durations are left out, and events are aligned task by task.
+    Identity, time and durations are left out, and events are aligned task by task. Groups of
+    repeats are compared repeat by repeat, and one run with each repeat of a group.
     """
     with log_for(db, a, b) as log:
-        a_id, b_id = find_run(log, a), find_run(log, b)
-        found = diff_runs(a_id, log.read(a_id), b_id, log.read(b_id))
-        for run_id in (a_id, b_id):
+        sides = find_runs(log, a), find_runs(log, b)
+        for run_id in dict.fromkeys((*sides[0], *sides[1])):
             if is_live(log, run_id):
                 say(f"{run_id} is live-shadow: nondeterministic, so not all differences mean much")
+        pairs = _paired(*sides)
+        repeats = [diff_runs(x, log.read(x), y, log.read(y)) for x, y in pairs]
+        several = max(map(len, sides)) > 1
+        names = find_group(log, a) or sides[0][0], find_group(log, b) or sides[1][0]
+    paired = {run_id for pair in pairs for run_id in pair}
+    unpaired = [run_id for side in sides for run_id in side if run_id not in paired]
+    found = GroupDiff(*names, repeats, unpaired) if several else repeats[0]
     document = msgspec.json.encode(found)
     if not show_secrets:
         from evalwright.signals.masking import mask_bytes
 
         document = mask_bytes(document, personal=False)
-        found = msgspec.json.decode(document, type=RunDiff)
+        found = msgspec.json.decode(document, type=type(found))
     if as_json:
         write_stdout(msgspec.json.format(document, indent=2) + b"\n")
     else:
-        tell("\n".join(_lines(found)))
-    return 1 if exit_code and found.event_diffs else 0
+        tell("\n".join(_lines(found) if isinstance(found, RunDiff) else _group_lines(found)))
+    return 1 if exit_code and any(each.event_diffs for each in repeats) else 0
 
 
-def _lines(found: RunDiff) -> list[str]:
+def _paired(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, str]]:
+    """Which runs are set beside each other: those of groups in their order, one run with all."""
+    if len(a) == 1 or len(b) == 1:
+        return list(product(a, b))
+    return list(zip(a, b, strict=False))
+
+
+def _group_lines(found: GroupDiff) -> list[str]:
+    count = len(found.repeats)
+    of_task = Counter(
+        task_id
+        for each in found.repeats
+        for task_id in dict.fromkeys(_task_of(difference) for difference in each.event_diffs)
+        if task_id
+    )
+    lines = [f"a {found.a}", f"b {found.b}", ""]
+    if not any(each.event_diffs for each in found.repeats):
+        return [*lines, f"all {count} repeats did the same"]
+    lines += [
+        f"{one_line(task_id)} differs in {times} of {count} repeats"
+        for task_id, times in of_task.most_common(MOST_SHOWN)
+    ]
+    if len(of_task) > MOST_SHOWN:
+        lines.append(f"… and {len(of_task) - MOST_SHOWN} more tasks: use --json")
+    for number, each in enumerate(found.repeats, 1):
+        lines += ["", f"repeat {number}", *_lines(each, MOST_SHOWN // count + 1)]
+    if found.unpaired:
+        lines += ["", f"without a counterpart: {', '.join(found.unpaired)}"]
+    return lines
+
+
+def _task_of(difference: EventDiff) -> str:
+    return str((difference.a_event or difference.b_event or {}).get("nodeId", ""))
+
+
+def _lines(found: RunDiff, most: int = MOST_SHOWN) -> list[str]:
     if not found.event_diffs:
         return [f"{found.a} and {found.b} did the same"]
     lines = [f"a {found.a}", f"b {found.b}", ""]
@@ -56,9 +110,9 @@ def _lines(found: RunDiff) -> list[str]:
         f"{name}: {one_line(change['a'])} → {one_line(change['b'])}"
         for name, change in found.state_diff.items()
     ]
-    for difference in found.event_diffs[:MOST_SHOWN]:
+    for difference in found.event_diffs[:most]:
         lines += ["", *_difference(difference)]
-    hidden = len(found.event_diffs) - MOST_SHOWN
+    hidden = len(found.event_diffs) - most
     if hidden > 0:
         lines += ["", f"… and {hidden} more: use --json"]
     if found.truncated is True:

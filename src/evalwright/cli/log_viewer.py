@@ -1,5 +1,6 @@
 """What of a run is shown: its scorecard, its failures in full, its tasks, its events."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,11 +19,17 @@ from evalwright.contracts.errors import BadInput, CannotEvaluate, RunFailed
 from evalwright.contracts.events import Event
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
-from evalwright.engine.listing import find_run, is_live
+from evalwright.engine.listing import find_runs, is_live
 from evalwright.engine.replay import project
 from evalwright.engine.run_files import log_for
 from evalwright.reports.console import Style, one_line
-from evalwright.reports.run.reported import ShownRun, failed_stories, task_reader
+from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.reported import (
+    ShownRun,
+    failed_stories,
+    render_group,
+    task_reader,
+)
 from evalwright.reports.run.scorecard import (
     LIVE,
     MOST_FAILURES,
@@ -56,33 +63,38 @@ def show_run(
         show_secrets=show_secrets,
     )
     with results.places(), log_for(db, run) as log:
-        run_id = find_run(log, run)
+        run_ids = find_runs(log, run)
         viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
         if with_events or task_id:
-            viewer.events(run_id, task_id)
+            for run_id in run_ids:
+                viewer.events(run_id, task_id)
         if with_tasks or results.forms or not (with_events or task_id):
-            history = read_history(log, continued(log, run_id))
+            histories = [read_history(log, continued(log, run_id)) for run_id in run_ids]
             if results.forms:
-                write_reports(results, log, history)
+                write_reports(results, log, histories)
             if with_tasks:
-                viewer.tasks(history)
+                viewer.tasks(histories)
             elif as_json or not results.forms:
-                viewer.result(history)
-            project(history)  # one without a result ends with its exit code
+                viewer.result(histories[0]) if len(histories) == 1 else viewer.group(histories)
+            for history in histories:
+                project(history)  # one without a result ends with its exit code
 
 
-def write_reports(results: Results, log: EventLog, history: History) -> None:
-    """Write the reports of a run that are one file each; one without a result has none in it."""
-    try:
-        outcome = project(history)
-    except CannotEvaluate as error:
-        code = error.code if isinstance(error, RunFailed) else "incomplete"
-        write_forms(results, [failed_run(results, log, history.run_id, code, str(error))])
-        return
-    stories: list[TaskStory] = []
-    if not TELLING_FAILURES.isdisjoint(results.forms):  # other forms tell of all tasks
-        stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
-    write_forms(results, [reported(results, log, ShownRun(outcome, stories, None))])
+def write_reports(results: Results, log: EventLog, histories: Sequence[History]) -> None:
+    """Write the reports of runs that are one file each; one without a result has none in it."""
+    runs: list[ReportedRun | FailedRun] = []
+    for history in histories:
+        try:
+            outcome = project(history)
+        except CannotEvaluate as error:
+            code = error.code if isinstance(error, RunFailed) else "incomplete"
+            runs.append(failed_run(results, log, history.run_id, code, str(error)))
+            continue
+        stories: list[TaskStory] = []
+        if not TELLING_FAILURES.isdisjoint(results.forms):  # other forms tell of all tasks
+            stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
+        runs.append(reported(results, log, ShownRun(outcome, stories, None)))
+    write_forms(results, runs)
 
 
 class LogViewer:
@@ -114,16 +126,37 @@ class LogViewer:
         )
         tell(card, styled=True)
 
-    def tasks(self, history: History) -> None:
-        """Every task of a run, as far as it came."""
+    def group(self, histories: Sequence[History]) -> None:
+        """The scorecard of repeats, or their summaries; runs without a result are told apart."""
+        outcomes = []
+        for history in histories:
+            try:
+                outcomes.append(project(history))
+            except CannotEvaluate as error:
+                say(f"run {history.run_id} has no result: {without_secrets(str(error))}")
+        if self._as_json:
+            write_stdout(to_json([each.summary for each in outcomes]))
+        elif outcomes:
+            shown = [ShownRun(each, (), None) for each in outcomes]
+            tell(render_group(shown, Style.of(Streams.out), full=True), styled=True)
+
+    def tasks(self, histories: Sequence[History]) -> None:
+        """Every task of a run, as far as it came; of repeats, with which of them it is of."""
         from evalwright.reports.run.task_tables import render_tasks, task_lines
 
-        read = task_reader(self._log, history.run_id, show_secrets=self._show_secrets)
-        records = [task.record for task in read().tasks]
-        if self._as_json:
-            write_stdout(b"".join(task_lines(records)))
-        else:
-            tell(render_tasks(records, Style.of(Streams.out)), styled=True)
+        style, several = Style.of(Streams.out), len(histories) > 1
+        for number, history in enumerate(histories, 1):
+            read = task_reader(self._log, history.run_id, show_secrets=self._show_secrets)
+            records = [task.record for task in read().tasks]
+            if self._as_json:
+                which = {"runId": history.run_id, "repeat": number} if several else {}
+                write_stdout(b"".join(task_lines(records, which)))
+                continue
+            if several:
+                space = "\n" if number > 1 else ""
+                title = f"run {number} of {len(histories)}  {history.run_id}"
+                tell(f"{space}{style.bold(title)}", styled=True)
+            tell(render_tasks(records, style), styled=True)
 
     def _unscored(self, history: History) -> None:
         """What went wrong in a run without a result; a damaged log is reported elsewhere."""

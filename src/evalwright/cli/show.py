@@ -34,10 +34,10 @@ Examples:
 @json_option
 @db_option
 def command(*, run: str, db: str | None, **given: Any) -> None:
-    """Show RUN (an id, the beginning of one, or `latest`).
+    """Show RUN (an id, the beginning of one, `latest`, or the id of a group of repeats).
 
     With --json the summary alone is printed, with --events --json the log as JSON lines, with
-    --tasks --json a line of JSON for each task.
+    --tasks --json a line of JSON for each task. Of a group, all its runs are shown.
     """
     if given["with_tasks"] and (given["with_events"] or given["task_id"]):
         raise BadInput("--tasks shows every task; give it without --task and --events")
@@ -54,10 +54,10 @@ def command(*, run: str, db: str | None, **given: Any) -> None:
 def _add_standing(error: CannotEvaluate, address: str, run: str) -> None:
     """Say that workers have the run, and what it waits for."""
     from evalwright.engine.fleet.standing import standing
-    from evalwright.engine.listing import find_run
+    from evalwright.engine.listing import find_runs
     from evalwright.store.location import existing_log
 
     with existing_log(address) as log:
-        found = standing(address, log, find_run(log, run))
-    if found is not None:
-        error.add_note(found)
+        for run_id in find_runs(log, run):
+            if (found := standing(address, log, run_id)) is not None:
+                error.add_note(found)

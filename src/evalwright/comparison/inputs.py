@@ -20,7 +20,7 @@ from evalwright.contracts.report import BothSides
 from evalwright.signals.suppression import Suppressions, parse_suppressions
 
 if TYPE_CHECKING:
-    from evalwright.comparison.logged_run import LoggedRun
+    from evalwright.comparison.logged_run import LoggedGroup, LoggedRun
     from evalwright.comparison.partners import Pairing
     from evalwright.contracts.planning import LeftOut
     from evalwright.scans.spread import ShardEngine
@@ -242,16 +242,21 @@ def open_side(
         traces = open_traces(path, work, engine or ALONE)
         traces.above = tuple(folders_above(path))
         return traces, None
-    own = _open_logged(named, logs[0], new)
-    return own, own.cases
+    logged = _open_logged(named, logs[0], new)
+    return logged, logged.cases
 
 
-def _open_logged(named: str, reader: LogReader, new: ComparedRun | None) -> "LoggedRun":
-    from evalwright.comparison.logged_run import LoggedRun
-    from evalwright.engine.listing import find_run, may_be_baseline
+def _open_logged(
+    named: str, reader: LogReader, new: ComparedRun | None
+) -> "LoggedRun | LoggedGroup":
+    from evalwright.comparison.logged_run import LoggedGroup, LoggedRun
+    from evalwright.engine.listing import find_group, find_run, may_be_baseline, runs_of_group
 
     try:
         log = reader.opened()
+        if (group_id := find_group(log, named)) is not None:
+            ids = runs_of_group(log, group_id)
+            return LoggedGroup(group_id, [LoggedRun(reader, each) for each in ids])
         if new is None or new.suite is None or not may_be_baseline(named):
             return LoggedRun(reader, find_run(log, named))
         from evalwright.engine.named_baselines import find_baseline

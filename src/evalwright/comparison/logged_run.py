@@ -187,6 +187,11 @@ class LoggedRun:
         """Nothing: the log holds all there is."""
         return Unreadable(f"{reference}: the event log does not capture bodies")
 
+    def task_passed(self, task_id: str) -> bool:
+        """Whether a task that is repeated within the run passed in it."""
+        scored = self._repeated[task_id].scored
+        return scored is not None and scored.passed
+
     def _read_ahead(self, wanted: _LastAttempt) -> None:
         """Read a task, and with it those that began and ended meanwhile: they come next.
 
@@ -231,6 +236,64 @@ class LoggedRun:
 
 
 _NEVER = _LastAttempt("", -1)
+
+
+class LoggedGroup:
+    """The repeats of a run as one side: a task has the responses of all of them."""
+
+    root = None
+    meta_fault = None
+
+    def __init__(self, group_id: str, runs: Sequence[LoggedRun]) -> None:
+        self._runs = runs
+        first, last = runs[0], runs[-1]
+        self.suite, self.cases = first.suite, first.cases
+        unfinished = [run.meta["status"] for run in runs if run.meta["status"] != "completed"]
+        meta = {
+            "run_id": group_id,
+            "repeats": [run.run_id for run in runs],
+            "status": unfinished[0] if unfinished else "completed",
+            "ended_at": last.meta.get("ended_at"),
+        }
+        self.meta = _present({**first.meta, **meta})
+
+    def meta_bytes(self) -> bytes:
+        """What a run.json would say of all of them."""
+        return msgspec.json.encode({**self.meta, "selected_case_ids": [*self.selected()]})
+
+    def stems(self) -> Iterator[str]:
+        """None, as of a single run."""
+        return iter(())
+
+    def listed(self) -> Iterator[ListedResponse]:
+        """The responses of the first run, then those of the next."""
+        for number, run in enumerate(self._runs):
+            for each in run.listed():
+                yield ListedResponse(each.case_id, None, f"{number}\n{each.name}")
+
+    def selected(self) -> Iterator[str]:
+        """Every task of the suite."""
+        return self._runs[0].selected()
+
+    def case_named_in(self, name: str) -> str:
+        """The task itself."""
+        return name
+
+    def read(self, name: str) -> FoundResponse:
+        """One response; a task that is repeated in each run passes if it does in most runs."""
+        number, _, within = name.partition("\n")
+        found = self._runs[int(number)].read(within)
+        scored = found.value.get("scored") if isinstance(found.value, dict) else None
+        if scored is None or "task_passed" not in scored:
+            return found
+        task_id = found.value["case_id"]  # type: ignore[index]
+        passed = [run.task_passed(task_id) for run in self._runs]
+        scored |= {"task_passed": sum(passed) * 2 > len(passed), "run": int(number) + 1}
+        return FoundResponse(found.value, msgspec.json.encode(found.value))
+
+    def captured(self, reference: str) -> bytes | Unreadable:
+        """Nothing, as of a single run."""
+        return self._runs[0].captured(reference)
 
 
 def _meta(

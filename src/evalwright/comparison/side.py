@@ -160,6 +160,8 @@ def _uncut(failed: FailedAssertion) -> FailedAssertion:
 
 def _of_repetition(scored: dict[str, Json], failed: FailedAssertion) -> FailedAssertion:
     which = f"repetition {scored['repetition']} of {scored.get('repetitions')}"
+    if "run" in scored:  # of a group of repeats
+        which = f"run {scored['run']}, {which}"
     return msgspec.structs.replace(failed, message=f"{which}: {failed.message}")
 
 

@@ -11,6 +11,7 @@ from evalwright.engine.standing import Standing, standing_of
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 LATEST = "latest"
+GROUP = "group_"  # how the id of a group of repeats begins
 _EVALUATIONS = RunFilter(is_evaluation=True)  # a host also has others in its log
 
 
@@ -41,6 +42,26 @@ def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow
     return [(_row(log, run), standing_of(log, run)) for run in found]
 
 
+def find_runs(log: EventLog, name: str) -> list[str]:
+    """The runs that a user means: those of a group of repeats, oldest first, else one run."""
+    group_id = find_group(log, name)
+    return [find_run(log, name)] if group_id is None else runs_of_group(log, group_id)
+
+
+def find_group(log: EventLog, name: str) -> str | None:
+    """The group of repeats that a user means by its id or the beginning of it; None for others."""
+    if not name.startswith(GROUP):
+        return None
+    if log.find_runs(RunFilter(repeats=name), limit=1):
+        return name
+    found = {run.repeats for run in log.find_runs(_EVALUATIONS) if run.repeats is not None}
+    matches = sorted(each for each in found if each.startswith(name))
+    if len(matches) > 1:
+        some = f"{len(matches)} groups begin with {name!r} in {log.place}"
+        raise RunNotFound(f"{some}; `evalwright runs --json` lists them")
+    return matches[0] if matches else None
+
+
 def find_run(log: EventLog, name: str) -> str:
     """The run id that a user means: `latest`, a full id, the beginning of just one, a baseline.
 
@@ -69,6 +90,10 @@ def _otherwise_found(log: EventLog, name: str) -> str:
     """The run of a baseline, where no run has this name as its id."""
     if len(pruned := log.upkeep.tombstones(name)) == 1:
         raise pruned[0].as_error()
+    if (group_id := find_group(log, name)) is not None:
+        ids = runs_of_group(log, group_id)
+        these = f"one of its runs: {', '.join(ids)}" if len(ids) > 1 else f"its run, {ids[0]}"
+        raise RunNotFound(f"{group_id} is a group of repeats; name {these}")
     if not may_be_baseline(name):
         message = f"there is no run {name!r} in {log.place}; `evalwright runs` lists them"
         raise RunNotFound(message)

@@ -5,9 +5,10 @@ from typing import Any
 
 from evalwright.engine.execution import Outcome
 from evalwright.reports.html.markup import Html, clipped, display_text, render
+from evalwright.reports.run.several_runs import worst_first
 from evalwright.reports.run.task_records import TaskRecord
 from evalwright.reports.run.task_tables import failures_first, why
-from evalwright.scoring.thresholds import mean
+from evalwright.scoring.repeats import TaskRepeats, summarise_repeats
 
 MOST_SHOWN = 20
 _LONG = 160
@@ -16,35 +17,40 @@ _GOOD, _BAD = "#1a7f37", "#cf222e"
 
 
 def render_notebook(
-    outcomes: Sequence[Outcome], reasons: Sequence[str], records: Sequence[TaskRecord]
+    outcomes: Sequence[Outcome], reasons: Sequence[str], records: Sequence[Sequence[TaskRecord]]
 ) -> Html:
-    """The run, or its repeats, as a small piece of HTML; `records` are of the first, masked."""
-    summary = outcomes[0].summary
-    shown = failures_first(records)[:MOST_SHOWN]
-    left = len(records) - len(shown)
+    """The run, or its repeats, as a small piece of HTML; `records` are those of each, masked."""
+    first = outcomes[0]
+    summary, group = first.summary, first.plan.group
+    titles: tuple[str, ...] = ("", "Task", "Score", "Output", "Why")
+    if len(outcomes) == 1 or group is None:
+        rows = [_row(record) for record in failures_first(records[0])[:MOST_SHOWN]]
+        score, run_id = summary.aggregate_score, first.run_id
+        figures = f"{summary.passed_count:,} of {summary.task_count:,} tasks passed"
+    else:
+        report = summarise_repeats([each.summary for each in outcomes])
+        by_task = {each[0].task_id: each for each in zip(*records, strict=True)}
+        shown = worst_first(report.tasks)[:MOST_SHOWN]
+        rows = [_repeated_row(task, by_task[task.task_id]) for task in shown]
+        titles = ("", "Task", "Passed", "Score", "Output", "Why")
+        score, run_id = report.score.mean, group.id
+        passed = sum(not each.reasons for each in outcomes)
+        figures = f"{passed} of {len(outcomes)} repeats passed · {report.sentence}"
+    left = len(records[0]) - len(rows)
     return render(
         "run",
         "notebook.html",
         verdict="FAILED" if reasons else "PASSED",
         colour=_BAD if reasons else _GOOD,
         name=display_text(f"{summary.suite_id}@{summary.suite_version}"),
-        figures=_figures(outcomes),
+        figures=f"score {score:.4g} · {figures}",
         reasons=[clipped(reason, _LONG) for reason in reasons],
-        titles=("", "Task", "Score", "Output", "Why"),
+        titles=titles,
         cell=_CELL,
-        rows=[_row(record) for record in shown],
+        rows=rows,
         more=f"… and {left:,} more" if left else "",
-        run_id=display_text(outcomes[0].run_id),
+        run_id=display_text(run_id),
     )
-
-
-def _figures(outcomes: Sequence[Outcome]) -> str:
-    summary = outcomes[0].summary
-    score = mean([each.summary.aggregate_score for each in outcomes])
-    if len(outcomes) > 1:
-        passed = sum(not each.reasons for each in outcomes)
-        return f"score {score:.4g} · {passed} of {len(outcomes)} repeats passed; of the first:"
-    return f"score {score:.4g} · {summary.passed_count:,} of {summary.task_count:,} tasks passed"
 
 
 def _row(record: TaskRecord) -> dict[str, Any]:
@@ -54,4 +60,18 @@ def _row(record: TaskRecord) -> dict[str, Any]:
         "mark": "✓" if record.passed else "✗",
         "colour": _GOOD if record.passed else _BAD,
         "texts": [clipped(text, _LONG) if text != "" else "" for text in texts],
+    }
+
+
+def _repeated_row(task: TaskRepeats, records: Sequence[TaskRecord]) -> dict[str, Any]:
+    """A task over all repeats; the answer is that of the first in which it failed, if any."""
+    row = _row(failures_first(records)[0])
+    _, _, output, reason = row["texts"]
+    score = f"{task.score.mean:.4g}"
+    passed = f"{task.passes} of {task.runs}"
+    mark = "~" if task.verdict == "flaky" else row["mark"]
+    return {
+        **row,
+        "mark": mark,
+        "texts": [clipped(task.task_id, _LONG), passed, score, output, reason],
     }

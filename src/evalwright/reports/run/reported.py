@@ -72,13 +72,13 @@ def failed_stories(
     return stories if show_secrets else mask_stories(stories)
 
 
-def render_group(runs: Sequence[ShownRun], style: Style) -> str:
-    """All repeats, the verdict on them, and how to find them again."""
+def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) -> str:
+    """All repeats, the verdict on them, and how to find them again; `full` leaves nothing out."""
     report = summarise_repeats([each.outcome.summary for each in runs])
     outcome = runs[0].outcome
     summary, plan = outcome.summary, outcome.plan
     reasons = reasons_against([each.outcome for each in runs])
-    lines = render_repeats(report, style)
+    lines = render_repeats(report, style, full=full)
     if plan.baseline is not None:
         changes = [each.outcome.summary.regression for each in runs]
         deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
@@ -90,4 +90,13 @@ def render_group(runs: Sequence[ShownRun], style: Style) -> str:
         lines.append(f"  {style.yellow(LIVE)}")
     lines += [f"  {style.yellow(each)}" for each in explained(plan)]
     assert plan.group is not None
+    if full:
+        lines += [_one_of_several(number, each.outcome) for number, each in enumerate(runs, 1)]
     return "\n".join([*lines, f"  {style.dim(plan.group.id)}"])
+
+
+def _one_of_several(number: int, outcome: Outcome) -> str:
+    summary = outcome.summary
+    tasks = f"{summary.passed_count} of {summary.task_count} tasks passed"
+    verdict = "failed" if outcome.reasons else "passed"
+    return f"  run {number}  {verdict}  {tasks}  {outcome.run_id}"

@@ -115,7 +115,7 @@ def _named(tasks: Iterable[TaskChange], ids: Sequence[str]) -> list[TaskChange]:
 
 def render_repeats(report: RepeatsReport, style: Style, *, full: bool = False) -> list[str]:
     """The lines of the summary; `full` leaves no task out."""
-    tasks = sorted(report.tasks, key=lambda task: _ORDER.index(task.verdict))
+    tasks = worst_first(report.tasks)
     shown = tasks if full else tasks[:MOST_REPEATS]
     return [
         style.bold(f"{report.runs} {'run' if report.runs == 1 else 'runs'}"),
@@ -125,6 +125,11 @@ def render_repeats(report: RepeatsReport, style: Style, *, full: bool = False) -
         *_pass_hat(report),
         f"  {style.yellow(report.sentence) if report.flaky else report.sentence}",
     ]
+
+
+def worst_first(tasks: Iterable[TaskRepeats]) -> list[TaskRepeats]:
+    """Flaky tasks, then those that failed in every run, then the rest."""
+    return sorted(tasks, key=lambda task: _ORDER.index(task.verdict))
 
 
 def _table(tasks: Sequence[TaskRepeats], style: Style) -> list[str]:

@@ -1,6 +1,7 @@
 """The tasks of a run as lines of JSON, a table on a console, CSV and Markdown; failures first."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -40,10 +41,11 @@ _COLUMNS = (
 )
 
 
-def task_lines(records: Sequence[TaskRecord]) -> Iterator[bytes]:
-    """One line of JSON for each task, in the order of the suite."""
+def task_lines(records: Sequence[TaskRecord], which: Mapping[str, Any] = {}) -> Iterator[bytes]:
+    """One line of JSON for each task, in the order of the suite; `which` says of which run."""
     for record in records:
-        yield msgspec.json.encode(record) + b"\n"
+        shown = {**msgspec.to_builtins(record), **which} if which else record
+        yield msgspec.json.encode(shown) + b"\n"
 
 
 def failures_first(records: Sequence[TaskRecord]) -> list[TaskRecord]:
