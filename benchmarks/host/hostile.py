@@ -151,6 +151,68 @@ async def measure_streams(mine: Tenant, other: Tenant, *, idle: int, reading: in
     return await probed(attack, mine, other, f"/v1/runs/{theirs}", 12)
 
 
+SLOW_REQUEST = "GET /v1/host/healthz HTTP/1.1\r\nHost: h\r\nX-Slow: "
+TRAILERS = "POST /v1/runs HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+
+
+async def measure_slow(mine: Tenant, other: Tenant, *, senders: int, seconds: float) -> Any:
+    """Connections without a key, each of which sends a byte per second of a request."""
+    theirs = await other.create(SHORT_SUITE)
+    await other.finish(theirs)
+
+    async def one(end: float) -> int:
+        _, writer = await asyncio.open_connection("127.0.0.1", mine.port)
+        writer.write(SLOW_REQUEST.encode())
+        sent = 0
+        try:
+            while time.perf_counter() < end:
+                await asyncio.sleep(1)
+                writer.write(b"a")
+                await writer.drain()
+                sent += 1
+        except OSError:
+            pass
+        writer.close()
+        return sent
+
+    async def attack() -> dict[str, int]:
+        end = time.perf_counter() + seconds
+        sent = await asyncio.gather(*(one(end) for _ in range(senders)))
+        return {"connections": senders, "longest_bytes": max(sent)}
+
+    return await probed(attack, mine, other, f"/v1/runs/{theirs}", seconds)
+
+
+async def measure_trailers(
+    served: Served, mine: Tenant, other: Tenant, *, senders: int, seconds: float
+) -> Any:
+    """Connections without a key that send trailers without end, one after the other."""
+    theirs = await other.create(SHORT_SUITE)
+    await other.finish(theirs)
+
+    async def one(end: float) -> int:
+        more, sent = b"X-Trailer: more\r\n" * 4_000, 0
+        while time.perf_counter() < end:
+            _, writer = await asyncio.open_connection("127.0.0.1", mine.port)
+            try:
+                writer.write(TRAILERS.encode())
+                while time.perf_counter() < end:
+                    writer.write(more)
+                    await writer.drain()
+                    sent += len(more)
+            except OSError:
+                pass
+            writer.close()
+        return sent
+
+    async def attack() -> dict[str, int]:
+        before, end = served.memory_kb(), time.perf_counter() + seconds
+        sent = await asyncio.gather(*(one(end) for _ in range(senders)))
+        return {"sent_mb": sum(sent) >> 20, "grown_mb": (served.memory_kb() - before) >> 10}
+
+    return await probed(attack, mine, other, f"/v1/runs/{theirs}", seconds)
+
+
 def heavy_bodies(keys: int) -> dict[str, tuple[str, bytes]]:
     """Bodies with many keys: unknown ones, and some where any key is allowed."""
     many = {f"{n:x}": 0 for n in range(keys)}
@@ -252,6 +314,12 @@ async def measure(served: Served, only: set[str], *, quick: bool) -> None:
         ),
         "bodies": lambda: measure_bodies(
             mine, other, bodies=10 if quick else 40, keys=100_000 if quick else 350_000
+        ),
+        "slow": lambda: measure_slow(
+            mine, other, senders=100 if quick else 500, seconds=5 if quick else 20
+        ),
+        "trailers": lambda: measure_trailers(
+            served, mine, other, senders=1 if quick else 4, seconds=5 if quick else 10
         ),
         "fairness": lambda: measure_fairness(mine, other, runs=4 if quick else 16),
         "revoked": lambda: measure_revoked(served, mine, streams=10 if quick else 100),

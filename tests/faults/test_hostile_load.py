@@ -1,6 +1,8 @@
 """What one tenant does must not slow the others: many streams, and many tasks that take no time."""
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from builders import a_suite, a_task
+from evalwright.host import connection, routing
 from faults.soaking import scaled
 from host.attacks.raw_client import connected, request
 from host.server import ServedHost, running_host
@@ -16,6 +19,7 @@ LONG_RUNS = scaled(4, 16)
 TASKS = scaled(400, 10_000)
 IDLE = scaled(60, 900)
 READING = scaled(15, 200)
+SENDERS = scaled(40, 500)
 ASKED = 6  # times, by another tenant
 LIMITS = {"max_tasks_per_suite": 10_000, "max_streams_per_tenant": 2_000}
 
@@ -99,6 +103,44 @@ def test_streams_that_catch_up_leave_the_loop_to_others(lasting: ServedHost) -> 
     # With the whole run read on the event loop, each answer would come after those of all streams.
     assert caught_up < ASKED * READING, "the other tenant waits for part of them at most"
     assert len(probe.results) > caught_up / READING
+
+
+SLOW = {
+    "heads": b"GET /v1/host/healthz HTTP/1.1\r\nX-Slow: ",
+    "bodies": b"POST /v1/runs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n{key}\r\n",
+    "trailers": b"POST /v1/runs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n{key}\r\n0\r\nX-Slow: ",
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_slow_senders_leave_the_host_to_others_and_are_cut_off(
+    lasting: ServedHost, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    patience = scaled(1, 30)
+    monkeypatch.setattr(connection, "HEAD_SECONDS", patience)
+    monkeypatch.setattr(routing, "BODY_SECONDS", patience)
+    caller, other = lasting.caller("slow"), lasting.caller("other-slow")
+    theirs = other.evaluate(suite_of(1, "1.0.0"))
+    begin = SLOW[kind].replace(b"{key}", f"Authorization: Bearer {caller.key}\r\n".encode())
+    with ExitStack() as held, Again(lambda: other.get(f"/v1/runs/{theirs}").status) as probe:
+        clients = [held.enter_context(connected(caller, begin)) for _ in range(SENDERS)]
+        while clients:  # ends, because each of them is cut off
+            time.sleep(scaled(1, 10) / 10)
+            clients = [client for client in clients if not _is_cut_off(client)]
+    assert set(probe.results) == {200}
+    assert lasting.host.requests.held == 0
+
+
+def _is_cut_off(client: socket.socket) -> bool:
+    """Send one byte more; returns whether nobody takes it."""
+    try:
+        client.sendall(b"a")
+        client.setblocking(False)
+        return client.recv(65536) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def test_the_log_of_a_crowd_stays_whole(tmp_path: Path) -> None:

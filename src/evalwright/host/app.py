@@ -32,6 +32,7 @@ from evalwright.store.records import RecordConflict
 CORRELATION_HEADER = "x-correlation-id"
 STORE_RETRY_SECONDS = 5
 _KEY_SHARE = 32  # characters of an Authorization header, with the id of the key
+CLOSING = (401, 408, 413)  # refused for who asks or how: the connection is not used again
 API_PATHS = ("/v1/", "/.well-known/")
 
 _RUN_ID = re.compile(r"run_[0-9a-z]{26}")
@@ -196,7 +197,8 @@ def error_response(error: Exception, correlation_id: str) -> Response:
     known = known_error(error, correlation_id)
     details = {**(known.details or {}), "correlationId": correlation_id}
     body = {"error": known.code, "message": known.message, "details": details}
-    return json_response(body, known.status, known.headers)
+    closing = {"Connection": "close"} if known.status in CLOSING else {}
+    return json_response(body, known.status, {**(known.headers or {}), **closing})
 
 
 def known_error(error: Exception, correlation_id: str) -> ApiError:

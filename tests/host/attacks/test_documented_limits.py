@@ -26,8 +26,15 @@ ANSWERS = catalogue.ANSWERS
 BOUNDS = {
     "first line and headers of a request": [
         f"{connection.MOST_HEAD_BYTES // KIB} KiB",
+        f"{connection.MOST_HEADERS} headers",
         f"{connection.HEAD_SECONDS:g} s",
     ],
+    "body of a GET, or of a request that was answered before it had arrived": [
+        f"{connection.MOST_UNWANTED_BYTES // KIB} KiB",
+        f"{connection.REST_SECONDS:g} s",
+    ],
+    "chunk sizes, chunk extensions and trailers": [f"{connection.MOST_AROUND_BYTES // KIB} KiB"],
+    "requests on a connection that wait for answers to those before": [connection.MOST_PIPELINED],
     "values in a body": [limits.MOST_VALUES, MOST_EXTREME],
     f"keys of one object in a body of more than {limits.MANY_VALUES:,} values": [limits.MOST_KEYS],
     f"bodies of more than {routing.SMALL_BODY // KIB} KiB that are parsed": [
