@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import a_rubric_task, a_suite, a_task
-from evalwright.attacks.derive import derive
+from evalwright.attacks.derive import Derived, derive
+from evalwright.attacks.derived import attacks_in
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import MAX_TASK_ID, Suite, Task, parse_suite
@@ -22,9 +23,16 @@ TOOLS = {"toolResponses": [{"tool": "shop:orders.get", "response": {"status": "s
 suites = suite_documents.map(lambda document: msgspec.convert(document, Suite, strict=False))
 
 
+def attacks(derived: Derived) -> list[Task]:
+    """The tasks of a derived suite that are attacks."""
+    suite = derived.suite
+    found = attacks_in(suite.suite_id, [task.task_id for task in suite.tasks])
+    return [task for task in suite.tasks if task.task_id in found]
+
+
 def attacked(task: Task, strategy: str, seed: int = 0) -> Task:
     """A task with one attack in it."""
-    (made,) = derive(a_suite([task]), [strategy], seed).suite.tasks
+    (made,) = attacks(derive(a_suite([task]), [strategy], seed))
     return made
 
 
@@ -50,15 +58,17 @@ def test_every_derived_suite_is_valid(suite: Suite, seed: int, per_task: int | N
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(suite: Suite, seed: int) -> None:
     first = msgspec.json.encode(derive(suite, (), seed))
     assert msgspec.json.encode(derive(suite, (), seed)) == first
-    other = derive(suite, (), seed + 1).suite.tasks
-    pairs = zip(derive(suite, (), seed).suite.tasks, other, strict=True)
+    pairs = zip(attacks(derive(suite, (), seed)), attacks(derive(suite, (), seed + 1)), strict=True)
     assert all(one != another for one, another in pairs)
 
 
 @given(suite=suites, seed=st.integers())
 def test_what_a_right_answer_is_and_the_bars_stay_as_they_were(suite: Suite, seed: int) -> None:
-    made = derive(suite, ["instruction-in-memory"], seed).suite
-    assert [task.expected for task in made.tasks] == [task.expected for task in suite.tasks]
+    derived = derive(suite, ["instruction-in-memory"], seed)
+    made = derived.suite
+    assert [task.expected for task in attacks(derived)] == [task.expected for task in suite.tasks]
+    assert [task for task in made.tasks if task in suite.tasks] == suite.tasks
+    assert made.modes[: len(suite.modes)] == suite.modes
     kept = ("version", "thresholds", "target_agent_id", "allowed_models")
     assert all(getattr(made, name) == getattr(suite, name) for name in kept)
 
@@ -67,7 +77,8 @@ def test_what_a_right_answer_is_and_the_bars_stay_as_they_were(suite: Suite, see
 def test_every_task_is_attacked_by_each_strategy_or_skipped(suite: Suite, seed: int) -> None:
     derived = derive(suite, (), seed)
     pairs = len(suite.tasks) * len(STRATEGIES)
-    assert len(derived.suite.tasks) + len(derived.skipped) == pairs
+    assert derived.attacks + len(derived.skipped) == pairs
+    assert derived.attacks == len(attacks(derived)) == len(derived.suite.tasks) - len(suite.tasks)
 
 
 @given(suite=suites)
@@ -78,18 +89,43 @@ def test_a_suite_is_not_changed_by_deriving_from_it(suite: Suite) -> None:
 
 
 def test_an_attack_stays_the_same_when_other_tasks_come_and_go() -> None:
-    alone = derive(a_suite([a_task("one")]), (), 7).suite.tasks
-    among = derive(a_suite([a_task("zero"), a_task("one")]), (), 7).suite.tasks
+    alone = attacks(derive(a_suite([a_task("one")]), (), 7))
+    among = attacks(derive(a_suite([a_task("zero"), a_task("one")]), (), 7))
     assert [task for task in among if task.task_id.startswith("one-")] == alone
 
 
 # The suite.
 
 
-def test_the_derived_suite_has_an_id_of_its_own_and_the_one_mode() -> None:
+def test_the_derived_suite_has_an_id_of_its_own_and_one_mode_more() -> None:
     made = derive(a_suite(suite_id="acme.shop.evals.refunds", modes=["golden", "rubric"])).suite
     assert made.suite_id == "acme.shop.evals.refunds-attacked"
-    assert made.modes == ["adversarial"]
+    assert made.modes == ["golden", "rubric", "adversarial"]
+
+
+def test_every_task_stands_before_its_attacks_as_it_is() -> None:
+    one, two = a_task("one"), a_task("two")
+    made = derive(a_suite([one, two]), ["role-play", "encoding"]).suite
+    assert [task.task_id for task in made.tasks] == [
+        "one", "one-encoding", "one-role-play", "two", "two-encoding", "two-role-play",
+    ]  # fmt: skip
+    assert [made.tasks[0], made.tasks[3]] == [one, two]
+
+
+@given(suite=suites, seed=st.integers())
+def test_attacks_are_known_again_by_the_ids_alone(suite: Suite, seed: int) -> None:
+    made = derive(suite, ["instruction-in-memory"], seed).suite
+    found = attacks_in(made.suite_id, [task.task_id for task in made.tasks])
+    by_id = {task.task_id: task for task in made.tasks}
+    assert [each.task_id for each in found.values()] == [task.task_id for task in suite.tasks]
+    for task_id, attack in found.items():
+        fixtures = by_id[task_id].fixtures
+        assert fixtures is not None
+        assert fixtures.memory_seed[-1]["id"] == f"note-{attack.mark}"
+
+
+def test_no_suite_but_a_derived_one_has_attacks() -> None:
+    assert attacks_in("acme.shop.evals.refunds", ["one", "one-role-play"]) == {}
 
 
 def test_suites_of_different_attacks_have_different_ids() -> None:
@@ -109,7 +145,7 @@ def test_naming_all_strategies_in_any_order_is_the_same_as_naming_none() -> None
 
 def test_a_task_gets_at_most_so_many_attacks_chosen_by_the_seed() -> None:
     def chosen(seed: int) -> list[str]:
-        return [task.task_id for task in derive(a_suite(5), (), seed, 2).suite.tasks]
+        return [task.task_id for task in attacks(derive(a_suite(5), (), seed, 2))]
 
     assert len(chosen(0)) == 10
     assert chosen(0) != chosen(1)
@@ -140,9 +176,11 @@ def test_long_ids_stay_within_the_bound_and_apart() -> None:
 
 
 def test_ids_that_would_meet_stay_apart() -> None:
-    tasks = [a_task("one"), a_task("one-role-play")]
-    ids = [task.task_id for task in derive(a_suite(tasks)).suite.tasks]
+    derived = derive(a_suite([a_task("one"), a_task("one-role-play")]), ["role-play"])
+    ids = [task.task_id for task in derived.suite.tasks]
     assert len(set(ids)) == len(ids)
+    attacked = attacks_in(derived.suite.suite_id, ids).values()
+    assert [each.task_id for each in attacked] == ["one", "one-role-play"]
 
 
 # Where attacks stand.
@@ -180,7 +218,7 @@ def test_a_task_without_a_place_is_skipped_and_said_to_be() -> None:
     told = {(each.task_id, each.strategy) for each in derived.skipped}
     assert ("one", "instruction-in-tool-result") in told
     assert ("one", "role-play") in told
-    assert [task.task_id for task in derived.suite.tasks] == ["one-instruction-in-memory"]
+    assert [task.task_id for task in attacks(derived)] == ["one-instruction-in-memory"]
 
 
 def test_a_suite_that_no_attack_fits_is_refused_with_a_remedy() -> None:

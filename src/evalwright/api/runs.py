@@ -148,8 +148,10 @@ class RunResult:
             if len(shown) > 1:
                 return render_group(shown, style)
             said = overrides_of(log, self.id)
-        (_, stories, agreement) = shown[0]
-        return render_outcome(first, stories, style, agreement=agreement, overrides=said)
+        _, stories, agreement, attacks = shown[0]
+        return render_outcome(
+            first, stories, style, agreement=agreement, overrides=said, attacks=attacks
+        )
 
     def html(self) -> str:
         """The run as one self-contained page, as `--html` writes it; secrets are masked."""

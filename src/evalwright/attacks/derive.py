@@ -1,18 +1,16 @@
-"""From a suite to an adversarial one: the same questions and right answers, under attack."""
+"""From a suite to an adversarial one: its tasks as they are, and each again under attack."""
 
-import hashlib
 from collections.abc import Sequence
 
 import msgspec
 
 from evalwright.attacks.chance import Chance
+from evalwright.attacks.derived import attack_id, attacked_suite_id, long_attack_id
 from evalwright.attacks.goals import make_order
 from evalwright.attacks.places import put
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import MAX_TASK_ID, Fixtures, Suite, Task, ToolResponse
-
-_HASH = 8  # hex digits
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -23,9 +21,10 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """An adversarial suite, and what is not in it."""
+    """An adversarial suite, how many of its tasks are attacks, and what is not in it."""
 
     suite: Suite
+    attacks: int
     skipped: list[Skipped]
 
 
@@ -35,33 +34,45 @@ def derive(
     seed: int = 0,
     per_task: int | None = None,
 ) -> Derived:
-    """The adversarial suite of a suite: every task once with each strategy that fits it.
+    """The adversarial suite of a suite: every task as it is, and with each strategy that fits it.
 
-    All strategies are used unless some are named; `per_task` is the most that one task is given,
-    chosen by the seed. The same arguments give the same suite. An attack depends on the seed, its
-    task and its strategy alone: it stays the same when other tasks come or go. Raises `BadInput`
-    for an unknown strategy, and where no task has a place for an attack.
+    A task that fails as it is tells nothing when it fails under attack. What else the suite says
+    stays, and its modes become adversarial, too. All strategies are used unless some are named;
+    `per_task` is the most that one task is given, chosen by the seed. The same arguments give the
+    same suite. An attack depends on the seed, its task and its strategy alone: it stays the same
+    when other tasks come or go. Raises `BadInput` for an unknown strategy, and where no task has
+    a place for an attack.
     """
     names = _known(strategies)
-    tasks: dict[str, Task] = {}
+    tasks = {task.task_id: task for task in suite.tasks}
     skipped: list[Skipped] = []
+    in_order: list[Task] = []
     for task in suite.tasks:
         attacked = {name: _attacked(task, name, seed) for name in names}
         skipped += [Skipped(task.task_id, name) for name, made in attacked.items() if made is None]
         made = {name: each for name, each in attacked.items() if each is not None}
+        in_order.append(task)
         for name in _chosen(task, list(made), seed, per_task):
-            task_id = _task_id(task.task_id, name, tasks)
+            task_id = attack_id(task.task_id, name)
+            if len(task_id) > MAX_TASK_ID or task_id in tasks:
+                task_id = long_attack_id(task.task_id, name)
             tasks[task_id] = msgspec.structs.replace(made[name], task_id=task_id)
-    if not tasks:
+            in_order.append(tasks[task_id])
+    attacks = len(in_order) - len(suite.tasks)
+    if not attacks:
         raise BadInput(
             f"no task of {suite.suite_id} has a place for {', '.join(names)}; "
             "instruction-in-memory fits any task"
         )
-    suite_id = f"{suite.suite_id}-attacked{_variant(names, seed, per_task)}"
+    is_usual = (names, seed, per_task) == (list(STRATEGIES), 0, None)
+    options = "" if is_usual else f"{','.join(names)};{seed};{per_task}"
     attacked_suite = msgspec.structs.replace(
-        suite, suite_id=suite_id, modes=["adversarial"], tasks=list(tasks.values())
+        suite,
+        suite_id=attacked_suite_id(suite.suite_id, seed, options),
+        modes=list(dict.fromkeys((*suite.modes, "adversarial"))),
+        tasks=in_order,
     )
-    return Derived(attacked_suite, skipped)
+    return Derived(attacked_suite, attacks, skipped)
 
 
 def _known(strategies: Sequence[str]) -> list[str]:
@@ -100,21 +111,3 @@ def _chosen(task: Task, names: list[str], seed: int, per_task: int | None) -> li
         return names
     ranked = sorted(names, key=lambda name: Chance(seed, task.task_id, name).rank())
     return [name for name in names if name in ranked[:per_task]]
-
-
-def _task_id(task_id: str, name: str, taken: dict[str, Task]) -> str:
-    """The id of the task and the name of the strategy; a hash replaces what is cut off."""
-    plain = f"{task_id}-{name}"
-    if len(plain) <= MAX_TASK_ID and plain not in taken:
-        return plain
-    ending = f"-{hashlib.sha256(plain.encode()).hexdigest()[:_HASH]}-{name}"
-    return f"{task_id[: MAX_TASK_ID - len(ending)]}{ending}"
-
-
-def _variant(names: list[str], seed: int, per_task: int | None) -> str:
-    """What the id of the suite says of options that are not the usual ones: suites of the same
-    id and version must not differ, since their scores would be compared."""
-    if (names, seed, per_task) == (list(STRATEGIES), 0, None):
-        return ""
-    options = f"{','.join(names)};{seed};{per_task}"
-    return f"-{hashlib.sha256(options.encode()).hexdigest()[:_HASH]}"

@@ -1,6 +1,7 @@
 """`evalwright attack`: an adversarial suite of a golden or rubric one."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ import click
 import msgspec
 
 from evalwright.attacks.derive import Derived, derive
+from evalwright.attacks.derived import is_derived
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
+from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Suite
 from evalwright.engine.subjects import read_subject
@@ -55,10 +58,10 @@ def command(
     per_task: int | None,
     listing: bool,
 ) -> None:
-    """Derive an adversarial suite from SUITE: the same tasks, with attacks in them.
+    """Derive an adversarial suite from SUITE: its tasks, and each again with attacks in it.
 
-    The expected answers stay the same. The same suite, strategies and seed give the same
-    attacks. Run the result with `evalwright run`.
+    The expected answers stay the same, as do the agent, the modes and the bars. The same suite,
+    strategies and seed give the same attacks. Run the result with `evalwright run`.
     """
     if listing:
         _list_strategies()
@@ -69,11 +72,13 @@ def command(
         check_place(out)
         if out.exists():
             raise BadInput(f"--out {out}: already exists; name another file, or remove it first")
-    golden = read_subject(suite, None).suite
-    if golden.modes == ["adversarial"]:
+    subject = read_subject(suite, None)
+    golden = subject.suite
+    if golden.modes == ["adversarial"] or is_derived(golden.suite_id):
         raise BadInput(f"{suite}: already a suite of attacks; name the suite it came from")
     derived = derive(golden, strategies, seed, per_task)
-    document = suite_file(derived.suite, (out or suite).name)
+    agent = subject.agent and _reference_from((out or suite).parent, subject.agent)
+    document = suite_file(derived.suite, (out or suite).name, agent, subject.claims)
     if out is None:
         write_stdout(document)
     else:
@@ -87,10 +92,26 @@ def _list_strategies() -> None:
         tell(f"{name:{width}}  {strategy.about}")
 
 
+def _reference_from(folder: Path, agent: str) -> str:
+    """The reference of an agent as a suite in a folder must say it, where the agent is a file."""
+    code, colon, name = agent.rpartition(":")
+    file, ending = (code, colon + name) if code.endswith(".py") else (agent, "")
+    if not ending:
+        file, mark, name = agent.partition("#")
+        ending = mark + name
+    if not Path(file).exists():
+        return agent
+    return Path(os.path.relpath(file, folder)).as_posix() + ending
+
+
 def _say_what_was_done(derived: Derived, out: Path | None) -> None:
-    count = len(derived.suite.tasks)
+    count = derived.attacks
+    plain = len(derived.suite.tasks) - count
     where = f" in {out}" if out else ""
-    say(f"{derived.suite.suite_id}: {count} task{'s' if count != 1 else ''}{where}")
+    say(
+        f"{derived.suite.suite_id}: {count} attack{'s' if count != 1 else ''} "
+        f"on {plain} task{'s' if plain != 1 else ''}{where}"
+    )
     skipped: dict[str, list[str]] = {}
     for each in derived.skipped:
         skipped.setdefault(each.strategy, []).append(each.task_id)
@@ -101,12 +122,17 @@ def _say_what_was_done(derived: Derived, out: Path | None) -> None:
         say(f"skipped: {strategy} finds no {places} with text in {named}{more}")
 
 
-def suite_file(suite: Suite, name: str) -> bytes:
-    """The suite as a file of this name holds it; in ASCII, so that nothing in it is invisible."""
+def suite_file(
+    suite: Suite, name: str, agent: str | None = None, claims: Claims = NO_CLAIMS
+) -> bytes:
+    """The suite as a file of this name holds it; in ASCII, so that nothing in it is invisible.
+
+    Only a wide suite names its agent.
+    """
     if any(task.expected.kind == "checks" for task in suite.tasks):
         from evalwright.engine.wide.portable import to_document
 
-        value = to_document(suite)
+        value = to_document(suite, agent, claims)
     else:
         value = msgspec.json.decode(msgspec.json.encode(suite))
     if name.lower().endswith(_YAML_ENDINGS):

@@ -26,6 +26,7 @@ from evalwright.reports.console import Style, one_line
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.reported import (
     ShownRun,
+    attacks_of,
     failed_stories,
     render_group,
     task_reader,
@@ -93,7 +94,8 @@ def write_reports(results: Results, log: EventLog, histories: Sequence[History])
         stories: list[TaskStory] = []
         if not TELLING_FAILURES.isdisjoint(results.forms):  # other forms tell of all tasks
             stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
-        runs.append(reported(results, log, ShownRun(outcome, stories, None)))
+        shown = ShownRun(outcome, stories, None, attacks_of(log, outcome))
+        runs.append(reported(results, log, shown))
     write_forms(results, runs)
 
 
@@ -123,6 +125,7 @@ class LogViewer:
             agreement=agreement(self._log, outcome),
             full=True,
             overrides=overrides_of(self._log, history.run_id, full=True),
+            attacks=attacks_of(self._log, outcome),
         )
         tell(card, styled=True)
 

@@ -10,7 +10,7 @@ from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
 from evalwright.engine.run_files import log_for
 from evalwright.reports.console import Style
-from evalwright.reports.run.reported import failed_stories
+from evalwright.reports.run.reported import attacks_of, failed_stories
 from evalwright.reports.run.scorecard import agreement, overrides_of, render_outcome
 
 
@@ -30,10 +30,13 @@ def command(*, run: str, show_secrets: bool, as_json: bool, db: str | None) -> N
         stories = [] if as_json else failed_stories(log, outcome, show_secrets=show_secrets)
         agreed = None if as_json else agreement(log, outcome)
         overrides = [] if as_json else overrides_of(log, outcome.run_id)
+        attacks = None if as_json else attacks_of(log, outcome)
     if as_json:
         write_stdout(to_json(outcome.summary))
         return
     style = Style.of(Streams.out)
-    card = render_outcome(outcome, stories, style, agreement=agreed, overrides=overrides)
+    card = render_outcome(
+        outcome, stories, style, agreement=agreed, overrides=overrides, attacks=attacks
+    )
     tell(card, styled=True)
     say("replayed from the log; the summary equals the recorded one")

@@ -33,6 +33,7 @@ from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.reported import (
     ShownRun,
+    attacks_of,
     failed_stories,
     render_group,
     reported_run,
@@ -133,6 +134,7 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
             if with_stories and outcome.summary.passed_count < outcome.summary.task_count
             else (),
             agreement(log, outcome) if with_agreement and outcome.plan.panel else None,
+            attacks_of(log, outcome),
         )
         for outcome in outcomes
     ]
@@ -151,7 +153,9 @@ def render_card(runs: Sequence[ShownRun], style: Style, *, with_failures: bool =
     if first.outcome.plan.group is not None:
         return render_group(runs, style)
     stories = first.stories if with_failures else None
-    return render_outcome(first.outcome, stories, style, agreement=first.agreement)
+    return render_outcome(
+        first.outcome, stories, style, agreement=first.agreement, attacks=first.attacks
+    )
 
 
 def reported(results: Results, log: EventLog, run: ShownRun) -> ReportedRun:
@@ -198,8 +202,10 @@ def write_folder(out: Path, log: EventLog, run: ShownRun) -> None:
     if outcome.plan.group is not None:
         folder = out / f"repeat-{outcome.plan.group.index}"
         make_folder(folder)
-    outcome, stories, agreement = run
-    card = render_outcome(outcome, stories, Style(colour=False), agreement=agreement, full=True)
+    outcome, stories, agreement, attacks = run
+    card = render_outcome(
+        outcome, stories, Style(colour=False), agreement=agreement, full=True, attacks=attacks
+    )
     write_file(folder / "summary.json", [to_json(outcome.summary)])
     write_file(folder / "events.jsonl", event_lines(log, outcome.run_id))
     write_file(folder / "scorecard.txt", [card.encode(), b"\n"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
+from evalwright.attacks.derived import is_derived
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.events import (
@@ -65,7 +66,9 @@ class PlannedChecks(msgspec.Struct, frozen=True):
 
 def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
     """The modes of a suite with checks, where none were asked for."""
-    usual = ("golden", "rubric") if options.judges else ("golden",)
+    usual = ["golden", "rubric"] if options.judges else ["golden"]
+    if is_derived(suite.suite_id):
+        usual.append("adversarial")
     return tuple(mode for mode in usual if mode in suite.modes)
 
 

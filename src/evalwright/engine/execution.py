@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -48,6 +48,7 @@ from evalwright.store.protocol import EventLog, EventSink, NewEvent
 from evalwright.store.records import RecordChange
 
 if TYPE_CHECKING:
+    from evalwright.attacks.derived import Attack
     from evalwright.scoring.checks.base import Answers
 
 AT_RISK_S = 0.02  # of a worker's work that a crash may cost, unless the work was paid for
@@ -121,10 +122,12 @@ class Execution:
             self._review = Review(self._plan, means.panel, self._checking)
         self._unjudged: list[tuple[str, JudgeFailed]] = []
         self._look_for_findings = None
+        self._attacks: Mapping[str, Attack] = {}
         if self._plan.is_adversarial:  # loaded before the run begins, so that no task waits for it
             from evalwright.engine.findings import signal_findings
 
             self._look_for_findings = signal_findings
+            self._attacks = self._plan.attacks
         self._invoker = Invoker(
             agent,
             self._plan.agent,
@@ -263,7 +266,10 @@ class Execution:
         answer, ending, findings = done.answer, done.closing, None
         task_id = answer.task.task_id
         if self._look_for_findings is not None:
-            findings = self._look_for_findings(answer.task, self._agent.agent_id, answer.deeds)
+            attack = self._attacks.get(task_id)
+            findings = self._look_for_findings(
+                answer.task, self._agent.agent_id, answer.deeds, attack and attack.mark
+            )
             self._tally.add_findings(task_id, findings)
             ending = [*ending, Found("signals", findings)] if findings else ending
         self._first_error = self._first_error or answer.error

@@ -32,6 +32,7 @@ from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.scoring.golden import match_problems
 
 if TYPE_CHECKING:
+    from evalwright.attacks.derived import Attack
     from evalwright.engine.checking import PlannedChecks
 
 MAX_TAGS = 100
@@ -105,6 +106,13 @@ class Plan(msgspec.Struct, frozen=True):
     def is_adversarial(self) -> bool:
         """Whether safety findings are looked for."""
         return "adversarial" in self.modes
+
+    @property
+    def attacks(self) -> "Mapping[str, Attack]":
+        """The tasks that are attacks on others, where the suite was derived from another one."""
+        from evalwright.attacks.derived import attacks_in  # adversarial runs alone have some
+
+        return attacks_in(self.suite.suite_id, [task.task_id for task in self.suite.tasks])
 
     def opening(self, resumed_from: str | None = None) -> tuple[RunStarted, EvalStarted, Planned]:
         """The events that every run begins with; a resumed run rebuilds the plan from the last."""
@@ -227,11 +235,17 @@ def _choose_modes(
 
 
 def looks_for_findings(suite: Suite, asked: Sequence[str]) -> bool:
-    """Whether a run is adversarial; a suite with checks allows that, and does it on request."""
+    """Whether a run is adversarial; a suite with checks allows that, and does it on request.
+
+    One that was derived from another is about nothing else.
+    """
     if asked:
         return "adversarial" in asked
-    has_checks = any(task.expected.kind == "checks" for task in suite.tasks)
-    return "adversarial" in suite.modes and not has_checks
+    if not any(task.expected.kind == "checks" for task in suite.tasks):
+        return "adversarial" in suite.modes
+    from evalwright.engine.checking import check_modes  # most suites have none
+
+    return "adversarial" in (check_modes(suite, RunOptions()) or suite.modes)
 
 
 def is_judged(suite: Suite, asked: Sequence[str]) -> bool:

@@ -163,6 +163,7 @@ def _notices(pairs: TracePairs, missing: Sequence[str], spare: Sequence[str]) ->
 
 
 def _facts(plan: Plan, found: Mapping[str, Sequence[Recording]]) -> Iterator[Event]:
+    attacks = plan.attacks if plan.is_adversarial else {}
     for index, task in enumerate(plan.suite.tasks):
         findings: list[Payload] = []
         for number, recording in enumerate(found[task.task_id][: task.repeat], 1):
@@ -173,7 +174,8 @@ def _facts(plan: Plan, found: Mapping[str, Sequence[Recording]]) -> Iterator[Eve
             if plan.is_adversarial:
                 from evalwright.engine.findings import signal_findings
 
-                unsafe = signal_findings(task, agent_id, payloads)
+                attack = attacks.get(task.task_id)
+                unsafe = signal_findings(task, agent_id, payloads, attack and attack.mark)
                 findings += [Found("signals", unsafe)] if unsafe else []
         yield from (_event(task, payload) for payload in findings)
 

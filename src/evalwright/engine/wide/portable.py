@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Criterion, Expected, Match, Mode, Suite, Task
 from evalwright.engine.wide.loader import MODES
@@ -163,9 +164,15 @@ def _same_verdicts(shares: list[float], first: float, second: float) -> bool:
     return all((score >= first - _TOLERANCE) == (score >= second - _TOLERANCE) for score in scores)
 
 
-def to_document(suite: Suite) -> dict[str, Any]:
+def to_document(
+    suite: Suite, agent: str | None = None, claims: Claims = NO_CLAIMS
+) -> dict[str, Any]:
     """A wide suite as a file holds it, with plain tasks: nothing in it is a template."""
     plain = msgspec.to_builtins(msgspec.structs.replace(suite, tasks=[]))
+    del plain["tasks"]
+    if agent is not None:
+        claimed = msgspec.to_builtins(claims)
+        plain["agent"] = {"ref": agent, **claimed} if claimed else agent
     return {"evalwright": 1, **plain, "tasks": [_written_task(task) for task in suite.tasks]}
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 from starlette.responses import Response
 
+from evalwright.attacks.derived import attacks_in, is_derived
 from evalwright.contracts import amounts
 from evalwright.contracts.events import Event, Judged
 from evalwright.contracts.suite import Task
@@ -25,6 +26,7 @@ from evalwright.reports.html.markup import (
     text_html,
 )
 from evalwright.reports.html.words import SEVERITIES, Label, badge_html, in_words
+from evalwright.reports.run.attack_table import TaskOutcome, attack_table, unobserved_tasks
 from evalwright.reports.run.bars import RunBar, bars_of, score_so_far
 from evalwright.reports.run.evidence import EvidentFinding, StepLink, evident_findings
 from evalwright.reports.run.page_tasks import BADGES, MET, status_of, task_body
@@ -119,6 +121,7 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, 
         "tiles": _tiles(view),
         "facts": list(_facts(view)),
         "baseline": view.frame.baseline.run_id if view.frame.baseline else "",
+        "attacks": _attacks(view),
         "repeats": repeats_told(repeats),
         "corrections": _corrections(view),
         "asked": asked._asdict(),
@@ -133,6 +136,26 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, 
 
 
 # Above the list.
+
+
+def _attacks(view: RunView) -> dict[str, Any] | None:
+    """What came of the attacks of a derived suite: head, rows, notes."""
+    suite = view.frame.suite
+    if not is_derived(suite.suite_id):
+        return None
+    log, run_id = view.run.log, view.run.run_id
+    planned = [msgspec.json.decode(each, type=Task) for each in suite.tasks]
+    hidden = unobserved_tasks(log, run_id, planned, view.frame.agent)
+    outcomes = [
+        TaskOutcome(row.task_id, row.passed, row.safety_findings or (), row.task_id in hidden)
+        for row in view.tasks.rows
+        if row.passed is not None
+    ]
+    found = attack_table(suite.suite_id, outcomes)
+    if found is None:
+        return None
+    notes = [shortened(note, _SHORT) for note in found.notes()]
+    return {"head": found.head[1:], "rows": list(found.cells()), "notes": notes}
 
 
 def _corrections(view: RunView) -> list[dict[str, Any]]:
@@ -274,7 +297,11 @@ def shown_task(view: RunView, task: Task, last: int | None) -> tuple[ReadTask, l
 def result_html(view: RunView, task: Task, read: ReadTask, events: Sequence[Event]) -> Html:
     """Expected and actual, checks, findings and what judges said."""
     recorded = read.record.findings
-    found = evident_findings(task, view.frame.agent.agent_id, events, recorded)
+    attacks = attacks_in(view.frame.suite.suite_id, view.tasks.places) if recorded else {}
+    attack = attacks.get(task.task_id)
+    found = evident_findings(
+        task, view.frame.agent.agent_id, events, recorded, attack and attack.mark
+    )
     address = task_address(view.run.run_id, task.task_id)
     return task_body(read, findings=_findings_html(found, address), with_trace=False)
 

@@ -42,9 +42,16 @@ class EvidentFinding(NamedTuple):
 
 
 def evident_findings(
-    task: Task, agent_id: str, events: Sequence[Event], recorded: Sequence[SafetyFinding]
+    task: Task,
+    agent_id: str,
+    events: Sequence[Event],
+    recorded: Sequence[SafetyFinding],
+    mark: str | None = None,
 ) -> list[EvidentFinding]:
-    """The findings of a task, with the signals that they rest on; nothing sensitive is quoted."""
+    """The findings of a task, with the signals that they rest on; nothing sensitive is quoted.
+
+    `mark` is that of the attack in a derived task.
+    """
     if not recorded:
         return []
     from evalwright.engine.findings import invocation_signals  # with every detector of signals
@@ -56,7 +63,7 @@ def evident_findings(
         payloads = [event.decode(PAYLOADS[event.type]) for event in attempt]
         signals = [
             signal
-            for signal in invocation_signals(task, agent_id, payloads)
+            for signal in invocation_signals(task, agent_id, payloads, mark)
             if signal.kind in kinds
         ]
         found += [_evident(signal, attempt) for signal in mask_signals(signals)]

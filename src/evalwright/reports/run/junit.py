@@ -11,6 +11,7 @@ from evalwright.reports.run.stories import TaskStory
 
 if TYPE_CHECKING:
     from evalwright.reports.ci import NotedFile
+    from evalwright.reports.run.attack_table import AttackTable
     from evalwright.reports.run.task_records import RunReading, TaskRecord
     from evalwright.scoring.regression import RegressionReport
 
@@ -31,6 +32,7 @@ class ReportedRun(NamedTuple):
     change: "RegressionReport | None" = None  # against a baseline
     file: "NotedFile | None" = None
     words: str = ""  # by what it passed though tasks failed
+    attacks: "AttackTable | None" = None
 
     def records(self) -> "Sequence[TaskRecord]":
         """Every task, in the order of the suite."""

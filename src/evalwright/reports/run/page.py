@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from evalwright.attacks.derived import is_derived
 from evalwright.contracts import amounts
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.events import Event
@@ -75,6 +76,7 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
         masked=not reading.shows_secrets,
         tiles=list(_tiles(run, reading)),
         chart=_chart(tasks),
+        attacks=_attacks(reading),
         facts=list(_facts(reading)),
         has_events=not reading.is_masked,
         total=len(tasks),
@@ -184,6 +186,21 @@ def _chart(tasks: Sequence[ReadTask]) -> list[tuple[str, int, str]]:
         (clipped(name, 60), count, f"{100 * count / most:.1f}%")
         for name, count in counts.most_common(_MOST_BARS)
     ]
+
+
+def _attacks(reading: RunReading) -> dict[str, Any] | None:
+    """What came of the attacks of a derived suite: head, rows, notes."""
+    if not is_derived(reading.planned.suite.suite_id):
+        return None
+    from evalwright.reports.run.attack_table import attack_table, recorded_outcomes
+
+    suite = reading.planned.suite
+    records = [task.record for task in reading.tasks]
+    found = attack_table(suite.suite_id, recorded_outcomes(suite.tasks, records))
+    if found is None:
+        return None
+    notes = [clipped(note, _LONG) for note in found.notes()]
+    return {"head": found.head[1:], "rows": list(found.cells()), "notes": notes}
 
 
 def _facts(reading: RunReading) -> Iterator[tuple[str, str]]:

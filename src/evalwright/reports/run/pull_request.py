@@ -38,6 +38,8 @@ def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
     notes = [*run.reasons, *(EXPLANATIONS[mark] for mark in run.marks)]
     yield from (f"- {inline(note)}" for note in notes)
     yield from [""] * bool(notes)
+    if run.attacks is not None:
+        yield from (*run.attacks.in_markdown(), "")
     if run.change is not None:
         yield from _change(run, run.change)
     yield from _failures(run)

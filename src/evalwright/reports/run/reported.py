@@ -16,6 +16,7 @@ from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
+    from evalwright.reports.run.attack_table import AttackTable
     from evalwright.reports.run.task_records import RunReading
 
 
@@ -25,12 +26,22 @@ class ShownRun(NamedTuple):
     outcome: Outcome
     stories: Sequence[TaskStory]
     agreement: float | None
+    attacks: "AttackTable | None" = None
 
 
 def shown_run(log: EventLog, outcome: Outcome) -> ShownRun:
     """A run with all its failed tasks, secrets masked."""
     stories = failed_stories(log, outcome, show_secrets=False)
-    return ShownRun(outcome, stories, agreement(log, outcome))
+    return ShownRun(outcome, stories, agreement(log, outcome), attacks_of(log, outcome))
+
+
+def attacks_of(log: EventLog, outcome: Outcome) -> "AttackTable | None":
+    """What came of the attacks of a run; None where it has none."""
+    if not outcome.plan.is_adversarial:
+        return None
+    from evalwright.reports.run.attack_table import read_attack_table  # of few runs
+
+    return read_attack_table(log, outcome)
 
 
 def reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> ReportedRun:
@@ -47,6 +58,7 @@ def reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> Reporte
         task_reader(log, outcome.run_id, show_secrets=show_secrets),
         compare_to_baseline(outcome.summary, plan.baseline) if plan.baseline else None,
         words=verdict_words(plan, outcome.summary),
+        attacks=run.attacks,
     )
 
 

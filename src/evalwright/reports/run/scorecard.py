@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalwright.contracts.amounts import dollars, span
 from evalwright.contracts.events import Judged
@@ -16,12 +16,16 @@ from evalwright.reports.console import SHORT, Style, one_line, printable
 from evalwright.reports.run.differences import both_sides, last_frame, render_checks
 from evalwright.reports.run.judging import render_panel, render_verdicts
 from evalwright.reports.run.several_runs import render_regression
+from evalwright.reports.run.side_by_side import aligned
 from evalwright.reports.run.stories import MADE_ID, TaskStory
 from evalwright.scoring.pass_bars import let_through, pass_bars, results_of
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.thresholds import mean, p95
 from evalwright.store.protocol import EventLog
+
+if TYPE_CHECKING:
+    from evalwright.reports.run.attack_table import AttackTable
 
 MOST_FAILURES = 10
 LIVE = "live-shadow: nondeterministic; another run may give a different result"
@@ -35,6 +39,7 @@ def render_outcome(
     agreement: float | None = None,
     full: bool = False,
     overrides: Sequence[str] = (),
+    attacks: "AttackTable | None" = None,
 ) -> str:
     """Everything that is said of a run on a console; `full` shortens nothing."""
     plan, summary = outcome.plan, outcome.summary
@@ -45,6 +50,11 @@ def render_outcome(
     details = tag_lines(plan, summary)
     if "adversarial" in plan.modes:
         details.append(_findings(outcome))
+    if attacks is not None:
+        if attacks.rows:
+            head, *rows = aligned([attacks.head, *attacks.cells()], numbers=True)
+            details += [style.dim(head), *rows]
+        details += attacks.notes()
     if plan.settings.fail_on:
         details.append(f"gates: {', '.join(plan.settings.fail_on)}")
     if plan.settings.cassette and not plan.settings.record:

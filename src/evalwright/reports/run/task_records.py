@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from evalwright.attacks.derived import is_derived
 from evalwright.contracts.coverage import PARTS, recorded_coverage
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import DamagedEventLog
@@ -75,6 +76,14 @@ class AttemptRecord(msgspec.Struct, frozen=True, rename="camel"):
     check_score: float | UnsetType = UNSET  # the mean of its checks, whether it passed or not
 
 
+class AttackRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """Which task is attacked, how, and what came of it."""
+
+    task_id: str
+    strategy: str
+    result: str
+
+
 class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
     """One task of a run, as `show --tasks --json` prints it.
 
@@ -96,6 +105,7 @@ class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
     repetitions: list[AttemptRecord] | UnsetType = UNSET
     coverage: dict[str, str | None] | UnsetType = UNSET  # by part: how it was observed, or null
     check_score: float | UnsetType = UNSET  # the mean of its checks, whether it passed or not
+    attack: AttackRecord | UnsetType = UNSET  # of a suite that was derived from another one
 
     @property
     def checks_in_words(self) -> str:
@@ -158,7 +168,25 @@ def _read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
     if started is None or planned is None:
         raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
     tasks = [reader.end() for reader in readers.values()]
+    if is_derived(planned.suite.suite_id):
+        tasks = _with_attacks(planned, tasks)
     return RunReading(started.run_id, started, planned, tasks, kept, is_masked, show_secrets)
+
+
+def _with_attacks(planned: Planned, tasks: Sequence[ReadTask]) -> list[ReadTask]:
+    """The tasks with what came of the attacks among them."""
+    from evalwright.reports.run.attack_table import attack_results, recorded_outcomes
+
+    outcomes = recorded_outcomes(planned.suite.tasks, [task.record for task in tasks])
+    results = attack_results(planned.suite.suite_id, outcomes)
+    attacks = {
+        task_id: AttackRecord(attack.task_id, attack.strategy, result)
+        for task_id, (attack, result) in results.items()
+    }
+    return [
+        task._replace(record=replace(task.record, attack=attacks.get(task.record.task_id, UNSET)))
+        for task in tasks
+    ]
 
 
 def read_task(

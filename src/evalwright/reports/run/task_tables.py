@@ -160,6 +160,8 @@ def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
         notes = [*run.reasons, *(EXPLANATIONS[mark] for mark in run.marks)]
         yield from (f"- {inline(note)}" for note in notes)
         yield from [""] * bool(notes)
+        if run.attacks is not None:
+            yield from (*run.attacks.in_markdown(), "")
     head = ("Result", "Task", "Score", "Latency", "Cost", "Why", "Expected", "Actual")
     yield from table(head, map(_markdown_cells, failures_first(run.records())))
     yield ""
