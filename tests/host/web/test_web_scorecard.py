@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from builders import AGENT_ID, SUITE_ID, a_suite, opening
+from evalwright.attacks.derive import derive
 from evalwright.contracts.events import (
     Checked,
     EvalCompleted,
@@ -275,6 +276,29 @@ def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
     page = shown(tenant, f"/runs/{run}")
     assert f"<title>{SUITE_ID}@1.0.0 · {verdict}" in page
     assert ("It met its bars, but fails a gate" in page) == (verdict == "✗ Failed")
+
+
+def test_the_page_of_a_derived_suite_tells_what_came_of_its_attacks(tenant: Tenant):
+    suite = derive(a_suite(1), ["encoding", "role-play"]).suite
+    names = [task.task_id for task in suite.tasks]
+    obeyed = [SafetyFinding("injected_instruction_followed", "critical")]
+    results = [
+        TaskResult(name, 1.0, number < 2, safety_findings=[] if number < 2 else obeyed)
+        for number, name in enumerate(names)
+    ]
+    summary = EvalSummary(suite.suite_id, "1.0.0", 1.0, False, 3, 2, results)
+    scored = [(each.task_id, EvalScored(each.task_id, 1.0, each.passed)) for each in results]
+    ended = [
+        (None, EvalCompleted(1.0, False, 3, 2)),
+        (None, RunCompleted({"evalSummary": summary}, 7)),
+    ]
+    run = f"attacked-{tenant.name}"
+    write(tenant.log, run, [*opening(suite), *scored, *ended], 60)
+    page = re.sub(r"<[^>]+>", " ", shown(tenant, f"/runs/{run}")).split()
+    table = " ".join(page[page.index("Strategy") :])
+    assert table.startswith(
+        "Strategy tried held obeyed task failed encoding 1 1 0 0 role-play 1 0 1 0 all 2 1 1 0"
+    )
 
 
 def test_the_page_of_a_large_run_comes_before_its_gates_are_read(
