@@ -16,7 +16,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.own_checks import OwnFacts
 from evalwright.engine.replay import project
-from evalwright.engine.session import reasons_against
+from evalwright.engine.session import reasons_against, verdict_on
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.store.location import existing_log
 
@@ -180,7 +180,7 @@ class RunResult:
                 read_tasks(log.read(each.run_id), show_secrets=False) for each in self._outcomes
             ]
         records = [[task.record for task in reading.tasks] for reading in readings]
-        return render_notebook(self._outcomes, self.reasons, records)
+        return render_notebook(self._outcomes, verdict_on(self._outcomes), records)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A flat dictionary for each task, of every repeat: for tables and data frames."""
@@ -212,8 +212,9 @@ class RunResult:
         return _read_again, (self._db, [each.run_id for each in self._outcomes])
 
     def __repr__(self) -> str:
-        verdict = "passed" if self.passed else "failed"
-        return f"<run {self.id}: {verdict}, score {self.score:g}>"
+        verdict = verdict_on(self._outcomes)
+        words = " ".join(filter(None, ("passed", verdict.words))) if verdict.passed else "failed"
+        return f"<run {self.id}: {words}, score {self.score:g}>"
 
 
 def _read_again(db: str | Path, run_ids: Sequence[str]) -> RunResult:

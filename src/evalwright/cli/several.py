@@ -27,13 +27,14 @@ from evalwright.contracts.errors import (
 )
 from evalwright.engine.execution import Outcome
 from evalwright.engine.selection import NothingSelected
-from evalwright.engine.session import reasons_against
+from evalwright.engine.session import reasons_against, verdict_on
 from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.engine.suite_files import find_suites
-from evalwright.reports.console import Style
+from evalwright.reports.console import Style, printable
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.side_by_side import aligned, render_side_by_side
 from evalwright.scoring.side_by_side import SideBySide, VariantRuns, side_by_side
+from evalwright.scoring.statistics import p_in_words
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog
 
@@ -70,6 +71,11 @@ class EndedJob(NamedTuple):
         if self.error is not None:
             return self.error.exit_code
         return 1 if reasons_against(self.outcomes) else 0
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it came to a result against which nothing speaks, gated or not."""
+        return self.error is None and verdict_on(self.outcomes).passed
 
 
 def variants_of(agents: Sequence[str], models: Sequence[str]) -> list[Variant]:
@@ -113,10 +119,12 @@ def evaluate_several(
         results = request.results
         publish(results, runs)
     compared = _side_by_side(ended) if len(variants) > 1 else []
-    _tell(results, "\n".join(_closing(ended, compared, Style.of(_stream(results)))))
+    worse = [told for each in compared for told in _worse(each)]
+    _tell(results, "\n".join(_closing(ended, compared, worse, Style.of(_stream(results)))))
     if results.as_json:
         _emit(results, ended, compared, is_one=len(found.paths) == 1)
-    return max(each.code for each in ended)
+    is_gated = "none" not in request.options.fail_on
+    return max(*(each.code for each in ended), 1 if worse and is_gated else 0)
 
 
 def _jobs(
@@ -205,8 +213,17 @@ def _side_by_side(ended: Sequence[EndedJob]) -> list[SideBySide]:
     return compared
 
 
+def _worse(compared: SideBySide) -> Iterator[str]:
+    """The variants that are worse than the first, and not by chance."""
+    first = printable(compared.variants[0].name)
+    for change in compared.changes:
+        if change.is_worse:
+            surest = p_in_words(min(change.pass_rate_p, change.score_p))
+            yield f"{printable(change.name)} is worse than {first}, beyond chance ({surest})"
+
+
 def _closing(
-    ended: Sequence[EndedJob], compared: Sequence[SideBySide], style: Style
+    ended: Sequence[EndedJob], compared: Sequence[SideBySide], worse: Sequence[str], style: Style
 ) -> Iterator[str]:
     """What all runs come to."""
     yield ""
@@ -218,15 +235,19 @@ def _closing(
     lines = aligned(list(zip(*(column for column in columns if any(column)), strict=True)))
     yield style.bold(f"{len(ended)} {'run' if len(ended) == 1 else 'runs'}")
     yield from (f"  {mark} {line}" for mark, line in zip(marks, lines, strict=True))
-    passed = sum(each.code == 0 for each in ended)
-    verdict = style.green("PASSED") if passed == len(ended) else style.red("FAILED")
-    yield f"{style.bold(verdict)}  {passed} of {len(ended)} passed"
+    yield from (f"  {style.red('✗')} {told}" for told in worse)
+    passed = sum(each.has_passed for each in ended)
+    is_good = passed == len(ended) and not worse
+    verdict = style.green("PASSED") if is_good else style.red("FAILED")
+    within = sum(bool(each.outcomes and verdict_on(each.outcomes).words) for each in ended)
+    let = f", {within} with failed tasks within the bar" if within else ""
+    yield f"{style.bold(verdict)}  {passed} of {len(ended)} runs passed{let}"
 
 
 def _mark(ended: EndedJob, style: Style) -> str:
     if ended.error is not None:
         return style.red("!")
-    return style.red("✗") if ended.code else style.green("✓")
+    return style.green("✓") if ended.has_passed else style.red("✗")
 
 
 def _cells(ended: EndedJob) -> list[str]:
@@ -235,6 +256,7 @@ def _cells(ended: EndedJob) -> list[str]:
     if not ended.outcomes:
         return [name, variant.name, "error", "no result", "", ""]
     last = ended.outcomes[-1]
+    counts = f"{last.summary.passed_count:,} of {last.summary.task_count:,} tasks"
     part = f" (of {last.plan.selection.of})" if last.plan.selection else ""
     scores = [outcome.summary.aggregate_score for outcome in ended.outcomes]
     cost = last.summary.total_cost_usd
@@ -242,7 +264,7 @@ def _cells(ended: EndedJob) -> list[str]:
         name,
         variant.name,
         f"score {sum(scores) / len(scores):.4g}",
-        f"{last.summary.passed_count} of {last.summary.task_count} tasks{part}",
+        f"{verdict_on(ended.outcomes).words or counts}{part}",
         "" if cost is None else dollars(cost),
         last.run_id,
     ]

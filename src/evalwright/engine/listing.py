@@ -7,7 +7,7 @@ import msgspec
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import EvalStarted
 from evalwright.contracts.times import iso_time
-from evalwright.engine.standing import Standing, standing_of
+from evalwright.engine.standing import standing_of
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 LATEST = "latest"
@@ -36,7 +36,7 @@ def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
     return [_row(log, run) for run in log.find_runs(_EVALUATIONS, limit)]
 
 
-def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, Standing]]:
+def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str]]:
     """The same, each with how it stands by its bars and its gates."""
     found = log.find_runs(_EVALUATIONS, limit)
     return [(_row(log, run), standing_of(log, run)) for run in found]

@@ -41,8 +41,8 @@ from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, Rations, SharedModel
-from evalwright.scoring.pass_bars import EVERY_TASK
-from evalwright.scoring.repeats import summarise_repeats
+from evalwright.scoring.pass_bars import EVERY_TASK, let_through
+from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
@@ -376,14 +376,64 @@ def reasons_against(outcomes: Sequence[Outcome]) -> list[str]:
     if first.plan.group is None:
         return first.reasons
     repeats = summarise_repeats([outcome.summary for outcome in outcomes])
-    flaky = repeats.flaky
-    forgiven = first.plan.settings.flaky_as == "warn" and not repeats.failing and bool(flaky)
+    return _against_group([outcome.reasons for outcome in outcomes], repeats, first.plan)
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is said of a run, or of its repeats, wherever it is shown."""
+
+    reasons: list[str]  # every bar that was missed, gated or not, and what else speaks against it
+    words: str  # how many tasks passed, and by which bar, where it passed and not all of them did
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.reasons
+
+    def __str__(self) -> str:
+        if self.reasons:
+            return "FAILED"
+        return f"PASSED  {self.words}" if self.words else "PASSED"
+
+
+def verdict_on(outcomes: Sequence[Outcome]) -> Verdict:
+    """The verdict on a run, or on its repeats: the one way, for every report."""
+    plan, summary = outcomes[0].plan, outcomes[0].summary
+    bars = plan.suite.thresholds, plan.scoring
+    against = [list(dict.fromkeys([*each.broken_bars, *each.reasons])) for each in outcomes]
+    if len(outcomes) == 1:
+        counts = summary.passed_count, summary.task_count, summary.aggregate_score
+        return Verdict(against[0], "" if against[0] else let_through(*counts, *bars))
+    repeats = summarise_repeats([outcome.summary for outcome in outcomes])
+    reasons = _against_group(against, repeats, plan)
+    if reasons:
+        return Verdict(reasons, "")
+    flaky = len(repeats.flaky)
+    steady = len(repeats.tasks) - flaky - len(repeats.failing)
+    words = let_through(
+        steady,
+        len(repeats.tasks),
+        repeats.score.mean,
+        *bars,
+        repeats=len(outcomes),
+        flaky=flaky,
+        forgiven=any(against),  # all that is left of them
+    )
+    return Verdict([], words)
+
+
+def _against_group(
+    against: Sequence[Sequence[str]], repeats: RepeatsReport, plan: Plan
+) -> list[str]:
+    """What speaks against repeats, from what speaks against each of them."""
+    flaky, flaky_as = repeats.flaky, plan.settings.flaky_as
+    forgiven = flaky_as == "warn" and not repeats.failing and bool(flaky)
     reasons = [
         f"run {number}: {reason}"
-        for number, outcome in enumerate(outcomes, 1)
-        for reason in outcome.reasons
+        for number, of_run in enumerate(against, 1)
+        for reason in of_run
         if not (forgiven and reason.endswith(EVERY_TASK))
     ]
-    if first.plan.settings.flaky_as == "fail":
-        reasons += [f"{len(flaky)} flaky, and --flaky-as is fail"] if flaky else []
+    if flaky_as == "fail" and flaky:
+        reasons.append(f"{len(flaky)} flaky, and --flaky-as is fail")
     return reasons

@@ -4,17 +4,15 @@
 has gates besides its bars.
 """
 
-from typing import Literal
-
 import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
-from evalwright.contracts.events import Planned, RunCompleted
-from evalwright.contracts.planning import Baseline, FailOn, Group
+from evalwright.contracts.events import EvalCompleted, Planned, RunCompleted
+from evalwright.contracts.planning import FIRST_RULE, Baseline, FailOn, Group
+from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary
+from evalwright.scoring.pass_bars import let_through
 from evalwright.store.protocol import EventLog, RunFacts
-
-Standing = Literal["passed", "failed", "cannot be read", ""]
 
 
 class _GateSettings(msgspec.Struct, frozen=True, rename="camel"):
@@ -34,6 +32,17 @@ class _GatedPlan(msgspec.Struct, frozen=True):
     baseline: Baseline | None
     group: Group | None
     is_adversarial: bool
+
+
+class _BarsOfSuite(msgspec.Struct, frozen=True):
+    thresholds: Thresholds = Thresholds()
+
+
+class _BarsOfPlan(msgspec.Struct, frozen=True):
+    """What of a recorded plan lets failed tasks through; the tasks are passed over."""
+
+    suite: _BarsOfSuite
+    scoring: int = FIRST_RULE
 
 
 class _SummaryOutputs(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,11 +76,36 @@ def reasons_held(log: EventLog, run: RunFacts) -> list[str]:
     return reasons_to_fail(plan, summary, ())
 
 
-def standing_of(log: EventLog, run: RunFacts) -> Standing:
-    """How a run stands: empty where it has no result."""
+def let_through_by(log: EventLog, run: RunFacts) -> str:
+    """By what a run that met its bars passed though tasks failed; empty where none did."""
+    if not run.passed:
+        return ""
+    ended = [each for each in log.edges(run.run_id) if each.type == EvalCompleted.TYPE]
+    if not ended:
+        return ""
+    counts = ended[-1].decode(EvalCompleted)
+    if counts.passed_count == counts.task_count:
+        return ""
+    planned = next(log.read(run.run_id, (Planned.TYPE,), limit=1), None)
+    if planned is None:
+        return ""
+    found = msgspec.json.decode(planned.body, type=_BarsOfPlan)
+    return let_through(
+        counts.passed_count,
+        counts.task_count,
+        counts.aggregate_score,
+        found.suite.thresholds,
+        found.scoring,
+    )
+
+
+def standing_of(log: EventLog, run: RunFacts) -> str:
+    """How a run stands: passed, and by what though tasks failed, or not; empty without a result."""
     if run.passed is None:
         return ""
     try:
-        return "passed" if run.passed and not reasons_held(log, run) else "failed"
+        if not run.passed or reasons_held(log, run):
+            return "failed"
+        return " ".join(filter(None, ("passed", let_through_by(log, run))))
     except (DamagedEventLog, msgspec.MsgspecError):  # it does not hide the others
         return "cannot be read"

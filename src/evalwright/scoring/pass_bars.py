@@ -169,25 +169,33 @@ def results_of(summary: EvalSummary) -> dict[str, ScoredTask]:
 
 
 def let_through(
-    passed: int, tasks: int, score: float, thresholds: Thresholds, scoring: int = CURRENT_RULE
+    passed: int,
+    tasks: int,
+    score: float,
+    thresholds: Thresholds,
+    scoring: int = CURRENT_RULE,
+    *,
+    repeats: int = 1,
+    flaky: int = 0,
+    forgiven: bool = False,
 ) -> str:
     """What a verdict says beside PASSED where tasks failed: how many passed, and by which bar.
 
-    Empty where every task passed.
+    Empty where every task passed. Of repeats, a task passed that did in every run; `forgiven` are
+    flaky tasks that nothing but `--flaky-as warn` lets through.
     """
     if passed == tasks:
         return ""
-    parts = [f"{passed:,} of {tasks:,} tasks"]
+    parts = [f"{passed:,} of {tasks:,} tasks{' in every run' if repeats > 1 else ''}"]
+    if flaky:
+        parts.append(f"{flaky:,} flaky")
+    counts = len(parts)
     if thresholds.pass_rate is not None:
         parts.append(f"bar {thresholds.pass_rate:.4g}")
     if thresholds.pass_score is not None:
         parts += [f"score {score:.4g}", f"bar {thresholds.pass_score:.4g} (passScore)"]
-    if len(parts) == 1 and scoring == FIRST_RULE:
+    if len(parts) == counts and scoring == FIRST_RULE:
         parts += [f"score {score:.4g}", f"bar {pass_score(thresholds):.4g} (the default then)"]
-    elif len(parts) == 1:
-        parts.append(_tags_in_words(thresholds.tags))
-    return ", ".join(parts)
-
-
-def _tags_in_words(tags: Iterable[str]) -> str:
-    return f"bars of {', '.join(tags)}"
+    elif len(parts) == counts and thresholds.tags:
+        parts.append(f"bars of {', '.join(thresholds.tags)}")
+    return ", ".join([*parts, *["--flaky-as warn"] * forgiven])

@@ -19,7 +19,6 @@ from evalwright.host.v1.deployments import api_error
 from evalwright.host.versions import version_key
 from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.scorecard_page import number_of
-from evalwright.reports.html.words import RESULTS, toned
 from evalwright.store.protocol import RunFacts, RunFilter
 
 AT_ONCE = 25
@@ -250,8 +249,7 @@ def _own_channels(record: AgentDeployment) -> set[str]:
 
 
 def _evidence(call: PageCall, run: RunFacts) -> dict[str, Any]:
-    has_passed = call.host.figures.has_passed(call.log, run)
-    verdict = toned(RESULTS[bool(has_passed)])[1]
+    verdict = call.host.figures.verdict(call.log, run)[1]
     score = "" if run.score is None else f", score {amounts.score(run.score)}"
     return {"run_id": run.run_id, "words": f"{run.suite}: {verdict}{score}"}
 

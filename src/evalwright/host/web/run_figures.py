@@ -9,8 +9,9 @@ import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import EvalCompleted, RunCompleted
-from evalwright.engine.standing import may_be_held, reasons_held
+from evalwright.engine.standing import let_through_by, may_be_held, reasons_held
 from evalwright.reports.html.markup import NO_HTML, Html, text_html
+from evalwright.reports.html.words import RESULTS, toned
 from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import EventLog, RunFacts
 
@@ -28,6 +29,7 @@ class RunFigures(NamedTuple):
     passed: int
     cost_usd: float | None
     held: Sequence[str] = ()  # why it must not ship though it met its bars
+    words: str = ""  # by what it met them though tasks failed
 
     @property
     def rate(self) -> float:
@@ -38,9 +40,6 @@ class RunFigures(NamedTuple):
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of that share."""
         return wilson(self.passed, self.tasks) if self.tasks else (0.0, 1.0)
-
-
-UNGATED = RunFigures(0, 0, None)  # in place of those of a run that only its bars can fail
 
 
 class _Figures(msgspec.Struct, rename="camel"):
@@ -88,6 +87,20 @@ class FiguresCache:
         figures = self.of(log, run)
         return None if figures is None else not figures.held
 
+    def verdict(self, log: EventLog, run: RunFacts) -> tuple[str, str]:
+        """Whether a completed run met its bars and its gates: a tone, and words with a sign."""
+        return verdict_words(run, self.of(log, run))
+
+
+def verdict_words(run: RunFacts, figures: RunFigures | None) -> tuple[str, str]:
+    """The verdict on a run with these figures: a tone, and words with a sign."""
+    if run.passed and figures is None:  # nobody knows its gates
+        return "bad", "! Cannot be read"
+    if not run.passed or (figures and figures.held):
+        return toned(RESULTS[False])
+    tone, words = toned(RESULTS[True])
+    return tone, " ".join(filter(None, (words, figures.words if figures else "")))
+
 
 def _key(run: RunFacts) -> str:
     return f"{run.tenant} {run.run_id}"
@@ -98,16 +111,16 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
     if last.type != RunCompleted.TYPE:
         return None
     counts = before.decode(EvalCompleted) if before.type == EvalCompleted.TYPE else None
-    held = reasons_held(log, run)
+    told = reasons_held(log, run), let_through_by(log, run)
     if len(last.body) > LONG and counts is not None:
         cost = _COST.search(last.body[-TAIL:])
         cost_usd = float(cost[1]) if cost else None
-        return RunFigures(counts.task_count, counts.passed_count, cost_usd, held)
+        return RunFigures(counts.task_count, counts.passed_count, cost_usd, *told)
     outputs = msgspec.json.decode(last.body, type=_FiguredEnd).outputs
     found = outputs.eval_summary if outputs else None
     if found is None:
         return None
-    return RunFigures(found.task_count, found.passed_count, found.total_cost_usd, held)
+    return RunFigures(found.task_count, found.passed_count, found.total_cost_usd, *told)
 
 
 def spark_html(scores: Sequence[float]) -> Html:

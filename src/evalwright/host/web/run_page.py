@@ -16,7 +16,6 @@ from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
 from evalwright.host.web import scorecard_page
 from evalwright.host.web.page import PageCall, page, part, render, run_address, see
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
-from evalwright.host.web.run_figures import UNGATED, RunFigures
 from evalwright.host.web.runs_page import is_left, is_of_host, state_of, verdict_of
 from evalwright.reports.html.markup import Html, as_markup
 from evalwright.store.protocol import RunFacts
@@ -80,9 +79,7 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     run = call.log.facts(run_id)
     status = state_of(call, run)
     is_reading = not waits and _has_much_to_read(call, run)
-    told: RunFigures | None = UNGATED
-    if may_be_held(run) and not is_reading:
-        told = call.host.figures.of(call.log, run)
+    told = None if is_reading else call.host.figures.of(call.log, run)
     tone, verdict = READING if is_reading else verdict_of(run, status, told)
     has_failed = run.score is None or run.score < 1
     return {

@@ -11,9 +11,8 @@ from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import RunStarted
 from evalwright.host.web.page import LIGHT, SMALL, NotSoon, PageCall, in_time, page, part
-from evalwright.host.web.run_figures import RunFigures, spark_html
+from evalwright.host.web.run_figures import RunFigures, spark_html, verdict_words
 from evalwright.reports.html.markup import as_markup
-from evalwright.reports.html.words import RESULTS, toned
 from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40
@@ -251,9 +250,7 @@ def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[
     if status == "completed":
         if run.passed is None:
             return "info", "✓ Completed"
-        if run.passed and figures is None:  # its gates are not known
-            return "bad", "! Cannot be read"
-        return toned(RESULTS[run.passed and not (figures and figures.held)])
+        return verdict_words(run, figures)
     return _VERDICTS.get(status, ("info", "● Running"))
 
 

@@ -33,6 +33,17 @@ class ReportedRun(NamedTuple):
     file: "NotedFile | None" = None
     words: str = ""  # by what it passed though tasks failed
     attacks: "AttackTable | None" = None
+    tag_bars: Sequence[str] = ()  # a line for each tag that has a bar
+
+    @property
+    def passed(self) -> bool:
+        """Whether it met its bars, and nothing else speaks against it."""
+        return self.summary.passed and not self.reasons
+
+    @property
+    def verdict(self) -> str:
+        """Whether it passed, and by what though tasks failed."""
+        return " ".join(filter(None, ("Passed", self.words))) if self.passed else "Failed"
 
     def records(self) -> "Sequence[TaskRecord]":
         """Every task, in the order of the suite."""
@@ -69,7 +80,8 @@ def _suite(run: ReportedRun) -> JunitSuite:
     summary = run.summary
     stories = {story.task.task_id: story for story in run.stories}
     name = f"{summary.suite_id}@{summary.suite_version}"
-    properties = [("runId", run.run_id)]
+    properties = [("runId", run.run_id), ("verdict", run.verdict)]
+    properties += [("bar", line) for line in run.tag_bars]
     if run.nondeterministic:
         properties.append(("nondeterministic", "live-shadow"))
     properties += [("mark", mark) for mark in run.marks]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalwright.engine.execution import Outcome
+from evalwright.engine.session import Verdict
 from evalwright.reports.html.markup import Html, clipped, display_text, render
 from evalwright.reports.run.several_runs import worst_first
 from evalwright.reports.run.task_records import TaskRecord
@@ -17,7 +18,7 @@ _GOOD, _BAD = "#1a7f37", "#cf222e"
 
 
 def render_notebook(
-    outcomes: Sequence[Outcome], reasons: Sequence[str], records: Sequence[Sequence[TaskRecord]]
+    outcomes: Sequence[Outcome], verdict: Verdict, records: Sequence[Sequence[TaskRecord]]
 ) -> Html:
     """The run, or its repeats, as a small piece of HTML; `records` are those of each, masked."""
     first = outcomes[0]
@@ -40,11 +41,11 @@ def render_notebook(
     return render(
         "run",
         "notebook.html",
-        verdict="FAILED" if reasons else "PASSED",
-        colour=_BAD if reasons else _GOOD,
+        verdict=display_text(str(verdict)),
+        colour=_GOOD if verdict.passed else _BAD,
         name=display_text(f"{summary.suite_id}@{summary.suite_version}"),
         figures=f"score {score:.4g} · {figures}",
-        reasons=[clipped(reason, _LONG) for reason in reasons],
+        reasons=[clipped(reason, _LONG) for reason in verdict.reasons],
         titles=titles,
         cell=_CELL,
         rows=rows,

@@ -77,7 +77,7 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
         tiles=list(_tiles(run, reading)),
         chart=_chart(tasks),
         attacks=_attacks(reading),
-        facts=list(_facts(reading)),
+        facts=list(_facts(run, reading)),
         has_events=not reading.is_masked,
         total=len(tasks),
         total_words=f"{len(tasks):,}",
@@ -108,10 +108,9 @@ def _verdict(run: ReportedRun | FailedRun) -> dict[str, Any]:
             "reasons": [clipped(reason, _LONG)],
         }
     summary = run.summary
-    passed = summary.passed and not run.reasons
     return {
-        "verdict": " ".join(filter(None, (RESULTS[passed].words, run.words if passed else ""))),
-        "tone": RESULTS[passed].tone,
+        "verdict": display_text(run.verdict),
+        "tone": RESULTS[run.passed].tone,
         "name": display_text(f"{summary.suite_id}@{summary.suite_version}"),
         "reasons": [clipped(reason, _LONG) for reason in [*run.reasons, *run.marks]],
     }
@@ -203,7 +202,7 @@ def _attacks(reading: RunReading) -> dict[str, Any] | None:
     return {"head": found.head[1:], "rows": list(found.cells()), "notes": notes}
 
 
-def _facts(reading: RunReading) -> Iterator[tuple[str, str]]:
+def _facts(run: ReportedRun | FailedRun, reading: RunReading) -> Iterator[tuple[str, str]]:
     """What ran: name and value."""
     planned = reading.planned
     agent, suite = planned.agent, planned.suite
@@ -224,6 +223,8 @@ def _facts(reading: RunReading) -> Iterator[tuple[str, str]]:
         yield "Baseline", clipped(planned.baseline.run_id, _LONG)
     if planned.group is not None:
         yield "Repeat", f"{planned.group.index} of {planned.group.size}"
+    for line in run.tag_bars if isinstance(run, ReportedRun) else ():
+        yield "Bar", clipped(line, _LONG)
 
 
 def _first_lines(tasks: Sequence[ReadTask]) -> Iterator[Html]:

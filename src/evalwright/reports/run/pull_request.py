@@ -30,12 +30,10 @@ def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
         yield from (f"## ⛔ No result: {inline(run.code)}", "", inline(run.message), "")
         return
     summary = run.summary
-    sign = "❌ Failed" if run.reasons or not summary.passed else "✅ Passed"
-    words = "" if sign.startswith("❌") or not run.words else f" {run.words}"
     name = inline(f"{summary.suite_id}@{summary.suite_version}")
-    yield from (f"## {sign}{words}: {name}", "")
+    yield from (f"## {'✅' if run.passed else '❌'} {inline(run.verdict)}: {name}", "")
     yield from (inline(_figures(run)), "")
-    notes = [*run.reasons, *(EXPLANATIONS[mark] for mark in run.marks)]
+    notes = [*run.reasons, *run.tag_bars, *(EXPLANATIONS[mark] for mark in run.marks)]
     yield from (f"- {inline(note)}" for note in notes)
     yield from [""] * bool(notes)
     if run.attacks is not None:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained, marks_of
-from evalwright.engine.session import reasons_against
+from evalwright.engine.session import verdict_on
 from evalwright.reports.console import Style
 from evalwright.reports.run.junit import ReportedRun
-from evalwright.reports.run.scorecard import LIVE, agreement, shown_reasons, verdict_words
+from evalwright.reports.run.scorecard import LIVE, agreement, tag_lines
 from evalwright.reports.run.several_runs import render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.scoring.regression import compare_to_baseline
@@ -47,17 +47,18 @@ def attacks_of(log: EventLog, outcome: Outcome) -> "AttackTable | None":
 def reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> ReportedRun:
     """A run as the reports take it; they may read the log while it is open."""
     outcome = run.outcome
-    plan = outcome.plan
+    plan, verdict = outcome.plan, verdict_on([outcome])
     return ReportedRun(
         outcome.run_id,
         outcome.summary,
-        shown_reasons(outcome),
+        verdict.reasons,
         run.stories,
         plan.is_live,
         marks_of(plan.tags),
         task_reader(log, outcome.run_id, show_secrets=show_secrets),
         compare_to_baseline(outcome.summary, plan.baseline) if plan.baseline else None,
-        words=verdict_words(plan, outcome.summary),
+        words=verdict.words,
+        tag_bars=tag_lines(plan, outcome.summary),
         attacks=run.attacks,
     )
 
@@ -89,15 +90,16 @@ def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) 
     report = summarise_repeats([each.outcome.summary for each in runs])
     outcome = runs[0].outcome
     summary, plan = outcome.summary, outcome.plan
-    reasons = reasons_against([each.outcome for each in runs])
+    verdict = verdict_on([each.outcome for each in runs])
     lines = render_repeats(report, style, full=full)
     if plan.baseline is not None:
         changes = [each.outcome.summary.regression for each in runs]
         deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
         lines.append(f"  against {plan.baseline.run_id}: score {', '.join(deltas)}")
-    lines += [f"  {style.red('✗')} {reason}" for reason in reasons]
-    verdict = style.red("FAILED") if reasons else style.green("PASSED")
-    lines.append(f"{style.bold(verdict)}  {summary.suite_id}@{summary.suite_version}")
+    lines += [f"  {style.red('✗')} {reason}" for reason in verdict.reasons]
+    word = style.green("PASSED") if verdict.passed else style.red("FAILED")
+    name = f"{summary.suite_id}@{summary.suite_version}"
+    lines.append("  ".join(filter(None, (style.bold(word), verdict.words, name))))
     if plan.is_live:
         lines.append(f"  {style.yellow(LIVE)}")
     lines += [f"  {style.yellow(each)}" for each in explained(plan)]

@@ -12,13 +12,14 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.plan import Plan
+from evalwright.engine.session import verdict_on
 from evalwright.reports.console import SHORT, Style, one_line, printable
 from evalwright.reports.run.differences import both_sides, last_frame, render_checks
 from evalwright.reports.run.judging import render_panel, render_verdicts
 from evalwright.reports.run.several_runs import render_regression
 from evalwright.reports.run.side_by_side import aligned
 from evalwright.reports.run.stories import MADE_ID, TaskStory
-from evalwright.scoring.pass_bars import let_through, pass_bars, results_of
+from evalwright.scoring.pass_bars import pass_bars, results_of
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.thresholds import mean, p95
@@ -47,6 +48,7 @@ def render_outcome(
     if plan.baseline is not None:
         first = render_regression(compare_to_baseline(summary, plan.baseline), style)
         first += _other_judges(plan, style)
+    verdict = verdict_on([outcome])
     details = tag_lines(plan, summary)
     if "adversarial" in plan.modes:
         details.append(_findings(outcome))
@@ -69,20 +71,14 @@ def render_outcome(
     return render_scorecard(
         outcome.run_id,
         summary,
-        shown_reasons(outcome),
+        verdict.reasons,
         stories,
         style,
         full=full,
         first=first,
         details=details,
-        words=verdict_words(plan, summary),
+        words=verdict.words,
     )
-
-
-def verdict_words(plan: Plan, summary: EvalSummary) -> str:
-    """What stands beside PASSED where tasks failed."""
-    passed, tasks, score = summary.passed_count, summary.task_count, summary.aggregate_score
-    return let_through(passed, tasks, score, plan.suite.thresholds, plan.scoring)
 
 
 def tag_lines(plan: Plan, summary: EvalSummary) -> list[str]:
@@ -122,11 +118,6 @@ def agreement(log: EventLog, outcome: Outcome) -> float | None:
     return mean([each.share for each in agreed]) if agreed else None
 
 
-def shown_reasons(outcome: Outcome) -> list[str]:
-    """Every bar that was not reached, gated or not, and every other reason not to ship."""
-    return list(dict.fromkeys([*outcome.broken_bars, *outcome.reasons]))
-
-
 def _findings(outcome: Outcome) -> str:
     found = Counter(
         finding.severity for task in outcome.summary.tasks for finding in task.safety_findings or ()
@@ -156,8 +147,7 @@ def render_scorecard(
     """The scorecard of a completed run; `full` shortens nothing.
 
     `first` are lines above all others, `details` more about the run below its verdict, `words` by
-    what it passed though tasks failed. Without
-    stories, the failed tasks are told elsewhere.
+    what it passed though tasks failed. Without stories, the failed tasks are told elsewhere.
     """
     shown = stories or () if full else (stories or ())[:MOST_FAILURES]
     lines = [*first, ""] if first else []

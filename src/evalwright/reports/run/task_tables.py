@@ -153,11 +153,11 @@ def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
         yield from ("", f"{inline(run.message)} Run `{run.run_id}`.", "")
     else:
         summary = run.summary
-        verdict = "Passed" if summary.passed and not run.reasons else "Failed"
-        yield f"## {verdict}: {inline(f'{summary.suite_id}@{summary.suite_version}')}"
+        name = inline(f"{summary.suite_id}@{summary.suite_version}")
+        yield f"## {inline(run.verdict)}: {name}"
         counts = f"{summary.passed_count:,} of {summary.task_count:,} tasks passed"
         yield from ("", f"Score {summary.aggregate_score:.4g}, {counts}. Run `{run.run_id}`.", "")
-        notes = [*run.reasons, *(EXPLANATIONS[mark] for mark in run.marks)]
+        notes = [*run.reasons, *run.tag_bars, *(EXPLANATIONS[mark] for mark in run.marks)]
         yield from (f"- {inline(note)}" for note in notes)
         yield from [""] * bool(notes)
         if run.attacks is not None:
