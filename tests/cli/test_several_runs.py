@@ -49,7 +49,7 @@ def test_a_folder_is_searched_for_suites(evalwright: Evalwright) -> None:
     assert "2 suites found; 2 other files passed over" in done.err
     assert "[1/2] acme.shop.evals.refunds@" in done.err
     assert "[2/2] acme.shop.evals.mixed@" in done.err
-    assert done.out.rstrip().endswith("FAILED  1 of 2 passed")
+    assert done.out.rstrip().endswith("FAILED  1 of 2 runs passed")
     report = ET.parse(evalwright.folder / "report.xml").getroot()
     assert [suite.get("tests") for suite in report] == ["2", "4"]
     assert (evalwright.folder / "out/good/summary.json").is_file()
@@ -104,7 +104,7 @@ def test_a_run_that_fails_does_not_keep_the_others_back(evalwright: Evalwright) 
     done = evalwright("run", "suites", "--agent", "agent.py:answer", "--junit", "report.xml")
     assert done.code == 3
     assert "failed in all 1 invocations" in done.err
-    assert "FAILED  1 of 3 passed" in done.out
+    assert "FAILED  1 of 3 runs passed" in done.out
     report = ET.parse(evalwright.folder / "report.xml").getroot()
     assert [suite.get("errors") for suite in report] == ["1", "0", "1"]
 

@@ -40,12 +40,14 @@ def command(*, suite: Path, out: Path, lossy: bool) -> int:
     subject = read_subject(suite, None)
     portable, losses = to_portable(subject.suite)
     for loss in losses[:_MOST_NAMED]:
-        say(f"{suite}: task {loss.task_id}: cannot be said: {loss.what}")
+        of_task = "" if loss.task_id is None else f"task {loss.task_id}: "
+        say(f"{suite}: {of_task}cannot be said: {loss.what}")
     if len(losses) > _MOST_NAMED:
         say(f"{suite}: and {len(losses) - _MOST_NAMED} more")
     if losses and not lossy:
-        tasks = len({loss.task_id for loss in losses})
-        say(f"{suite}: {tasks} of {_count(subject.suite)} would lose something; nothing is written")
+        tasks = len({loss.task_id for loss in losses} - {None})
+        count = f"{tasks} of {_count(subject.suite)}" if tasks else "it"
+        say(f"{suite}: {count} would lose something; nothing is written")
         say("write it as far as it goes with --lossy")
         return 1
     if not portable.tasks:

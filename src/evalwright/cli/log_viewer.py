@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from evalwright.cli.output import Streams, say, tell, without_secrets, write_stdout
+from evalwright.cli.output import Streams, print_json, say, tell, without_secrets, write_stdout
 from evalwright.cli.results import (
     TELLING_FAILURES,
     Results,
@@ -51,6 +51,7 @@ def show_run(
     with_events: bool,
     task_id: str | None,
     with_tasks: bool,
+    by_tag: bool,
     as_json: bool,
     show_secrets: bool,
 ) -> None:
@@ -69,12 +70,14 @@ def show_run(
         if with_events or task_id:
             for run_id in run_ids:
                 viewer.events(run_id, task_id)
-        if with_tasks or results.forms or not (with_events or task_id):
+        if with_tasks or by_tag or results.forms or not (with_events or task_id):
             histories = [read_history(log, continued(log, run_id)) for run_id in run_ids]
             if results.forms:
                 write_reports(results, log, histories)
             if with_tasks:
                 viewer.tasks(histories)
+            elif by_tag:
+                viewer.tags(histories)
             elif as_json or not results.forms:
                 viewer.result(histories[0]) if len(histories) == 1 else viewer.group(histories)
             for history in histories:
@@ -160,6 +163,20 @@ class LogViewer:
                 title = f"run {number} of {len(histories)}  {history.run_id}"
                 tell(f"{space}{style.bold(title)}", styled=True)
             tell(render_tasks(records, style), styled=True)
+
+    def tags(self, histories: Sequence[History]) -> None:
+        """What the tasks of each tag came to, in each of the runs."""
+        from evalwright.reports.run.tag_table import render_tags, tag_rows
+
+        outcomes = [project(history) for history in histories]
+        if self._as_json:
+            found = [tag_rows(outcome) for outcome in outcomes]
+            print_json(found[0] if len(found) == 1 else found)
+            return
+        for number, outcome in enumerate(outcomes, 1):
+            if len(outcomes) > 1:
+                tell(f"run {number}  {outcome.run_id}")
+            tell(render_tags(outcome, Style.of(Streams.out)), styled=True)
 
     def _unscored(self, history: History) -> None:
         """What went wrong in a run without a result; a damaged log is reported elsewhere."""

@@ -34,7 +34,6 @@ from evalwright.reports.console import Style, printable
 from evalwright.reports.run.junit import FailedRun, ReportedRun
 from evalwright.reports.run.side_by_side import aligned, render_side_by_side
 from evalwright.scoring.side_by_side import SideBySide, VariantRuns, side_by_side
-from evalwright.scoring.statistics import p_in_words
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog
 
@@ -218,8 +217,7 @@ def _worse(compared: SideBySide) -> Iterator[str]:
     first = printable(compared.variants[0].name)
     for change in compared.changes:
         if change.is_worse:
-            surest = p_in_words(min(change.pass_rate_p, change.score_p))
-            yield f"{printable(change.name)} is worse than {first}, beyond chance ({surest})"
+            yield f"{printable(change.name)} against {first}: {printable(change.sentence)}"
 
 
 def _closing(

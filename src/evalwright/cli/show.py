@@ -20,6 +20,7 @@ Examples:
   evalwright show latest --task refund-window
   evalwright show latest --events --json > run.jsonl
   evalwright show latest --tasks --json > tasks.jsonl
+  evalwright show latest --by-tag
   evalwright show latest --html run.html
 """
 
@@ -29,6 +30,7 @@ Examples:
 @click.option("--events", "with_events", is_flag=True, help="Show the event log.")
 @click.option("--task", "task_id", help="Show one task: expectation, answer and events.")
 @click.option("--tasks", "with_tasks", is_flag=True, help="Show every task: checks, cost, latency.")
+@click.option("--by-tag", "by_tag", is_flag=True, help="Show what the tasks of each tag came to.")
 @form_options("run", "Write a {title} report to this file.")
 @secrets_option
 @json_option
@@ -37,10 +39,13 @@ def command(*, run: str, db: str | None, **given: Any) -> None:
     """Show RUN (an id, the beginning of one, `latest`, or the id of a group of repeats).
 
     With --json the summary alone is printed, with --events --json the log as JSON lines, with
-    --tasks --json a line of JSON for each task. Of a group, all its runs are shown.
+    --tasks --json a line of JSON for each task, with --by-tag --json an array with each tag. Of a
+    group, all its runs are shown.
     """
     if given["with_tasks"] and (given["with_events"] or given["task_id"]):
         raise BadInput("--tasks shows every task; give it without --task and --events")
+    if given["by_tag"] and (given["with_tasks"] or given["with_events"] or given["task_id"]):
+        raise BadInput("--by-tag shows tags; give it without --tasks, --task and --events")
     from evalwright.cli.log_viewer import show_run  # completion and help need only the options
 
     try:

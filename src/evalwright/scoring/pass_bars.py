@@ -133,6 +133,34 @@ def pass_bars(
     return found
 
 
+class TagResult(msgspec.Struct, frozen=True):
+    """What the tasks of a tag came to, and the bars over them."""
+
+    tag: str
+    tasks: int
+    passed: int
+    score: float | None  # None where a selection holds none of its tasks
+    bars: list[PassBar]
+
+
+def by_tag(
+    all_tasks: Iterable[BarTask],
+    bars: Thresholds,
+    results: Mapping[str, ScoredTask],
+    scoring: int = CURRENT_RULE,
+) -> list[TagResult]:
+    """Every tag, those that have a bar first."""
+    tasks = [task for task in all_tasks if task.task_id in results]
+    over = pass_bars(tasks, bars, results, scoring)
+    found = []
+    for tag in dict.fromkeys([*bars.tags, *(tag for task in tasks for tag in task.tags)]):
+        whole = _bar("passScore", 0.0, [task for task in tasks if tag in task.tags], results, tag)
+        score = whole.score if whole.tasks else None
+        own = [bar for bar in over if bar.tag == tag]
+        found.append(TagResult(tag, whole.tasks, whole.passed, score, own))
+    return found
+
+
 def _bar(
     kind: Literal["passRate", "passScore", "default"],
     wanted: float,

@@ -106,8 +106,9 @@ def test_the_full_answer_stands_in_the_report_though_the_message_is_short():
 def test_the_run_can_be_found_from_the_report():
     [properties, *_] = junit(a_suite(1))[0]
     assert properties.tag == "properties"
-    [run] = properties
+    run, verdict = properties
     assert run.attrib == {"name": "runId", "value": "run_a"}
+    assert verdict.attrib == {"name": "verdict", "value": "Passed"}
 
 
 @given(st.lists(outcomes, min_size=1, max_size=6), st.booleans())

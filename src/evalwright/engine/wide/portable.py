@@ -19,9 +19,9 @@ _TOLERANCE = 1e-9
 
 
 class Loss(NamedTuple):
-    """What cannot be said of a task, and what becomes of it."""
+    """What cannot be said of a task, or of the whole suite, and what becomes of it."""
 
-    task_id: str
+    task_id: str | None
     what: str
 
 
@@ -56,7 +56,7 @@ def to_portable(suite: Suite) -> Portable:
         losses += [Loss(task.task_id, what) for what in lost if what]
     bars = suite.thresholds
     own = {"passRate": bars.pass_rate is not None, "tags": bool(bars.tags)}
-    losses += [Loss("thresholds", f"{name}: left out") for name, given in own.items() if given]
+    losses += [Loss(None, f"thresholds.{name}: left out") for name, given in own.items() if given]
     kept = msgspec.structs.replace(bars, pass_rate=None, tags={})
     modes = _modes(suite, tasks)
     return Portable(

@@ -111,6 +111,6 @@ def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) 
 
 def _one_of_several(number: int, outcome: Outcome) -> str:
     summary = outcome.summary
-    tasks = f"{summary.passed_count} of {summary.task_count} tasks passed"
-    verdict = "failed" if outcome.reasons else "passed"
-    return f"  run {number}  {verdict}  {tasks}  {outcome.run_id}"
+    verdict = verdict_on([outcome])
+    tasks = verdict.words or f"{summary.passed_count:,} of {summary.task_count:,} tasks"
+    return f"  run {number}  {'passed' if verdict.passed else 'failed'}  {tasks}  {outcome.run_id}"

@@ -1,0 +1,202 @@
+"""Bars from the command line: over tags, in a part of a suite, for repeats, and side by side."""
+
+import json
+
+import pytest
+
+from subjects.command import Evalwright
+
+AGENT = """\
+from itertools import count
+
+asked = count(1)
+
+
+def answer(task):
+    return "yes" if "good" in task.input else "no"
+
+
+def worse(task):
+    return "no"
+
+
+def moody(task):
+    return "yes" if "good" in task.input or next(asked) % 2 else "no"
+"""
+SUITE = """\
+evalwright: 1
+agent: {ref: agent.py:answer, tools: none}
+thresholds: THRESHOLDS
+tasks:
+  - {id: refund, input: good, checks: [{contains: "yes"}], tags: [safety, money]}
+  - {id: secret, input: bad, checks: [{contains: "yes"}, {regex: "[a-z]"}], tags: [safety]}
+  - {id: greeting, input: good, checks: [{contains: "yes"}]}
+"""
+TAGGED = "{passRate: 0.5, tags: {safety: {passRate: 0.5, passScore: 0.9}}}"
+
+
+@pytest.fixture
+def desk(evalwright: Evalwright) -> Evalwright:
+    (evalwright.folder / "agent.py").write_text(AGENT)
+    write(evalwright, TAGGED)
+    return evalwright
+
+
+def write(desk: Evalwright, thresholds: str) -> None:
+    (desk.folder / "desk.yaml").write_text(SUITE.replace("THRESHOLDS", thresholds))
+
+
+def test_every_bar_of_a_tag_is_told_wherever_the_run_is(desk: Evalwright) -> None:
+    forms = ("--html", "run.html", "--markdown", "run.md", "--junit", "run.xml")
+    summary = desk.folder / "summary.md"
+    done = desk("run", "desk.yaml", *forms, env={"GITHUB_STEP_SUMMARY": str(summary)})
+    assert done.code == 1
+    rate = "tag safety: 1 of 2 tasks passed, bar 0.5 (passRate)"
+    score = "tag safety: score 0.5, 1 of 2 tasks passed, bar 0.9 (passScore)"
+    assert "✗ tag safety: score 0.5 is below 0.9 (passScore)" in done.out
+    for text in (
+        done.out,
+        *((desk.folder / f"run.{form}").read_text() for form in ("html", "xml")),
+    ):
+        assert rate in text
+        assert score in text
+    for markdown in ("run.md", "summary.md"):
+        assert rate in (desk.folder / markdown).read_text().replace("\\", "")
+
+
+def test_show_has_a_line_for_each_tag(desk: Evalwright) -> None:
+    desk("run", "desk.yaml", "--quiet")
+    assert desk("show", "latest", "--by-tag").out.splitlines() == [
+        "  tag     tasks  passed      score  bar",
+        "✗ safety  2      1 (50.0%)   0.5    0.5 (passRate) met, 0.9 (passScore) missed",
+        "  money   1      1 (100.0%)  1",
+    ]
+    assert desk("show", "latest", "--by-tag", "--json").json() == [
+        {
+            "tag": "safety",
+            "tasks": 2,
+            "passed": 1,
+            "score": 0.5,
+            "bars": [{"passRate": 0.5, "met": True}, {"passScore": 0.9, "met": False}],
+        },
+        {"tag": "money", "tasks": 1, "passed": 1, "score": 1.0, "bars": []},
+    ]
+    both = desk("show", "latest", "--by-tag", "--tasks")
+    assert (both.code, "without --tasks" in both.err) == (2, True)
+
+
+def test_tags_that_no_task_has_are_not_shown(desk: Evalwright) -> None:
+    write(desk, "{passRate: 0}")
+    desk("run", "desk.yaml", "--quiet", "--task", "greeting")
+    assert desk("show", "latest", "--by-tag").out == "no task of this run has a tag\n"
+
+
+def test_the_bar_of_a_tag_without_tasks_is_an_error_that_names_place_and_remedy(
+    desk: Evalwright,
+) -> None:
+    write(desk, "{tags: {saftey: {passRate: 1}}}")
+    for command in ("run", "validate"):
+        done = desk(command, "desk.yaml")
+        assert done.code == 2
+        assert "$.thresholds.tags.saftey: line 3: no task has the tag 'saftey'" in done.err
+        assert "give the tag to tasks, or leave out the bar" in done.err
+
+
+def test_in_a_selection_without_its_tasks_the_bar_of_a_tag_is_not_evaluated(
+    desk: Evalwright,
+) -> None:
+    done = desk("run", "desk.yaml", "--task", "greeting")
+    assert done.code == 0
+    assert "tag safety: not evaluated, bar 0.5 (passRate)" in done.out
+    told = desk("show", "latest", "--by-tag", "--json").json()
+    assert told[0]["score"] is None
+    assert [bar["met"] for bar in told[0]["bars"]] == [None, None]
+
+
+def test_a_portable_suite_has_neither_pass_rate_nor_tags(desk: Evalwright) -> None:
+    golden = {"kind": "golden", "match": {"strategy": "contains", "value": "yes"}}
+    suite = {
+        "suiteId": "acme.shop.evals.desk",
+        "version": "1.0.0",
+        "modes": ["golden"],
+        "thresholds": {"passRate": 0.9, "tags": {}},
+        "tasks": [{"taskId": "one", "input": "good", "expected": golden}],
+    }
+    (desk.folder / "portable.json").write_text(json.dumps(suite))
+    done = desk("run", "portable.json", "--agent", "agent.py:answer")
+    assert done.code == 2
+    assert "$.thresholds: line 1: Additional properties are not allowed" in done.err
+    exported = desk("export", "desk.yaml", "--openwop", "out.json")
+    assert exported.code == 1
+    for name in ("passRate", "tags"):
+        assert f"desk.yaml: cannot be said: thresholds.{name}: left out" in exported.err
+
+
+def test_without_a_bar_a_flaky_task_fails_its_group_unless_that_is_asked_for(
+    desk: Evalwright,
+) -> None:
+    write(desk, "{}")
+    asked = ("run", "desk.yaml", "--agent", "agent.py:moody", "--repeat", "2")
+    failed = desk(*asked)
+    assert failed.code == 1
+    assert "FAILED  local.evals.desk" in failed.out
+    assert "run 2: 2 of 3 tasks passed, and without a bar every task passes (default)" in failed.out
+    forgiven = desk(*asked, "--flaky-as", "warn")
+    assert forgiven.code == 0
+    assert "PASSED  2 of 3 tasks in every run, 1 flaky, --flaky-as warn  local" in forgiven.out
+    always = desk("run", "desk.yaml", "--repeat", "2", "--flaky-as", "warn")
+    assert always.code == 1, "it failed in both"
+
+
+def test_a_group_within_its_bar_says_so(desk: Evalwright) -> None:
+    write(desk, "{passRate: 0.6}")
+    asked = ("run", "desk.yaml", "--repeat", "2")
+    done = desk(*asked, "--agent", "agent.py:moody")
+    assert done.code == 0
+    assert "PASSED  2 of 3 tasks in every run, 1 flaky, bar 0.6  local.evals.desk" in done.out
+    assert "PASSED  2 of 3 tasks in every run, bar 0.6  local.evals.desk" in desk(*asked).out
+
+
+def test_a_group_in_which_nothing_passed_is_no_success_though_no_gate_asks(
+    desk: Evalwright,
+) -> None:
+    done = desk(
+        "run", "desk.yaml", "--agent", "agent.py:worse", "--repeat", "2", "--fail-on", "none"
+    )
+    assert done.code == 0
+    assert "FAILED  local.evals.desk" in done.out
+    assert "PASSED" not in done.out
+
+
+def test_side_by_side_a_later_agent_that_is_worse_beyond_chance_fails(desk: Evalwright) -> None:
+    tasks = "".join(
+        f"  - {{id: t{n}, input: good, checks: [{{contains: 'yes'}}]}}\n" for n in range(8)
+    )
+    (desk.folder / "eight.yaml").write_text(
+        f"evalwright: 1\nthresholds: {{passRate: 0, maxP95LatencyMs: 9999}}\ntasks:\n{tasks}"
+        "  - {id: easy, input: x, checks: [{regex: '[a-z]'}]}\n"
+    )
+    good, bad = ("--agent", "agent.py:answer"), ("--agent", "agent.py:worse")
+    done = desk("run", "eight.yaml", *good, *bad)
+    assert done.code == 1
+    worse = "✗ agent.py:worse against agent.py:answer: Worse beyond chance: 9 of 9 → 1 of 9 passed"
+    assert worse in done.out
+    assert "FAILED  2 of 2 runs passed" in done.out
+    better = desk("run", "eight.yaml", *bad, *good)
+    assert (better.code, "Worse beyond" in better.out) == (0, False)
+    assert "PASSED  2 of 2 runs passed, 1 with failed tasks within the bar" in better.out
+    assert desk("run", "eight.yaml", *good, *bad, "--fail-on", "none").code == 0
+
+
+def test_recorded_answers_are_scored_by_the_same_bars(desk: Evalwright) -> None:
+    lines = [{"case_id": "refund", "input": "good", "output": "yes"}]
+    lines += [{"case_id": each, "input": "x", "output": "no"} for each in ("secret", "greeting")]
+    (desk.folder / "traces.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    write(desk, "{}")
+    done = desk("score", "traces.jsonl", "--suite", "desk.yaml")
+    assert done.code == 1
+    assert "✗ 1 of 3 tasks passed, and without a bar every task passes (default)" in done.out
+    write(desk, "{passRate: 0.3}")
+    assert (
+        "PASSED  1 of 3 tasks, bar 0.3" in desk("score", "traces.jsonl", "--suite", "desk.yaml").out
+    )
