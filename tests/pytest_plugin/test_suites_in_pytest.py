@@ -233,6 +233,69 @@ def test_a_failed_item_fails_the_session_unless_the_bar_of_its_suite_is_asked_fo
     assert "“shipped” is not in the output" in text(result)
 
 
+MISSED, MET = "thresholds: {passScore: 0.9}\n", "thresholds: {passRate: 0.75}\n"
+GATED = ("--evalwright", "--evalwright-gate")
+
+
+def counts(result: pytest.RunResult, bench: Bench) -> dict[str, str | None]:
+    """What the report of pytest counts, and names as failed."""
+    suite = ET.parse(bench.folder / "tests.xml").getroot()[0]
+    told = {name: suite.get(name) for name in ("tests", "failures", "skipped", "errors")}
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    return told | {"failed": ", ".join(map(str, failed))}
+
+
+@pytest.mark.parametrize("spread", [(), ("-n", "2")])
+def test_a_failure_within_the_bar_is_expected_wherever_pytest_tells_of_it(
+    bench: Bench, spread: tuple[str, ...]
+) -> None:
+    bench.write("shop.evals.yaml", SUITE + MET)
+    result = bench.pytest(*GATED, *spread, "--junitxml", "tests.xml")
+    assert result.ret == pytest.ExitCode.OK
+    result.assert_outcomes(passed=3, xfailed=1)
+    assert "PASSED  3 of 4 tasks, bar 0.75  local.evals.shop" in text(result)
+    within = {"tests": "4", "failures": "0", "skipped": "1", "errors": "0", "failed": ""}
+    assert counts(result, bench) == within
+    again = bench.pytest(*GATED, *spread, "--lf")
+    again.assert_outcomes(passed=3, xfailed=1)
+
+
+@pytest.mark.parametrize("spread", [(), ("-n", "2")])
+def test_a_failure_beyond_the_bar_is_one_wherever_pytest_tells_of_it(
+    bench: Bench, spread: tuple[str, ...]
+) -> None:
+    bench.write("shop.evals.yaml", SUITE + MISSED)
+    result = bench.pytest(*GATED, *spread, "--junitxml", "tests.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=3, failed=1)
+    beyond = {"tests": "4", "failures": "1", "skipped": "0", "errors": "0"}
+    assert counts(result, bench) == beyond | {"failed": "order-status"}
+    assert "“shipped” is not in the output" in (bench.folder / "tests.xml").read_text()
+    again = bench.pytest(*GATED, *spread, "--lf")
+    again.assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize("spread", [(), ("-n", "2")])
+def test_the_first_failure_ends_a_session_only_where_no_bar_decides(
+    bench: Bench, spread: tuple[str, ...]
+) -> None:
+    bench.write("shop.evals.yaml", SUITE + MET)
+    first = bench.pytest("--evalwright", *spread, "-x")
+    assert first.ret != pytest.ExitCode.OK
+    assert first.parseoutcomes()["failed"] == 1
+    gated = bench.pytest(*GATED, *spread, "-x")
+    assert gated.ret == pytest.ExitCode.OK
+    gated.assert_outcomes(passed=3, xfailed=1)
+
+
+@pytest.mark.parametrize("gate", [(), ("--evalwright-gate",)])
+def test_without_a_bar_every_task_must_pass(bench: Bench, gate: tuple[str, ...]) -> None:
+    result = bench.pytest("--evalwright", *gate)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=3, failed=1)
+    assert "3 of 4 tasks passed, and without a bar every task passes (default)" in text(result)
+
+
 def test_a_unit_test_that_fails_is_not_left_to_the_bar(bench: Bench) -> None:
     bench.write("test_unit.py", "def test_one(): assert False\n")
     assert bench.pytest("--evalwright").ret == pytest.ExitCode.TESTS_FAILED

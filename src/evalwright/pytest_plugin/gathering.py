@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.junitxml import LogXML, mangle_test_address, xml_key
 
 from evalwright.cli.results import (
     failed_run,
@@ -28,6 +29,7 @@ from evalwright.scoring.pass_bars import EVERY_TASK
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog
 
+LEFT_TO_BAR = "the bar of the suite decides"
 _NO_GATES = "  gates: none"
 
 
@@ -185,8 +187,12 @@ class Gathering:
 
 
 def _count_as_failed(reports: Sequence[pytest.TestReport], session: pytest.Session) -> None:
-    """Have the summary of pytest tell of them as failed: the bar that was to decide is missed."""
-    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    """Have pytest tell of them as failed: the bar that was to decide is missed.
+
+    Its summary, `--lf` and `--junitxml` have been told that they were expected to.
+    """
+    plugins = session.config.pluginmanager
+    terminal, last_failed = map(plugins.get_plugin, ("terminalreporter", "lfplugin"))
     session.testsfailed += len(reports)
     for report in reports:
         report.outcome = "failed"
@@ -194,6 +200,26 @@ def _count_as_failed(reports: Sequence[pytest.TestReport], session: pytest.Sessi
         if terminal is not None and report in terminal.stats.get("xfailed", ()):
             terminal.stats["xfailed"].remove(report)
             terminal.stats.setdefault("failed", []).append(report)
+        if last_failed is not None:
+            last_failed.pytest_runtest_logreport(report)
+    xml = session.config.stash.get(xml_key, None)
+    if xml is not None and reports:
+        _correct_junit(xml, reports)
+
+
+def _correct_junit(xml: LogXML, reports: Sequence[pytest.TestReport]) -> None:
+    """Make expected failures in the report of pytest failures."""
+    wrong = {".".join(mangle_test_address(report.nodeid)): report for report in reports}
+    for element in [reporter.to_xml() for reporter in xml.node_reporters_ordered]:
+        told = element.find("skipped")
+        name = f"{element.get('classname')}.{element.get('name')}".removeprefix(f"{xml.prefix}.")
+        report = wrong.get(name)
+        if told is not None and report is not None and told.get("message") == LEFT_TO_BAR:
+            told.tag, told.text = "failure", str(report.longrepr)
+            crash = getattr(report.longrepr, "reprcrash", None)
+            told.attrib = {"message": told.text if crash is None else str(crash.message)}
+            xml.stats["skipped"] -= 1
+            xml.stats["failure"] += 1
 
 
 def _of_tests(card: Sequence[str], outcome: Outcome) -> list[str]:

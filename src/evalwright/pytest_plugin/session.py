@@ -18,13 +18,12 @@ from evalwright.engine.clock import SystemClock
 from evalwright.engine.session import ModelPool
 from evalwright.pytest_plugin.asked import asked_of, spoken
 from evalwright.pytest_plugin.evaluating import EvaluateFixture, repeated
-from evalwright.pytest_plugin.gathering import Gathering
+from evalwright.pytest_plugin.gathering import LEFT_TO_BAR, Gathering
 from evalwright.pytest_plugin.recording import RecordedTest, repeats_of, task_ids
 from evalwright.pytest_plugin.suites import SuiteFile, TaskItem
 from evalwright.pytest_plugin.working import Begun, Loop, SuiteWork
 
 CARRIED = "evalwright"  # the attribute of a report with what was recorded
-LEFT_TO_BAR = "the bar of the suite decides"
 _RECORD = pytest.StashKey[RecordedTest]()
 _CHOOSING = {"keyword": "-k", "markexpr": "-m"}
 _CHOOSING_FLAGS = {"lf": "--lf", "stepwise": "--stepwise"}
@@ -168,6 +167,7 @@ class Evaluation:
             except EvalwrightError as error:
                 pytest.exit(f"evalwright: {spoken(error)}", returncode=error.exit_code)
 
+    @pytest.hookimpl(tryfirst=True)  # others write then what they were told of tests
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """End what was started; then the gate says what the runs come to."""
         for work in self._work.values():
