@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.engine.wide.templates import MOST_OUTPUT, BadTemplate, Templates
+from evalwright.engine.wide.templates import MOST_NAMES, MOST_OUTPUT, BadTemplate, Templates
 
 
 def rendered(value, **values):
@@ -72,6 +72,17 @@ class TestUndefinedNames:
 
 
 class TestBounds:
+    @pytest.mark.parametrize("sign", ["~", "+", ","])
+    def test_an_expression_has_only_so_many_names(self, sign):
+        assert rendered("{{ [" + sign.join("s" * MOST_NAMES) + "] }}", s="a")
+        with pytest.raises(BadTemplate, match="more than 20 names"):
+            rendered("{{ [" + sign.join("s" * (MOST_NAMES + 1)) + "] }}", s="a")
+
+    def test_words_in_strings_are_no_names(self):
+        listed = ", ".join(f"'{n} a b'" for n in range(40))
+
+        assert rendered("{{ x in [" + listed + "] }}", x="7 a b") is True
+
     @pytest.mark.parametrize(
         "text",
         [

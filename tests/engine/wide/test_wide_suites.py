@@ -1,11 +1,14 @@
 """Wide suites: files with `evalwright: 1` at their top, read into tasks with checks."""
 
+import tracemalloc
+
 import msgspec
 import pytest
 
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.engine.wide.loader import WideSuite, load_wide
+from evalwright.engine.wide.templates import MOST_TASK_BYTES
 
 SHOP = """\
 evalwright: 1
@@ -322,5 +325,58 @@ class TestOnAHost:
     def test_a_short_document_cannot_stand_for_too_much(self, monkeypatch):
         monkeypatch.setattr("evalwright.engine.wide.loader.MOST_SENT", 10_000)
         vars_ = {"long": "a" * 1000, "n": list(range(20))}
-        with pytest.raises(InvalidDocument, match="written out, its tasks take more than"):
+        with pytest.raises(
+            InvalidDocument, match="the tasks of the suite take more than 0 MiB, with task 'one-"
+        ):
             wide(tasks=[task(vars=vars_, matrix=True, input="{{ long }}")])
+
+    @pytest.mark.parametrize("is_sent", [True, False], ids=["sent to a host", "of a file"])
+    def test_what_templates_do_not_render_counts_as_well(self, monkeypatch, is_sent):
+        name = "MOST_SENT" if is_sent else "MOST_READ"
+        monkeypatch.setattr(f"evalwright.engine.wide.loader.{name}", 10_000)
+        entry = task(vars={"n": list(range(20))}, matrix=True, input=["a" * 1000, "{{ n }}"])
+        del entry["id"]
+        with pytest.raises(InvalidDocument, match="take more than 0 MiB, with task 'task-"):
+            load_wide({"evalwright": 1, "tasks": [entry]}, allow_files=not is_sent)
+
+    def test_rendering_takes_only_so_long(self, monkeypatch):
+        monkeypatch.setattr("evalwright.engine.wide.loader.RENDER_SECONDS", 0.0)
+        with pytest.raises(InvalidDocument, match="to render it takes more than 0 s") as refused:
+            wide(tasks=[task(id=f"t{n}", vars={"a": 1}, input="{{ a }}!") for n in range(20)])
+        assert len(refused.value.problems) == 1
+
+
+class TestBytesOfATask:
+    """900 KB of variables and 6,000 places for them: refused before they are written out."""
+
+    LONG = "a" * 900_000
+
+    @pytest.mark.parametrize("is_sent", [True, False], ids=["sent to a host", "of a file"])
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"input": ["{{ s }}N"] * 6_000},
+            {"input": ["{{ s }}"] * 6_000},
+            {"input": ["{{ s | upper }}"] * 6_000},
+            {"expected": {str(n): "{{ s }}N" for n in range(6_000)}},
+            {"checks": [{"contains": "{{ s }}N"}] * 6_000},
+        ],
+        ids=["texts", "values", "expressions", "expected", "checks"],
+    )
+    def test_they_are_counted_while_they_are_rendered(self, is_sent, more):
+        document = {
+            "evalwright": 1,
+            "vars": {"s": self.LONG},
+            "tasks": [task(id="small"), task(id="grows", **more)],
+        }
+        tracemalloc.start()
+        try:
+            with pytest.raises(InvalidDocument) as refused:
+                load_wide(document, allow_files=not is_sent)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        (problem,) = refused.value.problems
+        assert problem.path.startswith("$.tasks[1]")
+        assert "more than" in problem.message
+        assert most < 3 * MOST_TASK_BYTES

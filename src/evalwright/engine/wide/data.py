@@ -103,7 +103,7 @@ class DataReading:
 
     def _refuse_row(self, error: UnknownColumn | BadTemplate, place: str) -> None:
         if isinstance(error, BadTemplate):
-            self._problems.add(f"{place}, {error.path}", error.message, error.remedy)
+            self._problems.add_bad_template(error, f"{place}, {error.path}")
         else:
             message = f"{error}, for {error.field}"
             self._problems.add(f"{place}, column {error.column}", message, error.remedy)
@@ -133,6 +133,7 @@ class DataReading:
         given, reference = fields.input, fields.expected
         values: dict[str, Any] = {}
         if recipe.has_templates:
+            recipe.begin_task()
             values = {**row, **self._vars, "row": row, "vars": self._vars}
             if recipe.expected:
                 reference = recipe.expected(values)

@@ -1,6 +1,5 @@
 """Reading wide suites: from a file, or from a document that was sent to a host."""
 
-import math
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -29,12 +28,14 @@ from evalwright.engine.wide.lowering import (
 )
 from evalwright.engine.wide.places import placed
 from evalwright.engine.wide.references import Missing, missing_function
-from evalwright.engine.wide.templates import Templates
+from evalwright.engine.wide.templates import RenderBudget, Templates, too_large
 
 MODES: list[Mode] = ["golden", "rubric", "adversarial", "regression", "live-shadow"]
 VERSION = "0.0.0"
+MOST_READ = 512 << 20  # bytes of tasks
 MOST_SENT = 64 << 20  # bytes of tasks, where no files are read
 MOST_RENDERED = 100_000  # templates, there
+RENDER_SECONDS = 10.0  # of CPU, there
 _ENTRY = re.compile(r"\$\.(tasks|data)\[(\d+)\]")
 _NO_TASKS = Problem(
     "$",
@@ -172,18 +173,6 @@ def wide_problems(document: Any, source: bytes, path: str | Path) -> list[Proble
     return placed(reading.problems.found, source, document)
 
 
-def _bounded(tasks: Iterator[Task], problems: Problems) -> Iterator[Task]:
-    """Tasks of a document that was sent: a short one may stand for very many."""
-    size = 0
-    for task in tasks:
-        size += len(msgspec.json.encode(task))
-        if size > MOST_SENT:
-            message = f"written out, its tasks take more than {MOST_SENT >> 20} MiB"
-            problems.add("$", message, "send fewer")
-            return
-        yield task
-
-
 def content_hash(suite: Suite) -> str:
     """What tells a suite from another: a hash of its tasks, and of all else that is in it."""
     return f"sha256:{sha256(msgspec.json.encode(suite)).hexdigest()}"
@@ -245,10 +234,10 @@ class WideReading:
 
     def sound_tasks(self) -> Iterator[Task]:
         """All tasks, as long as there is any use in looking for more problems."""
-        made, has_weight, count = self.tasks(), False, 0
+        made, has_weight, count = self._bounded_tasks(), False, 0
         empty = dict.fromkeys(self._document.get("thresholds", {}).get("tags", {}))
         try:
-            for task in made if self._allow_files else _bounded(made, self.problems):
+            for task in made:
                 has_weight, count = has_weight or task.weight > 0, count + 1
                 for tag in task.tags if empty else ():
                     empty.pop(tag, None)
@@ -268,9 +257,22 @@ class WideReading:
     def all_problems(self) -> list[Problem]:
         """Every problem of entries that are not broken."""
         with suppress(TooManyProblems):
-            for _ in self.tasks():
+            for _ in self._bounded_tasks():
                 pass
         return self.problems.found
+
+    def _bounded_tasks(self) -> Iterator[Task]:
+        """All tasks, up to a number of bytes: a short document may stand for very many."""
+        most = MOST_READ if self._allow_files else MOST_SENT
+        size, encode = 0, msgspec.json.Encoder().encode
+        for task in self.tasks():
+            size += len(encode(task))
+            if size > most:
+                bad = too_large(most)
+                message = f"{bad.message}, with task {task.task_id!r}"
+                self.problems.add("$", message, bad.remedy)
+                return
+            yield task
 
     def tasks(self) -> Iterator[Task]:
         """All tasks: those that stand in the document, then those of its data."""
@@ -300,8 +302,10 @@ class WideReading:
 
     @cached_property
     def _shared(self) -> Shared:
-        most_rendered = math.inf if self._allow_files else MOST_RENDERED
-        templates = Templates(self._document, most_rendered)
+        budget = RenderBudget(suite_bytes=MOST_READ)
+        if not self._allow_files:
+            budget = RenderBudget(MOST_RENDERED, MOST_SENT, RENDER_SECONDS)
+        templates = Templates(self._document, budget)
         return Shared(self._document.get("defaults", {}), templates, self.problems)
 
     def _claim(self, task_id: str, index: int) -> None:

@@ -12,7 +12,7 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.suite import Expected, Fixtures, Task
 from evalwright.engine.wide.ids import content_id, part_of_id
 from evalwright.engine.wide.references import Missing
-from evalwright.engine.wide.templates import BadTemplate, Render, Templates
+from evalwright.engine.wide.templates import BadTemplate, Render, Templates, TooMuch
 from evalwright.scoring.checks.base import CodeAsk
 from evalwright.scoring.checks.table import prepare_checks
 
@@ -45,6 +45,12 @@ class Problems:
         """Note a problem."""
         self.found.append(Problem(path, message, remedy))
         if len(self.found) >= MOST_PROBLEMS:
+            raise TooManyProblems
+
+    def add_bad_template(self, bad: BadTemplate, place: str) -> None:
+        """Note that a template cannot be rendered for a task at `place`."""
+        self.add(place, bad.message, bad.remedy)
+        if isinstance(bad, TooMuch):
             raise TooManyProblems
 
     def see_checks(self, checks: list[Any], path: str) -> None:
@@ -146,6 +152,10 @@ class Recipe:
             reference,
         )
 
+    def begin_task(self) -> None:
+        """What is rendered from now on belongs to another task."""
+        self._shared.templates.begin_task()
+
     @property
     def has_templates(self) -> bool:
         """Whether anything depends on the values that templates are given."""
@@ -239,6 +249,7 @@ def tasks_of_entry(
         return
     for suffix, variables in _combinations(entry, shared, recipe.path, problems):
         values = {**variables, "vars": variables}
+        recipe.begin_task()
         try:
             reference = entry.get("expected", msgspec.UNSET)
             if recipe.expected:
@@ -253,7 +264,7 @@ def tasks_of_entry(
         except BadTemplate as bad:
             is_own = bad.path.startswith(recipe.path)
             place = bad.path if is_own else f"{recipe.path}, {bad.path}"
-            problems.add(place, bad.message, bad.remedy)
+            problems.add_bad_template(bad, place)
 
 
 def _combinations(

@@ -5,11 +5,11 @@ text with `{{` or `{%` becomes a text. What a template may use is checked before
 there are no calls, no blocks that keep text, and only filters whose results are bounded.
 """
 
-import math
 import re
+import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from minijinja import Environment, TemplateError
@@ -21,6 +21,8 @@ Render: TypeAlias = Callable[[Mapping[str, Any]], Any]
 MOST_OUTPUT = 1 << 20  # characters of one rendered text
 MOST_CODE = 1000  # characters of one expression: the parser of minijinja overruns the stack
 MOST_LOOPED = 10_000  # characters of a template with a loop
+MOST_NAMES = 20  # in one expression: each may stand for a long text
+MOST_TASK_BYTES = 64 << 20  # that one task takes, written out
 _FUEL = 20_000
 
 _STRING = r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'"""
@@ -39,6 +41,7 @@ _STRINGS = re.compile(_STRING, re.DOTALL)
 _FILTER = re.compile(r"\|\s*(\w*)")
 _CALLED = re.compile(r"([\w.]*[\w\]\)\"'])\s*\(")
 _TAGS = ("if", "elif", "else", "endif", "for", "endfor")
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _WORDS = ("in", "not", "and", "or", "is", "if", "elif", "else", "range")
 _CONSTANTS = ("true", "false", "none", "True", "False", "None")
 
@@ -59,6 +62,25 @@ class BadTemplate(Exception):
         self.path = path
         super().__init__(message)
 
+    def at(self, path: JsonPath) -> "BadTemplate":
+        """The same, at its place."""
+        return type(self)(self.message, self.remedy, path)
+
+
+class TooMuch(BadTemplate):
+    """What a suite may take is used up: there is no use in rendering more of it."""
+
+
+class RenderBudget(NamedTuple):
+    """What the templates of one suite may take, however little it is that says so."""
+
+    texts: int | None = None
+    suite_bytes: int | None = None  # of JSON, written out
+    seconds: float | None = None  # of CPU
+
+
+UNBOUNDED = RenderBudget()
+
 
 class Templates:
     """Compiles values with templates in them, each once.
@@ -66,12 +88,18 @@ class Templates:
     A document without any mark of a template is not searched value by value.
     """
 
-    def __init__(self, document: Any = None, most_rendered: float = math.inf) -> None:
-        self._left = most_rendered
+    def __init__(self, document: Any = None, budget: RenderBudget = UNBOUNDED) -> None:
+        self._budget = budget
+        self._texts = self._task_bytes = self._suite_bytes = 0
+        self._began = time.thread_time()
         text = b"{{" if document is None else msgspec.json.encode(document)
         self.may_be = b"{{" in text or b"{%" in text
         self._written = 0  # characters of the text that is being rendered
         self._names: dict[str, str] = {}
+
+    def begin_task(self) -> None:
+        """What is rendered from now on belongs to another task."""
+        self._task_bytes = 0
 
     def compile(self, value: Any, path: JsonPath = "$") -> Render | None:
         """What renders a value; None for one without templates. Raises `BadTemplate`."""
@@ -97,9 +125,9 @@ class Templates:
             plain = _PATH.fullmatch(lone[1])
             if plain is None or plain[1] in _CONSTANTS:
                 return _placed(self._expression(lone[1]), path)
-            return _lookup(plain[1], path)
+            return self._looked_up(_lookup(plain[1], path), path)
         except BadTemplate as bad:
-            raise BadTemplate(bad.message, bad.remedy, path) from None
+            raise bad.at(path) from None
 
     def _template(self, text: str) -> Render:
         name = self._names.get(text)
@@ -111,9 +139,9 @@ class Templates:
                 raise _explained(error) from None
         render = self._environment.render_template
 
-        def rendered(values: Mapping[str, Any]) -> str:
+        def rendered(values: Mapping[str, Any]) -> Any:
             self._begin()
-            return _bounded(render(name, **values))
+            return self._counted(_bounded(render(name, **values)))
 
         return rendered
 
@@ -125,9 +153,32 @@ class Templates:
             value = evaluate(code, **values)
             if value is None and code.strip() not in _CONSTANTS:
                 self._environment.render_str(f"{{{{ {code} }}}}", **values)  # is it undefined?
-            return _bounded(value) if isinstance(value, str) else _plain(value)
+            return self._counted(_bounded(value) if isinstance(value, str) else _plain(value))
 
         return evaluated
+
+    def _looked_up(self, find: Render, path: JsonPath) -> Render:
+        def found(values: Mapping[str, Any]) -> Any:
+            value = find(values)
+            try:
+                return self._counted(value)
+            except BadTemplate as bad:
+                raise bad.at(path) from None
+
+        return found
+
+    def _counted(self, value: Any) -> Any:
+        """The value, whose bytes count for its task and its suite; raises `BadTemplate`."""
+        is_plain = isinstance(value, str) and value.isascii()
+        size = len(value) if is_plain else len(_encode(value))
+        self._task_bytes += size
+        self._suite_bytes += size
+        if self._task_bytes > MOST_TASK_BYTES:
+            message = f"written out, the task takes more than {MOST_TASK_BYTES >> 20} MiB"
+            raise BadTemplate(message, "shorten what its templates repeat")
+        if self._budget.suite_bytes is not None and self._suite_bytes > self._budget.suite_bytes:
+            raise too_large(self._budget.suite_bytes)
+        return value
 
     @cached_property
     def _environment(self) -> Environment:
@@ -142,9 +193,12 @@ class Templates:
 
     def _begin(self) -> None:
         self._written = 0
-        self._left -= 1
-        if self._left < 0:
-            raise BadTemplate("there are too many texts to render", "send fewer tasks")
+        self._texts += 1
+        texts, seconds = self._budget.texts, self._budget.seconds
+        if texts is not None and self._texts > texts:
+            raise TooMuch(f"there are more than {texts:,} texts to render", "send fewer tasks")
+        if seconds is not None and time.thread_time() - self._began > seconds:
+            raise TooMuch(f"to render it takes more than {seconds:g} s", "send fewer tasks")
 
     def _emit(self, value: Any) -> Any:
         """A value as it stands in a text."""
@@ -220,7 +274,7 @@ def _placed(render: Render, path: JsonPath) -> Render:
         try:
             return render(values)
         except BadTemplate as bad:
-            raise BadTemplate(bad.message, bad.remedy, path) from None
+            raise bad.at(path) from None
         except TemplateError as error:
             told = _explained(error)
             name = re.search(r"`([\w.]+)` is undefined", told.message)
@@ -234,6 +288,14 @@ def _placed(render: Render, path: JsonPath) -> Render:
 
     return placed
 
+
+def too_large(most: int) -> TooMuch:
+    """The end of a suite that takes more than this many bytes."""
+    message = f"written out, the tasks of the suite take more than {most >> 20} MiB"
+    return TooMuch(message, "split it, or shorten what its templates repeat")
+
+
+_encode = msgspec.json.Encoder().encode
 
 _TOO_LONG = f"the text would be longer than {MOST_OUTPUT:,} characters"
 
@@ -290,6 +352,9 @@ def _refuse_code(code: str) -> None:
     bare = _STRINGS.sub('""', code)
     if "*" in bare or re.search(r"\brecursive\b", bare):
         raise BadTemplate("template: `*` and `recursive` are not available", "do without")
+    if len(bare) > MOST_NAMES and len(_NAME.findall(bare)) > MOST_NAMES:
+        message = f"template: an expression has more than {MOST_NAMES} names and words"
+        raise BadTemplate(message, "split it: {{ a }}{{ b }}")
     for name in _FILTER.findall(bare):
         if name not in _SAFE and name not in _FILTERS:
             known = ", ".join(sorted([*_SAFE, *_FILTERS]))
