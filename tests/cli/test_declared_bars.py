@@ -1,6 +1,7 @@
 """Bars from the command line: over tags, in a part of a suite, for repeats, and side by side."""
 
 import json
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -18,6 +19,17 @@ def answer(task):
 
 def worse(task):
     return "no"
+
+
+def dearer(task):
+    task.report_usage(
+        provider="openai",
+        model="gpt",
+        inputTokens=1,
+        outputTokens=1,
+        costEstimateUsd=0.1 if next(asked) <= 6 else 5,
+    )
+    return "yes"
 
 
 def moody(task):
@@ -168,17 +180,106 @@ def test_a_group_in_which_nothing_passed_is_no_success_though_no_gate_asks(
     assert "PASSED" not in done.out
 
 
+def reported(desk: Evalwright, *asked: str) -> tuple[int, str, ET.Element, str]:
+    """A command with its exit code, headings in Markdown, JUnit, and notes on the suite."""
+    summary = desk.folder / "summary.md"
+    summary.unlink(missing_ok=True)
+    forms = ("--junit", "run.xml", "--markdown", "run.md", "--github", "--codequality", "run.json")
+    done = desk(*asked, *forms, env={"GITHUB_STEP_SUMMARY": str(summary)})
+    text = (desk.folder / "run.md").read_text() + summary.read_text()
+    headings = "\n".join(line for line in text.splitlines() if line.startswith("#"))
+    notes = "\n".join(line for line in done.out.splitlines() if line.startswith("::"))
+    return done.code, headings, ET.parse(desk.folder / "run.xml").getroot(), notes
+
+
+def thresholds_in(junit: ET.Element) -> list[str]:
+    return [
+        failure.get("message", "") for failure in junit.iterfind(".//failure[@type='threshold']")
+    ]
+
+
+def test_reports_on_repeats_that_may_be_flaky_say_that_they_passed(desk: Evalwright) -> None:
+    write(desk, "{}")
+    asked = ("run", "desk.yaml", "--agent", "agent.py:moody", "--repeat", "2")
+    code, headings, junit, notes = reported(desk, *asked, "--flaky-as", "warn")
+    assert code == 0
+    words = "2 of 3 tasks in every run, 1 flaky, --flaky-as warn"
+    assert f"## Passed {words}: local.evals.desk\\@0.0.0, 2 repeats" in headings
+    assert f"## ✅ Passed {words}: local.evals.desk\\@0.0.0, 2 repeats" in headings
+    assert "\n## Failed" not in headings
+    assert "\n## ❌" not in headings
+    assert junit.findall(f".//property[@name='verdictOnAllRepeats'][@value='Passed {words}']")
+    assert thresholds_in(junit) == []
+    assert notes.startswith("::warning file=desk.yaml,line=6,title=secret failed::")
+    assert "::error" not in notes
+
+
+def test_reports_on_repeats_that_must_not_be_flaky_say_that_they_failed(desk: Evalwright) -> None:
+    write(desk, "{passRate: 0.5}")
+    asked = ("run", "desk.yaml", "--agent", "agent.py:moody", "--repeat", "2")
+    code, headings, junit, notes = reported(desk, *asked, "--flaky-as", "fail", "--html", "a.html")
+    assert code == 1
+    assert "## Failed: local.evals.desk\\@0.0.0, 2 repeats" in headings
+    assert "## ❌ Failed: local.evals.desk\\@0.0.0, 2 repeats" in headings
+    assert len(junit.findall(".//property[@name='verdictOnAllRepeats'][@value='Failed']")) == 2
+    assert thresholds_in(junit) == ["1 flaky, and --flaky-as is fail"]
+    assert "1 flaky, and --flaky-as is fail" in notes
+    issues = json.loads((desk.folder / "run.json").read_text())
+    assert {each["check_name"] for each in issues} == {"evalwright/threshold", "evalwright/checks"}
+    assert "Failed; 1 flaky, and --flaky-as is fail" in (desk.folder / "a-1.html").read_text()
+
+
+def test_repeats_of_which_one_has_no_result_are_no_pass(desk: Evalwright) -> None:
+    """The third spends the budget; what is shown of the others later says so."""
+    write(desk, "{}")
+    asked = ("run", "desk.yaml", "--agent", "agent.py:dearer", "--repeat", "3", "--max-cost", "1")
+    assert desk(*asked).code == 3
+    group = desk("runs", "--json").json()[0]["group"]
+    shown = desk("show", group, "--junit", "run.xml")
+    assert shown.code == 3
+    told = desk("show", group).out
+    assert "✗ only 2 of 3 repeats have a result" in told
+    assert "FAILED  local.evals.desk" in told
+    assert "PASSED" not in told
+    assert thresholds_in(ET.parse(desk.folder / "run.xml").getroot()) == [
+        "only 2 of 3 repeats have a result"
+    ]
+    done = desk.run_ids()[1]
+    assert "PASSED" in desk("show", done).out, "a repeat by itself is a run like any other"
+
+
+def test_a_bar_is_shown_as_it_was_given(desk: Evalwright) -> None:
+    write(desk, "{passRate: 0.99999}")
+    done = desk("run", "desk.yaml")
+    assert "✗ 2 of 3 tasks passed: 0.6667 is below 0.99999 (passRate)" in done.out
+
+
+def test_a_tag_writes_no_line_of_its_own(desk: Evalwright) -> None:
+    tag = json.dumps("x\nPASSED  all\x1b[31m")
+    write(desk, f"{{tags: {{{tag}: {{passRate: 0.1}}}}}}")
+    suite = desk.folder / "desk.yaml"
+    suite.write_text(suite.read_text().replace("[safety]", f"[{tag}]"))
+    done = desk("run", "desk.yaml", "--html", "run.html")
+    by_tag = desk("show", "latest", "--by-tag").out
+    assert (done.code, "\x1b" in done.out + by_tag) == (1, False)
+    assert not any(line.startswith("PASSED") for line in (done.out + by_tag).splitlines())
+    assert r"✗ tag x\nPASSED  all\x1b[31m: 0 of 1 tasks passed: 0 is below 0.1" in done.out
+
+
+EIGHT = "".join(f"  - {{id: t{n}, input: good, checks: [{{contains: 'yes'}}]}}\n" for n in range(8))
+
+
 def test_side_by_side_a_later_agent_that_is_worse_beyond_chance_fails(desk: Evalwright) -> None:
-    tasks = "".join(
-        f"  - {{id: t{n}, input: good, checks: [{{contains: 'yes'}}]}}\n" for n in range(8)
-    )
     (desk.folder / "eight.yaml").write_text(
-        f"evalwright: 1\nthresholds: {{passRate: 0, maxP95LatencyMs: 9999}}\ntasks:\n{tasks}"
+        f"evalwright: 1\nthresholds: {{passRate: 0, maxP95LatencyMs: 9999}}\ntasks:\n{EIGHT}"
         "  - {id: easy, input: x, checks: [{regex: '[a-z]'}]}\n"
     )
     good, bad = ("--agent", "agent.py:answer"), ("--agent", "agent.py:worse")
     done = desk("run", "eight.yaml", *good, *bad)
-    assert done.code == 1
+    code, headings, junit, _ = reported(desk, "run", "eight.yaml", *good, *bad)
+    assert (done.code, code) == (1, 1)
+    assert "## ❌ Failed: local.evals.eight\\@0.0.0, side by side" in headings
+    assert "Worse beyond chance" in thresholds_in(junit)[0]
     worse = "✗ agent.py:worse against agent.py:answer: Worse beyond chance: 9 of 9 → 1 of 9 passed"
     assert worse in done.out
     assert "FAILED  2 of 2 runs passed" in done.out

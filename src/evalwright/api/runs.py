@@ -16,7 +16,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.own_checks import OwnFacts
 from evalwright.engine.replay import project
-from evalwright.engine.session import reasons_against, verdict_on
+from evalwright.engine.session import verdict_of, verdict_on
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.store.location import existing_log
 
@@ -95,17 +95,19 @@ class RunResult:
     their mean.
     """
 
-    def __init__(self, db: str | Path, outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, db: str | Path, outcomes: Sequence[Outcome], *, alone: bool = False) -> None:
         first = outcomes[0]
         self._db = db
         self._outcomes = outcomes
+        self._alone = alone or first.plan.group is None  # also of a repeat by itself
+        self._verdict = verdict_of(first) if self._alone else verdict_on(outcomes)
         self.id: str = first.run_id
-        self.reasons: list[str] = reasons_against(outcomes)
-        self.passed: bool = not self.reasons
+        self.reasons: list[str] = self._verdict.reasons
+        self.passed: bool = self._verdict.passed
         self.score: float = sum(each.summary.aggregate_score for each in outcomes) / len(outcomes)
-        self.repeats: tuple[RunResult, ...] = (
-            (self,) if len(outcomes) == 1 else tuple(RunResult(db, [each]) for each in outcomes)
-        )
+        self.repeats: tuple[RunResult, ...] = (self,)
+        if not self._alone:
+            self.repeats = tuple(RunResult(db, [each], alone=True) for each in outcomes)
 
     @property
     def db(self) -> str | Path:
@@ -116,7 +118,7 @@ class RunResult:
     def group(self) -> str | None:
         """The id of the group, of repeats; else None."""
         group = self._outcomes[0].plan.group
-        return None if group is None or len(self._outcomes) == 1 else group.id
+        return None if group is None or self._alone else group.id
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -145,7 +147,7 @@ class RunResult:
         style, first = Style(colour=False), self._outcomes[0]
         with existing_log(str(self._db)) as log:
             shown = [shown_run(log, outcome) for outcome in self._outcomes]
-            if len(shown) > 1:
+            if not self._alone:
                 return render_group(shown, style)
             said = overrides_of(log, self.id)
         _, stories, agreement, attacks = shown[0]
@@ -155,21 +157,19 @@ class RunResult:
 
     def html(self) -> str:
         """The run as one self-contained page, as `--html` writes it; secrets are masked."""
-        return self._rendered("html", self._outcomes[:1])
+        return self._rendered("html")
 
     def junit(self) -> str:
         """The run, or all its repeats, as JUnit XML; secrets are masked."""
-        return self._rendered("junit", self._outcomes)
+        return self._rendered("junit")
 
-    def _rendered(self, form: str, outcomes: Sequence[Outcome]) -> str:
+    def _rendered(self, form: str) -> str:
         from evalwright.reports.forms import renderer
-        from evalwright.reports.run.reported import reported_run, shown_run
+        from evalwright.reports.run.reported import reported_runs, shown_run
 
         with existing_log(str(self._db)) as log:
-            runs = [
-                reported_run(log, shown_run(log, outcome), show_secrets=False)
-                for outcome in outcomes
-            ]
+            shown = [shown_run(log, outcome) for outcome in self._outcomes]
+            runs = reported_runs(log, shown, show_secrets=False, alone=self._alone)
             return renderer("run", form)(runs).decode()
 
     def _repr_html_(self) -> str:
@@ -180,7 +180,7 @@ class RunResult:
                 read_tasks(log.read(each.run_id), show_secrets=False) for each in self._outcomes
             ]
         records = [[task.record for task in reading.tasks] for reading in readings]
-        return render_notebook(self._outcomes, verdict_on(self._outcomes), records)
+        return render_notebook(self._outcomes, self._verdict, records)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """A flat dictionary for each task, of every repeat: for tables and data frames."""
@@ -209,17 +209,16 @@ class RunResult:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copied to another process it is the same run, read from its log there."""
-        return _read_again, (self._db, [each.run_id for each in self._outcomes])
+        return _read_again, (self._db, [each.run_id for each in self._outcomes], self._alone)
 
     def __repr__(self) -> str:
-        verdict = verdict_on(self._outcomes)
-        words = " ".join(filter(None, ("passed", verdict.words))) if verdict.passed else "failed"
-        return f"<run {self.id}: {words}, score {self.score:g}>"
+        return f"<run {self.id}: {self._verdict.in_words}, score {self.score:g}>"
 
 
-def _read_again(db: str | Path, run_ids: Sequence[str]) -> RunResult:
+def _read_again(db: str | Path, run_ids: Sequence[str], alone: bool) -> RunResult:  # noqa: FBT001
     with existing_log(str(db)) as log:
-        return RunResult(db, [project(read_history(log, each)) for each in run_ids])
+        outcomes = [project(read_history(log, each)) for each in run_ids]
+    return RunResult(db, outcomes, alone=alone)
 
 
 def task_report(task: ReadTask) -> TaskReport:

@@ -23,7 +23,7 @@ from evalwright.engine.listing import find_runs, is_live
 from evalwright.engine.replay import project
 from evalwright.engine.run_files import log_for
 from evalwright.reports.console import Style, one_line
-from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.junit import FailedRun
 from evalwright.reports.run.reported import (
     ShownRun,
     attacks_of,
@@ -86,20 +86,21 @@ def show_run(
 
 def write_reports(results: Results, log: EventLog, histories: Sequence[History]) -> None:
     """Write the reports of runs that are one file each; one without a result has none in it."""
-    runs: list[ReportedRun | FailedRun] = []
+    runs: list[ShownRun] = []
+    failed: list[FailedRun] = []
     for history in histories:
         try:
             outcome = project(history)
         except CannotEvaluate as error:
             code = error.code if isinstance(error, RunFailed) else "incomplete"
-            runs.append(failed_run(results, log, history.run_id, code, str(error)))
+            failed.append(failed_run(results, log, history.run_id, code, str(error)))
             continue
         stories: list[TaskStory] = []
         if not TELLING_FAILURES.isdisjoint(results.forms):  # other forms tell of all tasks
             stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
-        shown = ShownRun(outcome, stories, None, attacks_of(log, outcome))
-        runs.append(reported(results, log, shown))
-    write_forms(results, runs)
+        runs.append(ShownRun(outcome, stories, None, attacks_of(log, outcome)))
+    shown = reported(results, log, runs, alone=len(histories) == 1)
+    write_forms(results, [*shown, *failed])
 
 
 class LogViewer:

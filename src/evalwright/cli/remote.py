@@ -253,6 +253,7 @@ def _outcome(request: RunRequest, log: EventLog, run_id: str) -> Outcome:
     history = read_history(log, run_id)
     if history.end is not None and history.end.type == RunCancelled.TYPE:
         raise errors.CannotEvaluate(f"run {run_id} was cancelled; it has no result")
+    history.plan = msgspec.structs.replace(history.plan, group=None)  # it is watched by itself
     if request.options.fail_on:
         settings = msgspec.structs.replace(history.plan.settings, fail_on=request.options.fail_on)
         history.plan = msgspec.structs.replace(history.plan, settings=settings)

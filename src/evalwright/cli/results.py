@@ -30,13 +30,13 @@ from evalwright.reports.ci import (
 )
 from evalwright.reports.console import Style
 from evalwright.reports.forms import FORMS_OF, renderer
-from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
 from evalwright.reports.run.reported import (
     ShownRun,
     attacks_of,
     failed_stories,
     render_group,
-    reported_run,
+    reported_runs,
     task_reader,
 )
 from evalwright.reports.run.scorecard import (
@@ -84,14 +84,14 @@ def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) 
     """Write everything that was asked for; 0 if the run, or all its repeats, may ship."""
     runs = show_results(results, log, outcomes)
     if results.forms or results.github or results.summarised:
-        publish(results, [reported(results, log, each) for each in runs])
+        publish(results, reported(results, log, runs))
     if results.as_json:
         summaries = [each.summary for each in outcomes]
         results.emit(to_json(summaries[0] if outcomes[0].plan.group is None else summaries))
     return 1 if reasons_against(outcomes) else 0
 
 
-def publish(results: Results, runs: "Sequence[ReportedRun | FailedRun]") -> None:
+def publish(results: Results, runs: Sequence[Reported]) -> None:
     """Write the reports that are one file, and what a code host shows of the runs."""
     write_forms(results, runs)
     if not results.summarised and not results.github:
@@ -105,13 +105,15 @@ def publish(results: Results, runs: "Sequence[ReportedRun | FailedRun]") -> None
             (say if results.as_json else tell)(workflow_command(note))
 
 
-def write_forms(results: Results, runs: "Sequence[ReportedRun | FailedRun]") -> None:
+def write_forms(results: Results, runs: Sequence[Reported]) -> None:
     """Write the reports that are one file."""
+    single = [run for run in runs if not isinstance(run, ReportedSeveral)]
     for name, path in results.forms.items():
-        if len(runs) == 1 or not FORMS_OF["run"][name].one_each:
-            write_file(path, [renderer("run", name)(runs)])
+        is_of_each = FORMS_OF["run"][name].one_each
+        if len(single) == 1 or not is_of_each:
+            write_file(path, [renderer("run", name)(single if is_of_each else runs)])
             continue
-        for number, run in enumerate(runs, 1):
+        for number, run in enumerate(single, 1):
             place = path.with_name(f"{path.stem}-{number}{path.suffix}")
             write_file(place, [renderer("run", name)([run])])
 
@@ -158,13 +160,16 @@ def render_card(runs: Sequence[ShownRun], style: Style, *, with_failures: bool =
     )
 
 
-def reported(results: Results, log: EventLog, run: ShownRun) -> ReportedRun:
-    """A run as the reports take it; they may read the log while it is open."""
-    shown = reported_run(log, run, show_secrets=results.show_secrets)
-    return shown._replace(file=_suite_file(results))
+def reported(
+    results: Results, log: EventLog, runs: Sequence[ShownRun], *, alone: bool = False
+) -> list[Reported]:
+    """A run, or its repeats, as the reports take it; they may read the log while it is open."""
+    shown = reported_runs(log, runs, show_secrets=results.show_secrets, alone=alone)
+    return [each._replace(file=suite_file(results)) for each in shown]
 
 
-def _suite_file(results: Results) -> NotedFile | None:
+def suite_file(results: Results) -> NotedFile | None:
+    """The file that notes are made at."""
     return None if results.suite is None else NotedFile(results.suite)
 
 
@@ -179,7 +184,7 @@ def failed_run(results: Results, log: EventLog, run_id: str, code: str, message:
     """A run without a result, as the reports take it."""
     shown = message if results.show_secrets else without_secrets(message)
     read = task_reader(log, run_id, show_secrets=results.show_secrets)
-    return FailedRun(run_id, code, shown, read, _suite_file(results))
+    return FailedRun(run_id, code, shown, read, suite_file(results))
 
 
 def continued(log: EventLog, run_id: str) -> str:

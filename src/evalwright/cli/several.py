@@ -31,7 +31,7 @@ from evalwright.engine.session import reasons_against, verdict_on
 from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.engine.suite_files import find_suites
 from evalwright.reports.console import Style, printable
-from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.junit import Reported, ReportedSeveral
 from evalwright.reports.run.side_by_side import aligned, render_side_by_side
 from evalwright.scoring.side_by_side import SideBySide, VariantRuns, side_by_side
 from evalwright.store.location import opened_log
@@ -111,14 +111,14 @@ def evaluate_several(
         say(f"{suites_found} found; {found.passed_over} other {files} passed over")
     jobs = _jobs(request, found.paths, variants)
     ended: list[EndedJob] = []
-    runs: list[ReportedRun | FailedRun] = []
+    runs: list[Reported] = []
+    results = request.results
     with opened_log(request.db) as log:
         for number, job in enumerate(jobs, 1):
             ended.append(_work(log, job, f"[{number}/{len(jobs)}] ", runs))
-        results = request.results
-        publish(results, runs)
-    compared = _side_by_side(ended) if len(variants) > 1 else []
-    worse = [told for each in compared for told in _worse(each)]
+        compared = _side_by_side(ended) if len(variants) > 1 else []
+        worse = [told for each in compared for told in _worse(each)]
+        publish(results, [*runs, *(each for suite in compared for each in _reported(suite))])
     _tell(results, "\n".join(_closing(ended, compared, worse, Style.of(_stream(results)))))
     if results.as_json:
         _emit(results, ended, compared, is_one=len(found.paths) == 1)
@@ -169,9 +169,7 @@ def _names(texts: Sequence[str]) -> list[str]:
     return names
 
 
-def _work(
-    log: EventLog, job: SuiteJob, label: str, runs: "list[ReportedRun | FailedRun]"
-) -> EndedJob:
+def _work(log: EventLog, job: SuiteJob, label: str, runs: list[Reported]) -> EndedJob:
     """Execute a job and show what came of it; a run that fails does not keep the others back."""
     request = job.request
     results = request.results
@@ -190,7 +188,7 @@ def _work(
         if isinstance(error, RunFailed):
             runs.append(failed_run(results, log, error.run_id, error.code, str(error)))
         return EndedJob(job, (), error)
-    runs += [reported(results, log, each) for each in shown]
+    runs += reported(results, log, shown)
     return EndedJob(job, outcomes)
 
 
@@ -218,6 +216,13 @@ def _worse(compared: SideBySide) -> Iterator[str]:
     for change in compared.changes:
         if change.is_worse:
             yield f"{printable(change.name)} against {first}: {printable(change.sentence)}"
+
+
+def _reported(compared: SideBySide) -> Iterator[ReportedSeveral]:
+    """The same for reports, which have each run by itself."""
+    if worse := [*_worse(compared)]:
+        name = f"{compared.suite_id}@{compared.suite_version}, side by side"
+        yield ReportedSeveral(name, worse)
 
 
 def _closing(

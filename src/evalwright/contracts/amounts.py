@@ -51,6 +51,11 @@ def span(ms: float) -> str:
     return f"{minutes // 60:,} h {minutes % 60} min"
 
 
+def bar(value: float) -> str:
+    """What a result is compared with, as it was given: rounded, it could read as another one."""
+    return f"{value:.12g}"
+
+
 def score(value: float) -> str:
     """A score from 0 to 1, with as many digits as tell two of them apart."""
     return f"{value:.4g}"

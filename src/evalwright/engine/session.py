@@ -42,7 +42,7 @@ from evalwright.engine.plan import Plan, plan_run
 from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, Rations, SharedModel
 from evalwright.scoring.pass_bars import EVERY_TASK, let_through
-from evalwright.scoring.repeats import RepeatsReport, summarise_repeats
+from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
@@ -371,15 +371,14 @@ async def gather_means(
 
 
 def reasons_against(outcomes: Sequence[Outcome]) -> list[str]:
-    """Why a run, or the repeats of one, must not ship; empty when it may."""
+    """Why a run, or the repeats of one, must not ship by their gates; empty when it may."""
     first = outcomes[0]
     if first.plan.group is None:
         return first.reasons
-    repeats = summarise_repeats([outcome.summary for outcome in outcomes])
-    return _against_group([outcome.reasons for outcome in outcomes], repeats, first.plan)
+    return _against_group(outcomes, [outcome.reasons for outcome in outcomes])
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class RunVerdict(msgspec.Struct, frozen=True):
     """What is said of a run, or of its repeats, wherever it is shown."""
 
     reasons: list[str]  # every bar that was missed, gated or not, and what else speaks against it
@@ -390,50 +389,69 @@ class Verdict(msgspec.Struct, frozen=True):
         """Whether nothing speaks against it."""
         return not self.reasons
 
+    @property
+    def in_words(self) -> str:
+        """The same within a line."""
+        return " ".join(filter(None, ("passed", self.words))) if self.passed else "failed"
+
     def __str__(self) -> str:
         if self.reasons:
             return "FAILED"
         return f"PASSED  {self.words}" if self.words else "PASSED"
 
 
-def verdict_on(outcomes: Sequence[Outcome]) -> Verdict:
-    """The verdict on a run, or on its repeats: the one way, for every report."""
-    plan, summary = outcomes[0].plan, outcomes[0].summary
-    bars = plan.suite.thresholds, plan.scoring
-    against = [list(dict.fromkeys([*each.broken_bars, *each.reasons])) for each in outcomes]
-    if len(outcomes) == 1:
-        counts = summary.passed_count, summary.task_count, summary.aggregate_score
-        return Verdict(against[0], "" if against[0] else let_through(*counts, *bars))
-    repeats = summarise_repeats([outcome.summary for outcome in outcomes])
-    reasons = _against_group(against, repeats, plan)
+def verdict_of(outcome: Outcome) -> RunVerdict:
+    """The verdict on one run, also where it is one of several repeats."""
+    reasons = list(dict.fromkeys([*outcome.broken_bars, *outcome.reasons]))
+    plan, summary = outcome.plan, outcome.summary
+    counts = summary.passed_count, summary.task_count, summary.aggregate_score
+    words = "" if reasons else let_through(*counts, plan.suite.thresholds, plan.scoring)
+    return RunVerdict(reasons, words)
+
+
+def verdict_on(outcomes: Sequence[Outcome]) -> RunVerdict:
+    """The verdict on a run, or on all its repeats: the one way, for every report."""
+    plan = outcomes[0].plan
+    if plan.group is None:
+        return verdict_of(outcomes[0])
+    against = [verdict_of(each).reasons for each in outcomes]
+    reasons = _against_group(outcomes, against)
     if reasons:
-        return Verdict(reasons, "")
+        return RunVerdict(reasons, "")
+    repeats = summarise_repeats([outcome.summary for outcome in outcomes])
     flaky = len(repeats.flaky)
-    steady = len(repeats.tasks) - flaky - len(repeats.failing)
     words = let_through(
-        steady,
+        len(repeats.tasks) - flaky - len(repeats.failing),
         len(repeats.tasks),
         repeats.score.mean,
-        *bars,
+        plan.suite.thresholds,
+        plan.scoring,
         repeats=len(outcomes),
         flaky=flaky,
         forgiven=any(against),  # all that is left of them
     )
-    return Verdict([], words)
+    return RunVerdict([], words)
 
 
-def _against_group(
-    against: Sequence[Sequence[str]], repeats: RepeatsReport, plan: Plan
-) -> list[str]:
+def _against_group(outcomes: Sequence[Outcome], against: Sequence[Sequence[str]]) -> list[str]:
     """What speaks against repeats, from what speaks against each of them."""
+    plan = outcomes[0].plan
+    assert plan.group is not None
+    repeats = summarise_repeats([outcome.summary for outcome in outcomes])
     flaky, flaky_as = repeats.flaky, plan.settings.flaky_as
     forgiven = flaky_as == "warn" and not repeats.failing and bool(flaky)
     reasons = [
         f"run {number}: {reason}"
-        for number, of_run in enumerate(against, 1)
+        for number, of_run in sorted(zip(map(_number, outcomes), against, strict=True))
         for reason in of_run
         if not (forgiven and reason.endswith(EVERY_TASK))
     ]
     if flaky_as == "fail" and flaky:
         reasons.append(f"{len(flaky)} flaky, and --flaky-as is fail")
+    if len(outcomes) < plan.group.size:
+        reasons.append(f"only {len(outcomes)} of {plan.group.size} repeats have a result")
     return reasons
+
+
+def _number(repeat: Outcome) -> int:
+    return repeat.plan.group.index if repeat.plan.group else 1

@@ -23,7 +23,7 @@ from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.tests_run import TestsRun
 from evalwright.pytest_plugin.working import Begun, events_of
 from evalwright.reports.console import Style
-from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.junit import Reported
 from evalwright.reports.run.reported import ShownRun, shown_run
 from evalwright.scoring.pass_bars import EVERY_TASK
 from evalwright.store.location import opened_log
@@ -146,10 +146,10 @@ class Gathering:
 
     def _report(self, log: EventLog) -> None:
         results = self._asked.results
-        shown: list[ReportedRun | FailedRun] = []
+        shown: list[Reported] = []
         for suite in self._suites.values():
             runs = [shown_run(log, outcome) for outcome in suite.outcomes]
-            shown += [reported(results, log, each) for each in runs]
+            shown += reported(results, log, runs)
             for run in suite.runs:
                 if run.failure:
                     code, _, message = run.failure.partition(": ")

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from evalwright.contracts.prompt_result import PromptResult
     from evalwright.reports.comparison.machine import MachineReport
     from evalwright.reports.prompts.context import ReportContext
-    from evalwright.reports.run.junit import FailedRun, ReportedRun
+    from evalwright.reports.run.junit import Reported
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # set in a job on GitHub, which has a page for its summary
 Subject = Literal["run", "comparison", "prompts"]
-RenderRuns: TypeAlias = "Callable[[Sequence[ReportedRun | FailedRun]], bytes]"
+RenderRuns: TypeAlias = "Callable[[Sequence[Reported]], bytes]"
 RenderComparison: TypeAlias = "Callable[[MachineReport], bytes]"
 RenderPrompts: TypeAlias = "Callable[[Sequence[PromptResult], ReportContext], bytes]"
 

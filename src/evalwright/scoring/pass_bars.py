@@ -9,13 +9,13 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from evalwright.contracts import amounts
 from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE
 from evalwright.contracts.suite import Suite, Thresholds
 from evalwright.contracts.summary import EvalSummary
-from evalwright.scoring.thresholds import in_digits, mean, pass_score
+from evalwright.scoring.thresholds import mean, pass_score
 
 EVERY_TASK = "every task passes (default)"
-NO_TASK_PASSED = "no task passed"
 
 
 class ScoredTask(Protocol):
@@ -28,6 +28,11 @@ class ScoredTask(Protocol):
     @property
     def passed(self) -> bool:
         """Whether it is good enough."""
+
+
+class _ExpectedAnswer(Protocol):
+    @property
+    def kind(self) -> str: ...
 
 
 class BarTask(Protocol):
@@ -45,11 +50,15 @@ class BarTask(Protocol):
     def weight(self) -> float:
         """In a score."""
 
+    @property
+    def expected(self) -> _ExpectedAnswer:
+        """What is expected of it: `checks` are those of wide suites."""
+
 
 class PassBar(msgspec.Struct, frozen=True):
     """A bar over tasks: those of a tag, or all."""
 
-    kind: Literal["passRate", "passScore", "default"]
+    kind: Literal["passRate", "passScore", "default", "some"]
     wanted: float
     score: float
     passed: int
@@ -64,6 +73,8 @@ class PassBar(msgspec.Struct, frozen=True):
             return None if self.tag is not None else False
         if self.kind == "passScore":
             return self.score >= self.wanted
+        if self.kind == "some":
+            return self.passed > 0
         return self.passed >= Decimal(repr(self.wanted)) * self.tasks
 
     @property
@@ -71,7 +82,10 @@ class PassBar(msgspec.Struct, frozen=True):
         """What it asks for."""
         if self.kind == "default":
             return EVERY_TASK
-        return f"{self.wanted:.4g} ({self.origin if self.kind == 'passScore' else self.kind})"
+        if self.kind == "some":
+            return "at least one task passes"
+        origin = self.origin if self.kind == "passScore" else self.kind
+        return f"{amounts.bar(self.wanted)} ({origin})"
 
     @property
     def reached(self) -> str:
@@ -84,17 +98,34 @@ class PassBar(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Why a run that misses it does not pass."""
-        where = f"tag {self.tag}: " if self.tag is not None else ""
+        where = f"{self.place}: " if self.tag is not None else ""
         if not self.tasks:
             return f"{where}no task was evaluated"
-        if self.kind == "passScore":
-            got, wanted = in_digits(self.score, self.wanted, 4)
-            return f"{where}score {got} is below {wanted} ({self.origin})"
         count = f"{self.passed:,} of {self.tasks:,} tasks passed"
         if self.kind == "default":
             return f"{count}, and without a bar {EVERY_TASK}"
-        got, wanted = in_digits(self.passed / self.tasks, self.wanted, 4)
-        return f"{where}{count}: {got} is below {wanted} (passRate)"
+        if self.kind == "some":
+            return "no task passed"
+        what, got = ("score ", self.score) if self.kind == "passScore" else ("", self.share)
+        short = amounts.score(got)
+        told = short if float(short) < self.wanted else repr(got)
+        shown = f"{what}{told} is below {self.in_words}"
+        return f"{where}{shown}" if what else f"{where}{count}: {shown}"
+
+    @property
+    def share(self) -> float:
+        """How many of its tasks passed."""
+        return self.passed / self.tasks if self.tasks else 0.0
+
+    @property
+    def place(self) -> str:
+        """Which tasks it is over."""
+        return "all tasks" if self.tag is None else f"tag {on_one_line(self.tag)}"
+
+
+def on_one_line(tag: str) -> str:
+    """A tag within a line: it comes from data, and must not write a line of its own."""
+    return tag if tag.isprintable() else tag.encode("unicode_escape", "replace").decode()
 
 
 def task_score(check_score: float, threshold: float | None, *, passed: bool) -> float:
@@ -108,7 +139,10 @@ def pass_bars(
     results: Mapping[str, ScoredTask],
     scoring: int = CURRENT_RULE,
 ) -> list[PassBar]:
-    """Every bar on the results of tasks; those that no bar is over must all pass."""
+    """Every bar on the results of tasks; those that no bar is over must all pass.
+
+    No run passes in which no task did, unless the `passScore` of a portable suite says so.
+    """
     tasks = [task for task in all_tasks if task.task_id in results]
     if scoring == FIRST_RULE:
         origin = "passScore" if bars.pass_score is not None else "the default bar"
@@ -130,6 +164,11 @@ def pass_bars(
             found.append(_bar("passRate", rate, of_tag, results, tag))
         if score is not None:
             found.append(_bar("passScore", score, of_tag, results, tag))
+    is_met = all(bar.met is not False for bar in found)
+    if tasks and is_met and not any(results[task.task_id].passed for task in tasks):
+        is_portable = not any(task.expected.kind == "checks" for task in tasks)
+        if not is_portable or bars.pass_score is None:
+            found.append(_bar("some", 0.0, tasks, results))
     return found
 
 
@@ -162,7 +201,7 @@ def by_tag(
 
 
 def _bar(
-    kind: Literal["passRate", "passScore", "default"],
+    kind: Literal["passRate", "passScore", "default", "some"],
     wanted: float,
     tasks: Sequence[BarTask],
     results: Mapping[str, ScoredTask],
@@ -179,16 +218,9 @@ def _bar(
 def missed_bars(
     suite: Suite, results: Mapping[str, ScoredTask], scoring: int = CURRENT_RULE
 ) -> list[str]:
-    """A sentence for each bar on results that is not met.
-
-    No run passes in which no task did, unless the `passScore` of a portable suite says so.
-    """
+    """A sentence for each bar on results that is not met."""
     bars = pass_bars(suite.tasks, suite.thresholds, results, scoring)
-    missed = [bar.sentence for bar in bars if bar.met is False]
-    if missed or scoring == FIRST_RULE or any(each.passed for each in results.values()):
-        return missed
-    is_portable = not any(task.expected.kind == "checks" for task in suite.tasks)
-    return [] if is_portable and suite.thresholds.pass_score is not None else [NO_TASK_PASSED]
+    return [bar.sentence for bar in bars if bar.met is False]
 
 
 def results_of(summary: EvalSummary) -> dict[str, ScoredTask]:
@@ -219,11 +251,12 @@ def let_through(
         parts.append(f"{flaky:,} flaky")
     counts = len(parts)
     if thresholds.pass_rate is not None:
-        parts.append(f"bar {thresholds.pass_rate:.4g}")
+        parts.append(f"bar {amounts.bar(thresholds.pass_rate)}")
     if thresholds.pass_score is not None:
-        parts += [f"score {score:.4g}", f"bar {thresholds.pass_score:.4g} (passScore)"]
+        parts += [f"score {score:.4g}", f"bar {amounts.bar(thresholds.pass_score)} (passScore)"]
     if len(parts) == counts and scoring == FIRST_RULE:
-        parts += [f"score {score:.4g}", f"bar {pass_score(thresholds):.4g} (the default then)"]
+        bar = amounts.bar(pass_score(thresholds))
+        parts += [f"score {score:.4g}", f"bar {bar} (the default then)"]
     elif len(parts) == counts and thresholds.tags:
-        parts.append(f"bars of {', '.join(thresholds.tags)}")
+        parts.append(f"bars of {', '.join(map(on_one_line, thresholds.tags))}")
     return ", ".join([*parts, *["--flaky-as warn"] * forgiven])

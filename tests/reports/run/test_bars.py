@@ -22,7 +22,8 @@ FOUR_OF_FIVE = [TaskRow(each, float(each != "e"), each != "e") for each in "abcd
 def a_frame(
     baseline: PlannedBaseline | None = None, scoring: int = CURRENT_RULE, **thresholds: float
 ) -> RunFrame:
-    planned = [msgspec.Raw(msgspec.json.encode({"taskId": each})) for each in "abcde"]
+    tasks = [{"taskId": each, "expected": {"kind": "checks"}} for each in "abcde"]
+    planned = [msgspec.Raw(msgspec.json.encode(each)) for each in tasks]
     suite = PlannedSuite("acme.evals.a", "1.0.0", ["golden"], planned, Thresholds(**thresholds))
     return RunFrame(suite, AGENT, RunSettings(), baseline=baseline, scoring=scoring)
 
@@ -59,6 +60,19 @@ def test_a_run_of_the_old_rule_is_measured_by_the_default_bar_of_its_time():
     assert told(a_frame(scoring=FIRST_RULE), tasks(0.8, 0.5, *FOUR_OF_FIVE)) == [
         ("Score", "at least 0.7 (the default then)", "0.8", "0.1 above", True)
     ]
+
+
+def test_where_no_task_passed_a_bar_says_so_though_the_others_are_met():
+    none = tasks(0.0, 0.5, *(TaskRow(each, 0.0, passed=False) for each in "abcde"))
+    assert told(a_frame(pass_rate=0), none) == [
+        ("Tasks passed", "at least 0", "0 of 5 tasks passed", "exactly that", True),
+        ("Tasks passed", "at least one task passes", "0 of 5 tasks passed", "", False),
+    ]
+
+
+def test_findings_are_no_bar_where_nobody_looked_for_any():
+    rows = [TaskRow("a", 1.0, passed=True)]
+    assert "Safety findings" not in {bar.name for bar in bars_of(a_frame(), tasks(1, 0, *rows))}
 
 
 def test_latency_and_cost_have_a_ceiling():

@@ -9,7 +9,7 @@ import msgspec
 
 from evalwright.contracts import amounts
 from evalwright.reports.run.task_list import RunFrame, TaskList
-from evalwright.scoring.pass_bars import EVERY_TASK, pass_bars
+from evalwright.scoring.pass_bars import pass_bars
 from evalwright.scoring.regression import difference
 from evalwright.scoring.thresholds import mean, p95
 
@@ -19,10 +19,15 @@ class _RowScore(msgspec.Struct, frozen=True):
     passed: bool
 
 
+class _ExpectedKind(msgspec.Struct, frozen=True):
+    kind: str
+
+
 class _TaggedTask(msgspec.Struct, frozen=True, rename="camel"):
     """What a bar asks of a planned task."""
 
     task_id: str
+    expected: _ExpectedKind
     tags: list[str] = []
     weight: float = 1.0
 
@@ -45,7 +50,7 @@ def bars_of(frame: RunFrame, tasks: TaskList) -> list[RunBar]:
         *_results(frame, tasks),
         *_latency(frame, tasks),
         *_cost(frame, tasks),
-        *_findings(frame, tasks),
+        *_findings(tasks),
         *_baseline(frame, tasks),
     ]
 
@@ -64,14 +69,16 @@ def _results(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
     known = [msgspec.json.decode(each, type=_TaggedTask) for each in suite.tasks]
     results = {name: _RowScore(row.score or 0.0, bool(row.passed)) for name, row in rows.items()}
     for bar in pass_bars(known, suite.thresholds, results, frame.scoring):
-        name = "Score" if bar.kind == "passScore" else "Tasks passed"
+        is_score = bar.kind == "passScore"
+        name = "Score" if is_score else "Tasks passed"
         if bar.tag is not None:
-            name = f"{name}, tag {bar.tag}"
-        share = bar.score if bar.kind == "passScore" or not bar.tasks else bar.passed / bar.tasks
-        form = amounts.score if bar.kind == "passScore" else amounts.percent
+            name = f"{name}, {bar.place}"
+        share, form = (bar.score, amounts.score) if is_score else (bar.share, amounts.percent)
         distance = _distance(difference(share, bar.wanted), form) if bar.tasks else ""
-        wanted = EVERY_TASK if bar.kind == "default" else f"at least {bar.wanted:.4g}"
-        if bar.origin != "passScore":
+        wanted = f"at least {amounts.bar(bar.wanted)}"
+        if bar.kind in ("default", "some"):
+            wanted, distance = bar.in_words, "" if bar.kind == "some" else distance
+        elif bar.origin != "passScore":
             wanted += " (the default then)"
         reached = f"{bar.score:.4g}" if bar.kind == "passScore" and bar.tasks else bar.reached
         yield RunBar(name, wanted, reached, distance, bar.met, share, bar.wanted)
@@ -103,8 +110,8 @@ def _cost(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
     )
 
 
-def _findings(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
-    if "adversarial" not in frame.suite.modes and "adversarial" not in tasks.modes:
+def _findings(tasks: TaskList) -> Iterator[RunBar]:
+    if "adversarial" not in tasks.modes:  # nobody looked for any
         return
     unsafe = tasks.unsafe
     words = "none" if not unsafe else "1 task" if unsafe == 1 else f"{unsafe:,} tasks"

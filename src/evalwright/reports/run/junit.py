@@ -1,7 +1,7 @@
 """Runs as JUnit: one test case per task, and one for each reason not to ship."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from evalwright.contracts.summary import EvalSummary, TaskResult
 from evalwright.contracts.verdicts import CheckResult
@@ -14,6 +14,26 @@ if TYPE_CHECKING:
     from evalwright.reports.run.attack_table import AttackTable
     from evalwright.reports.run.task_records import RunReading, TaskRecord
     from evalwright.scoring.regression import RegressionReport
+
+
+class ReportedSeveral(NamedTuple):
+    """What runs come to together: the repeats of one, or a run for each of several agents."""
+
+    name: str
+    reasons: Sequence[str]
+    words: str = ""  # by what they passed though tasks failed
+    group: str = ""  # the id of repeats
+    file: "NotedFile | None" = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against them."""
+        return not self.reasons
+
+    @property
+    def verdict(self) -> str:
+        """Whether they passed, and by what though tasks failed."""
+        return " ".join(filter(None, ("Passed", self.words))) if self.passed else "Failed"
 
 
 class ReportedRun(NamedTuple):
@@ -34,6 +54,13 @@ class ReportedRun(NamedTuple):
     words: str = ""  # by what it passed though tasks failed
     attacks: "AttackTable | None" = None
     tag_bars: Sequence[str] = ()  # a line for each tag that has a bar
+    repeat: str = ""  # which of several repeats it is
+    repeats: ReportedSeveral | None = None  # of them all, where it is one
+
+    @property
+    def name(self) -> str:
+        """The suite that was run."""
+        return self.summary.suite_id
 
     @property
     def passed(self) -> bool:
@@ -64,11 +91,34 @@ class FailedRun(NamedTuple):
         return [] if self.read is None else [task.record for task in self.read().tasks]
 
 
-def render_junit(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
-    """A suite per run; one that ended without a result is a single error."""
-    return junit_document(
-        [_failed(run) if isinstance(run, FailedRun) else _suite(run) for run in runs]
-    )
+Reported: TypeAlias = ReportedRun | FailedRun | ReportedSeveral
+
+
+def render_junit(runs: Sequence[Reported]) -> bytes:
+    """A suite per run; one that ended without a result is a single error.
+
+    What speaks against repeats stands in the last of them.
+    """
+    repeats = [run for run in runs if isinstance(run, ReportedRun)]
+    last = {run.repeats.group: run.run_id for run in repeats if run.repeats is not None}
+    suites = []
+    for run in runs:
+        if isinstance(run, FailedRun):
+            suites.append(_failed(run))
+        elif isinstance(run, ReportedRun):
+            is_last = run.repeats is None or last[run.repeats.group] == run.run_id
+            suites.append(_suite(run, is_last=is_last))
+        elif run.group not in last:
+            cases = _thresholds(run.name, run.reasons)
+            suites.append(JunitSuite(run.name, cases, None, [("verdict", run.verdict)]))
+    return junit_document(suites)
+
+
+def _thresholds(suite: str, reasons: Sequence[str]) -> list[JunitCase]:
+    return [
+        JunitCase(suite, f"threshold-{number}", None, JunitProblem("failure", "threshold", reason))
+        for number, reason in enumerate(reasons, 1)
+    ]
 
 
 def _failed(run: FailedRun) -> JunitSuite:
@@ -76,7 +126,7 @@ def _failed(run: FailedRun) -> JunitSuite:
     return JunitSuite(run.run_id, [JunitCase("evalwright", "run", problem=problem)])
 
 
-def _suite(run: ReportedRun) -> JunitSuite:
+def _suite(run: ReportedRun, *, is_last: bool) -> JunitSuite:
     summary = run.summary
     stories = {story.task.task_id: story for story in run.stories}
     name = f"{summary.suite_id}@{summary.suite_version}"
@@ -85,11 +135,11 @@ def _suite(run: ReportedRun) -> JunitSuite:
     if run.nondeterministic:
         properties.append(("nondeterministic", "live-shadow"))
     properties += [("mark", mark) for mark in run.marks]
+    if run.repeats is not None:
+        properties += [("repeat", run.repeat), ("verdictOnAllRepeats", run.repeats.verdict)]
     cases = [_case(name, result, stories.get(result.task_id)) for result in summary.tasks]
-    cases += [
-        JunitCase(name, f"threshold-{number}", None, JunitProblem("failure", "threshold", reason))
-        for number, reason in enumerate(run.reasons, 1)
-    ]
+    if is_last:
+        cases += _thresholds(name, (run.repeats or run).reasons)
     took = sum(result.latency_ms or 0 for result in summary.tasks)
     return JunitSuite(name, cases, took, properties)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalwright.engine.execution import Outcome
-from evalwright.engine.session import Verdict, verdict_on
+from evalwright.engine.session import RunVerdict, verdict_of
 from evalwright.reports.html.markup import Html, clipped, display_text, render
 from evalwright.reports.run.several_runs import worst_first
 from evalwright.reports.run.task_records import TaskRecord
@@ -18,7 +18,7 @@ _GOOD, _BAD = "#1a7f37", "#cf222e"
 
 
 def render_notebook(
-    outcomes: Sequence[Outcome], verdict: Verdict, records: Sequence[Sequence[TaskRecord]]
+    outcomes: Sequence[Outcome], verdict: RunVerdict, records: Sequence[Sequence[TaskRecord]]
 ) -> Html:
     """The run, or its repeats, as a small piece of HTML; `records` are those of each, masked."""
     first = outcomes[0]
@@ -35,7 +35,7 @@ def render_notebook(
         rows = [_repeated_row(task, by_task[task.task_id]) for task in shown]
         titles = ("", "Task", "Passed", "Score", "Output", "Why")
         score, run_id = report.score.mean, group.id
-        passed = sum(verdict_on([each]).passed for each in outcomes)
+        passed = sum(verdict_of(each).passed for each in outcomes)
         figures = f"{passed} of {len(outcomes)} repeats passed · {report.sentence}"
     left = len(records[0]) - len(rows)
     return render(

@@ -35,7 +35,7 @@ from evalwright.reports.html.markup import (
     text_html,
 )
 from evalwright.reports.html.words import RESULTS, VERDICTS
-from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.junit import FailedRun, Reported, ReportedRun, ReportedSeveral
 from evalwright.reports.run.page_tasks import searched_line, status_of, task_body, task_line
 from evalwright.reports.run.task_records import ReadTask, RunReading
 from evalwright.reports.run.task_tables import failed_checks
@@ -53,10 +53,11 @@ _ORDER = ("failed", "error", "open", "passed")
 _STATUSES = {status: VERDICTS[status].words for status in _ORDER}
 
 
-def render_html(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+def render_html(runs: Sequence[Reported]) -> bytes:
     """The page of the first run: a page is of one."""
+    first = next(run for run in runs if not isinstance(run, ReportedSeveral))
     with without_collecting():
-        return _page(runs[0])
+        return _page(first)
 
 
 def _page(run: ReportedRun | FailedRun) -> bytes:
@@ -139,7 +140,8 @@ def _tiles(
         if bar is None:
             yield "Score", f"{score:.4g}", "", ""
         else:
-            yield "Score", f"{score:.4g}", f"bar {bar:.4g}", "bad" if score < bar else "good"
+            tone = "bad" if score < bar else "good"
+            yield "Score", f"{score:.4g}", f"bar {amounts.bar(bar)}", tone
     for status in ("failed", "error", "open"):
         if counts[status] or status == "failed":
             tone = "bad" if counts[status] else ""
@@ -158,7 +160,7 @@ def _bar_on_tasks(reading: RunReading) -> str:
     """How many tasks must pass, where that is asked for."""
     bars = reading.planned.suite.thresholds
     if bars.pass_rate is not None:
-        return f"bar {bars.pass_rate:.4g}"
+        return f"bar {amounts.bar(bars.pass_rate)}"
     is_by_default = bars.pass_score is None and not bars.tags
     return EVERY_TASK if is_by_default and reading.planned.scoring != FIRST_RULE else ""
 
@@ -223,6 +225,9 @@ def _facts(run: ReportedRun | FailedRun, reading: RunReading) -> Iterator[tuple[
         yield "Baseline", clipped(planned.baseline.run_id, _LONG)
     if planned.group is not None:
         yield "Repeat", f"{planned.group.index} of {planned.group.size}"
+    if isinstance(run, ReportedRun) and run.repeats is not None:
+        told = "; ".join((run.repeats.verdict, *run.repeats.reasons))
+        yield "All repeats", clipped(told, _LONG)
     for line in run.tag_bars if isinstance(run, ReportedRun) else ():
         yield "Bar", clipped(line, _LONG)
 

@@ -5,33 +5,48 @@ from typing import Any
 
 from evalwright.contracts.amounts import dollars, percent, span
 from evalwright.engine.isolation import EXPLANATIONS
-from evalwright.reports.ci import MOST_NOTES, Note, Severity, quality_issue, quality_report
+from evalwright.reports.ci import MOST_NOTES, Level, Note, Severity, quality_issue, quality_report
 from evalwright.reports.console import one_line
 from evalwright.reports.figures import points_in_words
 from evalwright.reports.markdown import inline, table
-from evalwright.reports.run.junit import FailedRun, ReportedRun, problem_of
+from evalwright.reports.run.junit import (
+    FailedRun,
+    Reported,
+    ReportedRun,
+    ReportedSeveral,
+    problem_of,
+)
 from evalwright.reports.run.stories import TaskStory
 from evalwright.scoring.regression import RegressionReport
 from evalwright.scoring.thresholds import p95
 
 MOST_TASKS = 50
+_MARKS = {True: "✅", False: "❌"}
 _SHORT = 200
+_THRESHOLD = "evalwright/threshold"
 _UNKNOWN = "evalwright"  # a code quality issue must have a path
 
 
-def render_step_summary(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+def render_step_summary(runs: Sequence[Reported]) -> bytes:
     """Each run, verdict first: its bars, what changed, and the tasks that failed."""
     lines = [line for run in runs for line in _section(run)]
     return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
 
 
-def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
+def _section(run: Reported) -> Iterator[str]:
+    if isinstance(run, ReportedSeveral):
+        yield from (f"## {_MARKS[run.passed]} {inline(run.verdict)}: {inline(run.name)}", "")
+        yield from (*(f"- {inline(reason)}" for reason in run.reasons), *[""] * bool(run.reasons))
+        return
     if isinstance(run, FailedRun):
         yield from (f"## ⛔ No result: {inline(run.code)}", "", inline(run.message), "")
         return
     summary = run.summary
     name = inline(f"{summary.suite_id}@{summary.suite_version}")
-    yield from (f"## {'✅' if run.passed else '❌'} {inline(run.verdict)}: {name}", "")
+    if run.repeats is None:
+        yield from (f"## {_MARKS[run.passed]} {inline(run.verdict)}: {name}", "")
+    else:
+        yield from (f"### {_MARKS[run.passed]} {inline(run.verdict)}: repeat {run.repeat}", "")
     yield from (inline(_figures(run)), "")
     notes = [*run.reasons, *run.tag_bars, *(EXPLANATIONS[mark] for mark in run.marks)]
     yield from (f"- {inline(note)}" for note in notes)
@@ -107,41 +122,57 @@ def _named(run: ReportedRun, task_id: str) -> str:
     return f"`{task_id}`" if link is None else f"[`{task_id}`]({link})"
 
 
-def notes_on(runs: Sequence[ReportedRun | FailedRun]) -> list[Note]:
-    """A note for each failed task at its line; of many, the last says how many more there are."""
-    notes = [note for run in runs for note in _notes(run)]
+def notes_on(runs: Sequence[Reported]) -> list[Note]:
+    """A note for each failed task at its line; of many, the last says how many more there are.
+
+    Of repeats a task has one. It is a warning where the run passes all the same.
+    """
+    notes = list(dict.fromkeys(note for run in runs for note in _notes(run)))
     if len(notes) <= MOST_NOTES:
         return notes
     rest = len(notes) - MOST_NOTES + 1
     return [*notes[: MOST_NOTES - 1], Note("evalwright", f"… and {rest:,} more failed tasks")]
 
 
-def _notes(run: ReportedRun | FailedRun) -> Iterator[Note]:
+def _notes(run: Reported) -> Iterator[Note]:
     path = None if run.file is None else run.file.name
     if isinstance(run, FailedRun):
         yield Note(f"No result: {run.code}", run.message, path)
         return
-    for reason in run.reasons:
-        yield Note(run.summary.suite_id, reason, path)
+    if isinstance(run, ReportedSeveral):
+        yield from (Note(run.name, reason, path) for reason in run.reasons)
+        return
+    if run.repeats is None:
+        yield from (Note(run.summary.suite_id, reason, path) for reason in run.reasons)
+    level: Level = "warning" if (run.repeats or run).passed else "error"
     for story in run.stories:
         line = 1 if run.file is None else run.file.line(story.task.task_id)
-        yield Note(f"{story.task.task_id} failed", problem_of(story).message, path, line)
+        yield Note(f"{story.task.task_id} failed", problem_of(story).message, path, line, level)
 
 
-def render_code_quality(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
-    """An issue for each failed task, and for a run without a result."""
-    return quality_report([issue for run in runs for issue in _issues(run)])
+def render_code_quality(runs: Sequence[Reported]) -> bytes:
+    """An issue for each failed task and each bar that was missed, and for runs without a result.
+
+    Of repeats a task has one.
+    """
+    issues = {issue["fingerprint"]: issue for run in runs for issue in _issues(run)}
+    return quality_report([*issues.values()])
 
 
-def _issues(run: ReportedRun | FailedRun) -> Iterator[dict[str, Any]]:
+def _issues(run: Reported) -> Iterator[dict[str, Any]]:
     path = _UNKNOWN if run.file is None else run.file.name
     if isinstance(run, FailedRun):
         yield quality_issue(f"evalwright/{run.code}", run.message, path, 1, "blocker")
         return
-    for story in run.stories:
-        problem, task_id = problem_of(story), story.task.task_id
-        line = 1 if run.file is None else run.file.line(task_id)
-        severity: Severity = "critical" if problem.tag == "error" or story.findings else "major"
-        message = f"{task_id}: {problem.message}"
-        rule = f"evalwright/{problem.kind}"
-        yield quality_issue(rule, message, path, line, severity, run.summary.suite_id, task_id)
+    name, reasons = run.name, run.reasons
+    if isinstance(run, ReportedRun):
+        for story in run.stories:
+            problem, task_id = problem_of(story), story.task.task_id
+            line = 1 if run.file is None else run.file.line(task_id)
+            severity: Severity = "critical" if problem.tag == "error" or story.findings else "major"
+            message = f"{task_id}: {problem.message}"
+            rule = f"evalwright/{problem.kind}"
+            yield quality_issue(rule, message, path, line, severity, name, task_id)
+        reasons = () if run.repeats else run.reasons  # else those of all repeats are told
+    for number, reason in enumerate(reasons, 1):
+        yield quality_issue(_THRESHOLD, f"{name}: {reason}", path, 1, "major", name, str(number))

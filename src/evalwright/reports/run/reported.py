@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained, marks_of
-from evalwright.engine.session import verdict_on
+from evalwright.engine.session import verdict_of, verdict_on
 from evalwright.reports.console import Style
-from evalwright.reports.run.junit import ReportedRun
+from evalwright.reports.run.junit import ReportedRun, ReportedSeveral
 from evalwright.reports.run.scorecard import LIVE, agreement, tag_lines
 from evalwright.reports.run.several_runs import render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
@@ -44,10 +46,26 @@ def attacks_of(log: EventLog, outcome: Outcome) -> "AttackTable | None":
     return read_attack_table(log, outcome)
 
 
-def reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> ReportedRun:
-    """A run as the reports take it; they may read the log while it is open."""
+def reported_runs(
+    log: EventLog, runs: Sequence[ShownRun], *, show_secrets: bool, alone: bool = False
+) -> "list[ReportedRun | ReportedSeveral]":
+    """A run as the reports take it; or repeats, after what they come to together.
+
+    A repeat may be reported `alone`. Reports may read the log while it is open.
+    """
+    reported = [_reported_run(log, run, show_secrets=show_secrets) for run in runs]
+    plan = runs[0].outcome.plan if runs else None
+    if plan is None or plan.group is None or alone:
+        return [*reported]
+    verdict = verdict_on([run.outcome for run in runs])
+    name = f"{plan.suite.suite_id}@{plan.suite.version}, {len(runs)} repeats"
+    several = ReportedSeveral(name, verdict.reasons, verdict.words, plan.group.id)
+    return [several, *(run._replace(repeats=several) for run in reported)]
+
+
+def _reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> ReportedRun:
     outcome = run.outcome
-    plan, verdict = outcome.plan, verdict_on([outcome])
+    plan, verdict, group = outcome.plan, verdict_of(outcome), outcome.plan.group
     return ReportedRun(
         outcome.run_id,
         outcome.summary,
@@ -60,6 +78,7 @@ def reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> Reporte
         words=verdict.words,
         tag_bars=tag_lines(plan, outcome.summary),
         attacks=run.attacks,
+        repeat=f"{group.index} of {group.size}" if group else "",
     )
 
 
@@ -87,8 +106,9 @@ def failed_stories(
 
 def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) -> str:
     """All repeats, the verdict on them, and how to find them again; `full` leaves nothing out."""
+    outcome, passed = runs[0].outcome, sum(verdict_of(each.outcome).passed for each in runs)
     report = summarise_repeats([each.outcome.summary for each in runs])
-    outcome = runs[0].outcome
+    report = replace(report, runs_passed=passed)  # by their gates, too
     summary, plan = outcome.summary, outcome.plan
     verdict = verdict_on([each.outcome for each in runs])
     lines = render_repeats(report, style, full=full)
@@ -105,12 +125,13 @@ def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) 
     lines += [f"  {style.yellow(each)}" for each in explained(plan)]
     assert plan.group is not None
     if full:
-        lines += [_one_of_several(number, each.outcome) for number, each in enumerate(runs, 1)]
+        lines += [_one_of_several(each.outcome) for each in runs]
     return "\n".join([*lines, f"  {style.dim(plan.group.id)}"])
 
 
-def _one_of_several(number: int, outcome: Outcome) -> str:
-    summary = outcome.summary
-    verdict = verdict_on([outcome])
+def _one_of_several(outcome: Outcome) -> str:
+    summary, group = outcome.summary, outcome.plan.group
+    number = group.index if group else 1
+    verdict = verdict_of(outcome)
     tasks = verdict.words or f"{summary.passed_count:,} of {summary.task_count:,} tasks"
     return f"  run {number}  {'passed' if verdict.passed else 'failed'}  {tasks}  {outcome.run_id}"

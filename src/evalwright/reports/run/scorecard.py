@@ -12,7 +12,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.plan import Plan
-from evalwright.engine.session import verdict_on
+from evalwright.engine.session import verdict_of
 from evalwright.reports.console import SHORT, Style, one_line, printable
 from evalwright.reports.run.differences import both_sides, last_frame, render_checks
 from evalwright.reports.run.judging import render_panel, render_verdicts
@@ -48,7 +48,7 @@ def render_outcome(
     if plan.baseline is not None:
         first = render_regression(compare_to_baseline(summary, plan.baseline), style)
         first += _other_judges(plan, style)
-    verdict = verdict_on([outcome])
+    verdict = verdict_of(outcome)
     details = tag_lines(plan, summary)
     if "adversarial" in plan.modes:
         details.append(_findings(outcome))
@@ -84,7 +84,9 @@ def render_outcome(
 def tag_lines(plan: Plan, summary: EvalSummary) -> list[str]:
     """A line for each tag that has a bar."""
     bars = pass_bars(plan.suite.tasks, plan.suite.thresholds, results_of(summary), plan.scoring)
-    return [f"tag {bar.tag}: {bar.reached}, bar {bar.in_words}" for bar in bars if bar.tag]
+    return [
+        f"{bar.place}: {bar.reached}, bar {bar.in_words}" for bar in bars if bar.tag is not None
+    ]
 
 
 def overrides_of(log: EventLog, run_id: str, *, full: bool = False) -> list[str]:

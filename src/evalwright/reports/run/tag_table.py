@@ -4,9 +4,9 @@ from typing import Any
 
 from evalwright.contracts.amounts import NOTHING, percent
 from evalwright.engine.execution import Outcome
-from evalwright.reports.console import Style, printable
+from evalwright.reports.console import Style
 from evalwright.reports.run.side_by_side import aligned
-from evalwright.scoring.pass_bars import TagResult, by_tag, results_of
+from evalwright.scoring.pass_bars import TagResult, by_tag, on_one_line, results_of
 
 _MET = {True: "met", False: "missed", None: "not evaluated"}
 
@@ -39,7 +39,7 @@ def _mark(tag: TagResult, style: Style) -> str:
 
 def _cells(tag: TagResult) -> tuple[str, ...]:
     return (
-        printable(tag.tag),
+        on_one_line(tag.tag),
         f"{tag.tasks:,}",
         f"{tag.passed:,} ({percent(tag.passed, tag.tasks)})" if tag.tasks else NOTHING,
         NOTHING if tag.score is None else f"{tag.score:.4g}",

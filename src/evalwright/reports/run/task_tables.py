@@ -12,7 +12,7 @@ from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.csv_cells import csv_document, csv_text
 from evalwright.reports.markdown import inline, table
-from evalwright.reports.run.junit import FailedRun, ReportedRun
+from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
 from evalwright.reports.run.side_by_side import aligned
 from evalwright.reports.run.task_records import CheckRecord, TaskRecord
 
@@ -95,10 +95,16 @@ def _cells(record: TaskRecord) -> tuple[str, ...]:
     )
 
 
-def render_csv(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+def render_csv(runs: Sequence[Reported]) -> bytes:
     """A row for each task of each run, in the order of the suite."""
     return csv_document(
-        _COLUMNS, (_row(run.run_id, record) for run in runs for record in run.records())
+        _COLUMNS,
+        (
+            _row(run.run_id, record)
+            for run in runs
+            if not isinstance(run, ReportedSeveral)
+            for record in run.records()
+        ),
     )
 
 
@@ -141,20 +147,27 @@ def _text(value: object) -> str:
         return msgspec.json.encode(value).decode()
 
 
-def render_markdown(runs: Sequence[ReportedRun | FailedRun]) -> bytes:
+def render_markdown(runs: Sequence[Reported]) -> bytes:
     """A heading, the verdict and a table of tasks for each run."""
     lines = [line for run in runs for line in _section(run)]
     return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
 
 
-def _section(run: ReportedRun | FailedRun) -> Iterator[str]:
+def _section(run: Reported) -> Iterator[str]:
+    if isinstance(run, ReportedSeveral):
+        yield from (f"## {inline(run.verdict)}: {inline(run.name)}", "")
+        yield from (*(f"- {inline(reason)}" for reason in run.reasons), *[""] * bool(run.reasons))
+        return
     if isinstance(run, FailedRun):
         yield f"## No result: {inline(run.code)}"
         yield from ("", f"{inline(run.message)} Run `{run.run_id}`.", "")
     else:
         summary = run.summary
         name = inline(f"{summary.suite_id}@{summary.suite_version}")
-        yield f"## {inline(run.verdict)}: {name}"
+        if run.repeats is None:
+            yield f"## {inline(run.verdict)}: {name}"
+        else:
+            yield f"### {inline(run.verdict)}: repeat {run.repeat}"
         counts = f"{summary.passed_count:,} of {summary.task_count:,} tasks passed"
         yield from ("", f"Score {summary.aggregate_score:.4g}, {counts}. Run `{run.run_id}`.", "")
         notes = [*run.reasons, *run.tag_bars, *(EXPLANATIONS[mark] for mark in run.marks)]
