@@ -2,11 +2,11 @@
 
 import atexit
 import gc
-import os
 import sys
 from contextlib import suppress
 
 from evalwright.cli import main as evalwright
+from evalwright.cli.exit import exit_now
 
 _NEW_OBJECTS = 500_000  # between two looks for cycles, of which prompts leave hardly any
 
@@ -32,7 +32,7 @@ def _has_more_to_end() -> bool:
 
 
 def _is_watchdog(thread: object) -> bool:
-    return getattr(thread, "function", None) is os._exit
+    return getattr(thread, "function", None) is exit_now
 
 
 def _end(code: int) -> None:
@@ -41,4 +41,4 @@ def _end(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    os._exit(code)
+    exit_now(code)

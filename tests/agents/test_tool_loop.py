@@ -14,7 +14,7 @@ from loop_subjects import USAGE, Script, an_agent, answered_by, invoke, says, us
 from builders import a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
-from evalwright.models.protocol import ChatMessage, ModelError, Reply
+from evalwright.models.protocol import ChatMessage, Finish, ModelError, Reply
 
 ORDERS = "shop:orders.get"
 REFUND = "shop:refund"
@@ -208,7 +208,10 @@ arguments = st.sampled_from(["{}", '{"id": 1}', "", "[]", "{"]) | st.text(max_si
 replies = st.one_of(
     st.lists(st.tuples(names, arguments), min_size=1, max_size=4).map(lambda calls: uses(*calls)),
     st.builds(
-        Reply, st.text(), st.sampled_from(["stop", "length", "refusal", "tools"]), st.just(USAGE)
+        Reply,
+        st.text(),
+        st.sampled_from(["stop", "length", "refusal", "filtered", "tools"]),
+        st.just(USAGE),
     ),
     st.just(ModelError("timeout", "too slow")),
 )
@@ -248,10 +251,13 @@ def test_an_answer_on_the_last_turn_counts(tmp_path: Path):
     assert told.output == "yes"
 
 
-def test_an_answer_that_was_cut_off_is_a_failure(tmp_path: Path):
-    told = invoke(an_agent(tmp_path, Script(Reply("ye", "length", USAGE))))
+@pytest.mark.parametrize(
+    ("finish", "code"), [("length", "output_truncated"), ("filtered", "output_filtered")]
+)
+def test_an_answer_that_was_cut_off_is_a_failure(tmp_path: Path, finish: Finish, code: str):
+    told = invoke(an_agent(tmp_path, Script(Reply("ye", finish, USAGE))))
     assert told.failure is not None
-    assert told.failure.error.code == "output_truncated"
+    assert told.failure.error.code == code
     assert told.invocation.usages == [USAGE]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from builders import a_suite, a_task
+from evalwright.engine.workers import CLOSED_DESCRIPTORS
 from subjects import logs
 from subjects.command import Evalwright, subject
 from subjects.waiting import TIME_LIMIT_S, Journal
@@ -65,6 +66,53 @@ def test_an_exit_within_an_agent_never_becomes_the_exit_of_the_run(
     assert ran.code == 1, ran.err
     assert [task["passed"] for task in ran.json()["tasks"]] == [False, True]
     logs.assert_complete(evalwright.events())
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "exit_at_the_end",
+        "replace_exit",
+        "be_another_program",
+        "close_streams",
+        "stop_the_loop",
+        "come_back_twice",
+        "go_on_twice",
+    ],
+)
+def test_whatever_an_agent_does_to_the_process_a_failed_run_exits_with_1_and_says_so(
+    evalwright: Evalwright, journal: Journal, agent: str
+) -> None:
+    suite = evalwright.suite(a_suite(tasks=2))
+    process = evalwright.start(
+        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), env=journal.environment
+    )
+    ran = evalwright.finish(process)
+    assert ran.code == 1, ran.err
+    assert "0 of 2 tasks passed" in ran.out
+    assert "Traceback" not in ran.err
+    logs.assert_complete(evalwright.events())
+
+
+def test_an_agent_that_closes_what_belongs_to_the_run_ends_it_with_one_line(
+    evalwright: Evalwright,
+) -> None:
+    suite = evalwright.suite(a_suite(tasks=2))
+    process = evalwright.start("run", suite, "--agent", subject("stubborn.py:close_descriptors"))
+    ran = evalwright.finish(process)
+    assert (ran.code, ran.out) == (3, "")
+    assert f"evalwright: {CLOSED_DESCRIPTORS}\nresume with: evalwright run --resume" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_fork_that_comes_back_does_not_go_on_with_the_run(
+    evalwright: Evalwright, journal: Journal
+) -> None:
+    suite = evalwright.suite(a_suite(tasks=2))
+    agent = subject("stubborn.py:go_on_twice")
+    ran = evalwright("run", suite, "--agent", agent, env=journal.environment)
+    assert ran.code == 1
+    assert sorted(journal.lines()) == ["task-1 run", "task-2 run"]
 
 
 def test_an_agent_that_changes_the_folder_does_not_move_the_results(

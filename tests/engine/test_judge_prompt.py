@@ -330,7 +330,10 @@ def test_a_reply_that_does_not_fit_is_refused_with_the_reason(content, problem):
         read_reply(QUESTIONS, a_reply(content))
 
 
-@pytest.mark.parametrize(("finish", "problem"), [("refusal", "refusal"), ("length", "cut off")])
+@pytest.mark.parametrize(
+    ("finish", "problem"),
+    [("refusal", "refusal"), ("length", "cut off"), ("filtered", "filter")],
+)
 def test_a_refusal_or_a_reply_cut_short_does_not_fit_whatever_it_says(finish, problem):
     with pytest.raises(UnfitReply, match=problem):
         read_reply(QUESTIONS, a_reply(entries(c1=True, c2=True), finish))

@@ -157,7 +157,8 @@ def test_text_usage_and_cached_tokens_are_read() -> None:
     ("answer", "finish", "text"),
     [
         (completion("a", finish="length"), "length", "a"),
-        (completion(None, finish="content_filter"), "refusal", ""),
+        (completion(None, finish="content_filter"), "filtered", ""),
+        (completion("Mix", finish="content_filter"), "filtered", "Mix"),
         (completion(None, message={"refusal": "I will not"}), "refusal", "I will not"),
         (completion(None, message={"tool_calls": [tool_call("f", {})]}), "tools", ""),
         (completion("a", finish="tool_calls"), "stop", "a"),
@@ -165,13 +166,13 @@ def test_text_usage_and_cached_tokens_are_read() -> None:
         (completion("a", finish="eos"), "stop", "a"),
     ],
 )
-def test_the_end_of_an_answer_is_told_in_four_words(answer: Any, finish: str, text: str) -> None:
+def test_the_end_of_an_answer_is_told_in_one_word(answer: Any, finish: str, text: str) -> None:
     reply = reply_of(answer.body)
     assert (reply.finish, reply.text) == (finish, text)
 
 
 def test_only_a_content_filter_may_answer_without_a_message() -> None:
-    assert reply_of(b'{"choices":[{"finish_reason":"content_filter"}]}').finish == "refusal"
+    assert reply_of(b'{"choices":[{"finish_reason":"content_filter"}]}').finish == "filtered"
     with pytest.raises(ModelError, match=r"parse_error: .* the choice has no message"):
         reply_of(b'{"choices":[{"finish_reason":"stop"}]}')
 

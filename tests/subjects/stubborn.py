@@ -1,6 +1,7 @@
 """Agents that do not stop when they are asked to, or leave the process other than it was."""
 
 import asyncio
+import atexit
 import io
 import itertools
 import os
@@ -83,6 +84,60 @@ def hang_in_a_pool(task: Any) -> str:
         pool = ThreadPoolExecutor(1)
         pool.submit(threading.Event().wait)
     return "yes"
+
+
+def exit_at_the_end(task: Any) -> str:
+    """Leave an exit handler behind that ends the process with a code of its own."""
+    atexit.register(lambda: os._exit(0))
+    return "no"
+
+
+def replace_exit(task: Any) -> str:
+    """Put other functions in the place of those that end the process."""
+    sys.exit = os._exit = lambda *_: None  # type: ignore[assignment]
+    return "no"
+
+
+def be_another_program(task: Any) -> str:
+    """Replace the process by a program that says that all is well."""
+    if task.id == "task-1":
+        os.execv("/bin/true", ["true"])
+    return "no"
+
+
+def close_streams(task: Any) -> str:
+    """Close what the run writes to."""
+    sys.stdout.close()
+    sys.stderr.close()
+    os.closerange(0, 3)
+    return "no"
+
+
+def close_descriptors(task: Any) -> str:
+    """Close what belongs to the log and to the event loop, as daemons do when they start."""
+    os.closerange(3, 256)
+    return "no"
+
+
+async def stop_the_loop(task: Any) -> str:
+    """Stop the loop that the run is in."""
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(0)
+    return "no"
+
+
+def come_back_twice(task: Any) -> str:
+    """Fork, and return in both processes."""
+    note(f"{task.id} {'copy' if os.fork() == 0 else 'run'}")
+    return "no"
+
+
+async def go_on_twice(task: Any) -> str:
+    """Fork in the event loop, and go on in both processes."""
+    is_copy = os.fork() == 0
+    await asyncio.sleep(0)
+    note(f"{task.id} {'copy' if is_copy else 'run'}")
+    return "no"
 
 
 def go_elsewhere(task: Any) -> str:

@@ -125,7 +125,7 @@ class Invocation:
         self.took_s: float | None = None  # the agent's own time, where that is known
         self.was_given = False  # the answer was there before, and nobody took the time just now
         self.given_latency_ms: int | None = None  # of such an answer, where that is known
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._record = record
         self.called: list[str] = []  # the tools, in order
         self.called_outside: list[str] = []  # those that neither `task` nor the gateway saw
@@ -161,7 +161,7 @@ class Invocation:
 
     def wait_for(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What comes of work in the event loop, which ends with this invocation; in a thread."""
-        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        answer = asyncio.run_coroutine_threadsafe(work, self.loop)
         with self._lock:
             self._live_calls.append(answer)
         return answer.result()

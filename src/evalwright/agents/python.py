@@ -5,6 +5,7 @@ import functools
 import importlib
 import inspect
 import operator
+import os
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +20,15 @@ from evalwright.agents.own_tools import CallInProgress, OwnTools, current, recor
 from evalwright.agents.protocol import CANCELLED_ITSELF, AgentFailure, Invocation, checked_output
 from evalwright.agents.toolbox import Memory
 from evalwright.agents.usage import parse_usage
-from evalwright.agents.user_code import Threads, file_of, load_code, named_part, unnamed_function
+from evalwright.agents.user_code import (
+    Threads,
+    end_copies_of,
+    end_copy,
+    file_of,
+    load_code,
+    named_part,
+    unnamed_function,
+)
 from evalwright.contracts.errors import AgentBroken, BadInput
 
 MAX_TRACEBACK = 4000
@@ -122,6 +131,7 @@ class PythonAgent:
             called
         )
         self._threads = Threads()
+        _watch_forks()
 
     def invoke(self, invocation: Invocation) -> Awaitable[Any]:
         """Call the function; whatever it raises is a failure of the agent."""
@@ -147,7 +157,7 @@ class PythonAgent:
             raise AgentFailure("agent_error", CANCELLED_ITSELF) from None
 
     async def _await(self, function: Callable[[AgentTask], Any], invocation: Invocation) -> Any:
-        before_s, started = invocation.took_s or 0.0, invocation.now_s()
+        before_s, started, process = invocation.took_s or 0.0, invocation.now_s(), os.getpid()
         current.set(invocation)
         try:
             output = await function(AgentTask(invocation))
@@ -159,11 +169,23 @@ class PythonAgent:
         except BaseException as error:
             raise _failure(error) from error
         finally:
+            end_copy(process)
             invocation.took_s = before_s + invocation.now_s() - started
 
     async def close(self) -> None:
         """Stop the idle threads."""
         self._threads.close()
+
+
+@functools.cache
+def _watch_forks() -> None:
+    os.register_at_fork(after_in_child=_end_copy_of_run)
+
+
+def _end_copy_of_run() -> None:
+    """In a process that an agent has just forked: its copy of the run must not go on."""
+    if (invocation := current.get()) is not None:
+        end_copies_of(invocation.loop)
 
 
 def _taking_a_task(function: Any) -> Callable[[AgentTask], Any]:

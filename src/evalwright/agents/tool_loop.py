@@ -96,6 +96,9 @@ class ToolLoop:
         if reply.finish == "length":
             message = "the model's answer was cut off at its limit of tokens"
             raise AgentFailure("output_truncated", message, {"answer": reply.text})
+        if reply.finish == "filtered":
+            message = "the provider's content filter cut the model's answer off"
+            raise AgentFailure("output_filtered", message, {"answer": reply.text})
         return reply
 
     def _record_reasoning(self, reply: Reply) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import functools
 import importlib.util
 import inspect
+import os
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+COPY_ENDED = b"evalwright: a process that the agent's code forked came back, and was ended\n"
 _MOST_NAMED = 5  # functions of a file
 PROVEN = 64  # calls in a row that were instant: so are the next ones
 INSTANT_S = 0.0001
@@ -27,7 +29,7 @@ PATIENCE_S = 0.001  # with calls that were taken for instant
 
 def load_code(path: Path) -> Any:
     """The module in a file, with the modules beside it; exceptions of its code are not caught."""
-    directory = str(path.resolve().parent)
+    directory, process = str(path.resolve().parent), os.getpid()
     if directory not in sys.path:
         sys.path.insert(0, directory)
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -36,7 +38,23 @@ def load_code(path: Path) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
     spec.loader.exec_module(module)
+    end_copy(process)
     return module
+
+
+def end_copy(process: int) -> None:
+    """End a process that code of users has forked and let return, rather than run all twice."""
+    if os.getpid() != process:
+        with suppress(OSError):
+            os.write(2, COPY_ENDED)
+        os._exit(1)
+
+
+def end_copies_of(loop: asyncio.AbstractEventLoop) -> None:
+    """Let a fork that returns into a copy of the loop end there, before anything else is done."""
+    if (ready := getattr(loop, "_ready", None)) is not None:
+        ready.clear()
+    loop.call_soon(end_copy, 0)
 
 
 def unnamed_function(ref: str) -> str | None:
@@ -152,6 +170,7 @@ class Threads:
                 threading.Thread(target=self._work, args=(loop,), daemon=True).start()
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        process = os.getpid()
         while (batch := self._batches.get()) is not None:
             began, count = time.perf_counter(), 0
             while batch:
@@ -164,6 +183,7 @@ class Threads:
                     result = _FinishedJob(job.answer, value, None)
                 except Exception as error:  # noqa: BLE001 - handed to whoever waits
                     result = _FinishedJob(job.answer, None, error)
+                end_copy(process)
                 self._results.append(result)
                 count += 1
             is_instant = time.perf_counter() - began < INSTANT_S * count

@@ -3,8 +3,8 @@
 import gc
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,10 +21,10 @@ from evalwright.cli.output import (
 from evalwright.cli.results import Results, write_failure, write_results
 from evalwright.contracts.errors import (
     BadInput,
+    CannotEvaluate,
     EvalwrightError,
     Interrupted,
     RunFailed,
-    StoreError,
 )
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.suite import Suite, weight_warnings
@@ -292,10 +292,10 @@ class ProgressObserver:
 
             handed = HandedRuns(session, fleet_address(self._request.db), say)
             execute, self._watch = handed.run, handed.watch
-        with self._shown, _no_sudden_exit():
+        with self._shown:
             try:
                 return run_until_interrupted(execute(self._log, pending, self))
-            except (Interrupted, RunFailed, StoreError) as error:
+            except (Interrupted, CannotEvaluate) as error:
                 if isinstance(error, RunFailed):
                     write_failure(self._request.results, self._log, error)
                 self._explain(error)
@@ -350,23 +350,3 @@ class ProgressObserver:
     def run_ended(self, outcome: Outcome) -> None:  # noqa: ARG002 - the observer's signature
         """Close its display."""
         self._shown.close()
-
-
-@contextmanager
-def _no_sudden_exit() -> Iterator[None]:
-    """Let `os._exit` fail in this process; in a forked child it ends the child, as it must.
-
-    Exits from C code, and replacing the process, cannot be caught: a Python agent is trusted code.
-    """
-    real, process = os._exit, os.getpid()
-
-    def refuse(status: int) -> NoReturn:
-        if os.getpid() != process:
-            real(status)
-        raise RuntimeError(f"os._exit({status}) was called: an agent cannot end the run")
-
-    os._exit = refuse
-    try:
-        yield
-    finally:
-        os._exit = real

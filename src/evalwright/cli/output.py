@@ -29,10 +29,49 @@ _pipes: dict[Path, int] = {}  # checked and open: to close one would end the rea
 
 
 class Streams:
-    """stdout and stderr as they were at the start: an agent may put others in their place."""
+    """stdout and stderr as they were at the start: an agent may close or replace Python's."""
 
     out: TextIO = sys.stdout
     err: TextIO = sys.stderr
+
+
+class _StreamPlace(io.RawIOBase):
+    """Where a stream leads to, by a descriptor of our own; once that is closed, by the first one.
+
+    A descriptor that leads elsewhere by now was closed and given to another file.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._place = os.fstat(descriptor)
+        self._descriptors = os.dup(descriptor), descriptor
+
+    def fileno(self) -> int:
+        """The descriptor that still leads there; raises `OSError` if there is none."""
+        for each in self._descriptors:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(each), self._place):
+                    return each
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return os.isatty(self._descriptors[0])
+
+    def writable(self) -> bool:
+        """It is only written to."""
+        return True
+
+    def write(self, data: Any) -> int | None:
+        """Write what the place takes at once."""
+        try:
+            return os.write(self.fileno(), data)
+        except BlockingIOError:
+            return None
+
+    def lead_to(self, descriptor: int) -> None:
+        """Write elsewhere from here on."""
+        os.dup2(descriptor, self.fileno())
+        self._place = os.fstat(descriptor)
 
 
 def prepare_streams() -> None:
@@ -43,7 +82,10 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    Streams.out, Streams.err = sys.stdout, sys.stderr
+            with contextlib.suppress(OSError, ValueError):
+                place = io.BufferedWriter(_StreamPlace(stream.fileno()))
+                stream = io.TextIOWrapper(place, stream.encoding, "backslashreplace")
+        setattr(Streams, name[3:], stream)
 
 
 def reserve_stdout() -> Emit:
@@ -52,12 +94,13 @@ def reserve_stdout() -> Emit:
     What agents, their threads, their children and their exit handlers print goes to stderr from
     here on, to the end of the process.
     """
-    Streams.out.flush()
+    _flush(sys.stdout, Streams.out)
     try:
-        kept = os.fdopen(os.dup(1), "wb")
+        kept = io.BufferedWriter(_StreamPlace(1))
     except OSError:  # there is no stdout
         return write_stdout
     os.dup2(2, 1)
+    _lead(Streams.out, 2)
     return lambda data: _write_result(kept, data)
 
 
@@ -68,14 +111,14 @@ def is_stdout(path: Path) -> bool:
 
 def write_stdout(data: bytes) -> None:
     """Write bytes to stdout as they are."""
-    Streams.out.flush()
+    _flush(sys.stdout, Streams.out)
     _write_result(Streams.out.buffer, data)
 
 
 def tell(text: str, *, styled: bool = False) -> None:
     """Print a result for people on stdout; only styled text may steer the terminal."""
     line = (text if styled else printable(text)) + "\n"
-    Streams.out.flush()
+    _flush(sys.stdout, Streams.out)
     _write_result(Streams.out.buffer, line.encode(Streams.out.encoding, "backslashreplace"))
 
 
@@ -137,15 +180,32 @@ def without_secrets(text: str) -> str:
 
 def let_go_of_streams() -> None:
     """Write what is left; where nobody reads it, Python must not exit with a code of its own."""
-    for stream in (Streams.out, Streams.err):
+    _flush(sys.stdout, sys.stderr, Streams.out, Streams.err)
+
+
+def _flush(*streams: BinaryIO | TextIO) -> None:
+    """Write what streams hold, in the order of whoever wrote it; an agent may have closed some."""
+    for stream in streams:
         try:
             stream.flush()
         except OSError:
-            _discard(stream)
+            with contextlib.suppress(OSError, ValueError):
+                _discard(stream)
+        except (ValueError, AttributeError):  # it is closed, or not a stream at all
+            continue
 
 
 def _discard(stream: BinaryIO | TextIO) -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    _lead(stream, os.open(os.devnull, os.O_WRONLY))
+
+
+def _lead(stream: BinaryIO | TextIO, descriptor: int) -> None:
+    """Let what is written to a stream go elsewhere."""
+    place = getattr(getattr(stream, "buffer", stream), "raw", None)
+    if isinstance(place, _StreamPlace):
+        place.lead_to(descriptor)
+    elif descriptor != stream.fileno():
+        os.dup2(descriptor, stream.fileno())
 
 
 def _write_result(stream: BinaryIO, data: bytes) -> None:

@@ -118,6 +118,7 @@ def command(
     to workers that can. SIGTERM lets tasks end; a worker that is killed loses nothing.
     """
     from evalwright.engine.fleet.worker import WorkerSettings
+    from evalwright.engine.workers import complete
     from evalwright.host.keys import check_name
 
     for tenant in tenants:
@@ -128,7 +129,8 @@ def command(
     chosen = WorkerSettings(called, concurrency, tenants, attempts, drain_s, lease_s)
     served = None if metrics_port is None else (metrics_host, metrics_port)
     with closing(awaited_log(address)) as log:
-        return asyncio.run(_work(address, log, settings, chosen, served))
+        loop = asyncio.new_event_loop()
+        return complete(loop, loop.create_task(_work(address, log, settings, chosen, served)))
 
 
 class _AnyEquipper:

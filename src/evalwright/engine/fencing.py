@@ -81,6 +81,8 @@ def reply_object(reply: Reply) -> dict[str, Any]:
         raise UnfitReply("it is a refusal to judge")
     if reply.finish == "length":
         raise UnfitReply("it was cut off at the limit of its length; give shorter reasons")
+    if reply.finish == "filtered":
+        raise UnfitReply("it was cut off by the provider's content filter")
     text = _object_in(reply.text)
     try:
         entries = parse(text)

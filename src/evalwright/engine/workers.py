@@ -1,13 +1,20 @@
 """Several workers at once, none of which outlives the others; and event loops that end in time."""
 
 import asyncio
+import errno
 import signal
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
+
+from evalwright.contracts.errors import CannotEvaluate
 
 T = TypeVar("T")
 
 GRACE_SECONDS = 2
+CLOSED_DESCRIPTORS = (
+    "the agent's code closed descriptors that are not its own: the run cannot go on in this process"
+)
 
 # Tasks that would not end. They are kept: one that also refuses to be collected would spin for ever
 # while the interpreter shuts down.
@@ -60,13 +67,26 @@ def complete(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> T:
             except SystemExit:  # of a task that an agent made; it concerns whoever awaits that task
                 if task.done():
                     raise
+            except RuntimeError:
+                if task.done() or loop.is_closed():
+                    raise
+                # An agent has stopped the loop, which is not its own.
+    except OSError as error:
+        if task.done() or error.errno != errno.EBADF:
+            raise
+        raise CannotEvaluate(CLOSED_DESCRIPTORS) from None
     finally:
-        rest = asyncio.all_tasks(loop)
-        for each in rest:
-            each.cancel()
-        if rest:  # a moment for agents to clean up; one that will not end is left
-            _, unending = loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
-            LEFT_BEHIND.extend(unending)
-        loop.set_exception_handler(lambda _loop, _context: None)  # no complaint about those left
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+        with suppress(OSError, RuntimeError):  # of a loop whose descriptors are closed
+            _clean_up(loop)
+
+
+def _clean_up(loop: asyncio.AbstractEventLoop) -> None:
+    rest = asyncio.all_tasks(loop)
+    for each in rest:
+        each.cancel()
+    if rest:  # a moment for agents to clean up; one that will not end is left
+        _, unending = loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
+        LEFT_BEHIND.extend(unending)
+    loop.set_exception_handler(lambda _loop, _context: None)  # no complaint about those left
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()

@@ -13,6 +13,7 @@ from types import FrameType
 import uvicorn
 
 from evalwright.contracts.errors import BadInput
+from evalwright.engine.workers import complete
 from evalwright.host.app import App
 from evalwright.host.connection import GuardedConnection
 from evalwright.host.host import Host
@@ -113,11 +114,9 @@ def create_server(
 
 def serve(server: Server, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, or until `should_exit` is set."""
-    with (
-        _switching_often(),
-        asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
-    ):
-        runner.run(server.serve(sockets=[listener]))
+    with _switching_often():
+        loop = (server.config.get_loop_factory() or asyncio.new_event_loop)()
+        complete(loop, loop.create_task(server.serve(sockets=[listener])))
 
 
 @contextmanager

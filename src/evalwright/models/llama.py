@@ -54,7 +54,7 @@ def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
     """The reply, with the tool call or the answer taken out of its object."""
     asked = without_tools(request)
     reply = openai.decode_reply(body, asked, meter)
-    if asked.output is request.output or reply.finish in ("length", "refusal"):
+    if asked.output is request.output or reply.finish in ("length", "refusal", "filtered"):
         return reply
     try:
         value = parse(reply.text)

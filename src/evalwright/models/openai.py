@@ -35,7 +35,7 @@ from evalwright.models.structured_output import (
 _Count = Annotated[int, Meta(ge=0)]
 _FINISHES: dict[str | None, Finish] = {
     "length": "length",
-    "content_filter": "refusal",
+    "content_filter": "filtered",
     "tool_calls": "tools",
     "function_call": "tools",
 }

@@ -16,7 +16,7 @@ ModelErrorCode = Literal[
     "internal_error",
 ]
 Role = Literal["system", "user", "assistant", "tool"]
-Finish = Literal["stop", "length", "tools", "refusal"]
+Finish = Literal["stop", "length", "tools", "refusal", "filtered"]
 
 
 class ToolUse(msgspec.Struct, frozen=True, gc=False):

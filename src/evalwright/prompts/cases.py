@@ -40,7 +40,11 @@ MOST_LISTED = 10  # rows in a note
 INPUT = "input"  # what the built-in judges read of a row
 EXPECTED = "expected"
 
-_UNFINISHED = {"refusal": "is a refusal", "length": "was cut off at the limit of its length"}
+_UNFINISHED = {
+    "refusal": "is a refusal",
+    "length": "was cut off at the limit of its length",
+    "filtered": "was cut off by the provider's content filter",
+}
 
 # A model by its name, None where its provider is no more; raises `BadInput`.
 # Whoever gives it closes the models.
