@@ -320,6 +320,6 @@ def test_a_gateway_that_starts_twice_at_once_listens_once() -> None:
 
 
 def test_a_gateway_that_cannot_listen_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalwright.agents.gateway.ADDRESS", "192.0.2.1")  # nobody's address
+    monkeypatch.setattr("evalwright.agents.loopback.ADDRESS", "192.0.2.1")  # nobody's address
     with pytest.raises(CannotEvaluate, match=r"the tool gateway cannot listen on 192\.0\.2\.1"):
         asyncio.run(Gateway().start())

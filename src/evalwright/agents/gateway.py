@@ -5,7 +5,6 @@ of any agent.
 """
 
 import asyncio
-import logging
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping
@@ -23,16 +22,15 @@ from evalwright.agents.gateway_rpc import (
     refusal,
     reply_to,
 )
+from evalwright.agents.loopback import LoopbackServer, plain_answer, read_body
 from evalwright.agents.protocol import AgentFailure, Invocation, InvocationEnded
 from evalwright.agents.tool_names import ToolNames
 from evalwright.agents.toolbox import ToolDescription
-from evalwright.contracts.errors import CannotEvaluate, EvalwrightError
+from evalwright.contracts.errors import EvalwrightError
 from evalwright.contracts.jsonvalue import NotJson, canonical
 
-ADDRESS = "127.0.0.1"
 PATH = "/mcp/"
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
-PATIENCE_SECONDS = 0.2  # with clients that are still talking when the gateway closes
 
 
 class Gateway:
@@ -40,36 +38,16 @@ class Gateway:
 
     def __init__(self) -> None:
         self._open: dict[str, GatewaySession] = {}
-        self._runner: web.ServerRunner | None = None
-        self._starting = asyncio.Lock()
-        self._port = 0
-
-    async def start(self) -> None:
-        """Listen on a free port, unless it does already."""
-        async with self._starting:
-            if self._runner is not None:
-                return
-            quiet = logging.Logger("evalwright.gateway")
-            quiet.disabled = True  # errors of a client are reported to the client
-            server = web.Server(self._handle, logger=quiet, access_log=None, auto_decompress=False)
-            runner = web.ServerRunner(server, shutdown_timeout=PATIENCE_SECONDS)
-            await runner.setup()
-            try:
-                await web.TCPSite(runner, ADDRESS, 0).start()
-            except OSError as error:
-                await runner.cleanup()
-                raise CannotEvaluate(
-                    f"the tool gateway cannot listen on {ADDRESS}: {error}"
-                ) from None
-            self._port = runner.addresses[0][1]
-            self._runner = runner
+        self._server = LoopbackServer("tool gateway", self._answer)
+        self.start = self._server.start
+        self.close = self._server.close
 
     @asynccontextmanager
     async def open(self, invocation: Invocation) -> AsyncIterator["GatewaySession"]:
         """An address for one invocation, valid until the block is left."""
         await self.start()
         token = secrets.token_urlsafe(32)
-        opened = GatewaySession(f"http://{ADDRESS}:{self._port}{PATH}{token}", invocation)
+        opened = GatewaySession(f"{self._server.url}{PATH}{token}", invocation)
         self._open[token] = opened
         try:
             yield opened
@@ -79,16 +57,7 @@ class Gateway:
         if opened.failure is not None:
             raise opened.failure
 
-    async def close(self) -> None:
-        """Stop listening and close the connections."""
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            await runner.cleanup()
-
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        refused = self._refuse_strangers(request.headers)
-        if refused is not None:
-            return refused
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         opened = self._open.get(request.path.removeprefix(PATH))
         if opened is None:
             message = "no invocation is at this address; it has ended, or there was none"
@@ -96,23 +65,13 @@ class Gateway:
         if request.method == "DELETE":  # the end of a session, of which nothing is kept
             return web.Response(status=204)
         if request.method != "POST":
-            return _plain(405, "messages are posted", Allow="POST, DELETE")
+            return plain_answer(405, "messages are posted", Allow="POST, DELETE")
         if request.content_type != "application/json":
-            return _plain(415, "a message is application/json")
-        body = await _read(request)
+            return plain_answer(415, "a message is application/json")
+        body = await read_body(request, MAX_REQUEST_BYTES)
         if body is None:
-            return _plain(413, f"a message has at most {MAX_REQUEST_BYTES} bytes")
+            return plain_answer(413, f"a message has at most {MAX_REQUEST_BYTES} bytes")
         return _response(await opened.reply_to(body, request.headers))
-
-    def _refuse_strangers(self, headers: Mapping[str, str]) -> web.Response | None:
-        """Refuse what a web page sends, also one whose name was bound to this machine."""
-        hosts = (f"{ADDRESS}:{self._port}", f"localhost:{self._port}")
-        if headers.get("Host") not in hosts:
-            return _plain(421, f"this is {hosts[0]}, and no other host")
-        origin = headers.get("Origin")
-        if origin is not None and origin not in [f"http://{host}" for host in hosts]:
-            return _plain(403, "web pages have no business here")
-        return None
 
 
 class GatewaySession:
@@ -205,22 +164,6 @@ def _failure(error: Exception) -> Exception:
     return AgentFailure("agent_error", f"the tool gateway: {type(error).__name__}: {error}")
 
 
-async def _read(request: web.BaseRequest) -> bytes | None:
-    """The body, or nothing where it is too long."""
-    body = bytearray()
-    if (request.content_length or 0) > MAX_REQUEST_BYTES:
-        return None
-    async for chunk in request.content.iter_any():
-        body += chunk
-        if len(body) > MAX_REQUEST_BYTES:
-            return None
-    return bytes(body)
-
-
 def _response(reply: RpcReply) -> web.Response:
     kind = "application/json" if reply.body else None
     return web.Response(status=reply.status, body=reply.body or None, content_type=kind)
-
-
-def _plain(status: int, text: str, **headers: str) -> web.Response:
-    return web.Response(status=status, text=text, headers=headers)

@@ -1,5 +1,6 @@
 """Spans by the GenAI conventions of OpenTelemetry, the current ones and those before."""
 
+from collections.abc import Callable
 from typing import Any
 
 from evalwright.trace.importers.canonical import (
@@ -39,7 +40,10 @@ _KINDS: dict[str, Kind] = {
     "invoke_workflow": "agent",
     "create_agent": "agent",
 }
+_SENT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
+_RECEIVED = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 _COSTS = ("gen_ai.usage.cost", "operation.cost")
+_NUMBERED = ("gen_ai.prompt", "gen_ai.completion")
 _MODEL_MARKS = ("gen_ai.request.model", "gen_ai.response.model", "gen_ai.system")
 _BLOCKS = ("text", "thinking", "redacted_thinking", "image", "document", "tool_use", "tool_result")
 _MESSAGE_ROLES = {
@@ -92,7 +96,6 @@ def _model(span: Span, kind: Kind) -> Operation:
     named = [span.attributes.get(f"gen_ai.{side}.model") for side in ("response", "request")]
     models = [each for each in named if isinstance(each, str)][:1]
     operation = Operation(span, kind, usage=_usage(span.attributes), models=models)
-    operation.is_cut = lacks_beginning(span, "gen_ai.prompt")
     if kind == "agent":  # pydantic-ai keeps an answer that is no text apart
         operation.answered = structure_from_text(span.attributes.get("final_result"))
     for said in sources:
@@ -102,12 +105,20 @@ def _model(span: Span, kind: Kind) -> Operation:
         operation.tools += tool_names(said.get("gen_ai.tool.definitions"))
     for event in span.events:
         _take_event(operation, event)
+    if any(key.startswith(_NUMBERED) for key in span.attributes):
+        _take_numbered(operation)
+    return operation
+
+
+def _take_numbered(operation: Operation) -> None:
+    """Messages that were written in attributes of their own, each with its number."""
+    span = operation.span
+    operation.is_cut = lacks_beginning(span, "gen_ai.prompt")
     prompts = nested(span.attributes, "gen_ai.prompt")
     operation.history += events_of_messages([_with_blocks(each) for each in prompts])
     operation.output += events_of_messages(
         [_with_role(each, "assistant") for each in nested(span.attributes, "gen_ai.completion")]
     )
-    return operation
 
 
 def _with_blocks(raw: Json) -> Json:
@@ -177,15 +188,15 @@ def _instructions(value: Json) -> list[str]:
 
 def _usage(said: dict[str, Any]) -> dict[str, Json]:
     found = {
-        "input_tokens": _count(said, "input_tokens", "prompt_tokens"),
-        "output_tokens": _count(said, "output_tokens", "completion_tokens"),
-        "cost_usd": next(
-            (cost for key in _COSTS if (cost := number(said.get(key))) is not None), None
-        ),
+        "input_tokens": _first(said, _SENT, whole_number),
+        "output_tokens": _first(said, _RECEIVED, whole_number),
+        "cost_usd": _first(said, _COSTS, number),
     }
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _count(said: dict[str, Any], *names: str) -> int | None:
-    found = (whole_number(said.get(f"gen_ai.usage.{name}")) for name in names)
-    return next((each for each in found if each is not None), None)
+def _first(said: dict[str, Any], keys: tuple[str, ...], kind: Callable[[Json], Any]) -> Any:
+    for key in keys:
+        if key in said and (found := kind(said[key])) is not None:
+            return found
+    return None
