@@ -15,7 +15,8 @@ from evalwright.store.protocol import EventLog
 from postgres_server import PostgresServer, execute
 
 TABLES = (
-    "runs, events, contents, run_contents, run_tags, tombstones, records, tenant_sizes, writers"
+    "runs, events, contents, run_contents, run_tags, tombstones, records, tenant_sizes,"
+    " record_sizes, writers"
 )
 
 

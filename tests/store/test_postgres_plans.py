@@ -15,7 +15,7 @@ from evalwright.store.protocol import RunFilter
 
 PLAN = '{"suite":{"tasks":"' + "x" * 5000 + '"}}'
 START = '{"workflowId":"w","tags":["nightly"]}'
-SMALL = {"writers", "tenant_sizes"}  # a row for each process, a row for each tenant
+SMALL = {"writers", "tenant_sizes", "record_sizes"}  # a row for each process, a row for each tenant
 FILTERS: list[dict[str, object]] = [
     {},
     {"status": "running"},
@@ -68,7 +68,6 @@ def used(asked_of_the_server: Asked, path: str) -> Iterator[PostgresLog]:
     for prefix in ("", "n"):
         log.records.list("note", "a", prefix)
         log.upkeep.sizes(prefix)
-        log.upkeep.document_sizes("note", prefix)
     log.records.get("note", "a", "x")
     log.records.of_all_tenants("note")
     yield log

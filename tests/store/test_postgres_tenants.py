@@ -28,6 +28,7 @@ TABLES = (
     "tombstones",
     "records",
     "tenant_sizes",
+    "record_sizes",
 )
 
 

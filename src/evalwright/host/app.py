@@ -4,7 +4,7 @@ import logging
 import random
 import re
 import time
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from datetime import UTC, datetime
 
 from starlette.requests import Request
@@ -167,7 +167,8 @@ async def _once(call: ApiCall, route: Route) -> Response:
     """Handle a request; one with an Idempotency-Key only the first time it is sent."""
     key = call.request.headers.get("idempotency-key") if route.is_mutation else None
     if key is None:
-        return await route.handler(call)
+        async with call.storing(route.stores):
+            return await route.handler(call)
     endpoint = f"{route.method} {call.request.scope['path']}"
     entered = await call.host.idempotency.enter(call.principal, endpoint, key, call.raw)
     if isinstance(entered, Response):
@@ -177,17 +178,19 @@ async def _once(call: ApiCall, route: Route) -> Response:
 
 
 async def _with_ticket(call: ApiCall, route: Route, ticket: Ticket) -> Response:
-    try:
-        response = await route.handler(call)
-    except Exception as error:
-        if not isinstance(error, ApiError | RunNotFound | InvalidDocument):
+    async with AsyncExitStack() as held:  # until the answer is kept, too
+        try:
+            await held.enter_async_context(call.storing(route.stores))
+            response = await route.handler(call)
+        except Exception as error:
+            if not isinstance(error, ApiError | RunNotFound | InvalidDocument):
+                await ticket.give_back()
+                raise
+            response = error_response(error, call.correlation_id)
+        except BaseException:  # the host is being stopped
             await ticket.give_back()
             raise
-        response = error_response(error, call.correlation_id)
-    except BaseException:  # the host is being stopped
-        await ticket.give_back()
-        raise
-    await ticket.finish(response)
+        await ticket.finish(response)
     response.headers[REPLAY_HEADER] = "false"
     return response
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from evalwright.host.errors import ApiError, try_again
 from evalwright.host.principal import Principal
-from evalwright.host.reading import read_soon
+from evalwright.host.reading import forget_old, read_soon
 from evalwright.host.vault import Vault, WrongKey
 from evalwright.store.records import RecordChange, RecordConflict, Records
 
@@ -159,7 +159,7 @@ class Idempotency:
     async def forget_old(self) -> None:
         """Delete records older than KEPT_SECONDS."""
         before_us = int((self._now() - KEPT_SECONDS) * 1_000_000)
-        await asyncio.wrap_future(self._records.forget(KIND, before_us))
+        await forget_old(self._records, KIND, before_us)
 
     def _replayed(self, entry: _IdempotencyRecord, place: tuple[str, str]) -> Response:
         body = entry.body

@@ -18,6 +18,12 @@ async def read_soon(records: Records, share: str, read: Callable[[], T]) -> T:
     return await asyncio.wrap_future(records.beside(share, read))
 
 
+async def forget_old(records: Records, kind: str, before_us: int) -> None:
+    """Delete the documents of a kind that were last written before a time, some at a time."""
+    while await read_soon(records, "", lambda: records.has_older(kind, before_us)):
+        await asyncio.wrap_future(records.forget(kind, before_us))
+
+
 class SharedReads:
     """Reads that many ask for at the same time, made once for all; used on one event loop.
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -26,6 +27,7 @@ from evalwright.store.records import RecordChange
 if TYPE_CHECKING:
     from evalwright.host.host import Host
     from evalwright.host.idempotency import Ticket
+    from evalwright.host.quotas import Room, Stores
 
 BODY_SECONDS = 30  # that a client has to send a body
 MOST_EXACT = 2**53  # up to here a float is exactly one integer
@@ -75,6 +77,7 @@ class ApiCall:
         self.body: Any = None
         self.raw = b""
         self.ticket: Ticket | None = None  # of a request with an Idempotency-Key
+        self.stored: Room | None = None  # of a request that may store something
         headers = request.headers
         caller = read_trace(headers.get("traceparent"), headers.get("tracestate"))
         self.trace: TraceContext = (caller or new_trace()).child()
@@ -116,6 +119,22 @@ class ApiCall:
         await self.host.subscriptions.refresh(self.principal.tenant)
         return self.run_with(new_run_id(self.host.clock))
 
+    @property
+    def room(self) -> "Room":
+        """The room for what the request stores."""
+        assert self.stored is not None, "its route says that it stores nothing"
+        return self.stored
+
+    @asynccontextmanager
+    async def storing(self, stores: "Stores | None") -> AsyncIterator[None]:
+        """Make sure that the tenant has room for what the request stores; raises 403."""
+        if stores is None or not self.principal.tenant:
+            yield
+            return
+        async with self.host.quotas.room(self.principal.tenant) as self.stored:
+            await self.stored.take(stores, len(self.raw), has_key=self.ticket is not None)
+            yield
+
     def completion(self, response: Response) -> list[RecordChange]:
         """What keeps the response for the request's Idempotency-Key, if it has one.
 
@@ -153,8 +172,10 @@ class Route:
         *,
         all_scopes: bool = False,
         is_open: bool = False,
+        stores: "Stores | None" = None,
     ) -> None:
         assert scopes or is_open, f"{method} {path}: a route without scopes must be declared open"
+        assert stores or method == "GET", f"{method} {path}: a route must say what it stores"
         self.method = method
         self.path = path
         self.handler = handler
@@ -162,6 +183,7 @@ class Route:
         self.scopes = scopes  # any of them is enough, unless all_scopes
         self.all_scopes = all_scopes
         self.is_open = is_open
+        self.stores = stores
 
     @property
     def is_mutation(self) -> bool:

@@ -67,10 +67,17 @@ class _LogRule(NamedTuple):
 
 
 _ALL, _WITH_TENANTS, _WITH_CONTENTS = range(1, 100), range(2, 100), range(3, 100)
+_WITH_SIZES = range(4, 100)
 _ANNOTATED = "substr(key, 1, instr(key, '/') - 1)"
 _EVIDENCE = "json_extract(CAST(body AS TEXT), '$.evalRunId')"
 _KNOWN_SIZES = "SELECT tenant, runs, events, bytes FROM partition_sizes WHERE runs > 0"
 _FOUND_SIZES = "SELECT tenant, count(*), sum(events), sum(bytes) FROM run_facts GROUP BY tenant"
+_KNOWN_DOCUMENTS = "SELECT tenant, kind, documents, bytes FROM record_sizes WHERE documents > 0"
+_FOUND_DOCUMENTS = (
+    "SELECT tenant, kind, count(*), sum(length(CAST(key AS BLOB)) + length(body)) FROM records"
+    " GROUP BY tenant, kind UNION ALL SELECT tenant, 'tombstone', count(*),"
+    f" count(*) * {schema.TOMBSTONE_BYTES} FROM tombstones GROUP BY tenant"
+)
 _KNOWN = "SELECT run_id FROM runs UNION ALL SELECT run_id FROM tombstones"
 _RULES = (
     _LogRule(
@@ -181,6 +188,14 @@ _RULES = (
         "SELECT DISTINCT NULL, NULL, 'tenant ' || tenant FROM (SELECT * FROM"
         f" ({_KNOWN_SIZES} EXCEPT {_FOUND_SIZES}) UNION ALL SELECT * FROM"
         f" ({_FOUND_SIZES} EXCEPT {_KNOWN_SIZES}))",
+    ),
+    _LogRule(
+        _WITH_SIZES,
+        "sizes",
+        "the sizes of the tenant are not those of its documents",
+        "SELECT DISTINCT NULL, NULL, 'tenant ' || tenant FROM (SELECT * FROM"
+        f" ({_KNOWN_DOCUMENTS} EXCEPT SELECT * FROM ({_FOUND_DOCUMENTS})) UNION ALL SELECT * FROM"
+        f" (SELECT * FROM ({_FOUND_DOCUMENTS}) EXCEPT {_KNOWN_DOCUMENTS}))",
     ),
     _LogRule(
         _WITH_CONTENTS,

@@ -201,5 +201,6 @@ MIGRATIONS: tuple[Step, ...] = (
     schema.FIRST_VERSION,
     schema.TENANTS_AND_RECORDS,
     _move_bodies_out_of_the_keys,
+    schema.SIZES_OF_DOCUMENTS,
 )
 VERSION = len(MIGRATIONS)

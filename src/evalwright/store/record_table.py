@@ -83,8 +83,13 @@ class RecordTable(ABC):
         """Write documents as one unit; a request is given up if it cannot be written soon."""
         return self.writer.submit(Write(None, (), changes, None, is_request))
 
+    def has_older(self, kind: str, before_us: int) -> bool:
+        """Whether there are documents of a kind that were last written before a time."""
+        oldest = "SELECT 1 FROM records WHERE kind = ? AND at_us < ? LIMIT 1"
+        return bool(self.query(oldest, (kind, before_us)))
+
     def forget(self, kind: str, before_us: int) -> "Future[None]":
-        """Delete the documents of a kind that were last written before a time."""
+        """Delete documents of a kind that were last written before a time: some, if many are."""
         return self.writer.submit(Write(None, (), [Forget(kind, before_us)], None, True))
 
 

@@ -14,9 +14,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PLACE = "kind = :kind AND tenant = :tenant AND key = :key"
-_NEW_RECORD = (
+_PUT_RECORD = (
     "INSERT INTO records (kind, tenant, key, body, at_us)"
-    " VALUES (:kind, :tenant, :key, :body, :at_us)"
+    " VALUES (:kind, :tenant, :key, :body, :at_us) ON CONFLICT (kind, tenant, key)"
+    " DO UPDATE SET body = excluded.body, at_us = excluded.at_us"
+)
+FORGOTTEN_AT_ONCE = 1000  # old documents: nobody waits long for the thread that writes
+_FORGET = (
+    "DELETE FROM records WHERE rowid IN"  # noqa: S608 - constants only
+    f" (SELECT rowid FROM records WHERE kind = ? AND at_us < ? LIMIT {FORGOTTEN_AT_ONCE})"
 )
 
 LOCAL_TENANT = "local"  # the tenant of runs from the command line
@@ -94,21 +100,25 @@ class Records(Protocol):
         of it is written later. Anything else is tried again until it is written.
         """
 
+    def has_older(self, kind: str, before_us: int) -> bool:
+        """Whether there are documents of a kind that were last written before a time."""
+
     def forget(self, kind: str, before_us: int) -> "Future[None]":
-        """Delete the documents of a kind that were last written before a time."""
+        """Delete documents of a kind that were last written before a time: some, if many are."""
 
 
 def apply_change(connection: "sqlite3.Connection", change: RecordChange | Forget) -> None:
     """Make a change within a transaction; raises `RecordConflict`."""
     execute = connection.execute
     if isinstance(change, Forget):
-        execute("DELETE FROM records WHERE kind = ? AND at_us < ?", change)
+        execute(_FORGET, change)
         return
     place = {"kind": change.kind, "tenant": change.tenant, "key": change.key}
     if change.expected is not ANY:
         found = execute(f"SELECT body FROM records WHERE {_PLACE}", place).fetchone()  # noqa: S608
         if (None if found is None else bytes(found[0])) != change.expected:
             raise RecordConflict(f"the {change.kind} {change.key!r} has changed meanwhile")
-    execute(f"DELETE FROM records WHERE {_PLACE}", place)  # noqa: S608 - constants only
-    if change.body is not None:
-        execute(_NEW_RECORD, {**place, "body": change.body, "at_us": time.time_ns() // 1000})
+    if change.body is None:
+        execute(f"DELETE FROM records WHERE {_PLACE}", place)  # noqa: S608 - constants only
+    else:
+        execute(_PUT_RECORD, {**place, "body": change.body, "at_us": time.time_ns() // 1000})

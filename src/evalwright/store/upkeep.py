@@ -23,10 +23,14 @@ MOST_REWRITTEN = 512 * 1024 * 1024  # bytes of a file that is rewritten without 
 _WITH_PREFIX = "tenant >= :prefix AND tenant < :prefix || CAST(x'FF' AS TEXT)"
 
 
+RUNS = "run"
+
+
 class PartitionSize(NamedTuple):
-    """What a tenant has in the log: runs with their bytes, or documents."""
+    """What a tenant has in the log: its runs, or its documents of a kind."""
 
     tenant: str
+    kind: str
     things: int
     size: int
 
@@ -67,10 +71,10 @@ class Upkeep(Protocol):
         """The sequences of the events of a task, in order; no index finds them."""
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
-        """How many runs the tenants have whose names begin with a prefix, and how large."""
+        """What the tenants have whose names begin with a prefix.
 
-    def document_sizes(self, kind: str, prefix: str) -> list[PartitionSize]:
-        """The same for documents of a kind."""
+        Runs are of the kind `RUNS`, what is left of those that were deleted is a `tombstone`.
+        """
 
     def tombstones(self, prefix: str) -> list[Tombstone]:
         """The tombstones of pruned runs whose ids begin with a prefix."""
@@ -151,18 +155,13 @@ class SqliteUpkeep:
         return [sequence for (sequence,) in rows]
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
-        """How many runs the tenants have whose names begin with a prefix, and how large."""
-        statement = f"SELECT tenant, runs, bytes FROM partition_sizes WHERE {_WITH_PREFIX}"  # noqa: S608
-        return [PartitionSize(*row) for row in self._database.query(statement, {"prefix": prefix})]
-
-    def document_sizes(self, kind: str, prefix: str) -> list[PartitionSize]:
-        """The same for documents of a kind."""
+        """What the tenants have whose names begin with a prefix."""
         statement = (
-            "SELECT tenant, count(*), sum(length(body)) FROM records"  # noqa: S608 - constants
-            f" WHERE kind = :kind AND {_WITH_PREFIX} GROUP BY tenant"
+            f"SELECT tenant, '{RUNS}', runs, bytes FROM partition_sizes WHERE {_WITH_PREFIX}"  # noqa: S608
+            f" UNION ALL SELECT tenant, kind, documents, bytes FROM record_sizes"
+            f" WHERE {_WITH_PREFIX}"
         )
-        rows = self._database.query(statement, {"kind": kind, "prefix": prefix})
-        return [PartitionSize(*row) for row in rows]
+        return [PartitionSize(*row) for row in self._database.query(statement, {"prefix": prefix})]
 
     def tombstones(self, prefix: str) -> list[Tombstone]:
         """The tombstones of pruned runs whose ids begin with a prefix."""

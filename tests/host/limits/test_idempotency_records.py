@@ -235,15 +235,35 @@ def test_records_are_forgotten_after_25_hours_to_the_microsecond(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, records: Records
 ) -> None:
     asked: list[tuple[str, int]] = []
-    forget = records.forget
+    has_older = records.has_older
 
-    def noted(kind: str, before_us: int) -> Any:
+    def noted(kind: str, before_us: int) -> bool:
         asked.append((kind, before_us))
-        return forget(kind, before_us)
+        return has_older(kind, before_us)
 
-    monkeypatch.setattr(records, "forget", noted)
+    monkeypatch.setattr(records, "has_older", noted)
     asyncio.run(Idempotency(records, VAULT, clock).forget_old())
     assert asked == [("idempotency", (1_000_000 - 25 * 3600) * 1_000_000)]
+
+
+def test_however_many_are_old_all_are_forgotten_a_thousand_at_a_time(records: Records) -> None:
+    changes = [RecordChange("idempotency", "acme", str(number), b"{}") for number in range(2500)]
+    records.write(changes).result()
+    kept, place = RecordChange("session", "", "another", b"{}"), ("session", "", "another")
+    records.write([kept]).result()
+    asked: list[int] = []
+    in_a_year = Idempotency(records, VAULT, lambda: time.time() + 365 * 86_400)
+    forget = records.forget
+
+    async def work() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(records, "forget", lambda *given: asked.append(1) or forget(*given))
+            await in_a_year.forget_old()
+
+    asyncio.run(work())
+    assert len(asked) == 3
+    assert not records.of_all_tenants("idempotency")
+    assert records.get(*place) is not None
 
 
 def test_the_clock_is_that_of_the_wall(records: Records) -> None:

@@ -16,6 +16,7 @@ from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.times import iso_time
 from evalwright.host.conformance.seams import read_seam, seam
 from evalwright.host.errors import ApiError
+from evalwright.host.quotas import BYTES, FREE
 from evalwright.host.routing import ApiCall, Schema, json_response
 from evalwright.host.v1.schemas import FLAG, ID, RUN_ID, TEXT, WHOLE, closed, listed, query, ref
 from evalwright.signals.masking import mask_text
@@ -147,7 +148,15 @@ ROUTES = [
             *(query(name, TEXT, "Only events with this value.") for name in _FILTERS),
         ),
     ),
-    seam("test/reset", reset, "resetTestEvents", "Delete emitted events.", closed({}), _OK),
+    seam(
+        "test/reset",
+        reset,
+        "resetTestEvents",
+        "Delete emitted events.",
+        closed({}),
+        _OK,
+        stores=FREE,
+    ),
     seam(
         "test/emit-provider-usage",
         emit_provider_usage,
@@ -158,5 +167,6 @@ ROUTES = [
             ("runId", "payload"),
         ),
         _OK,
+        stores=BYTES,
     ),
 ]

@@ -1,5 +1,6 @@
 """A seam: a documented route below `/v1/host/sample/`."""
 
+from evalwright.host.quotas import RUN, Stores
 from evalwright.host.routing import ApiOperation, Handler, ResponseDoc, Route, Schema
 from evalwright.host.v1.schemas import IDEMPOTENCY_KEY, refusals
 
@@ -15,8 +16,9 @@ def read_seam(
     *,
     scope: str = "runs:read",
     parameters: tuple[Schema, ...] = (),
+    stores: Stores | None = None,
 ) -> Route:
-    """A seam that reads something."""
+    """A seam that reads something; it may make what it reads."""
     operation = ApiOperation(
         id=operation_id,
         summary=summary,
@@ -24,7 +26,7 @@ def read_seam(
         parameters=parameters,
         answers={200: ResponseDoc("The requested data.", answer), **refusals(400)},
     )
-    return Route("GET", f"/v1/host/sample/{path}", handler, operation, (scope,))
+    return Route("GET", f"/v1/host/sample/{path}", handler, operation, (scope,), stores=stores)
 
 
 def seam(
@@ -36,6 +38,7 @@ def seam(
     answer: Schema,
     *,
     parameters: tuple[Schema, ...] = (),
+    stores: Stores = RUN,
 ) -> Route:
     """A seam that changes something; it needs the scope runs:create."""
     operation = ApiOperation(
@@ -50,4 +53,5 @@ def seam(
             **refusals(404, 409, with_body=True),
         },
     )
-    return Route("POST", f"/v1/host/sample/{path}", handler, operation, ("runs:create",))
+    path = f"/v1/host/sample/{path}"
+    return Route("POST", path, handler, operation, ("runs:create",), stores=stores)

@@ -11,6 +11,7 @@ from evalwright.host.conformance.seams import TAG, read_seam, seam
 from evalwright.host.conformance.workflows import NOOP, WORKFLOWS, FixtureWorkflow
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
+from evalwright.host.quotas import RUN
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.v1.creation import run_started
@@ -114,6 +115,7 @@ ROUTES = [
         "A run of the caller, with its owner.",
         _SNAPSHOT,
         scope="runs:create",
+        stores=RUN,
     ),
     seam(
         "identity/cross-workspace-read",

@@ -3,13 +3,11 @@
 from typing import Any
 
 import msgspec
-from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem, RunNotFound
 from evalwright.host.errors import ApiError, invalid, try_again
 from evalwright.host.idempotency import in_flight
-from evalwright.host.quotas import Quota
-from evalwright.host.routing import ApiCall, Handler
+from evalwright.host.routing import ApiCall
 from evalwright.host.run_handle import ENDED
 from evalwright.store.records import ANY, RecordChange
 
@@ -34,16 +32,6 @@ def check_request(call: ApiCall) -> None:
         raise invalid([Problem("$.callbackUrl", message)])
     check_metadata(body.get("metadata"))
     check_configurable(call, body.get("configurable") or {})
-
-
-def within_quota(what: Quota, handler: Handler) -> Handler:
-    """The handler, called only if the tenant has room for what it adds."""
-
-    async def handle(call: ApiCall) -> Response:
-        async with call.host.quotas.room_for(call.principal.tenant, len(call.raw), what):
-            return await handler(call)
-
-    return handle
 
 
 def check_tenant(call: ApiCall, given: str | None) -> None:

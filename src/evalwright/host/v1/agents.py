@@ -12,6 +12,7 @@ from evalwright.contracts.suite import ModelClass
 from evalwright.host.catalogue import RegisteredAgent, described
 from evalwright.host.egress import EgressRefused
 from evalwright.host.errors import ApiError, invalid
+from evalwright.host.quotas import BYTES
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     AGENT_ID,
@@ -118,8 +119,7 @@ async def read(call: ApiCall) -> Response:
 async def register(call: ApiCall) -> Response:
     """Register an agent: a manifest, or an HTTP agent by its URL."""
     agent = _from_manifest(call) if "manifest" in call.body else _from_url(call)
-    async with call.host.quotas.room_for(call.principal.tenant, len(call.raw)):
-        is_new = await call.host.catalogue.register(call.principal.tenant, agent)
+    is_new = await call.host.catalogue.register(call.principal.tenant, agent)
     if is_new is None:
         message = f"{agent.key} is already registered with other content; use a new version"
         raise ApiError(409, "conflict", message)
@@ -197,6 +197,7 @@ ROUTES = [
             },
         ),
         ("agents:write",),
+        stores=BYTES,
     ),
     Route(
         "GET",

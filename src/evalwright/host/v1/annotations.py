@@ -12,8 +12,8 @@ from evalwright.contracts.annotation import (
     Signal,
 )
 from evalwright.host.feed import Notice
+from evalwright.host.quotas import Stores
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.v1.admission import within_quota
 from evalwright.host.v1.schemas import (
     ID,
     IDEMPOTENCY_KEY,
@@ -114,7 +114,7 @@ ROUTES = [
     Route(
         "POST",
         "/v1/runs/{runId}/annotations",
-        within_quota("annotations", annotate),
+        annotate,
         ApiOperation(
             id="createAnnotation",
             summary="Annotate a run; a correction of an eval.scored event overrides its score.",
@@ -127,6 +127,7 @@ ROUTES = [
             },
         ),
         ("runs:annotate",),
+        stores=Stores("annotations"),
     ),
     Route(
         "GET",

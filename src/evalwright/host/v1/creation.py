@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from evalwright import __version__
@@ -15,12 +16,13 @@ from evalwright.contracts.planning import Origin, Owner, from_configurable
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError, invalid, shown_problem
-from evalwright.host.evaluation import ALL_MODES, EvalRequest
+from evalwright.host.evaluation import ALL_MODES, EvalRequest, PlannedEvaluation
 from evalwright.host.principal import Principal
+from evalwright.host.quotas import RUN
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.telemetry import ForkOrigin, RunOrigin
-from evalwright.host.v1.admission import ScopeClaim, check_request, within_quota
+from evalwright.host.v1.admission import ScopeClaim, check_request
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -120,7 +122,7 @@ async def create(call: ApiCall) -> Response:
     planned = await asyncio.to_thread(
         call.host.planner.plan, call.log, call.principal.partition, request
     )
-
+    await take_room(call, planned)
     run = await call.new_run()
     response = created(run, planned.warnings)
     changes = [*call.completion(response), *scope.changes(run.run_id)]
@@ -130,6 +132,11 @@ async def create(call: ApiCall) -> Response:
         except RecordConflict:
             raise await scope.lost() from None
     return response
+
+
+async def take_room(call: ApiCall, planned: PlannedEvaluation) -> None:
+    """Take the room for the start of a run, which holds its suite; raises `ApiError` 403."""
+    await call.room.need(len(msgspec.json.encode(planned.plan.suite)))
 
 
 @contextmanager
@@ -232,7 +239,7 @@ ROUTES = [
     Route(
         "POST",
         "/v1/runs",
-        within_quota("runs", create),
+        create,
         ApiOperation(
             id="createRun",
             summary="Create a run; with mode eval, evaluate an agent by a suite.",
@@ -245,5 +252,6 @@ ROUTES = [
             },
         ),
         ("runs:create",),
+        stores=RUN,
     ),
 ]

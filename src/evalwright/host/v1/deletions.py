@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import RunBusy, RunPruned
 from evalwright.host.errors import ApiError
+from evalwright.host.quotas import FREE
 from evalwright.host.retention import delete_run
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.run_handle import ENDED
@@ -75,6 +76,7 @@ ROUTES = [
             answers={204: ResponseDoc("The run is deleted."), **refusals(400, 404, 409)},
         ),
         ("workspace:write",),
+        stores=FREE,
     ),
     Route(
         "DELETE",
@@ -92,5 +94,6 @@ ROUTES = [
             answers={204: ResponseDoc("The suite is deleted."), **refusals(400, 404, 409)},
         ),
         ("suites:write",),
+        stores=FREE,
     ),
 ]

@@ -17,7 +17,9 @@ from evalwright.host.deployments.refusals import (
 )
 from evalwright.host.deployments.request import SCOPES as TRANSITION_SCOPES
 from evalwright.host.deployments.request import TransitionRequest
+from evalwright.host.deployments.service import Transitioned
 from evalwright.host.errors import ApiError
+from evalwright.host.quotas import BYTES, Stores
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.scopes import SCOPES
 from evalwright.host.v1.schemas import (
@@ -31,6 +33,8 @@ from evalwright.host.v1.schemas import (
     listed,
     refusals,
 )
+
+WITHDRAWALS = ("pause", "deprecate", "rollback")
 
 # Any key passes: the service checks the scope and records the decision.
 _ANY_KEY = tuple(SCOPES)
@@ -109,10 +113,20 @@ async def transition_deployment(call: ApiCall) -> Response:
     # Not strictly: in JSON Schema 10.0 is an integer.
     request = msgspec.convert(call.body, TransitionRequest, strict=False)
     try:
-        done = await call.host.deployments.request(call.principal, call.path["agentId"], request)
+        done = await transitioned(call, call.path["agentId"], request)
     except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
     return json_response(done.record, headers={"Link": f'</v1/runs/{done.run_id}>; rel="monitor"'})
+
+
+async def transitioned(call: ApiCall, agent_id: str, request: TransitionRequest) -> Transitioned:
+    """Request a transition; each is a run, and so is a refusal. Raises a `DeploymentRefusal`.
+
+    No quota keeps a version in service that somebody who may do so takes out of it.
+    """
+    if request.transition not in WITHDRAWALS or not call.principal.may(request.scope):
+        await call.room.need(len(call.raw), "runs")
+    return await call.host.deployments.request(call.principal, agent_id, request)
 
 
 async def resolve_interrupt(call: ApiCall) -> Response:
@@ -160,6 +174,7 @@ ROUTES = [
             },
         ),
         _ANY_KEY,
+        stores=Stores("runs", asks=True),
     ),
     Route(
         "POST",
@@ -177,5 +192,6 @@ ROUTES = [
             },
         ),
         _ANY_KEY,
+        stores=BYTES,
     ),
 ]

@@ -8,9 +8,10 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.planning import from_configurable
 from evalwright.host.errors import invalid
 from evalwright.host.forking import ForkRequest, Overlay
+from evalwright.host.quotas import RUN
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.telemetry import ForkOrigin
-from evalwright.host.v1.admission import check_configurable, check_metadata, within_quota
+from evalwright.host.v1.admission import check_configurable, check_metadata
 from evalwright.host.v1.creation import CREATE_BODY, TAGS, announced, owner_of
 from evalwright.host.v1.schemas import (
     ID,
@@ -76,6 +77,8 @@ async def fork_run(call: ApiCall) -> Response:
     )
     is_replay = request.mode == "replay"
     status = await call.host.runs.status(call.run) if is_replay else "running"
+    copied = await call.beside(lambda: call.log.facts(request.source).bytes)
+    await call.room.need(copied)
     run = await call.new_run()
     response = _forked(run.run_id, request, status)
     fork = ForkOrigin(request.source, request.from_sequence, request.mode)
@@ -121,7 +124,7 @@ ROUTES = [
     Route(
         "POST",
         "/v1/runs/{runId}:fork",
-        within_quota("runs", fork_run),
+        fork_run,
         ApiOperation(
             id="forkRun",
             summary="Replay a run from its record, or branch it at an event.",
@@ -134,6 +137,7 @@ ROUTES = [
             },
         ),
         ("runs:create", "runs:read"),
+        stores=RUN,
         all_scopes=True,
     )
 ]

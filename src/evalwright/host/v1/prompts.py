@@ -8,6 +8,7 @@ from starlette.responses import Response
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.host.errors import invalid
 from evalwright.host.prompt_library import LONGEST_PATH, MOST_RESULTS, read_results
+from evalwright.host.quotas import BYTES
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     IDEMPOTENCY_KEY,
@@ -46,8 +47,7 @@ async def push(call: ApiCall) -> Response:
     except InvalidDocument as error:
         raise invalid(error.problems) from None
     texts = call.body.get("texts", {})
-    async with host.quotas.room_for(principal.tenant, len(call.raw)):
-        files = await asyncio.to_thread(host.prompts.keep, principal.partition, results, texts)
+    files = await asyncio.to_thread(host.prompts.keep, principal.partition, results, texts)
     return json_response({"results": len(results), "files": files})
 
 
@@ -108,5 +108,6 @@ ROUTES = [
             },
         ),
         ("prompts:write",),
+        stores=BYTES,
     ),
 ]

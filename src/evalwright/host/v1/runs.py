@@ -23,6 +23,7 @@ from evalwright.contracts.times import iso_time
 from evalwright.engine.isolation import marks_of
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.errors import ApiError
+from evalwright.host.quotas import BYTES, FREE
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.run_handle import ENDED, RunHandle, is_evaluation
 from evalwright.host.v1.deployments import api_error
@@ -51,6 +52,7 @@ from evalwright.store.protocol import RunFilter
 MOST_LISTED = 200
 SCANNED_AT_ONCE = 200  # runs in progress
 MOST_CANCELLED = 100
+RESULT_BYTES = 300  # of each, beside its id
 TAG = "runs"
 
 _FILTERS = {"agentId": "agent", "evalSuiteRef": "suite", "tag": "tag"}
@@ -177,6 +179,8 @@ async def bulk_cancel(call: ApiCall) -> Response:
     if len(run_ids) > MOST_CANCELLED:
         message = f"$.runIds: more than {MOST_CANCELLED} runs; send several requests"
         raise ApiError(400, "validation_error", message, {"maxRunIds": MOST_CANCELLED})
+    if call.ticket is not None:
+        await call.room.need(len(call.raw) + len(run_ids) * RESULT_BYTES, is_answer=True)
     distinct = list(dict.fromkeys(run_ids))
     outcomes = await asyncio.gather(*(_cancel_one(call, run_id) for run_id in distinct))
     by_id = dict(zip(distinct, outcomes, strict=True))
@@ -301,6 +305,7 @@ ROUTES = [
             },
         ),
         ("runs:cancel",),
+        stores=FREE,
     ),
     Route(
         "POST",
@@ -319,6 +324,7 @@ ROUTES = [
             },
         ),
         ("runs:cancel",),
+        stores=FREE,
     ),
     Route(
         "POST",
@@ -337,6 +343,7 @@ ROUTES = [
             },
         ),
         ("runs:cancel",),
+        stores=BYTES,
     ),
     Route(
         "POST",
@@ -355,6 +362,7 @@ ROUTES = [
             },
         ),
         ("runs:cancel",),
+        stores=FREE,
     ),
     Route(
         "GET",

@@ -1,7 +1,6 @@
 """Suites: each version is published once and never changes."""
 
 import asyncio
-from contextlib import AsyncExitStack
 
 from starlette.responses import Response
 
@@ -9,6 +8,7 @@ from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import weight_warnings
 from evalwright.host.catalogue import read_published
 from evalwright.host.errors import MOST_PROBLEMS, ApiError, shown_problem
+from evalwright.host.quotas import Stores
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     IDEMPOTENCY_KEY,
@@ -46,11 +46,9 @@ async def publish(call: ApiCall) -> Response:
     most = call.host.settings.max_tasks_per_suite
     ref = f"{suite.suite_id}@{suite.version}"
     catalogue, principal = call.host.catalogue, call.principal
-    async with AsyncExitStack() as held:
-        if await asyncio.to_thread(catalogue.suite_source, principal.place, ref) is None:
-            room = call.host.quotas.room_for(principal.tenant, len(call.raw), "suites")
-            await held.enter_async_context(room)
-        is_new = await catalogue.publish(principal.place, call.raw, suite)
+    if await asyncio.to_thread(catalogue.suite_source, principal.place, ref) is None:
+        await call.room.need(len(call.raw), "suites")
+    is_new = await catalogue.publish(principal.place, call.raw, suite)
     if is_new is None:
         message = f"{ref} is already published with other content; use a new version"
         raise ApiError(409, "conflict", message, {"evalSuiteRef": ref})
@@ -102,6 +100,7 @@ ROUTES = [
             },
         ),
         ("suites:write",),
+        stores=Stores("suites", asks=True),
     ),
     Route(
         "GET",

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from evalwright.contracts.times import iso_time
 from evalwright.host.egress import MAX_URL_LENGTH, EgressRefused
 from evalwright.host.errors import ApiError
+from evalwright.host.quotas import BYTES, FREE
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.admission import check_tenant
 from evalwright.host.v1.schemas import (
@@ -225,6 +226,7 @@ ROUTES = [
             },
         ),
         (SCOPE,),
+        stores=BYTES,
     ),
     Route(
         "GET",
@@ -260,6 +262,7 @@ ROUTES = [
             answers={204: ResponseDoc("The webhook is removed."), **refusals(400, 404, 409)},
         ),
         (SCOPE,),
+        stores=FREE,
     ),
     Route(
         "GET",
@@ -308,6 +311,7 @@ ROUTES = [
             },
         ),
         (SCOPE,),
+        stores=BYTES,
     ),
     Route(
         "DELETE",
@@ -325,5 +329,6 @@ ROUTES = [
             answers={204: ResponseDoc("It is deleted."), **refusals(400, 404, 409)},
         ),
         (SCOPE,),
+        stores=FREE,
     ),
 ]

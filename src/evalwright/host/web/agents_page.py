@@ -15,7 +15,7 @@ from evalwright.host.deployments.record import FULL, LATEST, AgentDeployment
 from evalwright.host.deployments.refusals import DeploymentRefusal, IllegalTransition
 from evalwright.host.deployments.request import SCOPES, Transition, TransitionRequest
 from evalwright.host.settings import DeploymentSettings
-from evalwright.host.v1.deployments import api_error
+from evalwright.host.v1.deployments import api_error, transitioned
 from evalwright.host.versions import version_key
 from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.scorecard_page import number_of
@@ -311,7 +311,7 @@ async def change(call: PageCall) -> Response:
     agent_id = call.path["agentId"]
     try:
         request = msgspec.convert(wanted, TransitionRequest, strict=False)
-        await call.host.deployments.request(call.principal, agent_id, request)
+        await transitioned(call, agent_id, request)
     except msgspec.ValidationError as error:
         errors = _at_field(error)
         told = "see the field below" if errors else "no version can be changed in this way"

@@ -16,6 +16,7 @@ from evalwright.contracts import amounts
 from evalwright.contracts.times import iso_time
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
+from evalwright.host.quotas import Stores
 from evalwright.host.routing import ApiCall
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
@@ -113,6 +114,7 @@ class WebPage(NamedTuple):
     handler: PageHandler
     scopes: tuple[str, ...] | None
     menu: str = ""
+    stores: Stores | None = None  # what its form does
 
 
 def page(

@@ -357,11 +357,9 @@ def _is_answer(event: Event) -> bool:
 
 async def _keep(call: PageCall, said: Sequence[Annotation], freed: RecordChange) -> None:
     """Store annotations, and let go of the task, as one unit."""
-    tenant, size = call.principal.tenant, len(call.raw)
-    room = call.host.quotas.room_for(tenant, size, "annotations", len(said))
+    await call.room.need(len(call.raw), "annotations", len(said))
     try:
-        async with room:
-            await call.host.annotations.add(call.run, said, [freed])
+        await call.host.annotations.add(call.run, said, [freed])
     except RecordConflict:
         message = "somebody else has this task before them now; your words were not kept"
         raise ApiError(409, "conflict", message) from None

@@ -17,6 +17,7 @@ import msgspec
 from evalwright.contracts import amounts
 from evalwright.contracts.annotation import ANNOTATION_KIND, MOST_PER_RUN, Annotation
 from evalwright.contracts.events import InvocationCompleted, Judged
+from evalwright.host.reading import forget_old
 from evalwright.host.web.page import LIGHT, NotSoon, PageCall
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
 from evalwright.host.web.run_views import Doubts, views_of
@@ -300,7 +301,7 @@ async def take(call: PageCall, key: TaskKey) -> bool:
         await asyncio.wrap_future(records.write([change]))
     except RecordConflict:  # somebody was quicker
         return False
-    await asyncio.wrap_future(records.forget(LEASE_KIND, now - 2 * LEASE_SECONDS * 1_000_000))
+    await forget_old(records, LEASE_KIND, now - 2 * LEASE_SECONDS * 1_000_000)
     return True
 
 

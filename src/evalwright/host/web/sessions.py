@@ -1,10 +1,9 @@
 """Sessions: who is signed in, kept as records, so that every host over a database knows them.
 
-A record holds the hash of the session's id, never the id, and names the key that opened it: when
-the key ends, so do its sessions.
+A record holds the hash of the session's id, never the id, and its name begins with the key that
+opened it: when the key ends, so do its sessions.
 """
 
-import asyncio
 import hashlib
 import hmac
 import secrets
@@ -15,9 +14,11 @@ import msgspec
 
 from evalwright.host.keys import authenticate, holder_of
 from evalwright.host.principal import Principal
+from evalwright.host.reading import forget_old
 from evalwright.store.records import RecordChange, Records
 
 KIND, _TENANT = "session", ""  # like keys, they belong to the host
+MOST_SESSIONS = 200  # of a key; the oldest ends when another one is opened
 _ID_BYTES = 32
 _SALT_BYTES = 12
 _SECOND_US = 1_000_000
@@ -26,7 +27,7 @@ _SECOND_US = 1_000_000
 class WebSession(NamedTuple):
     """Somebody who is signed in."""
 
-    id: str  # the secret in the cookie
+    id: str  # the secret in the cookie; it begins with the id of the key, which is none
     principal: Principal
 
     def new_token(self) -> str:
@@ -59,20 +60,25 @@ def new_id() -> str:
 def sign_in(records: Records, key: str, seconds: float) -> WebSession:
     """Open a session for the holder of a key; raises `ApiError` 401.
 
-    Its id is always a new one, whatever the browser has sent before.
+    Its id is always a new one, whatever the browser has sent before. No quota counts sessions, so a
+    key has a limited number of them.
     """
     now = datetime.now(UTC)
     principal = authenticate(records, f"Bearer {key}", now)
-    session = WebSession(new_id(), principal)
+    session = WebSession(f"{principal.key_id}.{new_id()}", principal)
     expires_us = int((now.timestamp() + seconds) * _SECOND_US)
     body = msgspec.json.encode(_KeptSession(principal.key_id, expires_us))
-    records.write([RecordChange(KIND, _TENANT, _hash(session.id), body, expected=None)]).result()
+    changes = [RecordChange(KIND, _TENANT, _place(session.id), body, expected=None)]
+    others = records.list(KIND, _TENANT, f"{principal.key_id}/")
+    surplus = sorted(others, key=lambda each: -each.at_us)[MOST_SESSIONS - 1 :]
+    changes += [RecordChange(KIND, _TENANT, each.key, None) for each in surplus]
+    records.write(changes).result()
     return session
 
 
 def find_session(records: Records, session_id: str) -> WebSession | None:
     """The session with an id; None if it has ended. Raises `ApiError` 401 if its key has."""
-    body = records.get(KIND, _TENANT, _hash(session_id))
+    body = records.get(KIND, _TENANT, _place(session_id))
     if body is None:
         return None
     kept = msgspec.json.decode(body, type=_KeptSession)
@@ -84,13 +90,14 @@ def find_session(records: Records, session_id: str) -> WebSession | None:
 
 def sign_out(records: Records, session: WebSession) -> None:
     """End a session for good."""
-    records.write([RecordChange(KIND, _TENANT, _hash(session.id), None)]).result()
+    records.write([RecordChange(KIND, _TENANT, _place(session.id), None)]).result()
 
 
 async def forget_sessions(records: Records, now_us: int, seconds: float) -> None:
     """Delete the sessions that have expired."""
-    await asyncio.wrap_future(records.forget(KIND, now_us - int(seconds * _SECOND_US)))
+    await forget_old(records, KIND, now_us - int(seconds * _SECOND_US))
 
 
-def _hash(session_id: str) -> str:
-    return hashlib.sha256(session_id.encode()).hexdigest()
+def _place(session_id: str) -> str:
+    key_id, _, _ = session_id.partition(".")
+    return f"{key_id}/{hashlib.sha256(session_id.encode()).hexdigest()}"

@@ -102,7 +102,8 @@ class Site:
         entry, call.path = found
         call.template = entry.path
         await self._admit(call, entry, held)
-        response = await entry.handler(call)
+        async with call.storing(entry.stores):
+            response = await entry.handler(call)
         return self._host.response_budget.counted(response, call.principal.tenant)
 
     def _elsewhere(self, call: PageCall, unknown: ApiError) -> Response:

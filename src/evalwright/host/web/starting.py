@@ -15,7 +15,7 @@ from evalwright.host.catalogue import BUNDLED_AGENT
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import EvalRequest, PlannedEvaluation
 from evalwright.host.settings import HostSettings
-from evalwright.host.v1.creation import announced, owner_of
+from evalwright.host.v1.creation import announced, owner_of, take_room
 from evalwright.host.web.page import PageCall
 
 
@@ -56,10 +56,10 @@ async def start_again(call: PageCall, run_id: str) -> str:
 
 
 async def _begin(call: PageCall, planned: PlannedEvaluation) -> str:
+    await take_room(call, planned)
     run = await call.new_run()
-    async with call.host.quotas.room_for(call.principal.tenant, len(call.raw), "runs"):
-        with announced(call, run):
-            await call.host.runs.start(run, planned)
+    with announced(call, run):
+        await call.host.runs.start(run, planned)
     return run.run_id
 
 

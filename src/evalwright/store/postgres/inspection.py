@@ -20,7 +20,7 @@ from evalwright.store.inspection import (
 from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.schema import EVERY_TENANT
-from evalwright.store.schema import IS_END
+from evalwright.store.schema import IS_END, TOMBSTONE_BYTES
 
 _GROUPS = (
     "SELECT tenant, status, count(*), sum(last_seq + 1)::bigint, sum(bytes)::bigint,"
@@ -131,6 +131,15 @@ _RULES = (
         f" FROM tenant_sizes AS known FULL JOIN ({_SUMS}) AS found USING (tenant)"
         " WHERE (coalesce(known.runs, 0), coalesce(known.events, 0), coalesce(known.bytes, 0))"
         " <> (coalesce(found.runs, 0), coalesce(found.events, 0), coalesce(found.bytes, 0))",
+    ),
+    _DatabaseRule(
+        "sizes",
+        "the sizes of the tenant are not those of its documents",
+        "SELECT NULL, NULL::bigint, 'tenant ' || tenant FROM"
+        " (SELECT tenant, kind, documents, bytes FROM record_sizes"
+        " UNION ALL SELECT tenant, kind, -1, -octet_length(key) - octet_length(body) FROM records"
+        f" UNION ALL SELECT tenant, 'tombstone', -1, -{TOMBSTONE_BYTES} FROM tombstones) AS counted"
+        " GROUP BY tenant, kind HAVING sum(documents) <> 0 OR sum(bytes) <> 0",
     ),
     _DatabaseRule(
         "tombstone",

@@ -83,6 +83,11 @@ class PostgresRecords:
         """Write documents as one unit; a request is given up if it cannot be written soon."""
         return self._writer().submit(Write(None, (), changes, None, is_request))
 
+    def has_older(self, kind: str, before_us: int) -> bool:
+        """Whether there are documents of a kind that were last written before a time."""
+        oldest = "SELECT 1 FROM records WHERE kind = $1 AND at_us < $2 LIMIT 1"
+        return bool(self._query(tenants_of([None]), oldest, kind, before_us))
+
     def forget(self, kind: str, before_us: int) -> "Future[None]":
-        """Delete the documents of a kind that were last written before a time."""
+        """Delete documents of a kind that were last written before a time: some, if many are."""
         return self._writer().submit(Write(None, (), [Forget(kind, before_us)], None, True))

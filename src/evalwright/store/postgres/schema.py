@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.store.postgres.fleet_schema import FLEET
+from evalwright.store.schema import TOMBSTONE_BYTES
 
 ROLE = "evalwright_restricted"  # that connections take: rows of other tenants are out of its reach
 SETTING = "evalwright.tenant"  # an array of tenants, or EVERY_TENANT; without it there are no rows
@@ -238,6 +239,79 @@ _GUARDS = "".join(
     )
 )
 
+# What documents come to, for each tenant and kind, as what is left of deleted runs. A row is that
+# of a few connections at most, so those that write for one tenant do not wait for each other: the
+# sum over the parts is what counts.
+_PARTS = 16
+_SIZES = f"""
+LOCK TABLE records, tombstones IN SHARE ROW EXCLUSIVE MODE;
+SELECT set_config('{SETTING}', '{EVERY_TENANT}', true);
+CREATE TABLE record_sizes (
+    tenant text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    part integer NOT NULL,
+    documents bigint NOT NULL,
+    bytes bigint NOT NULL,
+    PRIMARY KEY (tenant, kind, part)
+) WITH (fillfactor = 50);
+INSERT INTO record_sizes
+SELECT tenant, kind, 0, count(*), sum(octet_length(key) + octet_length(body)) FROM records
+GROUP BY tenant, kind;
+INSERT INTO record_sizes
+SELECT tenant, 'tombstone', 0, count(*), count(*) * {TOMBSTONE_BYTES} FROM tombstones
+GROUP BY tenant;
+
+CREATE FUNCTION count_documents() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO record_sizes AS known
+        SELECT tenant, kind, pg_backend_pid() % {_PARTS}, count(*),
+            sum(octet_length(key) + octet_length(body))
+        FROM added GROUP BY tenant, kind ORDER BY tenant, kind
+        ON CONFLICT (tenant, kind, part) DO UPDATE SET
+            documents = known.documents + EXCLUDED.documents, bytes = known.bytes + EXCLUDED.bytes;
+    ELSIF TG_OP = 'UPDATE' THEN
+        INSERT INTO record_sizes AS known
+        SELECT tenant, kind, pg_backend_pid() % {_PARTS}, 0, sum(size) FROM (
+            SELECT tenant, kind, octet_length(body)::bigint AS size FROM added
+            UNION ALL SELECT tenant, kind, -octet_length(body)::bigint FROM gone
+        ) AS changed GROUP BY tenant, kind ORDER BY tenant, kind
+        ON CONFLICT (tenant, kind, part) DO UPDATE SET bytes = known.bytes + EXCLUDED.bytes;
+    ELSE
+        INSERT INTO record_sizes AS known
+        SELECT tenant, kind, pg_backend_pid() % {_PARTS}, -count(*),
+            -sum(octet_length(key) + octet_length(body))
+        FROM gone GROUP BY tenant, kind ORDER BY tenant, kind
+        ON CONFLICT (tenant, kind, part) DO UPDATE SET
+            documents = known.documents + EXCLUDED.documents, bytes = known.bytes + EXCLUDED.bytes;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER new_documents_are_counted AFTER INSERT ON records
+REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_documents();
+CREATE TRIGGER changed_documents_are_counted AFTER UPDATE ON records
+REFERENCING NEW TABLE AS added OLD TABLE AS gone
+FOR EACH STATEMENT EXECUTE FUNCTION count_documents();
+CREATE TRIGGER deleted_documents_are_no_longer_counted AFTER DELETE ON records
+REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION count_documents();
+
+CREATE FUNCTION count_tombstone() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    counted tombstones := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    sign integer := CASE TG_OP WHEN 'DELETE' THEN -1 ELSE 1 END;
+BEGIN
+    INSERT INTO record_sizes AS known VALUES
+        (counted.tenant, 'tombstone', pg_backend_pid() % {_PARTS}, sign, sign * {TOMBSTONE_BYTES})
+    ON CONFLICT (tenant, kind, part) DO UPDATE SET
+        documents = known.documents + EXCLUDED.documents, bytes = known.bytes + EXCLUDED.bytes;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER a_tombstone_is_counted AFTER INSERT ON tombstones
+FOR EACH ROW EXECUTE FUNCTION count_tombstone();
+CREATE TRIGGER a_tombstone_that_is_gone_is_no_longer_counted AFTER DELETE ON tombstones
+FOR EACH ROW EXECUTE FUNCTION count_tombstone();
+"""  # noqa: S608 - only constants are added
+
 _CHANGE = "SELECT, INSERT, UPDATE, DELETE"
 _OF_TENANTS = ("fleet_runs", "attempts", "fleet_shares", "fleet_refusals")
 _OF_THE_FLEET = ("fleet_owners", "fleet_workers", "fleet_rates", "fleet_counters")
@@ -252,5 +326,6 @@ _FLEET = "".join(
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(_FIRST + _GUARDS, oldest=1),
     Migration(_FLEET, oldest=1),
+    Migration(_SIZES + guarded("record_sizes", "SELECT, INSERT, UPDATE"), oldest=1),
 )
 VERSION = len(MIGRATIONS)

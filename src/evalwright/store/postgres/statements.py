@@ -2,6 +2,8 @@
 
 # ruff: noqa: S608 - statements are made of constants only
 
+from evalwright.store.records import FORGOTTEN_AT_ONCE
+
 REGISTER = (
     "INSERT INTO writers (writer, appends) VALUES ($1, $2)"
     " ON CONFLICT (writer) DO UPDATE SET seen = now()"
@@ -178,4 +180,7 @@ CHANGE_RECORD = (
 DROP_RECORD = f"DELETE FROM records WHERE {_RECORD}"
 DROP_KNOWN_RECORD = f"DELETE FROM records WHERE {_RECORD} AND body = $4 RETURNING 1"
 NO_RECORD = f"SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM records WHERE {_RECORD})"
-FORGET_RECORDS = "DELETE FROM records WHERE kind = $1 AND at_us < $2"
+FORGET_RECORDS = (
+    "DELETE FROM records WHERE kind = $1 AND at_us < $2 AND ctid = ANY (ARRAY("
+    f"SELECT ctid FROM records WHERE kind = $1 AND at_us < $2 LIMIT {FORGOTTEN_AT_ONCE}))"
+)

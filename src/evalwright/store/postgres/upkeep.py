@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalwright.store.postgres.connections import tenants_of
 from evalwright.store.postgres.texts import end_of_prefix, restored, storable
-from evalwright.store.upkeep import PartitionSize, Tombstone
+from evalwright.store.upkeep import RUNS, PartitionSize, Tombstone
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -36,18 +36,17 @@ _SEQUENCES_OF = (
     "SELECT seq FROM events WHERE task_id = $2"
     " AND run = (SELECT run FROM runs WHERE run_id = $1{mine}) ORDER BY seq"
 )
-_SIZES = """
-SELECT tenant, sum(runs)::bigint, sum(bytes)::bigint FROM (
-    SELECT tenant, runs, bytes FROM tenant_sizes WHERE tenant >= $1{bound}
+_SIZES = f"""
+SELECT tenant, kind, sum(things)::bigint, sum(bytes)::bigint FROM (
+    SELECT tenant, '{RUNS}' AS kind, runs AS things, bytes FROM tenant_sizes
+    WHERE tenant >= $1{{bound}}
     UNION ALL
-    SELECT tenant, 1, bytes FROM runs
-    WHERE started_us IS NOT NULL AND ended_us IS NULL AND tenant >= $1{bound}
-) AS counted GROUP BY tenant
-"""
-_DOCUMENT_SIZES = (
-    "SELECT tenant, count(*), sum(length(body))::bigint FROM records"
-    " WHERE kind = $3 AND tenant >= $1{bound} GROUP BY tenant"
-)
+    SELECT tenant, '{RUNS}', 1, bytes FROM runs
+    WHERE started_us IS NOT NULL AND ended_us IS NULL AND tenant >= $1{{bound}}
+    UNION ALL
+    SELECT tenant, kind, documents, bytes FROM record_sizes WHERE tenant >= $1{{bound}}
+) AS counted GROUP BY tenant, kind
+"""  # noqa: S608 - only constants are added
 _TOMBSTONES = (
     "SELECT run_id, tenant, at_us, reason FROM tombstones WHERE run_id >= $1{bound}{mine}"
     " ORDER BY run"
@@ -123,16 +122,9 @@ class PostgresUpkeep:
         return [sequence for (sequence,) in self._query(statement, *values)]
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
-        """How many runs the tenants have whose names begin with a prefix, and how large."""
+        """What the tenants have whose names begin with a prefix."""
         statement, values = _bounded(_SIZES, prefix)
         return [PartitionSize(*row) for row in self._query(statement, *values)]
-
-    def document_sizes(self, kind: str, prefix: str) -> list[PartitionSize]:
-        """The same for documents of a kind."""
-        statement, values = _bounded(_DOCUMENT_SIZES, prefix)
-        if len(values) == 1:
-            statement = statement.replace("$3", "$2")
-        return [PartitionSize(*row) for row in self._query(statement, *values, kind)]
 
     def tombstones(self, prefix: str) -> list[Tombstone]:
         """The tombstones of pruned runs whose ids begin with a prefix."""
