@@ -11,10 +11,12 @@ from log_documents import a_note, write
 from log_events import a_start, an_end, an_event, asked, written
 
 from evalwright.contracts.errors import LogConflict, StoreError
-from evalwright.store.postgres import address
+from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.connections import TenantConnection, tenants_of
+from evalwright.store.postgres.inspection import inspected
 from evalwright.store.postgres.log import PostgresLog
-from evalwright.store.postgres.schema import ROLE
+from evalwright.store.postgres.schema import EVERY_TENANT, ROLE, SETTING
+from evalwright.store.upkeep import PartitionSize
 from postgres_server import PostgresServer, database_of, execute
 
 PLAN = '{"suite":{"tasks":"' + "x" * 5000 + '"}}'
@@ -212,3 +214,26 @@ def test_an_ordinary_user_makes_the_tables_and_lets_others_in(ordinary: tuple[st
     execute(mine, f"GRANT {ROLE} TO {theirs.partition('//')[2].partition('@')[0]}")
     with closing(PostgresLog(theirs)) as log:
         assert log.run_ids() == ["run"]
+
+
+def test_an_ordinary_user_brings_a_database_up_to_date_and_documents_are_counted(
+    ordinary: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner of the tables sees no rows of them either, unless they say whose."""
+    mine, _ = ordinary
+    with monkeypatch.context() as before:
+        before.setattr(migration, "MIGRATIONS", migration.MIGRATIONS[:2])
+        before.setattr(migration, "VERSION", 2)
+        migration.migrate_now(mine)
+        every = f"SELECT set_config('{SETTING}', '{EVERY_TENANT}', false)"
+        note = "INSERT INTO records VALUES ('note', 'a', 'key', 'text', 0)"
+        execute(mine, every, note)
+    assert migration.migrate_now(mine) == (2, migration.VERSION)
+    with closing(PostgresLog(mine)) as log:
+        write(log, a_note("other", b"more"))
+        assert log.upkeep.sizes("a") == [PartitionSize("a", "note", 2, 7 + 9)]
+    with inspected(mine) as inspection:
+        assert not list(inspection.problems())
+        execute(mine, every, "UPDATE record_sizes SET bytes = 1 WHERE part = 0")
+        (problem,) = inspection.problems()
+        assert (problem.rule, problem.place) == ("sizes", "tenant a")

@@ -52,7 +52,7 @@ FREE = Stores(is_free=True)
 RUN = Stores("runs")
 
 
-class Usage(NamedTuple):
+class TenantUsage(NamedTuple):
     """What a tenant has in the log."""
 
     counts: dict[Quota, int]
@@ -142,7 +142,7 @@ class Quotas:
             if is_exact or attempt == ATTEMPTS - 1:
                 raise _exceeded(quota, limit, used, usage.answers)
 
-    def _usage(self, tenant: str) -> Usage:
+    def _usage(self, tenant: str) -> TenantUsage:
         counts: dict[Quota, int] = dict.fromkeys(self._limits, 0)
         answers = 0
         for each in self._log.upkeep.sizes(tenant):
@@ -152,7 +152,7 @@ class Quotas:
                     counts[_KINDS[each.kind]] += each.things
                 if each.kind == ANSWERS:
                     answers += each.size
-        return Usage(counts, answers)
+        return TenantUsage(counts, answers)
 
 
 def _exceeded(quota: Quota, limit: int, used: int, answers: int) -> ApiError:
