@@ -224,8 +224,8 @@ def test_reports_on_repeats_that_must_not_be_flaky_say_that_they_failed(desk: Ev
     assert len(junit.findall(".//property[@name='verdictOnAllRepeats'][@value='Failed']")) == 2
     assert thresholds_in(junit) == ["1 flaky, and --flaky-as is fail"]
     assert "1 flaky, and --flaky-as is fail" in notes
-    issues = json.loads((desk.folder / "run.json").read_text())
-    assert {each["check_name"] for each in issues} == {"evalwright/threshold", "evalwright/checks"}
+    (issue,) = json.loads((desk.folder / "run.json").read_text())
+    assert issue["check_name"] == "evalwright/checks"
     assert "Failed; 1 flaky, and --flaky-as is fail" in (desk.folder / "a-1.html").read_text()
 
 
@@ -254,6 +254,20 @@ def test_a_bar_is_shown_as_it_was_given(desk: Evalwright) -> None:
     assert "✗ 2 of 3 tasks passed: 0.6667 is below 0.99999 (passRate)" in done.out
 
 
+def test_a_bar_that_is_missed_though_every_task_passed_is_an_issue_of_code_quality(
+    desk: Evalwright,
+) -> None:
+    write(desk, "{maxP95LatencyMs: 0}")
+    suite = desk.folder / "desk.yaml"
+    suite.write_text(suite.read_text().replace("input: bad", "input: good"))
+    slow = "import time\ndef answer(task): time.sleep(0.01); return 'yes'\n"
+    (desk.folder / "agent.py").write_text(slow)
+    assert reported(desk, "run", "desk.yaml")[0] == 1
+    (issue,) = json.loads((desk.folder / "run.json").read_text())
+    assert issue["check_name"] == "evalwright/threshold"
+    assert "is above 0 ms (maxP95LatencyMs)" in issue["description"]
+
+
 def test_a_tag_writes_no_line_of_its_own(desk: Evalwright) -> None:
     tag = json.dumps("x\nPASSED  all\x1b[31m")
     write(desk, f"{{tags: {{{tag}: {{passRate: 0.1}}}}}}")
@@ -267,6 +281,37 @@ def test_a_tag_writes_no_line_of_its_own(desk: Evalwright) -> None:
 
 
 EIGHT = "".join(f"  - {{id: t{n}, input: good, checks: [{{contains: 'yes'}}]}}\n" for n in range(8))
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "told"),
+    [
+        ("{}", "every task must pass; in earlier versions a score of 0.7 was enough"),
+        ("{passScore: 0.75}", "So passScore 0.75 may be missed now"),
+        ("{passRate: 0.9}", ""),
+        ("{tags: {safety: {passRate: 1}}}", ""),
+    ],
+)
+def test_validate_names_a_suite_on_which_the_verdict_may_be_another_one_now(
+    desk: Evalwright, thresholds: str, told: str
+) -> None:
+    write(desk, thresholds)
+    done = desk("validate", "desk.yaml")
+    assert (done.code, done.out) == (0, "desk.yaml: valid wide suite\n")
+    assert told in done.err
+    assert done.err.startswith("note: desk.yaml: ") if told else not done.err
+
+
+def test_validate_names_portable_suites_without_a_bar(desk: Evalwright) -> None:
+    golden = {"kind": "golden", "match": {"strategy": "contains", "value": "yes"}}
+    tasks = [{"taskId": f"t{n}", "input": "x", "expected": golden} for n in range(5)]
+    suite = {"suiteId": "acme.evals.a", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
+    (desk.folder / "none.json").write_text(json.dumps(suite))
+    bar = {"passScore": 0.6}
+    (desk.folder / "bar.json").write_text(json.dumps(suite | {"thresholds": bar}))
+    done = desk("validate", "none.json", "bar.json")
+    assert done.code == 0
+    assert [line[:16] for line in done.err.splitlines()] == ["note: none.json:"]
 
 
 def test_side_by_side_a_later_agent_that_is_worse_beyond_chance_fails(desk: Evalwright) -> None:

@@ -32,6 +32,35 @@ def test_answers_are_scored_by_another_suite_without_the_agent(evalwright: Evalw
     assert "rescored, partial" in evalwright("runs").out
 
 
+PAID = """\
+def answer(task):
+    task.report_usage(
+        provider="openai", model="gpt", inputTokens=1, outputTokens=1, costEstimateUsd=0.5
+    )
+    return "It is shipped."
+"""
+
+
+def test_a_run_that_ended_too_early_does_not_pass_when_it_is_scored_again(
+    evalwright: Evalwright,
+) -> None:
+    """Its budget was spent after one of two tasks, which passed."""
+    (evalwright.folder / "agent.py").write_text(PAID)
+    both = {"contains": "shipped"}
+    (evalwright.folder / "evals.json").write_text(a_suite(first=both, second=both))
+    spent = ("--agent", "agent.py:answer", "--max-cost", "0.6")
+    assert evalwright("run", "evals.json", *spent).code == 3
+    (run_id,) = evalwright.run_ids()
+    done = evalwright("rescore", run_id)
+    assert done.code == 1
+    assert "FAILED  local.evals.desk" in done.out
+    assert "✗ 1 task has no answer in the run; --allow-partial accepts that" in done.out
+    again = evalwright("rescore", "latest")
+    assert (again.code, "FAILED" in again.out) == (1, True)
+    allowed = evalwright("rescore", run_id, "--allow-partial")
+    assert (allowed.code, "a part of the suite: 1 of 2 tasks" in allowed.out) == (0, True)
+
+
 def test_a_part_that_is_scored_again_stays_a_part(evalwright: Evalwright) -> None:
     recorded(evalwright)
     (evalwright.folder / "agent.py").write_text('def answer(task):\n    return "shipped x"\n')

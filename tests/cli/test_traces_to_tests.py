@@ -192,10 +192,28 @@ def test_a_task_without_a_trace_is_no_pass(evalwright: Evalwright) -> None:
     assert scored.code == 1
     assert "tasks without a trace: 1 (lost)" in scored.err
     assert "a part of the suite: 1 of 2 tasks" in scored.out
+    assert "FAILED  local.evals.desk" in scored.out
+    assert "✗ 1 task has no trace; --allow-partial accepts that" in scored.out
+    assert "PASSED" not in scored.out + evalwright("show", "latest").out
+    assert " failed " in evalwright("runs").out.splitlines()[1]
+    again = evalwright("rescore", "latest")
+    assert (again.code, "FAILED" in again.out) == (1, True), "what it lacks is not forgotten"
     assert evalwright("score", named, "--suite", evals, "--allow-partial").code == 0
     nothing = evalwright("score", named, "--suite", evals, "--tagged", "later")
     assert nothing.code == 2
     assert "no trace of traces.jsonl belongs to a task of evals.json" in nothing.err
+
+
+def test_a_record_that_cannot_be_read_is_no_pass(evalwright: Evalwright) -> None:
+    checks = [{"contains": "9"}]
+    evals = suite(evalwright, {"id": "hours", "input": "When do you open?", "checks": checks})
+    named = traces(evalwright, HOURS)
+    with (evalwright.folder / named).open("a") as file:
+        file.write("not JSON\n")
+    scored = evalwright("score", named, "--suite", evals, "--allow-partial", "--junit", "run.xml")
+    assert (scored.code, "PASSED" in scored.out) == (2, False)
+    assert "✗ 1 of 2 records could not be read" in scored.out
+    assert 'value="Failed"' in (evalwright.folder / "run.xml").read_text()
 
 
 def test_several_traces_of_a_task_are_its_repetitions(evalwright: Evalwright) -> None:

@@ -102,6 +102,24 @@ def test_repetitions_are_rescored_as_often_as_they_were_made(workshop: Workshop)
     assert after.score("task-1")["passed"] is True
 
 
+def test_a_task_that_was_not_repeated_as_often_as_it_was_to_be_has_no_answer(
+    workshop: Workshop,
+) -> None:
+    whole, part = (a_checked_task(each, SHIPPED, repeat=2) for each in ("task-1", "task-2"))
+
+    def answer(task: Any) -> str:
+        task.report_usage(
+            provider="openai", model="gpt", inputTokens=1, outputTokens=1, costEstimateUsd=1.0
+        )
+        return "shipped"
+
+    before = workshop.run(of_checks(whole, part), answer, max_cost_usd=3.5)
+    assert [event["type"] for event in before.events][-1] == "run.failed"
+    planned = plan_rescore(workshop.log, before.run_id, None, "suite.yaml", RunOptions())
+    assert [task.task_id for task in planned.plan.suite.tasks] == ["task-1"]
+    assert planned.missing == ("task-2",)
+
+
 def test_tasks_that_have_no_answer_are_named_and_left_out(workshop: Workshop) -> None:
     suite = of_checks(*(a_checked_task(each, SHIPPED) for each in ("stays", "goes", "changes")))
     before = workshop.run(suite, says("shipped"))

@@ -222,9 +222,12 @@ def test_a_failed_item_fails_the_session_unless_the_bar_of_its_suite_is_asked_fo
     strict = bench.pytest("--evalwright")
     assert strict.ret == pytest.ExitCode.TESTS_FAILED
     strict.assert_outcomes(passed=3, failed=1)
+    hint = "its failed tasks are failed tests; with --evalwright-gate the bar decides"
+    assert hint in text(strict), "PASSED alone would not explain the exit code"
     gated = bench.pytest("--evalwright", "--evalwright-gate")
     assert gated.ret == pytest.ExitCode.OK
     gated.assert_outcomes(passed=3, xfailed=1)
+    assert hint not in text(gated)
     bench.write("shop.evals.yaml", SUITE + "thresholds: {passScore: 0.9}\n")
     result = bench.pytest("--evalwright", "--evalwright-gate")
     assert result.ret == pytest.ExitCode.TESTS_FAILED

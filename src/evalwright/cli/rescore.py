@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from evalwright.cli.evaluation import ProgressObserver, RunRequest
-from evalwright.cli.output import reserve_stdout, say, warn, write_stdout
+from evalwright.cli.output import reserve_stdout, say, warn, without_secrets, write_stdout
 from evalwright.cli.parameters import (
     cassette_option,
     config_option,
@@ -69,6 +69,23 @@ def scoring_options(judges: str, embeddings: str) -> Callable[[Command], Command
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
+def partial_option(source: str) -> Callable[[Command], Command]:
+    """The option that lets a run pass though there is no such source for some tasks."""
+    told = f"Let the run pass though tasks of the suite have no {source}."
+    return click.option("--allow-partial", is_flag=True, help=told)
+
+
+def held_to_whole(planned: Rescore, source: str, *, allow_partial: bool) -> Rescore:
+    """The run as one that cannot pass where tasks of the suite have no recorded answer."""
+    if allow_partial:
+        return planned.lacking()
+    count, known = len(planned.missing), planned.plan.lacking
+    if not count:
+        return planned
+    have = "task has" if count == 1 else "tasks have"
+    return planned.lacking(*known, f"{count:,} {have} no {source}; --allow-partial accepts that")
+
+
 def scoring_request(suite: Path | None, given: dict[str, Any]) -> RunRequest:
     """What the options of such a command ask for; stdout is theirs from now on."""
     forms = {name: path.absolute() for name, path in wanted_forms("run", given).items()}
@@ -96,6 +113,7 @@ def scoring_request(suite: Path | None, given: dict[str, Any]) -> RunRequest:
     type=click.Path(path_type=Path),
     help="The suite to score by; by default the one that was run, as it was.",
 )
+@partial_option("answer in the run")
 @scoring_options(
     judges="A model that judges answers; by default those of the run, where any are needed.",
     embeddings="A model of embeddings, for checks by meaning; by default that of the run.",
@@ -104,12 +122,15 @@ def command(
     *,
     run: str,
     suite: Path | None,
+    allow_partial: bool,
     **given: Any,
 ) -> int:
     """Score the recorded answers of RUN again, and print the scorecard.
 
     No agent is invoked. The result is a new run, which names RUN as its source. Judges are asked
     only what they have not said already of the same answer.
+
+    Exit code 1 also when RUN ended before all its tasks were answered.
     """
     request = scoring_request(suite, given)
     with without_collecting(for_good=True):
@@ -119,6 +140,7 @@ def command(
             planned = plan_rescore(
                 log, continued(log, find_run(log, run)), subject, str(suite or run), request.options
             )
+        planned = held_to_whole(planned, "answer in the run", allow_partial=allow_partial)
         for notice in () if request.results.quiet else _notices(planned, subject):
             say(notice)
         return run_rescore(request, log, planned)
@@ -139,4 +161,7 @@ def run_rescore(request: RunRequest, log: EventLog, planned: Rescore) -> int:
     )
     session = Session(RecordedAgent(plan.agent), options, config=request.config, notify=warn)
     outcomes = ProgressObserver(request, log).run(session, [planned])
-    return write_results(request.results, log, outcomes)
+    code = write_results(request.results, log, outcomes)
+    if plan.lacking and outcomes[0].broken_bars == plan.lacking:
+        say(without_secrets(f"no pass, although the scores are good enough: {plan.lacking[0]}"))
+    return code

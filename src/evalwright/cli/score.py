@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from evalwright.cli.output import say, stop_in_good_order, without_secrets
-from evalwright.cli.rescore import run_rescore, scoring_options, scoring_request
+from evalwright.cli.rescore import (
+    held_to_whole,
+    partial_option,
+    run_rescore,
+    scoring_options,
+    scoring_request,
+)
 from evalwright.cli.tasks import told_faults
 from evalwright.comparison.recordings import Recordings
 from evalwright.engine.recorded_traces import RECORDED_AGENT
@@ -43,9 +49,7 @@ Examples:
     multiple=True,
     help="Score only tasks with this tag; may be given several times.",
 )
-@click.option(
-    "--allow-partial", is_flag=True, help="Tasks without a trace do not make the exit code 1."
-)
+@partial_option("trace")
 @click.option(
     "--agent-id",
     metavar="ID",
@@ -88,20 +92,12 @@ def command(
             ScoreRequest(subject, str(suite), recordings.name, request.options, agent_id, has_own),
             usable,
         )
+        planned = held_to_whole(planned, "trace", allow_partial=allow_partial)
+        if recordings.faults:
+            unread = f"{len(recordings.faults):,} of {recordings.count:,} records could not be read"
+            planned = planned.lacking(*planned.plan.lacking, unread)
         for notice in () if request.results.quiet else (*subject.notices, *planned.notices):
             say(without_secrets(notice))
         with opened_log(request.db) as log:
             code = run_rescore(request, log, planned)
-    return _exit_code(code, planned.missing, recordings, allow_partial=allow_partial)
-
-
-def _exit_code(
-    code: int, missing: tuple[str, ...], recordings: Recordings, *, allow_partial: bool
-) -> int:
-    """That of the scores, or a worse one: what could not be read has no score."""
-    unread = told_faults(recordings)
-    if code == 0 and missing and not allow_partial:
-        count = f"{len(missing):,} task{' has' if len(missing) == 1 else 's have'}"
-        say(f"{count} no trace, so this is no pass; --allow-partial accepts that")
-        code = 1
-    return max(code, unread)
+    return max(code, told_faults(recordings))

@@ -26,12 +26,13 @@ def command(*, files: tuple[Path, ...]) -> int:
     Also prompt results, agent manifests, tools files, suppression files, and folders: these are
     checked as reports of `compare`, with their machine report, links, pages and flags.
 
-    Every problem is listed with its place. Exit code 2 when there is any. A warning is not one.
+    Every problem is listed with its place. Exit code 2 when there is any. A warning is not one,
+    nor is a note: that the verdict on a suite may differ from that of an earlier version.
     """
     failures = 0
     for path in files:
         try:
-            kind, warnings = _check(path)
+            kind, warnings, notes = _check(path)
         except InvalidDocument as error:
             failures += 1
             say(without_secrets(str(error)))
@@ -43,21 +44,30 @@ def command(*, files: tuple[Path, ...]) -> int:
         else:
             for warning in warnings:
                 warn(f"{path}: {warning}")
+            for note in notes:
+                say(f"note: {path}: {note}")
             tell(f"{path}: valid {kind}")
     return 2 if failures else 0
 
 
-def _check(path: Path) -> tuple[str, list[Problem]]:
+def _check(path: Path) -> tuple[str, list[Problem], list[str]]:
     """The kind of a valid file or folder, and what its author should know."""
     if path.is_dir():
         from evalwright.reports.folder.check import check_report
 
-        return f"compare report with {check_report(path)} items", []
+        return f"compare report with {check_report(path)} items", [], []
     if path.name == MACHINE_REPORT:
         raise BadInput(f"{path}: a part of a report; give its folder: {path.parent}")
     source = read_input(path)
     if _SUPPRESSIONS.match(source):
         parse_suppressions(source, str(path))
-        return "suppression file", []
-    kind = check_file(source, str(path))
-    return kind, weight_warnings(read_suite(source, str(path))) if kind == SUITE_KIND else []
+        return "suppression file", [], []
+    notes: list[str] = []
+    kind = check_file(source, str(path), notes)
+    if kind != SUITE_KIND:
+        return kind, [], notes
+    from evalwright.scoring.earlier_rule import earlier_rule  # with all checks
+
+    suite = read_suite(source, str(path))
+    note = earlier_rule(suite.tasks).note(suite.thresholds)
+    return kind, weight_warnings(suite), [note] if note else []

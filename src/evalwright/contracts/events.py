@@ -147,6 +147,7 @@ class Planned(Payload, frozen=True):
     source: SuiteSource | None = None
     selection: TaskSelection | None = None
     scoring: int = FIRST_RULE  # those that came later are always written
+    lacking: list[str] | None = None  # of recorded answers: what there is none of
 
 
 class EvalStarted(ClosedPayload, frozen=True):

@@ -53,6 +53,7 @@ class History:
             looks_for_findings=plan.is_adversarial,
             is_recorded=plan.is_recorded,
             scoring=plan.scoring,
+            lacking=plan.lacking,
         )
         self.scored: set[str] = set()
         self._repeated = {task.task_id for task in plan.suite.tasks if task.repeat > 1}
@@ -177,4 +178,5 @@ def _plan(frame: dict[str, Event]) -> Plan:
         rescored_from=(started.metadata or {}).get("rescoredFrom"),
         traces=(started.metadata or {}).get("scoredTraces"),
         scoring=planned.scoring,
+        lacking=planned.lacking or [],
     )

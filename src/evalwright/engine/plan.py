@@ -91,6 +91,7 @@ class Plan(msgspec.Struct, frozen=True):
     traces: str | None = None  # the recording whose answers are scored as they are
     checks: "PlannedChecks | None" = None  # ready to be run; not recorded
     scoring: int = CURRENT_RULE  # by which it is scored, also where it is resumed later
+    lacking: list[str] = []  # of recorded answers: what there is none of, so that it cannot pass
 
     @property
     def is_live(self) -> bool:
@@ -155,6 +156,7 @@ class Plan(msgspec.Struct, frozen=True):
             self.source,
             self.selection,
             self.scoring,
+            self.lacking or None,
         )
         return started, opened, planned
 

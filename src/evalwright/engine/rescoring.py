@@ -38,6 +38,7 @@ from evalwright.engine.subjects import SuiteSubject
 from evalwright.store.protocol import EventLog, NewEvent
 
 MOST_NAMED = 5
+_UNANSWERED = "without an answer"
 _OF_INVOCATIONS = (
     InvocationStarted.TYPE,
     Reasoned.TYPE,
@@ -76,7 +77,12 @@ class Rescore(msgspec.Struct, frozen=True):
     plan: Plan
     facts: list[Event]  # the recorded answers, and what judges said of them
     notices: list[str]
-    missing: tuple[str, ...] = ()  # tasks of which nothing was recorded
+    missing: tuple[str, ...] = ()  # tasks that were to be answered, and were not
+
+    def lacking(self, *reasons: str) -> "Rescore":
+        """The same as a run that cannot pass, if there are reasons: what has no answer."""
+        plan = msgspec.structs.replace(self.plan, lacking=[*reasons])
+        return msgspec.structs.replace(self, plan=plan)
 
     async def run(
         self,
@@ -115,7 +121,7 @@ def plan_rescore(
         raise BadInput(f"rescore: run {run_id} has not ended; resume it first")
     suite = subject.suite if subject else source.plan.suite
     tapes = _tapes(log, run_id)
-    kept, notices = _fitting(suite, source.plan.suite, tapes)
+    kept, left_out = _fitting(suite, source.plan.suite, tapes)
     if not kept:
         raise BadInput(
             f"rescore: no task of {name} has an answer in run {run_id}: ids and inputs must be "
@@ -136,9 +142,13 @@ def plan_rescore(
         tags=list(dict.fromkeys(tags)),
         selection=selection,
         rescored_from=run_id,
+        lacking=[] if subject else source.plan.lacking,
     )
     facts = [event for task in kept for event in _facts(tapes[task.task_id], task, source.plan)]
-    return Rescore(plan, facts, notices)
+    notices = [
+        f"left out, as {what}: {named_briefly(names)}" for what, names in left_out.items() if names
+    ]
+    return Rescore(plan, facts, notices, tuple(left_out[_UNANSWERED]))
 
 
 def _plan(
@@ -203,9 +213,15 @@ def _tapes(log: EventLog, run_id: str) -> dict[str, _Tape]:
     return {task_id: tape for task_id, tape in tapes.items() if tape.invocations}
 
 
-def _fitting(suite: Suite, before: Suite, tapes: dict[str, _Tape]) -> tuple[list[Task], list[str]]:
-    """The tasks that were answered, repeated as often as they were; and what is left out."""
+def _fitting(
+    suite: Suite, before: Suite, tapes: dict[str, _Tape]
+) -> tuple[list[Task], dict[str, list[str]]]:
+    """The tasks that were answered, repeated as often as they were; and what is left out, as what.
+
+    One that was to be repeated more often than it was has not been answered.
+    """
     inputs = {task.task_id: task.input for task in before.tasks}
+    repeats = {task.task_id: task.repeat for task in before.tasks}
     wanted = {task.task_id for task in suite.tasks}
     new = [task.task_id for task in suite.tasks if task.task_id not in inputs]
     removed = [task_id for task_id in inputs if task_id not in wanted]
@@ -215,20 +231,18 @@ def _fitting(suite: Suite, before: Suite, tapes: dict[str, _Tape]) -> tuple[list
             continue
         if task.input != inputs[task.task_id]:
             changed.append(task.task_id)
-        elif task.task_id not in tapes:
+            continue
+        made = len(tapes[task.task_id].invocations) if task.task_id in tapes else 0
+        if made < repeats[task.task_id]:
             unanswered.append(task.task_id)
         else:
-            made = len(tapes[task.task_id].invocations)
             kept.append(task if task.repeat <= made else msgspec.structs.replace(task, repeat=made))
-    groups = {
+    return kept, {
         "new": new,
         "asked otherwise": changed,
-        "without an answer": unanswered,
+        _UNANSWERED: unanswered,
         "removed": removed,
     }
-    return kept, [
-        f"left out, as {what}: {named_briefly(tasks)}" for what, tasks in groups.items() if tasks
-    ]
 
 
 def named_briefly(names: Sequence[str]) -> str:

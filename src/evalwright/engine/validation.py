@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.manifest import parse_manifest
 from evalwright.contracts.schema import PROMPT_RESULT, RUN_EVENT, SUMMARY, check_schema
-from evalwright.contracts.suite import is_wide
+from evalwright.contracts.suite import Thresholds, is_wide
 from evalwright.contracts.tools import parse_tools
 from evalwright.scoring.golden import check_suite
 
@@ -29,8 +29,11 @@ _SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
 _MANIFEST_KEYS = {"persona", "systemPrompt", "systemPromptRef"}
 
 
-def check_file(source: bytes, name: str) -> str:
-    """The kind of a valid document; raises `InvalidDocument` with all its problems."""
+def check_file(source: bytes, name: str, notes: list[str] | None = None) -> str:
+    """The kind of a valid document; raises `InvalidDocument` with all its problems.
+
+    `notes` takes what its author should know.
+    """
     if name.lower().endswith((".jsonl", ".ndjson")):
         kind, problems = "event log", check_events(to_json(source, name).splitlines(), "line")
     else:
@@ -41,7 +44,7 @@ def check_file(source: bytes, name: str) -> str:
             lines = [msgspec.json.encode(event) for event in document]
             kind, problems = "event log", check_events(lines, "event")
         elif is_wide(document):
-            kind, problems = WIDE_KIND, check_wide(document, source, name)
+            kind, problems = WIDE_KIND, check_wide(document, source, name, notes)
         elif isinstance(document, dict) and _SUMMARY_KEYS & document.keys():
             kind, problems = "EvalSummary", check_summary(document)
         else:
@@ -64,17 +67,26 @@ def _check_written(document: Any, source: bytes, name: str) -> tuple[str, list[P
     return SUITE_KIND, placed(check_suite(document), source, document)
 
 
-def check_wide(document: Any, source: bytes, name: str) -> list[Problem]:
+def check_wide(
+    document: Any, source: bytes, name: str, notes: list[str] | None = None
+) -> list[Problem]:
     """Every rule that a wide suite breaks, its data and its references among them, by line."""
     from evalwright.engine.wide.loader import wide_problems
     from evalwright.engine.wide.places import placed
     from evalwright.engine.wide.references import missing_agent
+    from evalwright.scoring.earlier_rule import EarlierRule  # with all checks
 
     agent, problems = document.get("agent"), list[Problem]()
     agent = agent.get("ref") if isinstance(agent, dict) else agent
     if isinstance(agent, str) and (missing := missing_agent(agent, Path(name).parent)):
         problems = [Problem("$.agent", missing.message, missing.remedy)]
-    return placed(problems, source, document) + wide_problems(document, source, name)
+    rule = EarlierRule()
+    problems = placed(problems, source, document)
+    problems += wide_problems(document, source, name, None if notes is None else rule.add)
+    if notes is not None and not problems:
+        bars = msgspec.convert(document.get("thresholds", {}), Thresholds, strict=False)
+        notes += filter(None, [rule.note(bars)])
+    return problems
 
 
 def _is_prompt_result(document: Any) -> bool:

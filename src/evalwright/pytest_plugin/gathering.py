@@ -18,7 +18,7 @@ from evalwright.cli.results import (
 from evalwright.contracts.errors import EvalwrightError
 from evalwright.engine.execution import Outcome
 from evalwright.engine.piecework import AssembledRun
-from evalwright.engine.session import reasons_against
+from evalwright.engine.session import reasons_against, verdict_on
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.tests_run import TestsRun
 from evalwright.pytest_plugin.working import Begun, events_of
@@ -31,6 +31,7 @@ from evalwright.store.protocol import EventLog
 
 LEFT_TO_BAR = "the bar of the suite decides"
 _NO_GATES = "  gates: none"
+_NO_GATE = "  its failed tasks are failed tests; with --evalwright-gate the bar decides"
 
 
 class GatheredSuite:
@@ -165,8 +166,11 @@ class Gathering:
         style = Style(colour=False)
         if suite.is_complete:
             card = render_card(runs, style, with_failures=False).splitlines()
-            is_without_bar = suite.name == "tests" and _NO_GATES in card
-            return _of_tests(card, suite.outcomes[0]) if is_without_bar else card
+            if suite.name == "tests":
+                return _of_tests(card, suite.outcomes[0]) if _NO_GATES in card else card
+            if verdict_on(suite.outcomes).words and not self._asked.gate:
+                card.append(_NO_GATE)
+            return card
         ids = ", ".join(run.run_id for run in suite.runs)
         return [
             f"NO RESULT  {suite.name}",

@@ -28,8 +28,10 @@ class Tally:
         looks_for_findings: bool = False,
         is_recorded: bool = False,
         scoring: int = CURRENT_RULE,
+        lacking: Sequence[str] = (),
     ) -> None:
         self._suite = suite
+        self._lacking = lacking
         self._scoring = scoring
         self._model_class = model_class
         self._looks_for_findings = looks_for_findings
@@ -118,7 +120,8 @@ class Tally:
         latencies = [latency for latency in measured if latency is not None]
         unmeasured = len(measured) - len(latencies) if self._is_recorded else 0
         missed = missed_bars(self._suite, self.results, self._scoring)
-        return missed + broken_bars(self._suite.thresholds, self._costs.cost, latencies, unmeasured)
+        missed += broken_bars(self._suite.thresholds, self._costs.cost, latencies, unmeasured)
+        return [*missed, *self._lacking]
 
     def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
         """The scorecard, tasks in the order of the suite."""

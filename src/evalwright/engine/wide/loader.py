@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
 from hashlib import sha256
@@ -160,16 +160,22 @@ def _entries(data: Any) -> Any:
     return [{"file": each} if isinstance(each, str) else each for each in listed]
 
 
-def wide_problems(document: Any, source: bytes, path: str | Path) -> list[Problem]:
-    """Every problem of a wide suite by line; its tasks are looked at one by one, and not kept."""
+def wide_problems(
+    document: Any, source: bytes, path: str | Path, seen: Callable[[Task], None] | None = None
+) -> list[Problem]:
+    """Every problem of a wide suite by line.
+
+    Its tasks are looked at one by one, by `seen`, too, and not kept.
+    """
     try:
         reading = read_document(
             document, str(path), Path(path).parent, allow_code=True, allow_files=True
         )
     except InvalidDocument as error:
         return placed(error.problems, source, document)
-    for _ in reading.sound_tasks():
-        pass
+    for task in reading.sound_tasks():
+        if seen is not None:
+            seen(task)
     return placed(reading.problems.found, source, document)
 
 

@@ -52,6 +52,7 @@ def bars_of(frame: RunFrame, tasks: TaskList) -> list[RunBar]:
         *_cost(frame, tasks),
         *_findings(tasks),
         *_baseline(frame, tasks),
+        *(RunBar("Answers", "every task has one", each, "", met=False) for each in frame.lacking),
     ]
 
 

@@ -58,11 +58,6 @@ class ReportedRun(NamedTuple):
     repeats: ReportedSeveral | None = None  # of them all, where it is one
 
     @property
-    def name(self) -> str:
-        """The suite that was run."""
-        return self.summary.suite_id
-
-    @property
     def passed(self) -> bool:
         """Whether it met its bars, and nothing else speaks against it."""
         return self.summary.passed and not self.reasons

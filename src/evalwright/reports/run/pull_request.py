@@ -151,28 +151,29 @@ def _notes(run: Reported) -> Iterator[Note]:
 
 
 def render_code_quality(runs: Sequence[Reported]) -> bytes:
-    """An issue for each failed task and each bar that was missed, and for runs without a result.
+    """An issue for each failed task, which repeats share, and for a run without a result.
 
-    Of repeats a task has one.
+    Where no task failed, there is one for each bar that was missed.
     """
-    issues = {issue["fingerprint"]: issue for run in runs for issue in _issues(run)}
+    single = [
+        run for run in runs if not isinstance(run, ReportedSeveral)
+    ]  # the others fail by them
+    issues = {issue["fingerprint"]: issue for run in single for issue in _issues(run)}
     return quality_report([*issues.values()])
 
 
-def _issues(run: Reported) -> Iterator[dict[str, Any]]:
+def _issues(run: ReportedRun | FailedRun) -> Iterator[dict[str, Any]]:
     path = _UNKNOWN if run.file is None else run.file.name
     if isinstance(run, FailedRun):
         yield quality_issue(f"evalwright/{run.code}", run.message, path, 1, "blocker")
         return
-    name, reasons = run.name, run.reasons
-    if isinstance(run, ReportedRun):
-        for story in run.stories:
-            problem, task_id = problem_of(story), story.task.task_id
-            line = 1 if run.file is None else run.file.line(task_id)
-            severity: Severity = "critical" if problem.tag == "error" or story.findings else "major"
-            message = f"{task_id}: {problem.message}"
-            rule = f"evalwright/{problem.kind}"
-            yield quality_issue(rule, message, path, line, severity, name, task_id)
-        reasons = () if run.repeats else run.reasons  # else those of all repeats are told
-    for number, reason in enumerate(reasons, 1):
+    for story in run.stories:
+        problem, task_id = problem_of(story), story.task.task_id
+        line = 1 if run.file is None else run.file.line(task_id)
+        severity: Severity = "critical" if problem.tag == "error" or story.findings else "major"
+        message = f"{task_id}: {problem.message}"
+        rule = f"evalwright/{problem.kind}"
+        yield quality_issue(rule, message, path, line, severity, run.summary.suite_id, task_id)
+    for number, reason in enumerate(() if run.stories else run.reasons, 1):
+        name = run.summary.suite_id
         yield quality_issue(_THRESHOLD, f"{name}: {reason}", path, 1, "major", name, str(number))

@@ -206,6 +206,7 @@ class RunFrame(msgspec.Struct, frozen=True, rename="camel"):
     group: Group | None = None
     selection: TaskSelection | None = None
     scoring: int = FIRST_RULE
+    lacking: list[str] = []
 
     @property
     def name(self) -> str:
