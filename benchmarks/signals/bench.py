@@ -14,6 +14,7 @@ from pathlib import Path
 import calibration
 import copies
 import msgspec
+import planted
 import sensitive
 import sets
 import speech
@@ -30,6 +31,7 @@ YARDSTICKS: dict[str, Yardstick] = {
     "clean": sets.clean,
     "grave": sets.grave,
     "reruns": sets.reruns,
+    "planted": planted.report,
     "speech": speech.report,
     "texts": texts.report,
     "sensitive": sensitive.report,

@@ -99,7 +99,8 @@ class Labelled:
         return look(attacked, [clean.get(_task(each)) for each in attacked])
 
     @cached_property
-    def _metamorph(self) -> ModuleType | None:
+    def metamorph(self) -> ModuleType | None:
+        """What makes copies, if it is there."""
         path = self.data.parents[1] / "tools" / "metamorph_traces.py"
         spec = util.spec_from_file_location("metamorph_traces", path) if path.is_file() else None
         if spec is None or spec.loader is None:
@@ -111,22 +112,23 @@ class Labelled:
         return module
 
     @cached_property
-    def _originals(self) -> Any:
-        assert self._metamorph is not None
-        return self._metamorph.Traces()
+    def originals(self) -> Any:
+        """The traces that copies are made of."""
+        assert self.metamorph is not None
+        return self.metamorph.Traces()
 
     @property
     def kinds_of_copies(self) -> list[str]:
         """The kinds of copies that can be made."""
-        return list(self._metamorph.KINDS) if self._metamorph else []
+        return list(self.metamorph.KINDS) if self.metamorph else []
 
     def copies(self, kind: str) -> Parts:
         """The copies of a kind: `t`, and `b` (their baselines) or `original`."""
         if kind not in self._copies:
-            assert self._metamorph is not None
-            build = self._metamorph.KINDS[kind][0]
+            assert self.metamorph is not None
+            build = self.metamorph.KINDS[kind][0]
             limit = _MOST_COPIES // (_QUICK if self.quick else 1)
-            self._copies[kind] = build(self._originals, random.Random(f"{_SEED}/{kind}"), limit)
+            self._copies[kind] = build(self.originals, random.Random(f"{_SEED}/{kind}"), limit)
         return self._copies[kind]
 
     def copies_alone(self, kind: str, part: str = "t") -> list[Found]:

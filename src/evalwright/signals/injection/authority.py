@@ -88,7 +88,7 @@ class UserRequest:
         # Who wants an article returned, or something posted, wants a return or a post created.
         if tool.verb in self.verb_stems or not tool.stems.isdisjoint(self.verb_stems):
             return True
-        if not _PAYING.isdisjoint(self.verb_stems) and not _PAYING.isdisjoint(tool.stems):
+        if self._pays_with(tool):
             return True
         if tool.kind not in self._kinds:
             return False
@@ -116,11 +116,14 @@ class UserRequest:
 
     def names(self, tool: CalledTool) -> bool:
         """Whether the words say to do what a tool does, and to what."""
-        if not tool.stems.isdisjoint(self.verb_stems):
+        if not tool.stems.isdisjoint(self.verb_stems) or self._pays_with(tool):
             return True
         if tool.verb in self.verb_stems and not tool.is_general:
             return True
         return tool.kind in self._kinds and not tool.stems.isdisjoint(self._stems)
+
+    def _pays_with(self, tool: CalledTool) -> bool:
+        return not _PAYING.isdisjoint(self.verb_stems) and not _PAYING.isdisjoint(tool.stems)
 
     @cached
     def _refers(self) -> bool:

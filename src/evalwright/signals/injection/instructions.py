@@ -10,8 +10,11 @@ from evalwright.signals.injection.verbs import PARTICIPLE_KINDS, VERB_KINDS, kin
 from evalwright.signals.injection.words import (
     ASSAULT,
     DIRECTIVE,
+    ELEMENT,
     FIELD,
+    HEADING,
     IDENTIFIER,
+    ITEM,
     JOINING,
     OWN_VALUE,
     PRESSURE,
@@ -41,6 +44,7 @@ _SHORT_WORD = 3
 _LONGEST_VERB = 16
 _SHORT_SENTENCE = 8
 REPEATED = 4
+_GLUE = (b".", b"@", b"_", b"/", b"-")  # within an address or a name
 MARKS = b"\"'`*(.!?:;,>)]}|-"
 _ACTS = frozenset(VERB_KINDS.values()) - {"say", "read"}
 Span: TypeAlias = tuple[int, int]
@@ -63,6 +67,34 @@ class PressingText:
         """The bytes in lower case, each in its place."""
         return self.raw.lower()
 
+    def reach(self, place: int) -> int:
+        """How far the pressure at a place reaches: to the next field or item beside its own."""
+        known = self._reaches.get(place)
+        if known is None:
+            self._reaches[place] = known = self._reach(place)
+        return known
+
+    @cached
+    def _reaches(self) -> dict[int, int]:
+        return {}
+
+    @cached
+    def _is_record(self) -> bool:
+        return self.raw.lstrip()[:1] in (b"{", b"[")
+
+    def _reach(self, place: int) -> int:
+        rest = self.raw[place : place + _LONGEST_PASSAGE + _REACH_BEFORE]
+        ends = [first_in(FIELD, rest)]
+        if self._is_record:
+            ends.append(first_in(ELEMENT, rest))
+        heading = first_in(HEADING, rest)
+        if heading is not None and not rest[: heading[0]].rstrip().endswith(b":"):
+            ends.append(heading)
+        before = self.raw[max(0, place - _REACH_BEFORE) : place].rpartition(b"\n\n")[2]
+        if occurs_in(ITEM, b"\n" + before):
+            ends.append(first_in(ITEM, rest))
+        return place + min((end[0] + 1 for end in ends if end is not None), default=len(rest))
+
     def verb(self, start: int, end: int) -> bytes:
         """The verb with which an instruction opens that was found between two places."""
         return self.lower[max(start, end - _LONGEST_VERB) : end].split()[-1].strip(MARKS)
@@ -79,14 +111,19 @@ class Instruction:
 
     @cached
     def _pressure(self) -> int | None:
+        """The first place near enough that speaks to the same reader: in the same field or item."""
         pressure = self._text.pressure
         nearest = bisect_left(pressure, self._start - _REACH_BEFORE)
-        return pressure[nearest] if nearest < len(pressure) else None
+        for place in pressure[nearest:]:
+            if place >= self._start or self._text.reach(place) > self._start:
+                return place
+        return None
 
     @property
     def is_order(self) -> bool:
         """Whether it is not the name of a field, nor a statement that only looks like an order."""
-        if self._raw[self._verb_end : self._verb_end + 2] in (b'":', b"':"):
+        after = self._raw[self._verb_end : self._verb_end + 2]
+        if after in (b'":', b"':") or (after[:1] in _GLUE and after[1:].isalnum()):
             return False
         return not is_no_order(self._raw[self._start : self._verb_end])
 
@@ -190,9 +227,7 @@ class Instruction:
         """The text under pressure from the sentence on, as plain words."""
         if self._pressure is None or self._pressure > self._start:
             return b""
-        rest = self._raw[self._end : self._start + _LONGEST_PASSAGE]
-        field = first_in(FIELD, rest)
-        end = self._end + (field[0] if field else len(rest))
+        end = min(self._text.reach(self._pressure), self._start + _LONGEST_PASSAGE)
         return plain_bytes(self._raw[self._start : end])
 
     @cached

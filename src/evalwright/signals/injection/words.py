@@ -131,11 +131,19 @@ _HOUSE_RULES = {"en": f"{_RULES}|{_DUTY}|{_ANSWERING}"}
 _TAKEOVER = f"{_either(_ASSAULTS)}|{_either(_REMINDERS)}"
 TAKEOVER = _pattern(f"(?i){_TAKEOVER}")
 PRESSURE = _pattern(f"(?i){_TAKEOVER}|{_either(_HOUSE_RULES)}", 4 * _ROOM)
-# A sentence also ends where a quoted value, a paragraph or a field of a listing does.
+# A sentence also ends where a quoted value, a paragraph, an item or a field of a listing does.
 SENTENCE_END = _pattern(
     r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|--|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
+    r"|[^:\s]\s*\n\s*(?:[-*]|\d{1,2}[.)])\s"
 )
-FIELD = _pattern(r"\n\s*(?:-\s)?[a-z_]+:\s|[\"']\s*[,}\]]\s*[\"']\w+[\"']:")
+# Where what was said within one field of a record ends: the next field, or the end of its text.
+FIELD = _pattern(
+    r"\n\s*(?:-\s)?[a-z_]+:\s|[\"'][\s}\]]*,[\s{\[]*[\"'][^\"'\n]{1,80}[\"']\s*:|[\"']\s*\}"
+)
+# The next text of a list in JSON: what was escaped within a text has a space before its mark.
+ELEMENT = _pattern(r"[^\s\"]\"\s*[,\]]\s*(?:[\"\]},]|$)")
+HEADING = _pattern(r"\n\s*[A-Z][A-Za-z]*(?: [A-Za-z]+){0,2}:\s")
+ITEM = _pattern(r"\n\s*(?:[-*]|\d{1,2}[.)])\s")
 # The user delegates: the content says what to do.
 _HANDED_OVER = (
     r"actions?|tasks?|instructions?|to-?dos?|steps?|requests?|asks?|says?|told|items?|directions?"
