@@ -19,6 +19,7 @@ from comparing import (
 )
 from subjects.command import Evalwright, subject
 
+KINDLY = {"must_not_include": ["never"]}
 SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 
 
@@ -44,7 +45,7 @@ def a_regression(pair: Pair, case_id: str = "worse") -> None:
 
 
 def test_two_equal_runs_pass(evalwright: Evalwright, pair: Pair) -> None:
-    pair.add(a_case("one"), a_response(), a_response())
+    pair.add(a_case("one", **KINDLY), a_response(), a_response())
     done = compare(evalwright)
     assert done.code == 0, done.err
     assert "Nothing blocks shipping" in done.out
@@ -88,7 +89,7 @@ def test_a_leaked_secret_beside_a_high_risk_action_asks_for_a_gate(
 
 
 def test_an_error_on_both_sides_is_no_pass(evalwright: Evalwright, pair: Pair) -> None:
-    pair.add(a_case("one"), a_failure(), a_failure())
+    pair.add(a_case("one", **KINDLY), a_failure(), a_failure())
     done = compare(evalwright)
     assert done.code == 1
     assert "1 case has no answer" in done.out
@@ -110,7 +111,7 @@ def test_json_is_alone_on_stdout(evalwright: Evalwright, pair: Pair) -> None:
 def test_missing_unreadable_and_extra_responses_all_appear(
     evalwright: Evalwright, pair: Pair
 ) -> None:
-    pair.add(a_case("missing"), a_response(case_id="missing"))
+    pair.add(a_case("missing", **KINDLY), a_response(case_id="missing"))
     pair.add(a_case("cut"), a_response(case_id="cut"), b'{"case_id": "cut", "events": [')
     pair.add(a_case("never"))
     pair.write(pair.new, "extra", a_response(case_id="extra"))
@@ -135,7 +136,7 @@ def test_missing_unreadable_and_extra_responses_all_appear(
 def test_hostile_ids_are_compared_and_stay_in_the_report(
     evalwright: Evalwright, pair: Pair, case_id: str
 ) -> None:
-    pair.cases = [a_case(case_id), a_case("case")]
+    pair.cases = [a_case(case_id, **KINDLY), a_case("case")]
     pair.save()
     for side in (pair.baseline, pair.new):
         pair.write(side, "hostile", a_response(case_id=case_id))
@@ -159,8 +160,8 @@ def test_hostile_ids_are_compared_and_stay_in_the_report(
 def test_an_id_that_stands_twice_is_reported_twice_with_the_fault(
     evalwright: Evalwright, pair: Pair
 ) -> None:
-    pair.add(a_case("one"), a_response(), a_response())
-    pair.cases.append(a_case("one"))
+    pair.add(a_case("one", **KINDLY), a_response(), a_response())
+    pair.cases.append(a_case("one", **KINDLY))
     pair.save()
     assert compare(evalwright).code == 0
     document = json.loads((evalwright.folder / "report/compare-report.json").read_text())
@@ -372,7 +373,7 @@ def test_files_of_traces_are_compared_by_their_base_case(evalwright: Evalwright)
     (evalwright.folder / "old.jsonl").write_text(line("task", "task", "done") + "\n")
     (evalwright.folder / "new.jsonl").write_text(line("task.v2", "task", "done, too") + "\n")
     done = evalwright("compare", "--baseline", "old.jsonl", "--new", "new.jsonl", "--out", "report")
-    assert done.code == 0, done.err
+    assert done.code == 3, done.err  # nothing is expected of traces
     item = items_of(evalwright.folder / "report")["task.v2"]
     assert item["baseline_pass"] is True
     assert item["first_divergence"]["reason"] == "the output differs"
@@ -455,7 +456,7 @@ def test_a_suppression_that_matches_nothing_is_named(evalwright: Evalwright, pai
 def test_a_leaked_key_fails_even_where_no_gate_is_asked_for(
     evalwright: Evalwright, pair: Pair
 ) -> None:
-    pair.add(a_case("one"), a_response(), a_response(output=f"Use {SECRET}"))
+    pair.add(a_case("one", **KINDLY), a_response(), a_response(output=f"Use {SECRET}"))
     done = compare(evalwright)
     assert done.code == 1
     assert "1 case has a new severe signal" in done.out
@@ -465,12 +466,12 @@ def test_a_leaked_key_fails_even_where_no_gate_is_asked_for(
 def test_a_grave_signal_that_the_baseline_has_too_is_not_new(
     evalwright: Evalwright, pair: Pair
 ) -> None:
-    pair.add(a_case("one"), a_response(output=SECRET), a_response(output=f"Use {SECRET}"))
+    pair.add(a_case("one", **KINDLY), a_response(output=SECRET), a_response(output=f"Use {SECRET}"))
     assert compare(evalwright).code == 0
 
 
 def test_a_baseline_without_any_answer_is_no_baseline(evalwright: Evalwright, pair: Pair) -> None:
-    pair.add(a_case("one"), None, a_response())
+    pair.add(a_case("one", **KINDLY), None, a_response())
     done = compare(evalwright)
     assert done.code == 1
     assert "the baseline answered nothing" in done.out

@@ -35,7 +35,17 @@ sides = st.builds(
     cost_usd=st.none() | numbers,
 )
 changes = st.sampled_from(["regression", "improvement", "still_failing", "still_passing"])
-facts = st.builds(CaseFacts, change=changes, alarming=st.booleans(), baseline=sides, new=sides)
+facts = st.builds(
+    CaseFacts,
+    change=changes,
+    expected=st.booleans(),
+    answer_differs=st.booleans(),
+    calls_differ=st.booleans(),
+    alarming=st.booleans(),
+    new_signals=st.lists(st.sampled_from(SEVERITIES)).map(tuple),
+    baseline=sides,
+    new=sides,
+)
 cases = st.lists(facts, max_size=8)
 
 

@@ -17,15 +17,18 @@ Side: TypeAlias = RunResult | str | Path
 
 
 class ComparisonResult:
-    """What came of a comparison: `report` is the machine-readable report as a document."""
+    """What came of a comparison: `report` is the machine-readable report as a document.
 
-    def __init__(self, report: dict[str, Any], *, passed: bool) -> None:
+    `passed` is whether nothing speaks against the new run; None where nothing was expected.
+    """
+
+    def __init__(self, report: dict[str, Any], *, passed: bool | None) -> None:
         self.report = report
         self.passed = passed
 
     @property
     def verdict(self) -> str:
-        """Whether to ship, in a sentence."""
+        """Whether to ship, or what differs where nothing was expected, in a sentence."""
         return str(self.report["summary"]["verdict"])
 
     @property
@@ -74,7 +77,8 @@ def compare(
         )
         written = compare_runs(options, partial(open_existing_log, str(place)))
         report = msgspec.json.decode((folder / "compare-report.json").read_bytes())
-    return ComparisonResult(report, passed=not written.blocks_shipping)
+    blocks = written.blocks_shipping
+    return ComparisonResult(report, passed=None if blocks is None else not blocks)
 
 
 def _named(side: Side, name: str) -> str:

@@ -45,7 +45,8 @@ _PROGRESS_EVERY = 500
     epilog="""\b
 Examples:
   evalwright compare --baseline runs/main --new runs/branch --out report
-  evalwright compare run_01abc latest"""
+  evalwright compare run_01abc latest
+  evalwright compare old.jsonl new.jsonl --fail-on changes"""
 )
 @click.argument("sides", nargs=-1, metavar="[BASELINE NEW]")
 @click.option("--baseline", metavar="DIR|FILE|RUN", help="What was good before.")
@@ -64,10 +65,12 @@ Examples:
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(["any", "regression", "gate", "none"]),
+    type=click.Choice(["any", "regression", "gate", "signals", "changes", "none"]),
     default="any",
     show_default=True,
-    help="What gives exit code 1. any: a regression, gated case, new severe signal or no answer.",
+    help="What gives exit code 1. any: a regression, gated case, new severe signal or no answer; "
+    "signals: a new severe signal; changes: another answer or call. Where nothing was expected, "
+    "any and regression give 3.",
 )
 @form_options("comparison", "Also write {title}.")
 @github_option
@@ -94,7 +97,8 @@ def command(
 
     A side is a run directory (run.json and one response per case), a file or folder of traces
     (JSON lines, OTLP JSON, message logs; gzipped or not), a run in Evalwright's own log (an id,
-    latest, or the name of a baseline), or a group of repeats in it. The report is one folder that
+    latest, or the name of a baseline), or a group of repeats in it. Whether cases got worse can be
+    told where --cases, or the suite of a run, says what is expected. The report is one folder that
     opens anywhere: report.html, compare-report.json, a page for each case, and copies of the data
     behind it. Secrets and personal data are masked.
     """
@@ -119,12 +123,21 @@ def command(
         emit(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
     else:
         _tell(options, report, out)
+    summary = report.summary
     fails = {
         "any": report.blocks_shipping,
-        "regression": report.summary.regressions > 0,
-        "gate": report.summary.gated_cases > 0,
+        "regression": report.blocks_shipping and summary.regressions > 0,
+        "gate": summary.gated_cases > 0,
+        "signals": summary.new_signal_counts.high + summary.new_signal_counts.critical > 0,
+        "changes": summary.differing.answers + summary.differing.calls > 0,
         "none": False,
     }
+    if fails[fail_on] is None:
+        say(
+            f"evalwright: --fail-on {fail_on}: nothing was expected; say with --cases what is, or "
+            "ask for what can be told: --fail-on signals, changes, gate or none"
+        )
+        return 3
     return 1 if fails[fail_on] else 0
 
 

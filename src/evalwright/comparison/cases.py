@@ -58,6 +58,14 @@ class Case(msgspec.Struct, frozen=True):
     expected: Expectations = Expectations()
     faults: tuple[str, ...] = ()
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether anything is expected of its answers beside what always is."""
+        return self.expected != _NOTHING_EXPECTED
+
+
+_NOTHING_EXPECTED = Expectations()
+
 
 def parse_case(raw: Json, case_id: str) -> Case:
     """A case from its entry in cases.json; what does not fit is named, the rest is kept."""

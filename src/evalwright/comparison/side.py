@@ -54,7 +54,8 @@ _Value = TypeVar("_Value")
 class CheckedResponse(msgspec.Struct, frozen=True):
     """One response held against its case; `clean` when a scan of it found nothing sensitive.
 
-    Of a task that is repeated, `task_passed` is the verdict on all its repetitions.
+    It is `judged` if something was expected of it, or its run gave a verdict. Of a task that is
+    repeated, `task_passed` is the verdict on all its repetitions.
     """
 
     trace: Trace
@@ -62,6 +63,7 @@ class CheckedResponse(msgspec.Struct, frozen=True):
     fault: str | None
     timed: bool
     clean: bool
+    judged: bool
     task_passed: bool | None = None
 
 
@@ -71,6 +73,7 @@ class SideResult(msgspec.Struct, frozen=True):
     Signals and actions are those of all its responses.
     """
 
+    given: Sequence[CheckedResponse]
     shown: CheckedResponse
     chosen: int
     runs: int
@@ -120,8 +123,9 @@ def check(
     if isinstance(named, str) and named not in ("", case.id) and "base_case_id" not in response:
         fault = f"the response says that it is of case {named[:200]!r}"
     timed = response.get("ts_synthetic") is not True
+    judged = case.is_judged or decided or isinstance(scored.get("passed"), bool)
     return CheckedResponse(
-        trace, tuple(failures), fault, timed, clean, task_passed if decided else None
+        trace, tuple(failures), fault, timed, clean, judged, task_passed if decided else None
     )
 
 
@@ -180,7 +184,10 @@ def _missed_score(scored: dict[str, Json], output: Json) -> FailedAssertion:
 
 def _without_response(case: Case, reason: str) -> CheckedResponse:
     failure = FailedAssertion("response", "a response", "nothing", reason)
-    return CheckedResponse(Trace(case.id, case.prompt), (failure,), reason, timed=False, clean=True)
+    trace = Trace(case.id, case.prompt)
+    return CheckedResponse(
+        trace, (failure,), reason, timed=False, clean=True, judged=case.is_judged
+    )
 
 
 class Beside(msgspec.Struct, frozen=True):
@@ -237,6 +244,7 @@ def _judge(
         message = f"passed in {passes} of {runs} runs"
         failures = (FailedAssertion("repeats", "most runs pass", message, message),)
     return SideResult(
+        given=given,
         shown=shown,
         chosen=chosen,
         runs=runs,
@@ -351,7 +359,31 @@ def item_of(
         latency_ms=_present(_latency(old, new)),
         cost_usd=_present(_delta(*costs)),
         repeats=_present(repeats),
+        expected=msgspec.UNSET if _is_expected(case, sides) else False,
+        answer_differs=_differs(old, new, _answer) or msgspec.UNSET,
+        calls_differ=_differs(old, new, _calls) or msgspec.UNSET,
     )
+
+
+def _is_expected(case: Case, sides: BothSides[SideResult]) -> bool:
+    """Whether both sides are judged by more than what always holds of an answer."""
+    given = [*sides.baseline.given, *sides.new.given]
+    return case.is_judged or (bool(given) and all(each.judged for each in given))
+
+
+def _differs(old: SideResult, new: SideResult, said: Callable[[Trace], Json]) -> bool:
+    """Whether no repeat of the baseline said or did what the new side did, as it is shown."""
+    mine = said(new.shown.trace)
+    return all(said(each.trace) != mine for each in old.given or (old.shown,))
+
+
+def _answer(trace: Trace) -> Json:
+    content = trace.output.content if trace.output is not None else None
+    return content.strip() if isinstance(content, str) else content
+
+
+def _calls(trace: Trace) -> Json:
+    return [[call.tool, call.args] for call in trace.calls]
 
 
 def _latency(baseline: SideResult, new: SideResult) -> Delta | None:

@@ -17,7 +17,9 @@ from evalwright.contracts.report import (
     BothSides,
     Change,
     Delta,
+    Differing,
     Item,
+    JudgedCases,
     Security,
     SecuritySummary,
     SeverityCounts,
@@ -46,8 +48,10 @@ _ENVIRONMENT = (
 )
 
 
-def blocks_shipping(summary: Summary) -> bool:
-    """Whether there is any reason not to ship."""
+def blocks_shipping(summary: Summary) -> bool | None:
+    """Whether there is any reason not to ship; None where nothing was expected of any case."""
+    if summary.total_cases and not summary.judged.cases:
+        return None
     silent = 0 < summary.total_cases == summary.unanswered_cases_baseline
     return silent or any(
         (
@@ -75,12 +79,16 @@ class SideFacts(msgspec.Struct, frozen=True):
 class CaseFacts(msgspec.Struct, frozen=True):
     """What the summary needs to know of a case.
 
-    A case is alarming when the new side has a grave signal of a kind that the baseline does not
-    have; what asks for a gate is counted as that.
+    `new_signals` are the severities of signals of kinds that the baseline does not have. A case is
+    alarming when one of them is grave; what asks for a gate is counted as that.
     """
 
     change: Change
+    expected: bool
+    answer_differs: bool
+    calls_differ: bool
     alarming: bool
+    new_signals: tuple[str, ...]
     baseline: SideFacts
     new: SideFacts
 
@@ -106,8 +114,17 @@ def facts_of(item: Item) -> CaseFacts:
         )
     baseline, new = sides
     known = {kind for kind, _ in baseline.signals}
-    grave = [kind for kind, severity in new.signals if severity in GRAVE and kind not in known]
-    return CaseFacts(item.change, bool(grave) and not new.gated, baseline, new)
+    fresh = tuple([severity for kind, severity in new.signals if kind not in known])
+    return CaseFacts(
+        item.change,
+        item.expected is not False,
+        item.answer_differs is True,
+        item.calls_differ is True,
+        not new.gated and any(each in GRAVE for each in fresh),
+        fresh,
+        baseline,
+        new,
+    )
 
 
 class Mean(msgspec.Struct):
@@ -174,46 +191,93 @@ _NUMBERS = ("passed", "gated", "flaky", "unanswered", "with_signals")
 _COUNTERS = ("roots", "severities", "kinds")
 
 
-class CaseTally(msgspec.Struct):
-    """Counts cases as they come; the order does not matter."""
+class CasesTally(msgspec.Struct):
+    """How some cases changed: their results, their answers and calls, and new signals."""
 
     cases: int = 0
-    alarming: int = 0
+    answers_differ: int = 0
+    calls_differ: int = 0
     changes: Counter[str] = msgspec.field(default_factory=Counter)
-    baseline: SideTally = msgspec.field(default_factory=SideTally)
-    new: SideTally = msgspec.field(default_factory=SideTally)
+    new_signals: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, facts: Sequence[CaseFacts]) -> None:
         """Count some cases."""
         self.cases += len(facts)
-        self.alarming += sum([each.alarming for each in facts])
+        self.answers_differ += sum([each.answer_differs for each in facts])
+        self.calls_differ += sum([each.calls_differ for each in facts])
         self.changes.update([each.change for each in facts])
+        self.new_signals.update([severity for each in facts for severity in each.new_signals])
+
+    def merge(self, other: "CasesTally") -> None:
+        """Add the counts of another."""
+        self.cases += other.cases
+        self.answers_differ += other.answers_differ
+        self.calls_differ += other.calls_differ
+        self.changes.update(other.changes)
+        self.new_signals.update(other.new_signals)
+
+    def in_words(self) -> str:
+        """In which answers and calls differ, and new grave signals; empty if none."""
+        told = [f"answers differ in {self.answers_differ:,}"] if self.answers_differ else []
+        if self.calls_differ:
+            told.append(f"calls {'' if told else 'differ '}in {self.calls_differ:,}")
+        counts = [(self.new_signals[severity], severity) for severity in reversed(GRAVE)]
+        told += [f"{n:,} new {severity} signal{'s' * (n > 1)}" for n, severity in counts if n]
+        return ", ".join(told)
+
+
+class CaseTally(msgspec.Struct):
+    """Counts cases as they come; the order does not matter. The unjudged are counted apart."""
+
+    alarming: int = 0
+    judged: CasesTally = msgspec.field(default_factory=CasesTally)
+    unjudged: CasesTally = msgspec.field(default_factory=CasesTally)
+    baseline: SideTally = msgspec.field(default_factory=SideTally)
+    new: SideTally = msgspec.field(default_factory=SideTally)
+
+    @property
+    def cases(self) -> int:
+        """How many cases were counted."""
+        return self.judged.cases + self.unjudged.cases
+
+    def add(self, facts: Sequence[CaseFacts]) -> None:
+        """Count some cases."""
+        self.alarming += sum([each.alarming for each in facts])
+        self.judged.add([each for each in facts if each.expected])
+        self.unjudged.add([each for each in facts if not each.expected])
         self.baseline.add([each.baseline for each in facts])
         self.new.add([each.new for each in facts])
 
     def merge(self, other: "CaseTally") -> None:
         """Count the cases that another has counted."""
-        self.cases += other.cases
         self.alarming += other.alarming
-        self.changes.update(other.changes)
+        self.judged.merge(other.judged)
+        self.unjudged.merge(other.unjudged)
         self.baseline.merge(other.baseline)
         self.new.merge(other.new)
 
+    def _changed(self, change: Change) -> int:
+        return self.judged.changes[change] + self.unjudged.changes[change]
+
     def summary(self, *, is_same_run: bool = False) -> Summary:
         """The summary of all cases counted so far; of a run beside itself, it says just that."""
+        judged, other = self.judged, self.unjudged
         change = paired_change(
-            self.changes["still_passing"],
-            self.changes["regression"],
-            self.changes["improvement"],
-            self.changes["still_failing"],
+            judged.changes["still_passing"],
+            judged.changes["regression"],
+            judged.changes["improvement"],
+            judged.changes["still_failing"],
         )
+        both = judged.changes["still_passing"]
+        passed = both + judged.changes["regression"], both + judged.changes["improvement"]
+        signals = judged.new_signals + other.new_signals
         flaky = BothSides(self.baseline.flaky, self.new.flaky)
         return Summary(
             total_cases=self.cases,
             baseline_pass=self.baseline.passed,
             new_pass=self.new.passed,
-            regressions=self.changes["regression"],
-            improvements=self.changes["improvement"],
+            regressions=self._changed("regression"),
+            improvements=self._changed("improvement"),
             gated_cases=self.new.gated,
             alarming_cases=self.alarming,
             unanswered_cases=self.new.unanswered,
@@ -224,6 +288,12 @@ class CaseTally(msgspec.Struct):
             },
             security=self._security(),
             verdict=self._no_change(change) if is_same_run else self._verdict(change),
+            judged=JudgedCases(judged.cases, *passed),
+            differing=Differing(
+                judged.answers_differ + other.answers_differ,
+                judged.calls_differ + other.calls_differ,
+            ),
+            new_signal_counts=SeverityCounts(*(signals[severity] for severity in SEVERITIES)),
             significance=_significance(change) if change else msgspec.UNSET,
             latency_ms=_mean_delta(self.baseline.latency, self.new.latency),
             cost_usd=_mean_delta(self.baseline.cost, self.new.cost),
@@ -249,26 +319,41 @@ class CaseTally(msgspec.Struct):
         return f"No change: a run compared with itself ({self.cases:,} compared{rate})."
 
     def _verdict(self, change: PairedChange | None) -> str:
-        if change is None:
+        if not self.cases:
             return "Nothing to compare: no cases."
         silent = 0 < self.cases == self.baseline.unanswered
-        against = [
-            *_count(self.changes["regression"], "got worse", "got worse"),
-            *_count(self.new.gated, "asks for a gate", "ask for a gate"),
-            *_count(self.alarming, "has a new severe signal", "have new severe signals"),
+        unanswered = [
             *_count(self.new.unanswered, "has no answer", "have no answer"),
             *(["the baseline answered nothing"] if silent else []),
         ]
+        worse = _count(self._changed("regression"), "got worse", "got worse")
+        gated = _count(self.new.gated, "asks for a gate", "ask for a gate")
+        if change is None:
+            cases = "1 case" if self.cases == 1 else f"{self.cases:,} cases"
+            told = ", ".join(filter(None, [self.unjudged.in_words(), *worse, *gated, *unanswered]))
+            told = told or "answers and calls are the same"
+            told = f"{told[:1].upper()}{told[1:]}"
+            return f"Cannot tell: nothing was expected of {cases}. {told}."
+        against = [
+            *worse,
+            *gated,
+            *_count(self.alarming, "has a new severe signal", "have new severe signals"),
+            *unanswered,
+        ]
         rates = f"pass rate {percent(change.baseline_rate)} → {percent(change.new_rate)}"
+        compared = f"{self.judged.cases:,} compared, {rates}"
+        if self.unjudged.cases:
+            apart = self.unjudged.in_words() or "answers and calls are the same"
+            compared += f"; nothing was expected of {self.unjudged.cases:,} more: {apart}"
         if against:
-            return f"Do not ship yet: {', '.join(against)} ({self.cases:,} compared, {rates})."
-        better, failing = self.changes["improvement"], self.changes["still_failing"]
+            return f"Do not ship yet: {', '.join(against)} ({compared})."
+        better, failing = self._changed("improvement"), self._changed("still_failing")
         parts = [
             "no case got worse or asks for a gate",
             *_count(better, "got better", "got better"),
             *_count(failing, "fails as before", "fail as before"),
         ]
-        return f"Nothing blocks shipping: {', '.join(parts)} ({self.cases:,} compared, {rates})."
+        return f"Nothing blocks shipping: {', '.join(parts)} ({compared})."
 
 
 def _count(number: int, one: str, many: str) -> list[str]:

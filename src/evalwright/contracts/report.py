@@ -22,6 +22,7 @@ RootCause: TypeAlias = Literal[
 ]
 Recommendation: TypeAlias = Literal["none", "warn", "require_approval", "block"]
 Change: TypeAlias = Literal["regression", "improvement", "still_failing", "still_passing"]
+ToldChange: TypeAlias = Change | Literal["differs", "same"]
 
 SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high", "critical")
 GRAVE: tuple[Severity, ...] = ("high", "critical")
@@ -164,7 +165,7 @@ class Artifacts(ReportFields, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One case, compared."""
+    """One case, compared; `expected` is only written where nothing was expected of its answers."""
 
     case_id: str
     title: str
@@ -187,6 +188,16 @@ class Item(msgspec.Struct, frozen=True):
     cost_usd: Delta | msgspec.UnsetType = msgspec.UNSET
     repeats: BothSides[Repeats] | msgspec.UnsetType = msgspec.UNSET
     paired_by: str | msgspec.UnsetType = msgspec.UNSET
+    expected: Literal[False] | msgspec.UnsetType = msgspec.UNSET
+    answer_differs: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    calls_differ: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def told_change(self) -> ToldChange:
+        """How it changed, for people: what passes for want of anything expected is not judged."""
+        if self.expected is not False or self.change != "still_passing":
+            return self.change
+        return "differs" if self.answer_differs is True or self.calls_differ is True else "same"
 
 
 class PairingSummary(msgspec.Struct, frozen=True):
@@ -234,6 +245,21 @@ class Significance(msgspec.Struct, frozen=True):
     significant: bool
 
 
+class JudgedCases(msgspec.Struct, frozen=True):
+    """The cases of which something was expected: how many there are, and how many passed."""
+
+    cases: int
+    baseline_pass: int
+    new_pass: int
+
+
+class Differing(msgspec.Struct, frozen=True):
+    """How many cases have other answers, and how many other calls, than in the baseline."""
+
+    answers: int
+    calls: int
+
+
 class Summary(msgspec.Struct, omit_defaults=False):
     """What one sentence, a dashboard or a gate needs."""
 
@@ -250,6 +276,9 @@ class Summary(msgspec.Struct, omit_defaults=False):
     root_cause_breakdown_baseline: dict[str, int]
     security: SecuritySummary
     verdict: str
+    judged: JudgedCases
+    differing: Differing
+    new_signal_counts: SeverityCounts
     significance: Significance | msgspec.UnsetType = msgspec.UNSET
     latency_ms: Delta | msgspec.UnsetType = msgspec.UNSET
     cost_usd: Delta | msgspec.UnsetType = msgspec.UNSET

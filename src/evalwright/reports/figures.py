@@ -38,9 +38,9 @@ def _change(change: str, delta: Delta) -> str:
 
 
 def significance(found: Significance | UnsetType) -> str:
-    """Whether the pass rate changed by more than chance, as a sentence."""
+    """Whether the pass rate changed by more than chance, as a sentence; empty without a rate."""
     if found is UNSET:
-        return "There were no cases to compare."
+        return ""
     if not found.difference:
         same = f"The pass rate did not change: {percent(found.new_rate)} on both sides"
         return f"{same} ({found.cases:,} cases)."

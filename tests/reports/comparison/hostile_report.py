@@ -19,10 +19,10 @@ def a_hostile_report(folder: Path) -> MachineReport:
     told = a_response(case_id=f"worse{BREAKING}", output=BREAKING)
     pair.cases = [
         a_case(f"worse{BREAKING}", user=BREAKING, must_not_include=["never"]),
-        a_case("gated"),
-        a_case("lost"),
+        a_case("gated", must_not_include=["never"]),
+        a_case("lost", must_not_include=["never"]),
         a_case("as-before", **wanting),
-        a_case("well"),
+        a_case("well", must_not_include=["never"]),
     ]
     pair.cases[0]["title"] = BREAKING
     pair.save()

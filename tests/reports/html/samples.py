@@ -11,11 +11,13 @@ from evalwright.contracts.report import (
     Artifacts,
     BothSides,
     Delta,
+    Differing,
     EvidenceRef,
     FailedAssertion,
     Governance,
     Integrity,
     Item,
+    JudgedCases,
     PolicyRule,
     QualityFlags,
     Security,
@@ -190,6 +192,9 @@ def a_summary(**more: Any) -> Summary:
             200, 12, 2, SeverityCounts(4, 5, 2, 1), SeverityCounts(2), ("secret_in_output",), ()
         ),
         "verdict": "Do not ship: 34 cases got worse, and 3 ask for a gate.",
+        "judged": JudgedCases(200, 190, 160),
+        "differing": Differing(40, 6),
+        "new_signal_counts": SeverityCounts(2, 3, 2, 1),
         "significance": Significance(
             "exact_mcnemar", 200, 0.95, 0.8, -0.15, (-0.2, -0.1), 0.00001, True
         ),

@@ -6,11 +6,12 @@ from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.console import one_line
+from evalwright.reports.html.overview import difference
 from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
 
 
 def render_junit(report: MachineReport) -> bytes:
-    """One test case per case; a case without an answer is an error."""
+    """One test case per case; without an answer it is an error, with nothing expected skipped."""
     name = f"compare {report.report_id}"
     return junit_document([JunitSuite(name, [_case(name, item) for item in report.items])])
 
@@ -18,13 +19,23 @@ def render_junit(report: MachineReport) -> bytes:
 def _case(name: str, item: Item) -> JunitCase:
     latency = 0 if item.latency_ms is msgspec.UNSET else item.latency_ms.new
     passed = item.new_pass and not item.security.new.requires_gate_recommendation
+    if passed and item.expected is False:
+        told = difference(item) or "answer and calls are the same"
+        message = f"nothing was expected: {told}"
+        problem = JunitProblem("skipped", "nothing_expected", message, _found(item))
+        return JunitCase(name, item.case_id, latency, problem)
     return JunitCase(name, item.case_id, latency, None if passed else _problem(item))
+
+
+def _found(item: Item) -> str:
+    lines = [f"{each.name}: {one_line(each.message, 500)}" for each in item.failed_assertions.new]
+    signals = item.security.new.signals
+    lines += [f"{each.severity} {each.kind}: {one_line(each.title)}" for each in signals]
+    return "\n".join(lines)
 
 
 def _problem(item: Item) -> JunitProblem:
     new = item.security.new
-    lines = [f"{each.name}: {one_line(each.message, 500)}" for each in item.failed_assertions.new]
-    lines += [f"{each.severity} {each.kind}: {one_line(each.title)}" for each in new.signals]
     if new.requires_gate_recommendation:
         kind, message = "gate", item.governance_preview.new.reason
     else:
@@ -33,4 +44,4 @@ def _problem(item: Item) -> JunitProblem:
         root = "unknown" if item.new_root is msgspec.UNSET else item.new_root
         message = f"{root} ({before})"
     answered = facts_of(item).new.answered
-    return JunitProblem("failure" if answered else "error", kind, message, "\n".join(lines))
+    return JunitProblem("failure" if answered else "error", kind, message, _found(item))

@@ -3,11 +3,12 @@
 import msgspec
 
 from evalwright.comparison.summary import facts_of
-from evalwright.contracts.report import Item
+from evalwright.contracts.report import Item, JudgedCases
 from evalwright.reports.ci import MOST_NOTES, Level, Note, quality_issue, quality_report
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.console import one_line
 from evalwright.reports.figures import short_significance
+from evalwright.reports.html.words import CHANGES
 from evalwright.reports.markdown import inline
 
 _MOST_CASES = 25
@@ -17,14 +18,9 @@ def render_markdown(report: MachineReport) -> bytes:
     """The verdict, the numbers, and the cases that need a look."""
     summary = report.summary
     lines = [f"# {inline(summary.verdict)}", ""]
-    lines += [
-        "| | baseline | new |",
-        "| --- | ---: | ---: |",
-        f"| passed of {summary.total_cases} | {summary.baseline_pass} | {summary.new_pass} |",
-        *_cause_rows(report),
-        *_severity_rows(report),
-        "",
-    ]
+    rows = [*_passed_row(summary.judged), *_cause_rows(report), *_severity_rows(report)]
+    if rows:
+        lines += ["| | baseline | new |", "| --- | ---: | ---: |", *rows, ""]
     if summary.significance is not msgspec.UNSET:
         lines += [inline(short_significance(summary.significance)), ""]
     shown = [item for item in report.items if _needs_a_look(item)]
@@ -38,8 +34,7 @@ def notes_on(report: MachineReport) -> list[Note]:
     """A note for each case that needs a look; of many, the last says how many more there are."""
     shown = sorted(filter(_needs_a_look, report.items), key=_order)
     notes = [
-        Note(f"{item.case_id}: {item.change.replace('_', ' ')}", _why(item), level=_level(item))
-        for item in shown
+        Note(f"{item.case_id}: {_change(item)}", _why(item), level=_level(item)) for item in shown
     ]
     rest = len(notes) - MOST_NOTES + 1
     if rest <= 1:
@@ -65,6 +60,10 @@ def render_code_quality(report: MachineReport) -> bytes:
     )
 
 
+def _change(item: Item) -> str:
+    return CHANGES[item.told_change].words.lower()
+
+
 def _level(item: Item) -> Level:
     return "error" if item.change == "regression" else "warning"
 
@@ -73,6 +72,12 @@ def _why(item: Item) -> str:
     ruling = item.governance_preview.new
     told = [each.message for each in item.failed_assertions.new]
     return "; ".join(told) or f"{ruling.recommendation}: {ruling.reason}"
+
+
+def _passed_row(judged: JudgedCases) -> list[str]:
+    if not judged.cases:
+        return []
+    return [f"| passed of {judged.cases} | {judged.baseline_pass} | {judged.new_pass} |"]
 
 
 def _cause_rows(report: MachineReport) -> list[str]:
@@ -126,6 +131,5 @@ def _row(item: Item) -> str:
     reasons = [one_line(each.message, 120) for each in item.failed_assertions.new[:2]]
     ruling = item.governance_preview.new
     gate = f"{ruling.recommendation}: {one_line(ruling.reason, 120)}"
-    change = item.change.replace("_", " ")
-    cells = (item.case_id, f"{change} {root}".strip(), "; ".join(reasons), gate)
+    cells = (item.case_id, f"{_change(item)} {root}".strip(), "; ".join(reasons), gate)
     return f"| {' | '.join(inline(one_line(cell, 300)) for cell in cells)} |"

@@ -85,7 +85,7 @@ class WrittenReport(msgspec.Struct, frozen=True):
     """What came of a comparison."""
 
     summary: Summary
-    blocks_shipping: bool  # whether there is any reason not to ship
+    blocks_shipping: bool | None  # whether there is any reason not to ship; None: cannot tell
     quality: QualityFlags
     notes: tuple[str, ...]
 
@@ -332,7 +332,7 @@ class _ReportBuild:
         is_own = sides.new.suite is not None
         is_same_run = sides.is_same_run and (is_own or not self._tally.new.unanswered)
         summary = self._tally.summary(is_same_run=is_same_run)
-        against = blocks_shipping(summary) and not is_same_run
+        against = False if is_same_run else blocks_shipping(summary)
         snapshot = env_snapshot(request.inputs.baseline.meta, request.inputs.new.meta)
         subject = subject_of(request.inputs.new.meta, snapshot)
         snapshot = mask_value(snapshot) if request.masked else snapshot

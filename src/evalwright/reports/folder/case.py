@@ -135,7 +135,7 @@ def rank(row: OverviewRow) -> int:
         return 5 if grave else 6
     if grave:
         return 7
-    return 8 if row.change == "improvement" else 9
+    return 8 if row.change in ("improvement", "differs") else 9
 
 
 class SortedRows:

@@ -30,6 +30,7 @@ from evalwright.reports.html.words import (
     RECOMMENDATIONS,
     RESULTS,
     ROOT_CAUSES,
+    UNJUDGED,
     badge_html,
     in_words,
 )
@@ -112,9 +113,9 @@ def render_case(view: CaseView) -> bytes:
         neighbours=_neighbours(view.previous, view.next),
         case_id=quoted_html(item.case_id),
         title=quoted_html(item.title or item.case_id),
-        change=_CHANGES[item.change],
+        change=_CHANGES[item.told_change],
         banner=NO_HTML if view.masked else _SECRETS_ARE_SHOWN,
-        badges=Html(f"{_BADGES[item.change]} {gate}"),
+        badges=Html(f"{_BADGES[item.told_change]} {gate}"),
         facts=_facts(item),
         remarks=_remarks(item, baseline, new),
         prompt=_prompt(view.prompt),
@@ -203,7 +204,7 @@ def _facts(item: Item) -> Html:
     integrity, governance = item.trace_integrity, item.governance_preview
     sources = item.nondeterminism_sources
     rows = [
-        _known_row("Result", item.baseline_pass, item.new_pass),
+        _known_row("Result", _result(item, item.baseline_pass), _result(item, item.new_pass)),
         _known_row("Root cause", item.baseline_root, item.new_root),
         _known_row("Trace integrity", integrity.baseline, integrity.new),
         _known_row("Governance preview", governance.baseline, governance.new),
@@ -216,6 +217,11 @@ def _facts(item: Item) -> Html:
     if item.repeats is not msgspec.UNSET:
         rows.append(_row("Repeats", _repeats(item.repeats.baseline), _repeats(item.repeats.new)))
     return Html("".join(rows))
+
+
+def _result(item: Item, passed: bool) -> bool | None:  # noqa: FBT001 - one side of the item
+    """Whether a side passed; what passes for want of anything expected did not."""
+    return None if passed and item.expected is False else passed
 
 
 @lru_cache(_KNOWN_ROWS)
@@ -231,6 +237,8 @@ def _row(name: _Fact, old: Html, new: Html, change: Html = NO_HTML) -> Html:
 
 def _cell(fact: object) -> Html:
     """What is said of one side: a result, a root cause, sources of chance, or a judgement."""
+    if fact is None:
+        return Html(f"{badge_html(UNJUDGED)} ")
     if isinstance(fact, bool):
         return Html(f"{badge_html(RESULTS[fact])} ")
     if isinstance(fact, str):

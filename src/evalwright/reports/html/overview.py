@@ -46,6 +46,7 @@ _CHART_LABELS = 42  # percent of the width
 _CHART_BARS = 46
 _CHART_ROW = 34  # pixels
 
+_TONES = {True: "bad", False: "good", None: "unknown"}
 _Options: TypeAlias = list[tuple[str, str]]
 # The selections above the table: name, label, and options with their words.
 _FILTERS: list[tuple[str, str, _Options]] = [
@@ -111,7 +112,7 @@ def overview_row(item: Item) -> OverviewRow:
         href=item.artifacts.replay_diff_href,
         case_id=item.case_id,
         title=item.title,
-        change=item.change,
+        change=item.told_change,
         baseline_pass=item.baseline_pass,
         new_pass=item.new_pass,
         new_root=item.new_root if isinstance(item.new_root, str) else "",
@@ -129,7 +130,18 @@ def _reason(item: Item) -> str:
     if failed.new or (failed.baseline and not new.requires_gate_recommendation):
         first = (failed.new or failed.baseline)[0]
         return f"{'' if failed.new else 'before: '}{first.name}: {first.message}"[:_REASON]
-    return item.governance_preview.new.reason[:_REASON] if new.signals else ""
+    if new.signals:
+        return item.governance_preview.new.reason[:_REASON]
+    return difference(item)
+
+
+def difference(item: Item) -> str:
+    """What is other than in the baseline, in a case of which nothing was expected."""
+    if item.told_change != "differs":
+        return ""
+    if item.calls_differ is not True:
+        return "another answer"
+    return "another answer and other calls" if item.answer_differs is True else "other calls"
 
 
 def _rank(severity: str) -> int:
@@ -168,7 +180,7 @@ def render_overview(view: OverviewView) -> bytes:
         subject=display_text(view.subject),
         masked=view.masked,
         verdict=display_text(summary.verdict),
-        tone="bad" if blocks_shipping(summary) and not view.is_same_run else "good",
+        tone="good" if view.is_same_run else _TONES[blocks_shipping(summary)],
         tiles=list(_tiles(summary)),
         significance=figures.significance(summary.significance),
         notes=[clipped(note, 2_000) for note in view.notes[:_MOST]],
@@ -192,11 +204,16 @@ def render_overview(view: OverviewView) -> bytes:
 
 def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
     """The key numbers: name, number, what it is set against, tone."""
-    total = summary.total_cases
-    old, new = summary.baseline_pass, summary.new_pass
-    yield "Cases", f"{total:,}", "", ""
-    against = f"baseline {amounts.percent(old, total)} ({old:,} of {total:,})"
-    yield "Passed", amounts.percent(new, total), against, ""
+    judged, unjudged = summary.judged, summary.total_cases - summary.judged.cases
+    old, new, of = judged.baseline_pass, judged.new_pass, judged.cases
+    yield "Cases", f"{summary.total_cases:,}", "", ""
+    if of:
+        against = f"baseline {amounts.percent(old, of)} ({old:,} of {of:,})"
+        yield "Passed", amounts.percent(new, of), against, ""
+    if unjudged:
+        yield "Nothing expected", f"{unjudged:,}", f"of {summary.total_cases:,} cases", ""
+        yield "Other answers", f"{summary.differing.answers:,}", "", ""
+        yield "Other calls", f"{summary.differing.calls:,}", "", ""
     yield "Regressions", f"{summary.regressions:,}", "", "bad" if summary.regressions else ""
     yield "Improvements", f"{summary.improvements:,}", "", "good" if summary.improvements else ""
     yield "Gated cases", f"{summary.gated_cases:,}", "", "bad" if summary.gated_cases else ""

@@ -31,7 +31,10 @@ CHANGES = {
     "improvement": Label("Improvement", _UP, "good"),
     "still_failing": Label("Still failing", _CROSS, "warn"),
     "still_passing": Label("Still passing", _TICK, "plain"),
+    "differs": Label("Differs, not judged", _UNEQUAL, "info"),
+    "same": Label("Same, not judged", _EQUAL, "plain"),
 }
+UNJUDGED = Label("Not judged", _UNKNOWN, "plain")
 # Of runs, tasks, cases, checks and prompt files, on pages and in reports.
 VERDICTS = {
     "passed": Label("Passed", _TICK, "good"),
