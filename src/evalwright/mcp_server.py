@@ -16,6 +16,7 @@ from evalwright.engine.listing import LATEST, find_run, last_continuation, list_
 from evalwright.engine.named_baselines import age_of, find_baseline, list_baselines
 from evalwright.engine.replay import project
 from evalwright.engine.run_files import run_file
+from evalwright.engine.session import verdict_of
 from evalwright.reports.folder.build import CompareOptions, compare_runs
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.signals.masking import mask_bytes
@@ -50,7 +51,7 @@ class LogTools:
         suite: Annotated[str, "Only suites whose id and version contain this"] = "",
         agent: Annotated[str, "Only agents whose id contains this"] = "",
     ) -> dict[str, Any]:
-        """List runs, newest first: id, suite, agent, status, score and whether the bar was met."""
+        """List runs, newest first: id, suite, agent, status, score, and how each came out."""
         with existing_log(self._db) as log:
             rows = [
                 row
@@ -60,16 +61,19 @@ class LogTools:
         return {"runs": _builtins(rows[: _within(limit, MOST_RUNS)]), "total": len(rows)}
 
     def show_run(self, run: Run = LATEST) -> dict[str, Any]:
-        """Show one run: its summary, and which tasks failed."""
+        """Show one run: the verdict with its reasons, its summary, and which tasks failed."""
         with existing_log(self._db) as log:
             history = read_history(log, _find(log, run))
         shown = {"runId": history.run_id, "status": history.status}
         try:
-            summary = _builtins(project(history).summary)
+            outcome = project(history)
         except CannotEvaluate as error:  # it has no result, and says why
             return {**shown, "error": _masked(str(error))}
+        verdict, summary = verdict_of(outcome), _builtins(outcome.summary)
         failed = [task["taskId"] for task in summary.pop("tasks", []) if not task["passed"]]
-        return {**shown, "summary": summary, "failedTasks": failed}
+        reasons = [*map(_masked, verdict.reasons)]
+        told = {"verdict": verdict.in_words, "reasons": reasons, "summary": summary}
+        return {**shown, **told, "failedTasks": failed}
 
     def list_failures(
         self,

@@ -1,5 +1,6 @@
 """Whatever shows a run says the same of it: no verdict contradicts the line that it stands in."""
 
+import csv
 import json
 import re
 import signal
@@ -174,6 +175,29 @@ def shown(evalwright: Evalwright, case: Case) -> Iterator[tuple[str, str]]:
     yield "notebook", line_with(run._repr_html_(), "<strong")
     yield "repr", repr(run).partition(": ")[2]
     yield "report", line_with(run.report(), "^(PASSED|FAILED)")
+
+
+def test_what_became_of_the_checks_of_a_failed_task_is_told_where_it_scores_0(
+    evalwright: Evalwright,
+) -> None:
+    (evalwright.folder / "agent.py").write_text(AGENT)
+    (evalwright.folder / "suite.yaml").write_text(wide("", "bad-1"))
+    done = evalwright(
+        "run", "suite.yaml", "--agent", "agent.py:answer", "--html", "a.html", "--csv", "a.csv"
+    )
+    assert "checks    1 of 2 passed" in done.out
+    (task,) = map(json.loads, evalwright("show", "latest", "--tasks", "--json").out.splitlines())
+    assert (task["score"], task["checkScore"]) == (0.0, 0.5)
+    (row,) = csv.DictReader((evalwright.folder / "a.csv").read_text().splitlines())
+    assert (row["score"], row["checkScore"]) == ("0", "0.5")
+    words = "score 0 · checks 1 of 2 passed, check score 0.5"
+    assert words in (evalwright.folder / "a.html").read_text()
+    (run_id,) = evalwright.run_ids()
+    with pages(evalwright) as visitor:
+        for page in (f"/runs/{run_id}", f"/runs/{run_id}/tasks/bad-1"):
+            assert words in visitor.get(page).text, page
+    summary = evalwright("show", "latest", "--json").json()
+    assert summary["tasks"][0].keys() == {"taskId", "score", "passed", "latencyMs"}
 
 
 GOOD, BAD = (

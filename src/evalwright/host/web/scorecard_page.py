@@ -317,7 +317,8 @@ def _line(
     is_far = read is None and not body and row.passed is False
     address = href_html(task_address(view.run.run_id, row.task_id))
     name = Html(f'<a href="{address}"><code>{name_html(row.task_id)}</code></a>')
-    head = Html(f"{BADGES[status]} {name} {_figures(row)}{_dots(read, repeats)}")
+    told_checks = "" if read is None else read.record.checks_on_pages
+    head = Html(f"{BADGES[status]} {name} {_figures(row, told_checks)}{_dots(read, repeats)}")
     told = NO_HTML
     if read is not None and status != "passed":
         told = Html(f'<p class="why">{text_html(shortened(why(read.record), _SHORT))}</p>')
@@ -337,8 +338,9 @@ def _line(
     return Html(f'<li data-task{failed}><div class="row">{head}</div>{told}{details}</li>')
 
 
-def _figures(row: TaskRow) -> Html:
+def _figures(row: TaskRow, checks: str) -> Html:
     facts = [] if row.score is None else [f"score {amounts.score(row.score)}"]
+    facts += [checks] if checks else []
     if row.latency_ms is not None:
         facts.append(amounts.span(row.latency_ms))
     if row.cost_usd is not None:

@@ -145,9 +145,10 @@ def _told(view: RunView, task: Task) -> dict[str, Any]:
     except msgspec.MsgspecError:
         return {"badge": "", "score": "", "is_open": True, "result": as_markup(DAMAGED)}
     status, score = status_of(read.record), read.record.score
+    told = "" if score is None else f"score {amounts.score(score)}"
     return {
         "badge": as_markup(BADGES[status]),
-        "score": "" if score is None else f"score {amounts.score(score)}",
+        "score": " · ".join(filter(None, (told, read.record.checks_on_pages))),
         "is_open": status != "passed",
         "result": as_markup(result),
     }

@@ -66,7 +66,7 @@ def task_line(task: ReadTask, number: int, body: Html = NO_HTML, *, is_open: boo
     record = task.record
     status = status_of(record)
     facts = [] if record.score is None else [f"score {record.score:.4g}"]
-    facts += [record.checks_in_words] if record.checks_in_words else []
+    facts += [record.checks_on_pages] if record.checks_on_pages else []
     if record.latency_ms is not None:
         facts.append(span(record.latency_ms))
     if record.usage.cost_usd is not None:

@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from evalwright.attacks.derived import is_derived
+from evalwright.contracts import amounts
 from evalwright.contracts.coverage import PARTS, recorded_coverage
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import DamagedEventLog
@@ -114,6 +115,14 @@ class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
         if passed == len(self.checks) or len(self.checks) == 1:
             return ""
         return f"checks {passed:,} of {len(self.checks):,} passed"
+
+    @property
+    def checks_on_pages(self) -> str:
+        """The same with their mean, where that is not the score."""
+        said = self.checks_in_words
+        if not said or self.check_score is UNSET or self.check_score == self.score:
+            return said
+        return f"{said}, check score {amounts.score(self.check_score)}"
 
 
 class ReadTask(NamedTuple):
