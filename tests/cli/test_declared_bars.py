@@ -302,6 +302,18 @@ def test_validate_names_a_suite_on_which_the_verdict_may_be_another_one_now(
     assert done.err.startswith("note: desk.yaml: ") if told else not done.err
 
 
+def test_of_a_suite_with_problems_validate_tells_nothing_else(desk: Evalwright) -> None:
+    (desk.folder / "wrong.yaml").write_text(
+        "evalwright: 1\ntasks:\n"
+        "  - {id: one, input: x, checks: [{contians: x}]}\n"
+        "  - {id: two, input: x, checks: [{contains: x, weight: heavy}, 7]}\n"
+        "  - {id: three, input: '{{ nobody }}', checks: [{contains: x}]}\n"
+    )
+    done = desk("validate", "wrong.yaml")
+    assert (done.code, "note: " in done.err) == (2, False)
+    assert "no check is called 'contians'" in done.err
+
+
 def test_validate_names_portable_suites_without_a_bar(desk: Evalwright) -> None:
     golden = {"kind": "golden", "match": {"strategy": "contains", "value": "yes"}}
     tasks = [{"taskId": f"t{n}", "input": "x", "expected": golden} for n in range(5)]

@@ -137,6 +137,22 @@ def test_an_error_counts_as_a_repetition_that_failed(workshop: Workshop) -> None
     assert recording.score("task-1")["passed"] is True
 
 
+def test_a_task_of_which_no_repetition_passed_does_not_pass_at_a_rate_of_0(
+    workshop: Workshop,
+) -> None:
+    def broken(_task: Any) -> str:
+        raise RuntimeError("broken")
+
+    works = a_checked_task("task-2", SHIPPED, input="good")
+    never = repeated("", repeat=3, pass_rate=0.0)[0].tasks[0]
+    suite = of_checks(never, works)
+    recording = workshop.run(
+        suite, lambda task: "shipped" if task.input == "good" else broken(task)
+    )
+    assert recording.score("task-1")["passed"] is False
+    assert recording.summary.passed is False
+
+
 def test_a_budget_ends_a_run_between_repetitions_and_the_rest_is_made_later(
     workshop: Workshop,
 ) -> None:

@@ -287,6 +287,18 @@ def test_a_test_stops_when_it_has_cost_too_much(bench: Bench) -> None:
     assert task.cost_usd == pytest.approx(0.12)
 
 
+def test_a_test_of_which_no_repetition_passed_fails_at_a_rate_of_0(bench: Bench) -> None:
+    project(
+        bench,
+        """\
+        @pytest.mark.evalwright(repeat=2, pass_rate=0.0)
+        def test_never(evaluate):
+            evaluate("Hello", checks=[ew.contains("Bye")])
+        """,
+    )
+    bench.pytest("--evalwright").assert_outcomes(failed=1)
+
+
 def test_a_repetition_that_did_not_get_so_far_counts_as_failed(bench: Bench) -> None:
     project(
         bench,

@@ -256,15 +256,16 @@ class Checking:
 def score_of_repetitions(
     task: Task, done: Sequence[Repetition], findings: Sequence[SafetyFinding] | None
 ) -> EvalScored:
-    """The one score of a task; it passes if the share of repetitions that do is high enough."""
+    """The one score of a task; it passes if some repetitions do, and their share is high enough."""
     share = Decimal(sum(each.passed for each in done)) / len(done)
+    is_enough = share > 0 and share >= Decimal(repr(task.pass_rate))
     usages = [usage for each in done for usage in each.usages]
     validity = [each.schema_valid for each in done if each.schema_valid is not None]
     is_safe = not (findings and is_blocking(findings))
     return EvalScored(
         task.task_id,
         mean([each.score for each in done]),
-        share >= Decimal(repr(task.pass_rate)) and is_safe,
+        is_enough and is_safe,
         task_cost(usages) if usages else None,
         _mean_latency(done),
         all(validity) if validity else None,

@@ -177,7 +177,7 @@ class _Trials:
         if over is not None:
             pytest.fail(f"{over} (after {made} of {repeats.repeat} repetitions)", pytrace=False)
         share = Decimal(self._passed) / repeats.repeat
-        if share >= Decimal(repr(repeats.pass_rate)):
+        if share > 0 and share >= Decimal(repr(repeats.pass_rate)):
             return
         first = self._failures[0]
         if repeats.repeat > 1:

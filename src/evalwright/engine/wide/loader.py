@@ -165,7 +165,7 @@ def wide_problems(
 ) -> list[Problem]:
     """Every problem of a wide suite by line.
 
-    Its tasks are looked at one by one, by `seen`, too, and not kept.
+    Its tasks are looked at one by one, by `seen` as long as there is no problem, and not kept.
     """
     try:
         reading = read_document(
@@ -174,7 +174,7 @@ def wide_problems(
     except InvalidDocument as error:
         return placed(error.problems, source, document)
     for task in reading.sound_tasks():
-        if seen is not None:
+        if seen is not None and not reading.problems.found:
             seen(task)
     return placed(reading.problems.found, source, document)
 
