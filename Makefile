@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-page bench-web mutants walk docs coverage clean
+.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-chance bench-page bench-web mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -107,6 +107,9 @@ bench-prompts: setup ## measure prompteval: judged at concurrency 8, the linter'
 	$(BIN)/python benchmarks/prompteval_lint/bench.py --files 10000 --repeat 1
 	$(BIN)/python benchmarks/prompteval_lint/page.py
 	$(BIN)/python benchmarks/prompteval_rules/bench.py $(WILD)
+
+bench-chance: setup ## measure how often a pair of runs is called worse, or better, beyond chance
+	$(BIN)/python benchmarks/chance/bench.py
 
 bench-host: setup ## measure the host: creates, reads, streams, runs in flight
 	$(BIN)/python benchmarks/host/bench.py

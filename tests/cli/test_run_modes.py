@@ -158,7 +158,7 @@ def test_a_regression_names_the_newly_failing_task_first(workplace: Evalwright) 
     lines = worse.out.splitlines()
     assert lines[0].startswith("Against the baseline run_")
     assert "task-2" in worse.out.partition("Failed tasks")[0]
-    assert "ot distinguishable from noise at n = 3" in worse.out
+    assert "Within chance: 3 of 3 → 2 of 3 passed (p = 1)" in worse.out
 
 
 def test_a_baseline_in_the_noise_may_be_let_through(workplace: Evalwright) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from evalwright.comparison.summary import CaseFacts, CaseTally, Mean, SideFacts
 from evalwright.contracts.report import ROOT_CAUSES, SEVERITIES
+from evalwright.scoring.chance import Passes
 
 numbers = st.floats(-1e15, 1e15) | st.integers(-(10**15), 10**15)
 
@@ -35,12 +36,16 @@ sides = st.builds(
     cost_usd=st.none() | numbers,
 )
 changes = st.sampled_from(["regression", "improvement", "still_failing", "still_passing"])
+of_runs = st.sampled_from([(0, 0), (0, 1), (1, 1), (0, 5), (3, 5), (5, 5)])
+passes = st.builds(lambda before, now: Passes(*before, *now), of_runs, of_runs)
 facts = st.builds(
     CaseFacts,
+    case_id=st.sampled_from("abcdef"),
     change=changes,
     expected=st.booleans(),
     answer_differs=st.booleans(),
     calls_differ=st.booleans(),
+    passes=passes,
     alarming=st.booleans(),
     new_signals=st.lists(st.sampled_from(SEVERITIES)).map(tuple),
     baseline=sides,

@@ -106,6 +106,7 @@ def test_counts_rates_and_p_value_are_the_same(
     assert summary.new_pass == sum(task.passed for task in report.tasks)
     change = report.pass_change
     assert change is not None
+    assert summary.significance.sentence == report.sentence
     assert summary.significance.p_value == change.p_value
     assert summary.significance.difference == change.difference
     assert summary.significance.new_rate == change.new_rate

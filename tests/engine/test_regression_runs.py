@@ -48,7 +48,7 @@ def test_a_task_that_fails_anew_is_a_reason_not_to_ship(workshop: Workshop) -> N
     bar, change = outcome.reasons
     assert bar.endswith("every task passes (default)")
     assert "1 newly failing" in change
-    assert "within noise" in change
+    assert "within chance" in change
 
 
 def test_a_change_within_noise_does_not_fail_the_significant_gate(workshop: Workshop) -> None:

@@ -102,6 +102,12 @@ def test_a_task_that_broke_is_named_even_if_the_rest_got_better() -> None:
     )
 
 
+def test_a_task_is_named_as_people_know_it_and_keeps_its_id() -> None:
+    found = change_verdict({"row-1": Passes(5, 5, 0, 5)}, {"row-1": "how-long-a1b2"})
+    assert found.sentence.endswith("Task how-long-a1b2: 5 of 5 → 0 of 5, p = 0.0079.")
+    assert (found.fallen[0].task_id, found.fallen[0].name) == ("row-1", "how-long-a1b2")
+
+
 def test_among_many_flaky_tasks_one_that_fell_may_be_chance() -> None:
     flaky = [(3, 5, 2, 5), (2, 5, 3, 5)] * 10
     assert not verdict(*flaky, (5, 5, 0, 5)).fallen
@@ -119,7 +125,8 @@ def test_of_many_tasks_that_broke_the_first_are_named_and_the_rest_counted() -> 
 @pytest.mark.parametrize(
     ("passes", "sentence"),
     [
-        ([(1, 1, 1, 1), (0, 1, 0, 1)], "No change: 1 of 2 passed on both sides."),
+        ([(1, 1, 1, 1), (0, 1, 0, 1)], "No verdict changed: 1 of 2 passed on both sides."),
+        ([(1, 1, 5, 5)], "No verdict changed: 1 of 1 → 5 of 5 passed."),
         ([], "Nothing was compared: no task has a result on both sides."),
         (
             [(1, 1, 0, 1)] * 6 + [(1, 1, 1, 1)] * 34,
@@ -137,10 +144,17 @@ def test_of_many_tasks_that_broke_the_first_are_named_and_the_rest_counted() -> 
             [(1, 1, 0, 1)] * 3,
             (
                 "Within chance: 3 of 3 → 0 of 3 passed (p = 0.25); "
-                "so few tasks cannot tell without --repeat."
+                "so few tasks cannot tell without repeats."
             ),
         ),
         ([(0, 1, 1, 1)], "Within chance: 0 of 1 → 1 of 1 passed (p = 1)."),
+        (
+            [(1, 1, 0, 5), (1, 1, 5, 5)],
+            (
+                "Within chance: 2 of 2 → 5 of 10 passed (p = 0.33); "
+                "4 repeats on each side would show whether a task broke."
+            ),
+        ),
         (
             [(5, 5, 4, 5), (5, 5, 5, 5)],
             "Within chance: 10 of 10 → 9 of 10 passed (p = 1).",

@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,9 +10,16 @@ from hypothesis import strategies as st
 from evalwright.contracts.planning import (
     Baseline,
     BaselineTask,
+    LeftOut,
 )
 from evalwright.contracts.summary import EvalSummary, TaskResult
-from evalwright.scoring.regression import RegressionReport, compare_to_baseline
+from evalwright.scoring.regression import (
+    RegressionReport,
+    called,
+    change_against_baseline,
+    compare_to_baseline,
+    verdicts_of,
+)
 from evalwright.scoring.thresholds import mean
 
 Result = tuple[float, bool]
@@ -97,76 +105,57 @@ def test_five_newly_failing_tasks_may_be_noise_and_six_are_not():
     five = compared([PASS] * 12, [FAIL] * 5 + [PASS] * 7)
     six = compared([PASS] * 12, [FAIL] * 6 + [PASS] * 6)
     assert five.regressed
-    assert not five.significant
-    assert six.significant
+    assert not five.verdict.is_worse
+    assert six.verdict.is_worse
 
 
-def test_scores_that_fell_everywhere_tell_though_no_verdict_changed():
+def test_scores_that_fell_everywhere_are_a_detail_while_no_verdict_changed():
     report = compared([(0.9, True)] * 8, [(0.85, True)] * 8)
-    assert report.pass_change.p_value == 1
-    assert report.significant
+    assert report.score_change.significant
+    assert report.sentence == "No verdict changed: 8 of 8 passed on both sides."
+    assert report.regressed
+    assert not report.verdict.is_worse
 
 
 def test_verdicts_that_turned_tell_though_no_score_changed():
     report = compared([(1.0, True)] * 6, [(1.0, False)] * 6)
     assert report.score_delta == 0
     assert report.regressed
-    assert report.significant
+    assert report.verdict.is_worse
 
 
 def test_getting_better_is_never_a_significant_regression():
     report = compared([FAIL] * 10, [PASS] * 10)
-    assert report.pass_change.significant
-    assert not report.significant
+    assert report.verdict.is_better
+    assert not report.verdict.is_worse
 
 
 # In words.
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "sentence"),
-    [
-        ([], [], "No task changed against the baseline (n = 0)."),
-        ([PASS] * 3, [PASS] * 3, "No task changed against the baseline (n = 3)."),
-        (
-            [PASS],
-            [FAIL],
-            (
-                "Not distinguishable from noise at n = 1 (p = 1): "
-                "the suite has too few tasks for newly failing ones to show more."
-            ),
-        ),
-        (
-            [PASS] * 12,
-            [FAIL] * 2 + [PASS] * 10,
-            (
-                "Not distinguishable from noise at n = 12 (p = 0.5): "
-                "4 more newly failing tasks would show more than noise."
-            ),
-        ),
-        (
-            [PASS] * 12,
-            [FAIL] * 5 + [PASS] * 7,
-            (
-                "Not distinguishable from noise at n = 12 (p = 0.062): "
-                "1 more newly failing task would show more than noise."
-            ),
-        ),
-        (
-            [(0.9, True)] * 9,
-            [(0.8, True)] * 2 + [(0.9, True)] * 7,
-            (
-                "Not distinguishable from noise at n = 9 (pass rate p = 1, score p = 0.5): "
-                "6 newly failing tasks would show more than noise."
-            ),
-        ),
-        ([FAIL] * 4, [PASS, *[FAIL] * 3], "Not distinguishable from noise at n = 4 (p = 1)."),
-        ([PASS] * 40, [FAIL] * 40, "Worse than chance explains at n = 40 (p < 0.001)."),
-        ([FAIL] * 6, [PASS] * 6, "Better than chance explains at n = 6 (p = 0.031)."),
-    ],
-)
-def test_the_sentence_says_whether_it_tells_and_what_would(before, now, sentence):
-    assert compared(before, now).sentence == sentence
+def test_repeats_are_put_beside_the_baseline_together_and_beside_its_repeats_if_it_has_some():
+    runs = [verdicts_of(a_run([FAIL, PASS]))] * 5
+    once = change_against_baseline(runs, a_baseline([PASS, PASS]))
+    assert str(once.passes) == "2 of 2 → 5 of 10"
+    assert not once.is_worse
+    repeated = Baseline("run_b", 1.0, [BaselineTask(*PASS, (5, 5)), BaselineTask(*PASS, (5, 5))])
+    often = change_against_baseline(runs, repeated, {"task-1": "refunds"})
+    assert often.is_worse
+    assert "Task refunds: 5 of 5 → 0 of 5" in often.sentence
+
+
+def test_tasks_that_the_baseline_does_not_have_are_left_out_of_the_test():
+    baseline = msgspec.structs.replace(a_baseline([PASS]), left_out=LeftOut(new=["task-2"]))
+    assert change_against_baseline([verdicts_of(a_run([PASS, FAIL]))], baseline).tasks == 1
+
+
+def test_a_baseline_of_repeats_is_called_by_its_group_and_a_named_one_by_its_name_and_age():
+    plain = a_baseline([PASS])
+    assert called(plain) == "run_b"
+    of_group = msgspec.structs.replace(
+        plain, group="group_a", tasks=[BaselineTask(*PASS, (3, 5))], name="main", age_s=60
+    )
+    assert called(of_group) == "main (group_a, 5 runs, 1 minute old)"
 
 
 # Properties.
@@ -207,7 +196,7 @@ def test_tasks_without_a_change_never_turn_the_delta_round(both, same):
 def test_what_is_significant_is_a_regression_and_the_delta_lies_in_its_interval(both):
     report = of_pairs(both)
     assert -1 <= report.score_delta <= 1
-    assert report.regressed or not report.significant
+    assert report.regressed or not report.verdict.is_worse
     if report.score_change:
         low, high = report.score_change.low, report.score_change.high
         assert low - 1e-12 <= report.score_delta <= high + 1e-12

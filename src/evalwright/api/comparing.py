@@ -11,6 +11,7 @@ from evalwright.api.running import log_place
 from evalwright.api.runs import RunResult
 from evalwright.contracts.errors import BadInput
 from evalwright.reports.folder.build import CompareOptions, compare_runs
+from evalwright.scoring.chance import ChangeTally
 from evalwright.store.location import open_existing_log, shown_db
 
 Side: TypeAlias = RunResult | str | Path
@@ -30,6 +31,12 @@ class ComparisonResult:
     def verdict(self) -> str:
         """Whether to ship, or what differs where nothing was expected, in a sentence."""
         return str(self.report["summary"]["verdict"])
+
+    @property
+    def sentence(self) -> str:
+        """Whether the change is more than chance."""
+        found = self.report["summary"].get("significance")
+        return str(found["sentence"]) if found else ChangeTally().verdict().sentence
 
     @property
     def regressions(self) -> list[str]:

@@ -17,6 +17,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.own_checks import OwnFacts
 from evalwright.engine.replay import project
 from evalwright.engine.session import verdict_of, verdict_on
+from evalwright.engine.verdict import change_of_repeats
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.store.location import existing_log
 
@@ -113,6 +114,12 @@ class RunResult:
     def db(self) -> str | Path:
         """The file, or the address, of the log that holds the run."""
         return self._db
+
+    @property
+    def sentence(self) -> str | None:
+        """Whether what changed against the baseline is more than chance; None without one."""
+        change = change_of_repeats(self._outcomes)
+        return None if change is None else change.sentence
 
     @property
     def group(self) -> str | None:

@@ -31,7 +31,7 @@ from evalwright.cli.parameters import (
 )
 from evalwright.contracts.errors import BadInput
 from evalwright.reports.ci import append_step_summary, workflow_command
-from evalwright.reports.figures import short_significance
+from evalwright.reports.figures import pass_rates
 from evalwright.reports.forms import STEP_SUMMARY, renderer
 from evalwright.store.location import open_existing_log
 
@@ -195,7 +195,7 @@ def _tell(options: "CompareOptions", report: "WrittenReport", out: Path | None) 
     summary = report.summary
     lines = [summary.verdict]
     if summary.significance is not msgspec.UNSET:
-        lines.append(short_significance(summary.significance))
+        lines += [summary.significance.sentence, pass_rates(summary.significance)]
     causes = [f"{name} {count}" for name, count in summary.root_cause_breakdown.items() if count]
     if causes:
         lines.append(f"Root causes: {', '.join(causes)}")

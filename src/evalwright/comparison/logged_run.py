@@ -187,10 +187,10 @@ class LoggedRun:
         """Nothing: the log holds all there is."""
         return Unreadable(f"{reference}: the event log does not capture bodies")
 
-    def task_passed(self, task_id: str) -> bool:
-        """Whether a task that is repeated within the run passed in it."""
+    def task_passed(self, task_id: str) -> bool | None:
+        """Whether a task that is repeated within the run passed in it; None without a score."""
         scored = self._repeated[task_id].scored
-        return scored is not None and scored.passed
+        return None if scored is None else scored.passed
 
     def _read_ahead(self, wanted: _LastAttempt) -> None:
         """Read a task, and with it those that began and ended meanwhile: they come next.
@@ -287,8 +287,13 @@ class LoggedGroup:
         if scored is None or "task_passed" not in scored:
             return found
         task_id = found.value["case_id"]  # type: ignore[index]
-        passed = [run.task_passed(task_id) for run in self._runs]
-        scored |= {"task_passed": sum(passed) * 2 > len(passed), "run": int(number) + 1}
+        of_runs = [run.task_passed(task_id) for run in self._runs]
+        passed = [each for each in of_runs if each is not None]
+        scored |= {
+            "task_passed": sum(passed) * 2 > len(of_runs),
+            "run": int(number) + 1,
+            "verdicts": [len(passed), sum(passed)],
+        }
         return FoundResponse(found.value, msgspec.json.encode(found.value))
 
     def captured(self, reference: str) -> bytes | Unreadable:
@@ -447,6 +452,7 @@ class _AnsweredTask(msgspec.Struct):
             "repetition": self.attempt.repetition,
             "repetitions": self.task.repeat,
             "task_passed": scored is not None and scored.passed,
+            "verdicts": [0, 0] if scored is None else [1, int(scored.passed)],
         }
 
 

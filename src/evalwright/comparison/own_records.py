@@ -172,7 +172,7 @@ def why_no_evidence(meta: Mapping[str, Any]) -> Iterator[str]:
     if meta["status"] != "completed":
         yield (
             f"the run is not complete ({meta['status']}), so tasks without a score count as "
-            "failed; `run --baseline` takes complete runs only."
+            "failed, but not in the test; `run --baseline` takes complete runs only."
         )
     if "part" in meta:
         yield (

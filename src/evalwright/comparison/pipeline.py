@@ -165,6 +165,9 @@ class Comparer:
         case = parse_case(read.raw, read.planned.id)
         runs, responses = self.inputs, read.responses
         is_suite = isinstance(runs.cases, SuiteCases)
+        decided = BothSides(
+            is_suite and runs.baseline.suite is not None, is_suite and runs.new.suite is not None
+        )
         checked: list[list[CheckedResponse]] = [
             [
                 check(
@@ -172,13 +175,16 @@ class Comparer:
                     each.value,
                     each.shown,
                     clean=self.masked and each.shown is each.value,
-                    decided=is_suite and run.suite is not None,
+                    decided=is_decided,
                 )
                 for each in of
             ]
-            for run, of in ((runs.baseline, responses.baseline), (runs.new, responses.new))
+            for is_decided, of in (
+                (decided.baseline, responses.baseline),
+                (decided.new, responses.new),
+            )
         ]
-        sides = judge_sides(case, BothSides(*checked), self.suppressions, self._today)
+        sides = judge_sides(case, BothSides(*checked), self.suppressions, self._today, decided)
         return _JudgedCase(read, case, sides)
 
     def _compared(self, judged: _JudgedCase) -> ComparedCase:

@@ -20,6 +20,7 @@ from evalwright.contracts.report import (
     Artifacts,
     BothSides,
     Change,
+    CountedVerdicts,
     Delta,
     FailedAssertion,
     Integrity,
@@ -48,6 +49,8 @@ _CHANGES: dict[tuple[bool, bool], Change] = {
     (False, False): "still_failing",
 }
 
+_NEITHER = BothSides(baseline=False, new=False)
+
 _Value = TypeVar("_Value")
 
 
@@ -55,7 +58,8 @@ class CheckedResponse(msgspec.Struct, frozen=True):
     """One response held against its case; `clean` when a scan of it found nothing sensitive.
 
     It is `judged` if something was expected of it, or its run gave a verdict. Of a task that is
-    repeated, `task_passed` is the verdict on all its repetitions.
+    repeated, `task_passed` is the verdict on all its repetitions. `verdicts` are those of own runs:
+    how many there are, and how many say that it passed.
     """
 
     trace: Trace
@@ -65,6 +69,7 @@ class CheckedResponse(msgspec.Struct, frozen=True):
     clean: bool
     judged: bool
     task_passed: bool | None = None
+    verdicts: tuple[int, int] | None = None
 
 
 class SideResult(msgspec.Struct, frozen=True):
@@ -78,6 +83,7 @@ class SideResult(msgspec.Struct, frozen=True):
     chosen: int
     runs: int
     passes: int
+    verdicts: CountedVerdicts  # of which a test takes account
     passed: bool
     integrity: Integrity
     failures: tuple[FailedAssertion, ...]
@@ -118,14 +124,19 @@ def check(
         failures = []
     if "repetition" in scored:
         failures = [_of_repetition(scored, each) for each in failures]
-    task_passed = scored.get("task_passed") is True if "task_passed" in scored else None
+    task_passed = verdicts = None
+    if decided:
+        if "task_passed" in scored:
+            task_passed = scored["task_passed"] is True
+        runs, passes = scored.get("verdicts") or ("score" in scored, not failures)
+        verdicts = int(runs), int(passes)
     fault = None
     if isinstance(named, str) and named not in ("", case.id) and "base_case_id" not in response:
         fault = f"the response says that it is of case {named[:200]!r}"
     timed = response.get("ts_synthetic") is not True
     judged = case.is_judged or decided or isinstance(scored.get("passed"), bool)
     return CheckedResponse(
-        trace, tuple(failures), fault, timed, clean, judged, task_passed if decided else None
+        trace, tuple(failures), fault, timed, clean, judged, task_passed, verdicts
     )
 
 
@@ -202,14 +213,20 @@ def judge_sides(
     responses: BothSides[Sequence[CheckedResponse]],
     suppressions: Suppressions,
     today: date,
+    decided: BothSides[bool] = _NEITHER,
 ) -> BothSides[SideResult]:
-    """Judge both sides of a case; the new side is looked at beside the baseline's trace."""
+    """Judge both sides of a case; the new side is looked at beside the baseline's trace.
+
+    Where the verdicts of own runs have `decided`, a case without one is not compared.
+    """
     suppress = partial(suppressions.apply, case_id=case.id, today=today)
-    before = _judge(case, responses.baseline, Beside(), partial(suppress, side="baseline"))
+    suppress_baseline = partial(suppress, side="baseline")
+    before = _judge(case, responses.baseline, Beside(), suppress_baseline, decided.baseline)
     trace = before.shown.trace
     usable = trace if trace.events and trace.failure is None else None
     beside = Beside(usable, passed=before.passed)
-    return BothSides(before, _judge(case, responses.new, beside, partial(suppress, side="new")))
+    suppress_new = partial(suppress, side="new")
+    return BothSides(before, _judge(case, responses.new, beside, suppress_new, decided.new))
 
 
 def _judge(
@@ -217,12 +234,19 @@ def _judge(
     given: Sequence[CheckedResponse],
     beside: Beside,
     suppress: Callable[[Sequence[Signal]], tuple[tuple[Signal, ...], tuple[Suppressed, ...]]],
+    decided: bool,  # noqa: FBT001 - of either side
 ) -> SideResult:
     """Judge one side, and choose the response to show; having none at all is a failure."""
     responses = given or [_without_response(case, "there is no response")]
     runs, passes = len(responses), sum([not each.failures for each in responses])
     verdict = responses[0].task_passed
     passed = passes * 2 > runs if verdict is None else verdict  # a tie is a failure
+    verdicts = CountedVerdicts(runs, passes)
+    if decided:
+        of_runs = [each.verdicts or (0, 0) for each in given]
+        verdicts = CountedVerdicts(*map(sum, zip((0, 0), *of_runs, strict=True)))
+        if verdict is not None:  # each repetition has those on all of them
+            verdicts = CountedVerdicts(*of_runs[0])
     worse = beside.passed and not passed
     found = [
         detect(each.trace, beside.trace, clean=each.clean, regressed=worse) for each in responses
@@ -249,6 +273,7 @@ def _judge(
         chosen=chosen,
         runs=runs,
         passes=passes,
+        verdicts=verdicts,
         passed=passed,
         integrity=Integrity(integrity.status, integrity.issues),
         failures=failures,
@@ -331,6 +356,8 @@ def item_of(
             Repeats(old.runs, old.passes, old.flaky, links.repeats.baseline),
             Repeats(new.runs, new.passes, new.flaky, links.repeats.new),
         )
+    counted = [(each.verdicts.runs, each.verdicts.passed) for each in (old, new)]
+    usual = [(each.runs, each.passes) for each in (old, new)]
     costs = old.shown.trace.usage.cost_usd, new.shown.trace.usage.cost_usd
     return Item(
         case_id=case.id,
@@ -359,6 +386,7 @@ def item_of(
         latency_ms=_present(_latency(old, new)),
         cost_usd=_present(_delta(*costs)),
         repeats=_present(repeats),
+        verdicts=BothSides(old.verdicts, new.verdicts) if counted != usual else msgspec.UNSET,
         expected=msgspec.UNSET if _is_expected(case, sides) else False,
         answer_differs=_differs(old, new, _answer) or msgspec.UNSET,
         calls_differ=_differs(old, new, _calls) or msgspec.UNSET,

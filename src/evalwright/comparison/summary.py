@@ -26,6 +26,7 @@ from evalwright.contracts.report import (
     Significance,
     Summary,
 )
+from evalwright.scoring.chance import ChangeTally, ChangeVerdict, Passes
 from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.trace.model import Json
 
@@ -83,10 +84,12 @@ class CaseFacts(msgspec.Struct, frozen=True):
     alarming when one of them is grave; what asks for a gate is counted as that.
     """
 
+    case_id: str
     change: Change
     expected: bool
     answer_differs: bool
     calls_differ: bool
+    passes: Passes
     alarming: bool
     new_signals: tuple[str, ...]
     baseline: SideFacts
@@ -116,15 +119,26 @@ def facts_of(item: Item) -> CaseFacts:
     known = {kind for kind, _ in baseline.signals}
     fresh = tuple([severity for kind, severity in new.signals if kind not in known])
     return CaseFacts(
+        item.case_id,
         item.change,
         item.expected is not False,
         item.answer_differs is True,
         item.calls_differ is True,
+        _passes(item),
         not new.gated and any(each in GRAVE for each in fresh),
         fresh,
         baseline,
         new,
     )
+
+
+def _passes(item: Item) -> Passes:
+    """How often a case passed on both sides: by own verdicts, else by its responses."""
+    counted = item.repeats if item.verdicts is msgspec.UNSET else item.verdicts
+    if counted is msgspec.UNSET:
+        return Passes(int(item.baseline_pass), 1, int(item.new_pass), 1)
+    old, new = counted.baseline, counted.new
+    return Passes(old.passed, old.runs, new.passed, new.runs)
 
 
 class Mean(msgspec.Struct):
@@ -198,6 +212,7 @@ class CasesTally(msgspec.Struct):
     answers_differ: int = 0
     calls_differ: int = 0
     changes: Counter[str] = msgspec.field(default_factory=Counter)
+    chance: ChangeTally = msgspec.field(default_factory=ChangeTally)
     new_signals: Counter[str] = msgspec.field(default_factory=Counter)
 
     def add(self, facts: Sequence[CaseFacts]) -> None:
@@ -206,6 +221,7 @@ class CasesTally(msgspec.Struct):
         self.answers_differ += sum([each.answer_differs for each in facts])
         self.calls_differ += sum([each.calls_differ for each in facts])
         self.changes.update([each.change for each in facts])
+        self.chance.add([(each.case_id, each.passes) for each in facts])
         self.new_signals.update([severity for each in facts for severity in each.new_signals])
 
     def merge(self, other: "CasesTally") -> None:
@@ -214,6 +230,7 @@ class CasesTally(msgspec.Struct):
         self.answers_differ += other.answers_differ
         self.calls_differ += other.calls_differ
         self.changes.update(other.changes)
+        self.chance.merge(other.chance)
         self.new_signals.update(other.new_signals)
 
     def in_words(self) -> str:
@@ -294,7 +311,9 @@ class CaseTally(msgspec.Struct):
                 judged.calls_differ + other.calls_differ,
             ),
             new_signal_counts=SeverityCounts(*(signals[severity] for severity in SEVERITIES)),
-            significance=_significance(change) if change else msgspec.UNSET,
+            significance=_significance(change, judged.chance.verdict())
+            if change
+            else msgspec.UNSET,
             latency_ms=_mean_delta(self.baseline.latency, self.new.latency),
             cost_usd=_mean_delta(self.baseline.cost, self.new.cost),
             flaky_cases=flaky if flaky.baseline or flaky.new else msgspec.UNSET,
@@ -362,16 +381,17 @@ def _count(number: int, one: str, many: str) -> list[str]:
     return [f"1 case {one}" if number == 1 else f"{number:,} cases {many}"]
 
 
-def _significance(change: PairedChange) -> Significance:
+def _significance(change: PairedChange, verdict: ChangeVerdict) -> Significance:
     return Significance(
-        test="McNemar, exact, two-sided; interval: Newcombe, 95 %",
+        test="of how often each case passed, exact, two-sided; interval: Newcombe, 95 %",
         cases=change.cases,
         baseline_rate=change.baseline_rate,
         new_rate=change.new_rate,
         difference=change.difference,
         confidence_interval=(change.low, change.high),
-        p_value=change.p_value,
-        significant=change.significant,
+        p_value=verdict.p_value,
+        significant=verdict.is_worse or verdict.is_better,
+        sentence=verdict.sentence,
     )
 
 

@@ -134,11 +134,12 @@ class JudgePanel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     samples: int = 1
 
 
-class BaselineTask(msgspec.Struct, frozen=True, gc=False):
-    """What a task came to in the baseline."""
+class BaselineTask(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a task came to in the baseline; of repeats, also how often it passed, of how many."""
 
     score: Score
     passed: bool
+    repeats: tuple[int, int] | None = None
 
 
 class LeftOut(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -162,6 +163,7 @@ class Baseline(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     left_out: LeftOut | None = None
     name: str | None = None  # by which the user called it
     age_s: int | None = None  # when this run was planned
+    group: str | None = None  # of the repeats that it is one of, which repeats are compared with
 
 
 class Owner(msgspec.Struct, frozen=True, omit_defaults=True):

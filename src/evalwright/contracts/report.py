@@ -150,6 +150,13 @@ class Repeats(ReportFields, frozen=True, omit_defaults=False):
     response_hrefs: tuple[str, ...] = ()
 
 
+class CountedVerdicts(msgspec.Struct, frozen=True):
+    """How many verdicts of a run's own there are on a case, and how many of them say it passed."""
+
+    runs: int
+    passed: int
+
+
 class Artifacts(ReportFields, frozen=True):
     """Links out of an item, all relative to the report directory."""
 
@@ -187,6 +194,7 @@ class Item(msgspec.Struct, frozen=True):
     latency_ms: Delta | msgspec.UnsetType = msgspec.UNSET
     cost_usd: Delta | msgspec.UnsetType = msgspec.UNSET
     repeats: BothSides[Repeats] | msgspec.UnsetType = msgspec.UNSET
+    verdicts: BothSides[CountedVerdicts] | msgspec.UnsetType = msgspec.UNSET
     paired_by: str | msgspec.UnsetType = msgspec.UNSET
     expected: Literal[False] | msgspec.UnsetType = msgspec.UNSET
     answer_differs: Literal[True] | msgspec.UnsetType = msgspec.UNSET
@@ -233,7 +241,7 @@ class SecuritySummary(msgspec.Struct):
 
 
 class Significance(msgspec.Struct, frozen=True):
-    """Whether the change of the pass rate is more than chance: a paired, exact test."""
+    """Whether the change is more than chance: a paired, exact test, and what it says."""
 
     test: str
     cases: int
@@ -243,6 +251,7 @@ class Significance(msgspec.Struct, frozen=True):
     confidence_interval: tuple[float, float]
     p_value: float
     significant: bool
+    sentence: str = ""
 
 
 class JudgedCases(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
 from evalwright.engine.history import read_history
 from evalwright.engine.isolation import in_words
+from evalwright.engine.listing import runs_of_group
 from evalwright.engine.replay import project
 from evalwright.scoring.regression import left_out_tasks
 from evalwright.scoring.thresholds import mean
@@ -26,8 +27,11 @@ def read_baseline(
     *,
     is_part: bool = False,
     allow_partial: bool = False,
+    with_repeats: bool = False,
 ) -> Baseline:
     """What a run came to; raises `BadInput` if it cannot be a baseline for the suite.
+
+    With repeats, the repeats that it is one of are counted as well.
 
     A suite that has changed is compared by the tasks that are the same in both. Where it is a part
     of itself, so is the baseline. A run of a part is no baseline unless it is allowed to be.
@@ -64,12 +68,25 @@ def read_baseline(
             f"--baseline: run {run_id} has no task in common with {suite.suite_id}@{suite.version} "
             "as it is now; name another run"
         )
+    group = history.plan.group if with_repeats else None
+    passes = _repeated(log, group.id) if group is not None else {}
     return Baseline(
         run_id,
         summary.aggregate_score
         if is_same and not is_part
         else mean([task.score for task in shared]),
-        [BaselineTask(task.score, task.passed) for task in shared],
+        [BaselineTask(task.score, task.passed, passes.get(task.task_id)) for task in shared],
         history.plan.panel.judges if history.plan.panel else [],
         None if is_same else left_out,
+        group=None if group is None else group.id,
     )
+
+
+def _repeated(log: EventLog, group_id: str) -> dict[str, tuple[int, int]]:
+    """How often each task passed in the completed runs of a group, and of how many runs."""
+    histories = [read_history(log, each) for each in runs_of_group(log, group_id)]
+    completed = [project(each).summary for each in histories if each.status == "completed"]
+    return {
+        results[0].task_id: (sum(one.passed for one in results), len(results))
+        for results in zip(*(summary.tasks for summary in completed), strict=True)
+    }

@@ -12,7 +12,13 @@ from evalwright.contracts.errors import BadInput, InvalidDocument, Problem, RunN
 from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import read_history
 from evalwright.engine.isolation import in_words
-from evalwright.engine.listing import find_run, last_continuation, may_be_baseline
+from evalwright.engine.listing import (
+    find_group,
+    find_run,
+    last_continuation,
+    may_be_baseline,
+    runs_of_group,
+)
 from evalwright.engine.run_files import add_run, events_in
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import LOCAL_TENANT, RecordChange
@@ -45,6 +51,7 @@ class FoundBaseline(NamedTuple):
     name: str | None = None
     agent_id: str | None = None
     age_s: int | None = None
+    is_group: bool = False  # of repeats, which the run is one of
 
 
 class _HeaderOfBaselines(
@@ -104,7 +111,14 @@ def remove_baselines(log: EventLog, baselines: Iterable[NamedBaseline]) -> None:
 
 
 def find_baseline(log: EventLog, named: str, suite_id: str, agent_id: str) -> FoundBaseline:
-    """The run that `--baseline` means: the one of that name, else a run as any command finds it."""
+    """The run that `--baseline` means: the one of that name, else a run as any command finds it.
+
+    Of a group of repeats it is the last that completed.
+    """
+    if (group_id := find_group(log, named)) is not None:
+        ids = runs_of_group(log, group_id)
+        completed = [each for each in ids if log.facts(each).status == "completed"]
+        return FoundBaseline((completed or ids)[-1], is_group=True)
     known = list_baselines(log, named) if _NAME.fullmatch(named) else []
     of_suite = [each for each in known if each.suite_id == suite_id]
     if not known:

@@ -39,6 +39,7 @@ from evalwright.engine.history import History
 from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan, plan_run
+from evalwright.engine.verdict import reasons_against_repeats
 from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, Rations, SharedModel
 from evalwright.scoring.pass_bars import EVERY_TASK, let_through
@@ -267,6 +268,7 @@ class Session:
                 self.models.redactor,
                 is_part=selection is not None,
                 allow_partial=self.options.allow_partial,
+                with_repeats=self.options.repeat > 1 or found.is_group,
             )
             baseline = msgspec.structs.replace(baseline, name=found.name, age_s=found.age_s)
         plan = plan_run(
@@ -450,7 +452,7 @@ def _against_group(outcomes: Sequence[Outcome], against: Sequence[Sequence[str]]
         reasons.append(f"{len(flaky)} flaky, and --flaky-as is fail")
     if len(outcomes) < plan.group.size:
         reasons.append(f"only {len(outcomes)} of {plan.group.size} repeats have a result")
-    return reasons
+    return reasons + reasons_against_repeats(outcomes)
 
 
 def _number(repeat: Outcome) -> int:

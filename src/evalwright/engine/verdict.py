@@ -15,10 +15,15 @@ from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.invocation import Answer
 from evalwright.engine.plan import Plan
+from evalwright.scoring.chance import ChangeVerdict
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, score_golden
-from evalwright.scoring.regression import RegressionReport, compare_to_baseline
+from evalwright.scoring.regression import (
+    RegressionReport,
+    change_against_baseline,
+    compare_to_baseline,
+    verdicts_of,
+)
 from evalwright.scoring.rubric import rubric_result
-from evalwright.scoring.statistics import LEVEL
 from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import is_blocking, pass_score
 
@@ -76,6 +81,15 @@ def no_verdicts(unjudged: Sequence[tuple[str, str]], count: int) -> ErrorDetail:
     return ErrorDetail("judge_failed", message, {"unjudged": dict(unjudged)}, retryable=True)
 
 
+class _WithResult(Protocol):
+    """A run that has a result."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def summary(self) -> EvalSummary: ...
+
+
 class _Gating(Protocol):
     @property
     def fail_on(self) -> Sequence[FailOn]: ...
@@ -122,24 +136,38 @@ def reasons_to_fail(plan: _Gated, summary: EvalSummary, broken_bars: Sequence[st
         chosen
     ):
         report = compare_to_baseline(summary, plan.baseline)
-        if _is_beyond_chance(plan, report) or (report.regressed and "regression" in chosen):
-            reasons.append(_regression(report))
+        is_one = plan.group is None or plan.group.size == 1
+        beyond = is_one and report.verdict.is_worse and "significant-regression" in chosen
+        if beyond or (report.regressed and "regression" in chosen):
+            reasons.append(_regression(report, is_one=is_one))
     return reasons
 
 
-def _is_beyond_chance(plan: _Gated, report: RegressionReport) -> bool:
-    """With repeats there are as many chances of a false alarm, so each must be the rarer."""
-    changes = [change for change in (report.pass_change, report.score_change) if change]
-    size = plan.group.size if plan.group else 1
-    return report.significant and min(change.p_value for change in changes) < LEVEL / size
+def reasons_against_repeats(outcomes: Sequence[_WithResult]) -> list[str]:
+    """Why repeats must not ship against their baseline: the test is over all of them."""
+    plan = outcomes[0].plan
+    if plan.baseline is None or "significant-regression" not in gates(plan):
+        return []
+    change = change_of_repeats(outcomes)
+    return ["worse than the baseline beyond chance"] if change and change.is_worse else []
 
 
-def _regression(report: RegressionReport) -> str:
+def change_of_repeats(outcomes: Sequence[_WithResult]) -> ChangeVerdict | None:
+    """Whether a run, or its repeats, differ from their baseline by chance; None without one."""
+    plan = outcomes[0].plan
+    if plan.baseline is None:
+        return None
+    return change_against_baseline([verdicts_of(each.summary) for each in outcomes], plan.baseline)
+
+
+def _regression(report: RegressionReport, *, is_one: bool) -> str:
+    """What fell; of one of several repeats it is not said how sure that is, as they decide."""
     change = f"score {report.score_delta:+.4g}"
     parts = [f"{change} against the baseline"]
     if report.newly_failing:
         parts = [f"{len(report.newly_failing)} newly failing against the baseline", change]
-    return f"{', '.join(parts)} ({'beyond chance' if report.significant else 'within noise'})"
+    sure = f" ({'beyond' if report.verdict.is_worse else 'within'} chance)" if is_one else ""
+    return f"{', '.join(parts)}{sure}"
 
 
 def _unsafe(summary: EvalSummary) -> list[str]:

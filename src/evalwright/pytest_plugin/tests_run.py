@@ -123,6 +123,7 @@ class TestsRun:
                 _redactor(asked.config),
                 is_part=is_part,
                 allow_partial=asked.options.allow_partial,
+                with_repeats=found.is_group,
             )
         except BadInput as error:
             self.notices.append(f"the evaluations in tests are compared with nothing: {error}")

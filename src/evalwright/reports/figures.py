@@ -4,7 +4,6 @@ from msgspec import UNSET, UnsetType
 
 from evalwright.contracts.amounts import MINUS, dollars, duration, percent
 from evalwright.contracts.report import Delta, Significance
-from evalwright.scoring.statistics import p_in_words
 
 
 def signed(text: str) -> str:
@@ -37,31 +36,12 @@ def _change(change: str, delta: Delta) -> str:
     return signed(change) + share.replace("-", MINUS)
 
 
-def significance(found: Significance | UnsetType) -> str:
-    """Whether the pass rate changed by more than chance, as a sentence; empty without a rate."""
-    if found is UNSET:
-        return ""
-    if not found.difference:
-        same = f"The pass rate did not change: {percent(found.new_rate)} on both sides"
-        return f"{same} ({found.cases:,} cases)."
-    low, high = found.confidence_interval
-    verdict = "more than chance would explain" if found.significant else "which may be chance"
-    return (
-        f"The pass rate went from {percent(found.baseline_rate)} to "
-        f"{percent(found.new_rate)} ({points(found.difference)}, interval {points(low)} to "
-        f"{points(high)}): {verdict} ({p_in_words(found.p_value)}, {found.cases:,} cases; "
-        f"{found.test})."
-    )
-
-
-def short_significance(found: Significance) -> str:
-    """The same in one short line, for a console and for Markdown."""
+def pass_rates(found: Significance) -> str:
+    """Beside the sentence on a change: the pass rates of both sides, and the interval."""
     if not found.difference:
         return f"Pass rate {percent(found.new_rate)} on both sides."
-    chance = "more than chance" if found.significant else "within chance"
     change = points_in_words(found.difference, found.confidence_interval)
-    rates = f"{percent(found.baseline_rate)} → {percent(found.new_rate)}"
-    return f"Pass rate {rates} ({change}, {p_in_words(found.p_value)}): {chance}."
+    return f"Pass rate {percent(found.baseline_rate)} → {percent(found.new_rate)} ({change})."
 
 
 def points_in_words(difference: float, interval: tuple[float, float] | None) -> str:

@@ -21,6 +21,9 @@ from evalwright.scoring.statistics import LEVEL, mcnemar, more_failures_needed, 
 
 _EXACT_BITS = 4_000_000  # of the number that holds all ways; above, the normal limit is used
 _MOST_NAMED = 5
+_TELLING = 4  # runs on each side, of which a task that breaks is beyond chance: 2 / comb(8, 4)
+_MORE_REPEATS = f"; {_TELLING} repeats on each side would show whether a task broke"
+NO_NAMES: Mapping[str, str] = {}
 
 
 class Passes(NamedTuple):
@@ -41,7 +44,7 @@ class Passes(NamedTuple):
         return self.baseline * self.new_runs != self.new * self.baseline_runs
 
 
-class FallenTask(msgspec.Struct, frozen=True, rename="camel"):
+class FallenTask(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A task that got worse by more than chance, by its repeats alone."""
 
     task_id: str
@@ -50,10 +53,11 @@ class FallenTask(msgspec.Struct, frozen=True, rename="camel"):
     new_passed: int
     new_runs: int
     p_value: float
+    name: str = ""  # by which people know it, where that is not its id
 
     def __str__(self) -> str:
         passes = Passes(self.baseline_passed, self.baseline_runs, self.new_passed, self.new_runs)
-        return f"{self.task_id}: {passes}, {p_in_words(self.p_value)}"
+        return f"{self.name or self.task_id}: {passes}, {p_in_words(self.p_value)}"
 
 
 class ChangeTally(msgspec.Struct):
@@ -75,8 +79,11 @@ class ChangeTally(msgspec.Struct):
         self.tables.update(other.tables)
         self.fallen += other.fallen
 
-    def verdict(self) -> "ChangeVerdict":
-        """What all tasks so far say together, and which of them got worse by themselves."""
+    def verdict(self, names: Mapping[str, str] = NO_NAMES) -> "ChangeVerdict":
+        """What all tasks so far say together, and which of them got worse by themselves.
+
+        `names` are those by which people know tasks, where they are not their ids.
+        """
         totals = [
             sum(passes[place] * count for passes, count in self.tables.items())
             for place in range(4)
@@ -89,7 +96,10 @@ class ChangeTally(msgspec.Struct):
             changed=sum(count for passes, count in self.tables.items() if passes.has_changed),
             p_value=p_value,
             is_lower=is_lower,
-            fallen=self._beyond_chance(),
+            fallen=tuple(
+                msgspec.structs.replace(each, name=names.get(each.task_id, ""))
+                for each in self._beyond_chance()
+            ),
             remedy=self._remedy() if is_lower and p_value >= LEVEL else "",
         )
 
@@ -119,14 +129,18 @@ class ChangeTally(msgspec.Struct):
         return tuple(sorted(named, key=lambda each: (each.p_value, each.task_id)))
 
     def _remedy(self) -> str:
-        """How many more tasks would have to fail, where each has one run on each side."""
+        """What would show more: other tasks that fail where each ran once, else more repeats."""
         if any((each.baseline_runs, each.new_runs) != (1, 1) for each in self.tables):
-            return ""
+            broke = any(
+                each.baseline == each.baseline_runs and not each.new for each in self.tables
+            )
+            few = any(min(each.baseline_runs, each.new_runs) < _TELLING for each in self.tables)
+            return _MORE_REPEATS if broke and few else ""
         singles = ((1, 1, 0, 1), (0, 1, 1, 1), (1, 1, 1, 1))
         fell, rose, both = (self.tables[Passes(*each)] for each in singles)
         needed = more_failures_needed(fell, rose, both)
         if needed is None:
-            return "; so few tasks cannot tell without --repeat"
+            return "; so few tasks cannot tell without repeats"
         return f"; {needed:,} more failing {'task' if needed == 1 else 'tasks'} would be beyond it"
 
 
@@ -158,7 +172,9 @@ class ChangeVerdict(msgspec.Struct, frozen=True):
             return "Nothing was compared: no task has a result on both sides."
         passes = self.passes
         if not self.changed:
-            return f"No change: {passes.new:,} of {passes.new_runs:,} passed on both sides."
+            both = f"{passes.new:,} of {passes.new_runs:,} passed on both sides"
+            same = passes.baseline_runs == passes.new_runs
+            return f"No verdict changed: {both if same else f'{passes} passed'}."
         is_clear = self.p_value < LEVEL
         overall = "Within chance"
         if is_clear:
@@ -175,11 +191,13 @@ class ChangeVerdict(msgspec.Struct, frozen=True):
         return f"{found}. {noun} {named}{f' and {more:,} more' if more > 0 else ''}."
 
 
-def change_verdict(tasks: Mapping[str, Passes]) -> ChangeVerdict:
+def change_verdict(
+    tasks: Mapping[str, Passes], names: Mapping[str, str] = NO_NAMES
+) -> ChangeVerdict:
     """What is to be said of a pair, by how often each of its tasks passed."""
     tally = ChangeTally()
     tally.add(tasks.items())
-    return tally.verdict()
+    return tally.verdict(names)
 
 
 def _tails(tables: Mapping[Passes, int]) -> tuple[float, float]:

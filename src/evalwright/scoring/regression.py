@@ -1,19 +1,16 @@
 """A run beside its baseline: which tasks changed, and whether that is more than noise."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from evalwright.contracts.planning import Baseline, LeftOut
 from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary
+from evalwright.contracts.times import span_in_words
 from evalwright.scoring.bootstrap import ScoreChange, score_change
-from evalwright.scoring.statistics import (
-    PairedChange,
-    more_failures_needed,
-    p_in_words,
-    paired_change,
-)
+from evalwright.scoring.chance import NO_NAMES, ChangeVerdict, Passes, change_verdict
+from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.scoring.thresholds import decimal_sum, mean, pass_score
 
 
@@ -43,10 +40,10 @@ class RegressionReport(msgspec.Struct, frozen=True):
     score: float
     score_delta: float
     tasks: tuple[TaskChange, ...]
+    verdict: ChangeVerdict
     pass_change: PairedChange | None
     score_change: ScoreChange | None
-    baseline_name: str | None = None
-    baseline_age_s: int | None = None
+    called: str = ""  # how people know the baseline
     left_out: LeftOut | None = None  # tasks that only one side has, or has otherwise
 
     @property
@@ -81,47 +78,9 @@ class RegressionReport(msgspec.Struct, frozen=True):
         return self.score_delta < 0 or bool(self.newly_failing)
 
     @property
-    def significant(self) -> bool:
-        """Whether pass rate or score fell by more than chance explains.
-
-        Either is wrong in less than one of forty runs in which nothing but chance changed, and so
-        both together in less than one of twenty.
-        """
-        return any(change.difference < 0 for change in self._beyond_chance())
-
-    @property
     def sentence(self) -> str:
-        """What the statistics say, for people."""
-        if not any(_changed(task) for task in self.tasks):
-            return f"No task changed against the baseline (n = {len(self.tasks):,})."
-        evidence = f"at n = {len(self.tasks):,} ({self._p_values()})"
-        if self.significant:
-            return f"Worse than chance explains {evidence}."
-        if self._beyond_chance():
-            return f"Better than chance explains {evidence}."
-        remedy = f": {self._remedy()}" if self.regressed else ""
-        return f"Not distinguishable from noise {evidence}{remedy}."
-
-    def _beyond_chance(self) -> list[PairedChange | ScoreChange]:
-        changes = (self.pass_change, self.score_change)
-        return [change for change in changes if change is not None and change.significant]
-
-    def _p_values(self) -> str:
-        """The p-value, or both where they differ."""
-        assert self.pass_change is not None
-        assert self.score_change is not None
-        passes = p_in_words(self.pass_change.p_value)
-        scores = p_in_words(self.score_change.p_value)
-        return passes if passes == scores else f"pass rate {passes}, score {scores}"
-
-    def _remedy(self) -> str:
-        failing, passing = len(self.newly_failing), len(self.newly_passing)
-        both = sum(task.passed and task.passed_before for task in self.tasks)
-        needed = more_failures_needed(failing, passing, both)
-        if needed is None:
-            return "the suite has too few tasks for newly failing ones to show more"
-        more = "more newly failing" if failing else "newly failing"
-        return f"{needed} {more} {'task' if needed == 1 else 'tasks'} would show more than noise"
+        """Whether the change is more than chance, for people."""
+        return self.verdict.sentence
 
 
 def left_out_tasks(
@@ -165,13 +124,46 @@ def compare_to_baseline(summary: EvalSummary, baseline: Baseline) -> RegressionR
         baseline_score=baseline.aggregate_score,
         score=score,
         score_delta=difference(score, baseline.aggregate_score),
-        baseline_name=baseline.name,
-        baseline_age_s=baseline.age_s,
+        called=called(baseline),
         left_out=baseline.left_out,
         tasks=tasks,
+        verdict=change_against_baseline([verdicts_of(summary)], baseline),
         pass_change=_pass_change(tasks),
         score_change=score_change([task.difference for task in tasks]),
     )
+
+
+def change_against_baseline(
+    runs: Sequence[Mapping[str, bool]], baseline: Baseline, names: Mapping[str, str] = NO_NAMES
+) -> ChangeVerdict:
+    """Whether a run, or its repeats, differ from the baseline, or its repeats, beyond chance.
+
+    `runs` say of each task in the order of the suite whether it passed.
+    """
+    out = baseline.left_out or LeftOut()
+    others = {*out.changed, *out.new}
+    tasks = {}
+    shared = (task_id for task_id in runs[0] if task_id not in others)
+    for task_id, before in zip(shared, baseline.tasks, strict=True):
+        passed, of = before.repeats or (int(before.passed), 1)
+        tasks[task_id] = Passes(passed, of, sum(run[task_id] for run in runs), len(runs))
+    return change_verdict(tasks, names)
+
+
+def verdicts_of(summary: EvalSummary) -> dict[str, bool]:
+    """Of each task whether it passed."""
+    return {task.task_id: task.passed for task in summary.tasks}
+
+
+def called(baseline: Baseline) -> str:
+    """How people know a baseline: by its name and age, where it has one, and its run or group."""
+    run = baseline.run_id
+    if baseline.group is not None:
+        repeats = max((each.repeats[1] for each in baseline.tasks if each.repeats), default=0)
+        run = f"{baseline.group}, {repeats} {'run' if repeats == 1 else 'runs'}"
+    if baseline.name is None:
+        return run
+    return f"{baseline.name} ({run}, {span_in_words(baseline.age_s or 0)} old)"
 
 
 def difference(score: float, baseline_score: float) -> float:
@@ -191,7 +183,3 @@ def _pass_change(tasks: Iterable[TaskChange]) -> PairedChange | None:
 
 def _ids(tasks: Iterable[TaskChange]) -> tuple[str, ...]:
     return tuple(task.task_id for task in tasks)
-
-
-def _changed(task: TaskChange) -> bool:
-    return task.score != task.baseline_score or task.passed != task.passed_before

@@ -196,7 +196,15 @@ def a_summary(**more: Any) -> Summary:
         "differing": Differing(40, 6),
         "new_signal_counts": SeverityCounts(2, 3, 2, 1),
         "significance": Significance(
-            "exact_mcnemar", 200, 0.95, 0.8, -0.15, (-0.2, -0.1), 0.00001, True
+            "exact",
+            200,
+            0.95,
+            0.8,
+            -0.15,
+            (-0.2, -0.1),
+            0.00001,
+            True,
+            "Worse beyond chance: 190 of 200 → 160 of 200 passed (p < 0.001).",
         ),
         "latency_ms": Delta(1_200.0, 1_500.0, 300.0),
         "cost_usd": Delta(0.0123, 0.0119, -0.0004),

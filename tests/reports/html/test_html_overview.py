@@ -5,7 +5,6 @@ import json
 import msgspec
 
 from evalwright.contracts.report import BothSides, FailedAssertion, QualityFlags, SeverityCounts
-from evalwright.reports.figures import significance
 from evalwright.reports.folder.case import rank
 from evalwright.reports.html.overview import overview_row, render_overview, render_rows_chunk
 from reports.html.page_reader import Page
@@ -80,14 +79,10 @@ def test_the_reason_of_a_case_is_what_failed_first():
 
 def test_significance_is_told_in_words():
     text = page(an_overview()).text
-    assert "The pass rate went from 95.0% to 80.0% (\N{MINUS SIGN}15.0 points" in text
-    assert "more than chance would explain (p < 0.001, 200 cases" in text
-
-
-def test_a_change_that_may_be_chance_is_called_so():
-    found = msgspec.structs.replace(a_summary().significance, significant=False, p_value=0.25)
-    assert "which may be chance (p = 0.25," in significance(found)
-    assert significance(msgspec.UNSET) == ""
+    assert "Worse beyond chance: 190 of 200 → 160 of 200 passed (p < 0.001)." in text
+    assert "Pass rate 95.0% → 80.0% (-15.0 points, 95% interval -20.0 to -10.0)." in text
+    without = page(an_overview(summary=a_summary(significance=msgspec.UNSET))).text
+    assert "chance" not in without
 
 
 def test_the_rows_keep_the_order_they_are_given_in():

@@ -103,7 +103,7 @@ def test_an_adversarial_run_must_have_no_grave_finding():
 
 
 def test_a_baseline_is_a_bar():
-    worse = bars_of(a_frame(PlannedBaseline("run-1", 0.9)), tasks())[1]
+    worse = bars_of(a_frame(PlannedBaseline("run-1", 0.9, msgspec.Raw(b"[]"))), tasks())[1]
     assert (worse.reached, worse.distance, worse.met) == ("\N{MINUS SIGN}0.1", "0.1 below", False)
 
 

@@ -71,11 +71,11 @@ def test_each_task_is_in_one_group_and_the_statistics_count_those_with_both_scor
 def test_the_statistics_say_whether_it_is_more_than_chance():
     before = {f"t{n}": 1.0 for n in range(20)}
     after = {name: float(n > 8) for n, name in enumerate(before)}
-    assert PairedRuns(a_side(before), a_side(after)).report.significant
+    assert PairedRuns(a_side(before), a_side(after)).verdict.is_worse
     one_worse = {**before, "t0": 0.0}
-    report = PairedRuns(a_side(before), a_side(one_worse)).report
-    assert not report.significant
-    assert "noise" in report.sentence
+    verdict = PairedRuns(a_side(before), a_side(one_worse)).verdict
+    assert not verdict.is_worse
+    assert verdict.sentence.startswith("Within chance: 20 of 20 → 19 of 20 passed (p = 1)")
 
 
 def test_scores_can_be_bounded_on_both_sides():

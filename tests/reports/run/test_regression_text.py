@@ -45,12 +45,9 @@ def test_what_broke_comes_first_then_what_was_mended_then_whether_it_tells():
         "  Same verdict, lower score (1)",
         "    ↓ task-3  0.9 → 0.85",
         "  1 task still fails",
-        "  score 0.54 → 0.62 (+0.08)",
+        "  score 0.54 → 0.62 (+0.08, p = 1)",
         "  pass rate 60.0% → 60.0% (+0.0 points)",
-        (
-            "  Not distinguishable from noise at n = 5 (p = 1): the suite has too few tasks for "
-            "newly failing ones to show more."
-        ),
+        "  Within chance: 3 of 5 → 3 of 5 passed (p = 1).",
     ]
 
 
@@ -59,14 +56,14 @@ def test_a_run_like_its_baseline_is_told_in_a_few_lines():
         "Against the baseline run_b",
         "  score 1 → 1 (+0)",
         "  pass rate 100.0% → 100.0% (+0.0 points)",
-        "  No task changed against the baseline (n = 4).",
+        "  No verdict changed: 4 of 4 passed on both sides.",
     ]
 
 
 def test_a_suite_without_tasks_has_no_statistics():
     assert text(a_report()).splitlines() == [
         "Against the baseline run_b",
-        "  No task changed against the baseline (n = 0).",
+        "  Nothing was compared: no task has a result on both sides.",
     ]
 
 
@@ -87,10 +84,10 @@ def test_scores_that_differ_never_look_the_same():
 def test_colour_marks_what_broke_and_a_change_that_tells():
     coloured = text(a_report(*[(PASS, FAIL)] * 8), Style(colour=True))
     assert "\x1b[31m✗\x1b[0m task-1" in coloured
-    assert "\x1b[31mWorse than chance explains" in coloured
+    assert "\x1b[31mWorse beyond chance: 8 of 8" in coloured
     noise = text(a_report((PASS, FAIL), (FAIL, PASS)), Style(colour=True))
     assert "\x1b[32m✓\x1b[0m task-2" in noise
-    assert "\x1b[31mNot" not in noise
+    assert "\x1b[31mWithin" not in noise
 
 
 def test_the_name_of_a_run_does_not_steer_the_terminal():

@@ -57,7 +57,6 @@ from evalwright.reports.run.paired_runs import (
     ComparedSide,
     PairedRuns,
 )
-from evalwright.scoring.statistics import p_in_words
 from evalwright.store.protocol import RunFacts, RunFilter
 
 AT_MOST_S = 2.5  # that a page waits for causes, gates and signals; then they follow
@@ -156,7 +155,7 @@ async def _compared(
         await read_repeats(call, views, runs[1]),
     )
     pair = await views.pairs.get(_key(runs), partial(_paired, call, runs))
-    await call.beside(lambda: pair.sentence)
+    await call.beside(lambda: pair.report)
     held = await call.beside(partial(_held, call, runs))
     problem = "" if all(view.has_ended for view in runs) else NOT_ENDED
     if problem:
@@ -320,7 +319,7 @@ def _variant(side: ComparedSide, pair: PairedRuns | None, asked: CompareAsked) -
     change = pair.pass_change if pair else None
     if pair is None or change is None:
         return told
-    told["change"] = f"{figures.points(change.difference)}, {p_in_words(change.p_value)}"
+    told["change"] = f"{figures.points(change.difference)}. {pair.verdict.sentence}"
     told["worse"] = f"{len(pair.groups['worse']):,}"
     told["better"] = f"{len(pair.groups['better']):,}"
     told["pair"] = asked._replace(runs=[pair.before.run_id, side.run_id]).address()

@@ -131,7 +131,7 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
         "age": _age_words(pair.age_s),
         "warnings": pair.warnings(),
         "verdict": _verdict(compared),
-        "sentence": pair.sentence,
+        "sentence": pair.verdict.sentence,
         "tiles": list(_tiles(compared)),
         "problem": compared.problem,
         "is_waiting": deep is None and not compared.problem,
@@ -216,8 +216,9 @@ def _verdict(compared: ComparedPair) -> tuple[str, str]:
         return "bad", f"{worse:,} {'task' if worse == 1 else 'tasks'} got worse."
     if compared.held:
         return "bad", f"The new run fails its gates: {'; '.join(compared.held)}."
-    if compared.pair.report.significant:
-        return "bad", "No task got worse, but the score fell by more than chance explains."
+    scores = compared.pair.report.score_change
+    if scores is not None and scores.significant and scores.difference < 0:
+        return "warn", f"No task got worse, but the score fell ({p_in_words(scores.p_value)})."
     return "good", compared.deep.summary.verdict if compared.deep else "No task got worse."
 
 
@@ -229,7 +230,7 @@ def _tiles(compared: ComparedPair) -> Iterator[tuple[str, str, str]]:
         change = report.pass_change
         bounds = f"{figures.points(change.low)} to {figures.points(change.high)}"
         before = f"baseline {amounts.percent(change.baseline_rate)}"
-        chance = f"{before}; {p_in_words(change.p_value)}, 95% interval {bounds}"
+        chance = f"{before}; {p_in_words(pair.verdict.p_value)}, 95% interval {bounds}"
         yield "Pass rate", amounts.percent(change.new_rate), chance
     if report.score_change is not None:
         before = f"baseline {amounts.score(report.baseline_score)}"

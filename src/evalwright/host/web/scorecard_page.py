@@ -33,6 +33,7 @@ from evalwright.reports.run.page_tasks import BADGES, MET, status_of, task_body
 from evalwright.reports.run.task_list import TaskFilter, TaskRow
 from evalwright.reports.run.task_records import ReadTask, read_task
 from evalwright.reports.run.task_tables import why
+from evalwright.scoring.regression import called, change_against_baseline
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.statistics import wilson
 from evalwright.scoring.thresholds import mean
@@ -121,6 +122,7 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, 
         "tiles": _tiles(view),
         "facts": list(_facts(view)),
         "baseline": view.frame.baseline.run_id if view.frame.baseline else "",
+        "change": _change(view, repeats),
         "attacks": _attacks(view),
         "repeats": repeats_told(repeats),
         "corrections": _corrections(view),
@@ -171,6 +173,25 @@ def _corrections(view: RunView) -> list[dict[str, Any]]:
         }
         for each in reversed(found)
     ]
+
+
+def _change(view: RunView, repeats: Repeats) -> tuple[str, str]:
+    """Beside what the run was put, and whether the change is more than chance."""
+    if view.frame.baseline is None or view.tasks.totals is None:
+        return "", ""
+    baseline = view.frame.baseline.read()
+    against = f"Against the baseline {called(baseline)}"
+    runs = [dict(zip(repeats, each, strict=True)) for each in zip(*repeats.values(), strict=True)]
+    ended = [
+        {name: passed is True for name, passed in run.items()}
+        for run in runs
+        if None not in run.values()
+    ]
+    if len(ended) > 1:
+        against += f", all {len(ended)} repeats together"
+    else:
+        ended = [{row.task_id: row.passed is True for row in view.tasks.rows}]
+    return against, change_against_baseline(ended, baseline).sentence
 
 
 def _bar(bar: RunBar) -> dict[str, Any]:

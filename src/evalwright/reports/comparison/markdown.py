@@ -7,7 +7,7 @@ from evalwright.contracts.report import Item, JudgedCases
 from evalwright.reports.ci import MOST_NOTES, Level, Note, quality_issue, quality_report
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.console import one_line
-from evalwright.reports.figures import short_significance
+from evalwright.reports.figures import pass_rates
 from evalwright.reports.html.words import CHANGES
 from evalwright.reports.markdown import inline
 
@@ -22,7 +22,8 @@ def render_markdown(report: MachineReport) -> bytes:
     if rows:
         lines += ["| | baseline | new |", "| --- | ---: | ---: |", *rows, ""]
     if summary.significance is not msgspec.UNSET:
-        lines += [inline(short_significance(summary.significance)), ""]
+        found = summary.significance
+        lines += [f"**{inline(found.sentence)}** {inline(pass_rates(found))}", ""]
     shown = [item for item in report.items if _needs_a_look(item)]
     lines += _table(sorted(shown, key=_order))
     if report.pairing is not None:

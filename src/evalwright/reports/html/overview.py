@@ -182,7 +182,7 @@ def render_overview(view: OverviewView) -> bytes:
         verdict=display_text(summary.verdict),
         tone="good" if view.is_same_run else _TONES[blocks_shipping(summary)],
         tiles=list(_tiles(summary)),
-        significance=figures.significance(summary.significance),
+        significance=_significance(summary),
         notes=[clipped(note, 2_000) for note in view.notes[:_MOST]],
         notes_left_out=max(0, len(view.notes) - _MOST),
         charts=_charts(summary),
@@ -200,6 +200,15 @@ def render_overview(view: OverviewView) -> bytes:
         quality=_quality(view.quality),
     )
     return page.encode()
+
+
+def _significance(summary: Summary) -> tuple[str, str]:
+    """Whether the change is more than chance, and the figures behind that; empty without any."""
+    found = summary.significance
+    if found is msgspec.UNSET:
+        return "", ""
+    more = f"{figures.pass_rates(found)} The test is {found.test}."
+    return display_text(found.sentence), more
 
 
 def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:

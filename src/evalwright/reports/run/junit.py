@@ -23,6 +23,7 @@ class ReportedSeveral(NamedTuple):
     reasons: Sequence[str]
     words: str = ""  # by what they passed though tasks failed
     group: str = ""  # the id of repeats
+    change: str = ""  # against a baseline, whether that is chance
     file: "NotedFile | None" = None
 
     @property
@@ -127,6 +128,9 @@ def _suite(run: ReportedRun, *, is_last: bool) -> JunitSuite:
     name = f"{summary.suite_id}@{summary.suite_version}"
     properties = [("runId", run.run_id), ("verdict", run.verdict)]
     properties += [("bar", line) for line in run.tag_bars]
+    if run.change is not None:
+        change = run.change.sentence if run.repeats is None else run.repeats.change
+        properties.append(("baseline", f"{run.change.called}: {change}"))
     if run.nondeterministic:
         properties.append(("nondeterministic", "live-shadow"))
     properties += [("mark", mark) for mark in run.marks]

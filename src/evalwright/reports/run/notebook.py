@@ -5,6 +5,7 @@ from typing import Any
 
 from evalwright.engine.execution import Outcome
 from evalwright.engine.session import RunVerdict, verdict_of
+from evalwright.engine.verdict import change_of_repeats
 from evalwright.reports.html.markup import Html, clipped, display_text, render
 from evalwright.reports.run.several_runs import worst_first
 from evalwright.reports.run.task_records import TaskRecord
@@ -37,6 +38,7 @@ def render_notebook(
         score, run_id = report.score.mean, group.id
         passed = sum(verdict_of(each).passed for each in outcomes)
         figures = f"{passed} of {len(outcomes)} repeats passed · {report.sentence}"
+    change = change_of_repeats(outcomes)
     left = len(records[0]) - len(rows)
     return render(
         "run",
@@ -45,6 +47,7 @@ def render_notebook(
         colour=_GOOD if verdict.passed else _BAD,
         name=display_text(f"{summary.suite_id}@{summary.suite_version}"),
         figures=f"score {score:.4g} · {figures}",
+        change="" if change is None else clipped(change.sentence, _LONG * 4),
         reasons=[clipped(reason, _LONG) for reason in verdict.reasons],
         titles=titles,
         cell=_CELL,

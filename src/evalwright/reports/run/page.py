@@ -107,6 +107,7 @@ def _verdict(run: ReportedRun | FailedRun) -> dict[str, Any]:
             "tone": "bad",
             "name": "",
             "reasons": [clipped(reason, _LONG)],
+            "change": [],
         }
     summary = run.summary
     return {
@@ -114,7 +115,18 @@ def _verdict(run: ReportedRun | FailedRun) -> dict[str, Any]:
         "tone": RESULTS[run.passed].tone,
         "name": display_text(f"{summary.suite_id}@{summary.suite_version}"),
         "reasons": [clipped(reason, _LONG) for reason in [*run.reasons, *run.marks]],
+        "change": _change(run),
     }
+
+
+def _change(run: ReportedRun) -> list[tuple[str, str]]:
+    """Beside what the run was put, and whether the change is more than chance."""
+    if run.change is None:
+        return []
+    against, sentence = f"Against the baseline {run.change.called}", run.change.sentence
+    if run.repeats is not None:
+        against, sentence = f"{against}, all repeats together", run.repeats.change
+    return [(clipped(against, _LONG), clipped(sentence, 5 * _LONG))]
 
 
 def _tiles(

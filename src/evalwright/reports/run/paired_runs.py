@@ -13,6 +13,7 @@ from evalwright.contracts.planning import LeftOut
 from evalwright.reports.run.bars import score_so_far
 from evalwright.reports.run.task_list import RunFrame, TaskList, TaskRow
 from evalwright.scoring.bootstrap import score_change
+from evalwright.scoring.chance import ChangeVerdict, Passes, change_verdict
 from evalwright.scoring.regression import RegressionReport, TaskChange, difference
 from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.scoring.thresholds import pass_score
@@ -103,7 +104,7 @@ class PairedRuns:
 
     def worked_out(self) -> Self:
         """The same, with what takes long found out now."""
-        _ = self.groups, self.changes
+        _ = self.groups, self.verdict
         return self
 
     @cached_property
@@ -147,8 +148,18 @@ class PairedRuns:
         )
 
     @cached_property
+    def verdict(self) -> ChangeVerdict:
+        """Whether that is more than chance."""
+        return change_verdict(
+            {
+                each.task_id: Passes(int(each.passed_before), 1, int(each.passed), 1)
+                for each in self.changes
+            }
+        )
+
+    @cached_property
     def report(self) -> RegressionReport:
-        """Whether the change is more than chance."""
+        """How much changed; it takes a moment where runs are large."""
         old, new = score_so_far(self.before.tasks), score_so_far(self.after.tasks)
         return RegressionReport(
             baseline_run_id=self.before.run_id,
@@ -156,14 +167,10 @@ class PairedRuns:
             score=new,
             score_delta=difference(new, old),
             tasks=self.changes,
+            verdict=self.verdict,
             pass_change=self.pass_change,
             score_change=score_change([task.difference for task in self.changes]),
         )
-
-    @cached_property
-    def sentence(self) -> str:
-        """What changed and how sure that is; it takes a moment where runs are large."""
-        return self.report.sentence
 
     @property
     def age_s(self) -> float:

@@ -18,6 +18,7 @@ from evalwright.reports.run.junit import (
 )
 from evalwright.reports.run.stories import TaskStory
 from evalwright.scoring.regression import RegressionReport
+from evalwright.scoring.statistics import p_in_words
 from evalwright.scoring.thresholds import p95
 
 MOST_TASKS = 50
@@ -37,6 +38,7 @@ def _section(run: Reported) -> Iterator[str]:
     if isinstance(run, ReportedSeveral):
         yield from (f"## {_MARKS[run.passed]} {inline(run.verdict)}: {inline(run.name)}", "")
         yield from (*(f"- {inline(reason)}" for reason in run.reasons), *[""] * bool(run.reasons))
+        yield from (f"**{inline(run.change)}**", "") if run.change else ()
         return
     if isinstance(run, FailedRun):
         yield from (f"## ⛔ No result: {inline(run.code)}", "", inline(run.message), "")
@@ -74,19 +76,22 @@ def _figures(run: ReportedRun) -> str:
 
 
 def _change(run: ReportedRun, change: RegressionReport) -> Iterator[str]:
-    name = change.baseline_name or change.baseline_run_id
+    yield from (f"Against the baseline {inline(change.called)}:", "")
     rows = []
     if change.score_change is not None:
         low, high = change.score_change.low, change.score_change.high
-        difference = f"{change.score_delta:+.4g} (95% interval {low:+.3g} to {high:+.3g})"
+        sure = p_in_words(change.score_change.p_value)
+        difference = f"{change.score_delta:+.4g} (95% interval {low:+.3g} to {high:+.3g}, {sure})"
         before, now = f"{change.baseline_score:.4g}", f"{change.score:.4g}"
         rows.append(("score", before, now, difference))
     if change.pass_change is not None:
         passes = change.pass_change
         points = points_in_words(passes.difference, (passes.low, passes.high))
         rows.append(("pass rate", percent(passes.baseline_rate), percent(passes.new_rate), points))
-    yield from table(("", inline(f"baseline {name}"), "now", "change"), rows)
-    yield from ("", inline(change.sentence), "")
+    yield from table(("", "baseline", "now", "change"), rows)
+    yield ""
+    if run.repeats is None:  # else they decide together
+        yield from (f"**{inline(change.sentence)}**", "")
     for title, tasks in (
         ("Newly failing", change.newly_failing),
         ("Newly passing", change.newly_passing),

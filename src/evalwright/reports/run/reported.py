@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.session import verdict_of, verdict_on
-from evalwright.reports.console import Style
+from evalwright.engine.verdict import change_of_repeats
+from evalwright.reports.console import Style, printable
 from evalwright.reports.run.junit import ReportedRun, ReportedSeveral
 from evalwright.reports.run.scorecard import LIVE, agreement, tag_lines
-from evalwright.reports.run.several_runs import render_repeats
+from evalwright.reports.run.several_runs import render_change, render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
-from evalwright.scoring.regression import compare_to_baseline
+from evalwright.scoring.regression import called, compare_to_baseline
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
 
@@ -59,7 +60,9 @@ def reported_runs(
         return [*reported]
     verdict = verdict_on([run.outcome for run in runs])
     name = f"{plan.suite.suite_id}@{plan.suite.version}, {len(runs)} repeats"
-    several = ReportedSeveral(name, verdict.reasons, verdict.words, plan.group.id)
+    change = change_of_repeats([run.outcome for run in runs])
+    sentence = "" if change is None else change.sentence
+    several = ReportedSeveral(name, verdict.reasons, verdict.words, plan.group.id, sentence)
     return [several, *(run._replace(repeats=several) for run in reported)]
 
 
@@ -115,7 +118,10 @@ def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) 
     if plan.baseline is not None:
         changes = [each.outcome.summary.regression for each in runs]
         deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
-        lines.append(f"  against {plan.baseline.run_id}: score {', '.join(deltas)}")
+        against = printable(called(plan.baseline))
+        lines.append(f"  against {against}: score {', '.join(deltas)}")
+    if (change := change_of_repeats([each.outcome for each in runs])) is not None:
+        lines.append(f"  {render_change(change, style)}")
     lines += [f"  {style.red('✗')} {reason}" for reason in verdict.reasons]
     word = style.green("PASSED") if verdict.passed else style.red("FAILED")
     name = f"{summary.suite_id}@{summary.suite_version}"

@@ -6,11 +6,12 @@ import msgspec
 
 from evalwright.contracts.amounts import percent, share_interval
 from evalwright.contracts.planning import LeftOut
-from evalwright.contracts.times import span_in_words
 from evalwright.reports.console import Style, printable
 from evalwright.reports.figures import points_in_words
+from evalwright.scoring.chance import ChangeVerdict
 from evalwright.scoring.regression import RegressionReport, TaskChange
 from evalwright.scoring.repeats import RepeatsReport, TaskRepeats
+from evalwright.scoring.statistics import p_in_words
 
 MOST_CHANGES = 10  # tasks of each kind against a baseline
 MOST_REPEATS = 20  # tasks of repeated runs
@@ -24,23 +25,21 @@ def render_regression(report: RegressionReport, style: Style, *, full: bool = Fa
     failing = _named(report.tasks, report.newly_failing)
     passing = _named(report.tasks, report.newly_passing)
     return [
-        style.bold(f"Against the baseline {_called(report)}"),
+        style.bold(f"Against the baseline {printable(report.called)}"),
         *_section("Newly failing", failing, _marked(style.red("✗")), limit),
         *_section("Newly passing", passing, _marked(style.green("✓")), limit),
         *_section("Same verdict, lower score", report.score_drops, _marked("↓"), limit),
         *_still_failing(report),
         *_not_compared(report.left_out, limit),
         *_statistics(report),
-        f"  {_coloured(report, style)}",
+        f"  {render_change(report.verdict, style)}",
     ]
 
 
-def _called(report: RegressionReport) -> str:
-    run_id = printable(report.baseline_run_id)
-    if report.baseline_name is None:
-        return run_id
-    age = span_in_words(report.baseline_age_s or 0)
-    return f"{printable(report.baseline_name)} ({run_id}, {age} old)"
+def render_change(change: ChangeVerdict, style: Style) -> str:
+    """Whether a change is more than chance, in one sentence."""
+    sentence = printable(change.sentence)
+    return style.red(sentence) if change.is_worse else sentence
 
 
 def _section(
@@ -87,6 +86,8 @@ def _statistics(report: RegressionReport) -> list[str]:
         change = f"{report.score_delta:+.4g}"
         if report.changed_scores >= FEWEST_CHANGES:
             change += f", 95% interval {scores.low:+.3g} to {scores.high:+.3g}"
+        if report.changed_scores:
+            change += f", {p_in_words(scores.p_value)}"
         lines.append(f"  score {_from_to(report.baseline_score, report.score)} ({change})")
     if passes is not None:
         several = len(report.newly_failing) + len(report.newly_passing) >= FEWEST_CHANGES
@@ -102,10 +103,6 @@ def _from_to(before: float, now: float) -> str:
     short = f"{before:.4g}", f"{now:.4g}"
     shown = short if short[0] != short[1] or before == now else (repr(before), repr(now))
     return " → ".join(shown)
-
-
-def _coloured(report: RegressionReport, style: Style) -> str:
-    return style.red(report.sentence) if report.significant else report.sentence
 
 
 def _named(tasks: Iterable[TaskChange], ids: Sequence[str]) -> list[TaskChange]:

@@ -22,6 +22,8 @@ from evalwright.contracts.events import (
 from evalwright.contracts.planning import (
     FIRST_RULE,
     AgentFacts,
+    Baseline,
+    BaselineTask,
     Group,
     JudgePanel,
     LeftOut,
@@ -179,10 +181,21 @@ class PlannedBaseline(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     run_id: str
     aggregate_score: float
+    tasks: msgspec.Raw
     judges: list[str] = []
     left_out: LeftOut | None = None
     name: str | None = None
     age_s: int | None = None
+    group: str | None = None
+
+    def read(self) -> Baseline:
+        """The same with its tasks."""
+        return Baseline(
+            **{
+                **msgspec.structs.asdict(self),
+                "tasks": msgspec.json.decode(self.tasks, type=list[BaselineTask]),
+            }
+        )
 
 
 class PlannedSuite(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,0 +1,116 @@
+"""The same pair of runs gets the same sentence, wherever it is put side by side."""
+
+import html
+import json
+
+import pytest
+
+import evalwright as ew
+from subjects.command import Evalwright
+
+SUITE = """
+evalwright: 1
+name: desk
+agent: agent.py:answer
+modes: [golden, regression]
+thresholds: {passRate: 0.1}
+tasks:
+"""
+TASK = "  - {{id: task-{0}, input: {0}, checks: [{{contains: right}}]}}\n"
+AGENT = """
+import os
+
+
+def answer(task):
+    return "wrong" if task.input < int(os.environ.get("BROKEN", "0")) else "right"
+"""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory) -> Evalwright:
+    desk = Evalwright(tmp_path_factory.mktemp("desk"))
+    (desk.folder / "agent.py").write_text(AGENT)
+    (desk.folder / "desk.yaml").write_text(SUITE + "".join(TASK.format(n) for n in range(12)))
+    return desk
+
+
+def newest(desk: Evalwright, field: str) -> str:
+    return desk("runs", "--json").json()[0][field]
+
+
+def test_a_pair_of_runs_is_told_in_one_sentence(desk: Evalwright, tmp_path) -> None:
+    sentence = (
+        "Within chance: 12 of 12 → 9 of 12 passed (p = 0.25); "
+        "3 more failing tasks would be beyond it."
+    )
+    desk("run", "desk.yaml", "--quiet")
+    before = newest(desk, "runId")
+    files = {name: tmp_path / f"run.{name}" for name in ("html", "junit")}
+    ran = desk(
+        *("run", "desk.yaml", "--baseline", before),
+        *(part for name, path in files.items() for part in (f"--{name}", str(path))),
+        env={"BROKEN": "3", "GITHUB_STEP_SUMMARY": str(tmp_path / "job.md")},
+    )
+    after = newest(desk, "runId")
+    told = {"console": ran.out, "job": (tmp_path / "job.md").read_text()}
+    told |= {name: html.unescape(path.read_text()) for name, path in files.items()}
+    told["compare"] = desk(
+        *("compare", before, after, "--out", str(tmp_path / "report")),
+        *("--markdown", str(tmp_path / "pair.md")),
+        env={"GITHUB_STEP_SUMMARY": str(tmp_path / "pair-job.md")},
+    ).out
+    told["page"] = html.unescape((tmp_path / "report" / "report.html").read_text())
+    told |= {name: (tmp_path / f"{name}.md").read_text() for name in ("pair", "pair-job")}
+    report = json.loads((tmp_path / "report" / "compare-report.json").read_text())
+    told["json"] = report["summary"]["significance"]["sentence"]
+    result, db = ew.load(after, db=desk.db), desk.db
+    told |= {"python": result.sentence or "", "notebook": html.unescape(result._repr_html_())}
+    told["comparison"] = ew.compare(before, after, db=db).sentence
+    assert {name: sentence in text for name, text in told.items()} == dict.fromkeys(told, True)
+
+
+def test_repeats_decide_together_and_name_the_task_that_broke(desk: Evalwright, tmp_path) -> None:
+    desk("run", "desk.yaml", "--repeat", "4", "--quiet")
+    before = newest(desk, "group")
+    desk("baseline", "set", "main")
+    ran = desk(
+        *("run", "desk.yaml", "--repeat", "4", "--baseline", "main"),
+        *("--fail-on", "significant-regression", "--html", str(tmp_path / "run.html")),
+        env={"BROKEN": "1", "GITHUB_STEP_SUMMARY": str(tmp_path / "job.md")},
+    )
+    after = newest(desk, "group")
+    assert ran.code == 1
+    assert f"against main ({before}, 4 runs, " in ran.out
+    assert "✗ worse than the baseline beyond chance" in ran.out
+    sentence = (
+        "Worse beyond chance: 48 of 48 → 44 of 48 passed (p = 0.029). "
+        "Task task-0: 4 of 4 → 0 of 4, p = 0.029."
+    )
+    told = {
+        "console": ran.out,
+        "job": (tmp_path / "job.md").read_text(),
+        "page": html.unescape((tmp_path / "run-1.html").read_text()),
+        "shown": desk("show", after).out,
+        "compared": desk("compare", before, after).out,
+        "python": ew.load(after, db=desk.db).sentence or "",
+        "notebook": html.unescape(ew.load(after, db=desk.db)._repr_html_()),
+    }
+    assert {name: sentence in text for name, text in told.items()} == dict.fromkeys(told, True)
+    assert not any("Within chance" in text for text in told.values())
+
+
+def test_one_run_is_put_beside_all_repeats_of_a_group_that_is_named(desk: Evalwright) -> None:
+    desk("run", "desk.yaml", "--repeat", "4", "--quiet")
+    before = newest(desk, "group")
+    ran = desk(
+        *("run", "desk.yaml", "--baseline", before, "--fail-on", "significant-regression"),
+        env={"BROKEN": "1"},
+    )
+    assert ran.code == 0
+    assert f"Against the baseline {before}, 4 runs" in ran.out
+    sentence = (
+        "Within chance: 48 of 48 → 11 of 12 passed (p = 0.4); "
+        "4 repeats on each side would show whether a task broke."
+    )
+    assert sentence in ran.out
+    assert sentence in desk("compare", before, newest(desk, "runId")).out
