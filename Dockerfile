@@ -1,10 +1,10 @@
 # One image for the host and for the command line:
 #   docker run -p 8787:8787 -v evalwright:/data evalwright
 #   docker run --rm -v "$PWD:/evals" evalwright run suite.yaml --agent agent.py:answer
-ARG PYTHON=python:3.13-slim
+FROM python:3.13.7-slim-bookworm AS python
 
-FROM ${PYTHON} AS build
-RUN pip install --no-cache-dir "uv>=0.9,<1"
+FROM python AS build
+RUN pip install --no-cache-dir uv==0.9.2
 WORKDIR /src
 COPY pyproject.toml uv.lock README.md LICENSE ./
 ENV UV_PROJECT_ENVIRONMENT=/evalwright UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
@@ -12,7 +12,7 @@ RUN uv sync --frozen --no-dev --no-install-project --no-cache --extra mcp --extr
 COPY src ./src
 RUN uv sync --frozen --no-dev --no-editable --no-cache --extra mcp --extra otel --extra postgres
 
-FROM ${PYTHON}
+FROM python
 COPY --from=build /evalwright /evalwright
 RUN useradd --uid 10001 --create-home evalwright && install -d -o evalwright -g evalwright /data /evals
 ENV PATH=/evalwright/bin:$PATH EVALWRIGHT_DB=/data/evalwright.db EVALWRIGHT_HOST=0.0.0.0

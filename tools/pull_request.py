@@ -102,15 +102,16 @@ def unpack(packed: bytes, place: Path) -> None:
 def evaluate() -> int:
     """Run suites and prompts, and leave reports, outputs and the exit code of all of it."""
     try:
-        suites, prompts, command, _ = map(words, ("SUITES", "PROMPTS", "COMMAND", "ARGS"))
+        suites, prompts, _ = map(words, ("SUITES", "PROMPTS", "ARGS"))
+        command = called()
     except ValueError as error:
         say("error", str(error))
         return REFUSED
     if not suites and not prompts:
         say("error", "Nothing to evaluate: give `suites` or `prompts`.")
         return REFUSED
-    if not command or shutil.which(command[0]) is None:
-        say("error", f"command: there is no program {' '.join(command[:1])!r}.")
+    if shutil.which(command[0]) is None:
+        say("error", f"command: there is no program {command[0]!r}.")
         return REFUSED
     job = Job(Path(os.environ["EVALS_WORK"]))
     if suites:
@@ -238,7 +239,7 @@ class Job:
     def _call(
         self, *args: object, shown: bool = False, quiet: bool = False
     ) -> "subprocess.CompletedProcess[str]":
-        command = [*words("COMMAND"), *map(str, args)]
+        command = [*called(), *map(str, args)]
         env = {**os.environ, "GITHUB_STEP_SUMMARY": "" if quiet else str(self._summary)}
         return subprocess.run(command, env=env, capture_output=not shown, text=True, check=False)
 
@@ -364,6 +365,16 @@ def words(name: str) -> list[str]:
         return shlex.split(os.environ.get(f"EVALS_{name}", ""))
     except ValueError as error:
         raise ValueError(f"{name.lower()}: {error}; quotes come in pairs, as in a shell.") from None
+
+
+def called() -> list[str]:
+    """How Evalwright is called: by default as it is beside this file, with what its lock file says.
+
+    By its name, an index of packages would hand out whatever somebody has registered there.
+    """
+    checkout = str(Path(__file__).resolve().parents[1])
+    own = ["uv", "run", "--quiet", "--locked", "--no-dev", "--project", checkout, "evalwright"]
+    return words("COMMAND") or own
 
 
 def append(variable: str, text: str) -> None:

@@ -153,7 +153,7 @@ def create_mcp_server(db: str | None = None) -> "MCPServer":
         from mcp.server.mcpserver import MCPServer
         from mcp.types import ToolAnnotations
     except ImportError:
-        remedy = "pip install 'evalwright[mcp]'"
+        remedy = "pip install 'PATH_TO_THE_CLONE[mcp]'"
         raise BadInput(f"mcp: the package mcp is needed, 2.3 or later: {remedy}") from None
     server = MCPServer(
         "evalwright", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING"

@@ -1,11 +1,14 @@
 """The GitHub action: its steps, run for real beside a loopback API."""
 
+import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from action.workflow import BOT, GitHub, Workflow
+from action.workflow import BOT, ROOT, GitHub, Workflow
 from subjects.endpoint import serving
 
 SUITE = """\
@@ -140,3 +143,18 @@ def test_what_could_not_be_evaluated_fails_whatever_was_asked_and_says_so(
     assert no_tool.code == 3, no_tool.log
     assert no_tool.outputs["passed"] == "false"
     assert len(github.comments) == 1
+
+
+def test_without_a_command_the_action_installs_itself_and_nothing_by_name(
+    workflow: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    if not Path(uv).is_file():
+        pytest.skip("uv is not installed")
+    monkeypatch.setenv("PATH", str(Path(uv).parent), prepend=os.pathsep)
+    workflow.env["UV_PROJECT_ENVIRONMENT"] = str(tmp_path / "environment")
+    workflow.env["UV_CACHE_DIR"] = subprocess.check_output([uv, "cache", "dir"], text=True).strip()
+    workflow.env["UV_OFFLINE"] = "1"  # what the lock file names is in the cache since `make setup`
+    done = workflow.push(suites="desk.evals.yaml", command="")
+    assert (done.code, done.outputs["passed"]) == (0, "true"), done.log
+    assert (tmp_path / "environment" / "bin" / "evalwright").is_file()

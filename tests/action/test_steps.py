@@ -245,7 +245,7 @@ def test_findings_of_two_suites_are_of_two_categories(steps: ModuleType, tmp_pat
         ({"SUITES": "it's.yaml"}, "suites: No closing quotation; quotes come in pairs"),
         ({"SUITES": "a.yaml", "ARGS": '"x'}, "args: No closing quotation"),
         ({"SUITES": "a.yaml", "COMMAND": "no-such-program run"}, "no program 'no-such-program'"),
-        ({"SUITES": "a.yaml", "COMMAND": ""}, "command: there is no program"),
+        ({"SUITES": "a.yaml", "COMMAND": "nowhere x"}, "command: there is no program 'nowhere'"),
         ({"SUITES": " "}, "Nothing to evaluate"),
     ],
 )

@@ -104,6 +104,7 @@ class Workflow:
 
     def __init__(self, folder: Path, api: str) -> None:
         self.folder = folder
+        self.env: dict[str, str] = {}  # of every job
         self._api = api
         self._jobs = 0
 
@@ -147,6 +148,7 @@ class Workflow:
             "GITHUB_STEP_SUMMARY": str(temp / "summary"),
             "GITHUB_WORKFLOW": "ci",
             "GITHUB_WORKSPACE": str(self.folder),
+            **self.env,
             **env,
         }
         inputs = {

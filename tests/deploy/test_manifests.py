@@ -198,6 +198,24 @@ def test_hosts_and_workers_have_probes_and_a_budget_that_matches_them() -> None:
         assert each["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
+def test_only_prometheus_reaches_the_workers_and_only_their_metrics() -> None:
+    (policy,) = (each["spec"] for each in OBJECTS if each["kind"] == "NetworkPolicy")
+    (worker,) = (
+        each["spec"]["template"]
+        for each in OBJECTS
+        if each["kind"] == "Deployment" and each["metadata"]["name"].endswith("worker")
+    )
+    assert policy["podSelector"]["matchLabels"].items() <= worker["metadata"]["labels"].items()
+    assert policy["policyTypes"] == ["Ingress"]
+    (rule,) = policy["ingress"]
+    assert rule["ports"] == [{"port": "metrics"}]
+    (peer,) = rule["from"]  # a rule without it lets everybody in
+    assert peer["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "prometheus"}
+    namespace = peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    adapter = yaml.safe_load((KUBERNETES / "prometheus-adapter.yaml").read_text())
+    assert adapter["prometheus"]["url"] == f"http://prometheus.{namespace}.svc"
+
+
 # Metrics.
 
 

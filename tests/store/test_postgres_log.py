@@ -94,7 +94,7 @@ def test_no_message_has_the_password(path: str) -> None:
 
 def test_without_the_extra_the_remedy_is_told(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "asyncpg", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'evalwright\[postgres\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'PATH_TO_THE_CLONE\[postgres\]'"):
         open_log(path)
 
 

@@ -93,7 +93,7 @@ class Baselines:
             if not chosen:
                 raise BadInput("there is no baseline; name a run with ew.baseline.set(name)")
             try:
-                write_whole(Path(file), named_baselines.export_baselines(log, chosen))
+                write_whole(Path(file), named_baselines.export_baselines(log, chosen), 0o600)
             except OSError as error:
                 raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
 

@@ -102,7 +102,7 @@ def export_command(*, file: Path, names: tuple[str, ...], db: str | None) -> Non
         chosen = chosen if names else list_baselines(log)
         if not chosen:
             raise BadInput("there is no baseline; name a run with `evalwright baseline set`")
-        write_file(file, export_baselines(log, chosen))
+        write_file(file, export_baselines(log, chosen), is_private=True)
     tell(f"wrote {len(chosen)} {'baseline' if len(chosen) == 1 else 'baselines'} to {file}")
 
 

@@ -115,7 +115,7 @@ def command(
         report = compare_runs(
             options, partial(open_existing_log, db), ComparisonProgress(), forms.values()
         )
-        _write_forms(folder, forms)
+        _write_forms(folder, forms, is_private=options.show_secrets)
         if github or os.environ.get(STEP_SUMMARY):
             _publish(folder, github=github, as_json=as_json)
     if emit is not None:
@@ -170,14 +170,14 @@ def _is_made_with(out: Path, folder: Path) -> bool:
     return not folder.exists() and Path(os.path.realpath(out)).is_relative_to(folder)
 
 
-def _write_forms(out: Path, forms: dict[str, Path]) -> None:
+def _write_forms(out: Path, forms: dict[str, Path], *, is_private: bool) -> None:
     if not forms:
         return
     from evalwright.reports.comparison.machine import read_machine_report
 
     report = read_machine_report(out)
     for name, path in forms.items():
-        write_file(path, [renderer("comparison", name)(report)])
+        write_file(path, [renderer("comparison", name)(report)], is_private=is_private)
 
 
 def _publish(out: Path, *, github: bool, as_json: bool) -> None:

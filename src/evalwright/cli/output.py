@@ -286,7 +286,8 @@ def folder_for_results(path: Path) -> Iterator[None]:
 def write_file(path: Path, chunks: Iterable[bytes], *, is_private: bool = False) -> None:
     """Write a file whole: beside its place first, then moved there; a device is written to.
 
-    Only its owner can read a new file that is private.
+    Only its owner can read a new file that is private: one that holds what an agent said as it was
+    recorded. Reports, in which secrets are masked, are for whoever the umask lets in.
     """
     try:
         place = path.resolve()

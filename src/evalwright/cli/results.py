@@ -111,11 +111,13 @@ def write_forms(results: Results, runs: Sequence[Reported]) -> None:
     for name, path in results.forms.items():
         is_of_each = FORMS_OF["run"][name].one_each
         if len(single) == 1 or not is_of_each:
-            write_file(path, [renderer("run", name)(single if is_of_each else runs)])
+            document = renderer("run", name)(single if is_of_each else runs)
+            write_file(path, [document], is_private=results.show_secrets)
             continue
         for number, run in enumerate(single, 1):
             place = path.with_name(f"{path.stem}-{number}{path.suffix}")
-            write_file(place, [renderer("run", name)([run])])
+            document = renderer("run", name)([run])
+            write_file(place, [document], is_private=results.show_secrets)
 
 
 def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> "list[ShownRun]":
@@ -145,7 +147,7 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
         (say if results.as_json else tell)(render_card(runs, style), styled=True)
     if results.out is not None:
         for each in runs:
-            write_folder(results.out, log, each)
+            write_folder(results.out, log, each, is_private=results.show_secrets)
     return runs
 
 
@@ -177,7 +179,7 @@ def write_failure(results: Results, log: EventLog, failure: RunFailed) -> None:
     """Leave a report for a run without a result: to a CI system it is an error, not nothing."""
     publish(results, [failed_run(results, log, failure.run_id, failure.code, str(failure))])
     if results.out is not None:
-        write_file(results.out / "events.jsonl", event_lines(log, failure.run_id))
+        write_file(results.out / "events.jsonl", event_lines(log, failure.run_id), is_private=True)
 
 
 def failed_run(results: Results, log: EventLog, run_id: str, code: str, message: str) -> FailedRun:
@@ -201,7 +203,7 @@ def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:
         yield event.to_json() + b"\n"
 
 
-def write_folder(out: Path, log: EventLog, run: ShownRun) -> None:
+def write_folder(out: Path, log: EventLog, run: ShownRun, *, is_private: bool) -> None:
     """The files of a run; each repeat has its own folder."""
     outcome, folder = run.outcome, out
     if outcome.plan.group is not None:
@@ -212,5 +214,5 @@ def write_folder(out: Path, log: EventLog, run: ShownRun) -> None:
         outcome, stories, Style(colour=False), agreement=agreement, full=True, attacks=attacks
     )
     write_file(folder / "summary.json", [to_json(outcome.summary)])
-    write_file(folder / "events.jsonl", event_lines(log, outcome.run_id))
-    write_file(folder / "scorecard.txt", [card.encode(), b"\n"])
+    write_file(folder / "events.jsonl", event_lines(log, outcome.run_id), is_private=True)
+    write_file(folder / "scorecard.txt", [card.encode(), b"\n"], is_private=is_private)

@@ -98,7 +98,7 @@ def command(
         parts = stack.enter_context(closing(parts_in_order(scan, TraceFiles(traces), engine)))
         lines = ScanLines(traces, parts, ScanProgress(is_apart=out is not None), fail_on)
         if out is not None:
-            write_file(out, lines)
+            write_file(out, lines, is_private=show_secrets)
         else:
             emit: Emit = reserve_stdout()
             for line in lines:

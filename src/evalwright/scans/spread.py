@@ -31,7 +31,7 @@ _AHEAD = 2  # shards for each process that may be done before those in front of 
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 # Other engines by their name after --on: a module, its class, and the extra that it needs.
-ENGINES = {"ray": ("evalwright.scans.ray_cluster", "RayCluster", "evalwright[ray]")}
+ENGINES = {"ray": ("evalwright.scans.ray_cluster", "RayCluster", "PATH_TO_THE_CLONE[ray]")}
 
 
 class ShardEngine(Protocol):

@@ -305,7 +305,7 @@ class TestKindsOfFiles:
         (tmp_path / "q.parquet").write_bytes(b"PAR1")
         monkeypatch.setitem(sys.modules, library, None)
 
-        with pytest.raises(InvalidDocument, match=r"pip install 'evalwright\[data\]'"):
+        with pytest.raises(InvalidDocument, match=r"pip install 'PATH_TO_THE_CLONE\[data\]'"):
             load(tmp_path, **entry)
 
 

@@ -118,7 +118,7 @@ def test_a_protocol_that_is_not_spoken_is_refused():
 def test_a_missing_package_is_named_with_the_remedy(monkeypatch):
     monkeypatch.delitem(sys.modules, "evalwright.host.telemetry.otlp", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(BadInput, match=r"pip install 'evalwright\[otel\]'"):
+    with pytest.raises(BadInput, match=r"pip install 'PATH_TO_THE_CLONE\[otel\]'"):
         open_tracer({}, "http://127.0.0.1:9")
 
 

@@ -64,7 +64,8 @@ class Journal:
     def __enter__(self) -> Self:
         if self._path is not None:
             try:
-                self._file = self._path.open("ab")
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+                self._file = os.fdopen(os.open(self._path, flags, 0o600), "ab")
             except OSError as error:
                 raise BadInput(f"{self._path}: cannot be written: {error.strerror}") from None
         return self

@@ -26,7 +26,7 @@ MOST_CELL = 64 << 20  # characters; also of a line of JSONL
 _MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _DELIMITERS = ",;\t|"
 _BATCH = 1000
-EXTRA = "pip install 'evalwright[data]'"
+EXTRA = "pip install 'PATH_TO_THE_CLONE[data]'"
 
 
 class BadRows(Exception):

@@ -224,7 +224,7 @@ def open_tracer(environment: Mapping[str, str], endpoint: str | None = None) -> 
     except ImportError:
         raise BadInput(
             f"an OTLP endpoint is configured ({_ENDPOINT} or [host] of evalwright.toml), but the "
-            "packages to send traces are not installed: pip install 'evalwright[otel]'"
+            "packages to send traces are not installed: pip install 'PATH_TO_THE_CLONE[otel]'"
         ) from None
     return OtlpTracer(endpoint.rstrip("/") + "/v1/traces" if endpoint else None)
 

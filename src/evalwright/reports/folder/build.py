@@ -250,7 +250,7 @@ class _ReportBuild:
 
     def run(self, progress: ShowProgress) -> WrittenReport:
         for part in ("", *_FOLDERS, ".work"):
-            (self._folder / part).mkdir()
+            (self._folder / part).mkdir(0o777 if self._request.masked else 0o700)
         inputs = self._request.inputs
         with (
             contextlib.closing(planned_cases(inputs)) as plan,

@@ -172,7 +172,7 @@ def driver() -> Any:
         import asyncpg
     except ImportError:
         raise MissingExtra(
-            "a log in PostgreSQL needs an extra: pip install 'evalwright[postgres]'"
+            "a log in PostgreSQL needs an extra: pip install 'PATH_TO_THE_CLONE[postgres]'"
         ) from None
     return asyncpg
 
