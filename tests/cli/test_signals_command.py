@@ -81,7 +81,7 @@ def test_secrets_are_masked_unless_they_are_asked_for(signals: Signals) -> None:
 
 def test_the_result_goes_to_stdout_alone(evalwright: Evalwright) -> None:
     (evalwright.folder / "t.jsonl").write_bytes(a_line(1) + b"{\n" + a_leak(2))
-    done = evalwright("signals", "--traces", "t.jsonl")
+    done = evalwright("signals", "--traces", "t.jsonl", "--json")
     assert done.code == 2
     assert [json.loads(line)["id"] for line in done.out.splitlines()] == [
         "trace-1",
@@ -99,7 +99,7 @@ def test_a_baseline_of_other_cases_is_told(evalwright: Evalwright) -> None:
 
 
 def test_traces_can_come_through_a_pipe(evalwright: Evalwright) -> None:
-    line = [str(COMMAND), "signals", "--traces", "/dev/stdin"]
+    line = [str(COMMAND), "signals", "--traces", "/dev/stdin", "--json"]
     packed = gzip.compress(a_line(1))
     done = subprocess.run(line, input=packed, capture_output=True, check=True, timeout=240)
     assert json.loads(done.stdout)["id"] == "trace-1"
@@ -231,7 +231,7 @@ def test_a_gzip_bomb_costs_one_refused_record_and_little_memory(evalwright: Eval
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)"
     )
 
-    line = [sys.executable, "-c", measure, str(COMMAND), "signals", "--traces", "bomb.gz"]
+    line = [sys.executable, "-c", measure, str(COMMAND), "signals", "--traces", "bomb.gz", "--json"]
     done = subprocess.run(line, cwd=evalwright.folder, capture_output=True, check=True, timeout=240)
     *lines, memory = done.stdout.decode().splitlines()
     assert "larger than 128 MiB" in json.loads(lines[0])["error"]
@@ -270,7 +270,46 @@ def test_a_file_name_that_is_no_text_is_no_obstacle(evalwright: Evalwright) -> N
     assert done.code == 2
     assert "odd\ufffd.jsonl: line 2" in done.out
     sides = ("--baseline", name, "--new", name)
-    assert evalwright("compare", *sides, "--out", "report").code == 1
+    assert evalwright("compare", *sides, "--out", "report").code == 3
+
+
+# For people.
+
+
+def test_people_get_a_table_with_the_worst_first_and_where_it_is(evalwright: Evalwright) -> None:
+    events = (a_call("delete_account", id="A-1"), a_result())
+    deleted = a_line(1, response={"output": "Gone."}, events=list(events))
+    (evalwright.folder / "t.jsonl").write_bytes(deleted + a_line(2) + a_leak(3))
+    done = evalwright("signals", "--traces", "t.jsonl", "--fail-on", "critical")
+    head, first, second, _, summary = done.out.splitlines()
+    assert head.split() == ["severity", "confidence", "signal", "where", "what"]
+    assert first.startswith("critical ")
+    assert "secret_in_output" in first
+    assert "line 3: trace-3, events[2]" in first
+    assert second.startswith("high ")
+    assert "line 1: trace-1, events[0]" in second
+    assert summary == "2 signals in 2 of 3 traces: 1 critical, 1 high."
+    assert SECRET not in done.out
+    assert done.code == 1
+
+
+def test_of_very_many_signals_the_worst_are_listed(evalwright: Evalwright) -> None:
+    calls = a_line(0, events=[a_call("delete_account", id="A-1"), a_result()])
+    (evalwright.folder / "t.jsonl").write_bytes(calls * 130 + a_leak(1))
+    done = evalwright("signals", "--traces", "t.jsonl")
+    _, first, *_, more, _, summary = done.out.splitlines()
+    assert first.startswith("critical ")
+    assert more == "… and 31 more; --json lists all of them"
+    assert summary.startswith("131 signals in 131 of 131 traces: 1 critical, 130 high")
+
+
+def test_no_signals_and_what_was_not_read_are_told(evalwright: Evalwright) -> None:
+    (evalwright.folder / "t.jsonl").write_bytes(a_line(1) + b"{\n")
+    done = evalwright("signals", "--traces", "t.jsonl")
+    told, summary = done.out.splitlines()
+    assert told.startswith("not read: t.jsonl: line 2")
+    assert summary == "No signals in 1 trace; 1 could not be read."
+    assert done.code == 2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`evalwright signals`: the security signals of recorded traces, one line for each."""
+"""`evalwright signals`: the security signals of recorded traces, the worst first."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from evalwright.cli.output import (
     Emit,
@@ -18,21 +17,27 @@ from evalwright.cli.output import (
     reserve_stdout,
     say,
     stop_in_good_order,
+    tell,
     write_file,
 )
-from evalwright.cli.parameters import jobs_option, on_option
+from evalwright.cli.parameters import jobs_option, json_option, on_option
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.report import GRAVE
+from evalwright.contracts.report import GRAVE, SEVERITIES
+from evalwright.reports.console import one_line
+from evalwright.reports.run.side_by_side import aligned
 from evalwright.trace.understood import NOTHING
 
 if TYPE_CHECKING:
-    from evalwright.scans.signals import ScanPart
+    from evalwright.scans.signals import FoundSignal, ScanPart, ScanTally
+
+_MOST_SHOWN = 100
+_LONGEST = 100
 
 
 @click.command(
     epilog="""\b
 Examples:
-  evalwright signals --traces new.jsonl.gz --baseline old.jsonl.gz
+  evalwright signals --traces new.jsonl.gz --baseline old.jsonl.gz --fail-on high
   evalwright signals --traces exports/2026-11/ --jobs 16 --out signals.jsonl"""
 )
 @click.option(
@@ -47,7 +52,9 @@ Examples:
     type=click.Path(path_type=Path),
     help="Traces of the same cases that are known to be good; a file or a folder.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write lines of JSON here, nothing to stdout."
+)
 @click.option(
     "--fail-on",
     metavar="high|critical|KIND",
@@ -57,6 +64,7 @@ Examples:
 @click.option("--show-secrets", is_flag=True, help="Do not mask secrets and personal data.")
 @jobs_option
 @on_option
+@json_option
 def command(
     *,
     traces: Path,
@@ -66,13 +74,14 @@ def command(
     fail_on: str | None = None,
     jobs: int | None = None,
     on: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Find security signals in recorded traces.
 
-    One line of JSON for each trace, in order: {"id": <trace id>, "signals": [...]}. A trace is
-    paired with the baseline by its base_case_id, else its case_id, else by what the user asked.
-    Exit code 2 when a record could not be read; its line then has an "error". Exit code 1 when a
-    signal meets --fail-on.
+    They are listed with their places, the worst first. With --json or --out, one line of JSON for
+    each trace, in order: {"id": <trace id>, "signals": [...]}. A trace is paired with the baseline
+    by its base_case_id, else its case_id, else by what the user asked. Exit code 2 when a record
+    could not be read; its line then has an "error". Exit code 1 when a signal meets --fail-on.
     """
     from evalwright.scans.parts import parts_in_order  # not to complete a command
     from evalwright.scans.shards import TraceFiles
@@ -94,27 +103,70 @@ def command(
             known, missing = keep_baseline(TraceFiles(baseline), Path(folder), engine)
         for fault in missing:
             say(f"the baseline lacks a trace: {fault}")
-        scan = SignalScan(known, masked=not show_secrets)
+        is_table = out is None and not as_json
+        scan = SignalScan(known, masked=not show_secrets, most=_MOST_SHOWN if is_table else None)
         parts = stack.enter_context(closing(parts_in_order(scan, TraceFiles(traces), engine)))
-        lines = ScanLines(traces, parts, ScanProgress(is_apart=out is not None), fail_on)
+        lines = ScanLines(traces, parts, ScanProgress(is_apart=out is not None or is_table))
         if out is not None:
             write_file(out, lines, is_private=show_secrets)
-        else:
+        elif as_json:
             emit: Emit = reserve_stdout()
             for line in lines:
                 emit(line)
+        else:
+            for _ in lines:
+                pass
+            tell("\n".join(_told(lines.worst, lines.tally, traces)))
     for note in lines.notes(beside=known is not None):
         say(note)
-    return 2 if missing else _exit_code(lines, traces, fail_on)
+    return 2 if missing else _exit_code(lines.tally, traces, fail_on)
 
 
-def _exit_code(lines: "ScanLines", traces: Path, fail_on: str | None) -> int:
-    if lines.tally.faults:
+def _exit_code(tally: "ScanTally", traces: Path, fail_on: str | None) -> int:
+    if tally.faults:
         return 2
-    if lines.failing:
-        count = "1 signal meets" if lines.failing == 1 else f"{lines.failing:,} signals meet"
+    if fail_on in GRAVE:
+        failing = sum(tally.severities[each] for each in GRAVE[GRAVE.index(fail_on) :])
+    else:
+        failing = tally.kinds[fail_on] if fail_on else 0
+    if failing:
+        count = "1 signal meets" if failing == 1 else f"{failing:,} signals meet"
         say(f"{traces}: {count} --fail-on {fail_on}")
-    return 1 if lines.failing else 0
+    return 1 if failing else 0
+
+
+def _told(worst: "list[FoundSignal]", tally: "ScanTally", traces: Path) -> Iterator[str]:
+    """The worst signals as a table, and how many there are of each severity."""
+    if worst:
+        head = ("severity", "confidence", "signal", "where", "what")
+        yield from aligned([head, *(_row(each, traces) for each in worst)])
+    total = tally.severities.total()
+    if total > len(worst):
+        yield f"… and {total - len(worst):,} more; --json lists all of them"
+    if tally.faults:
+        yield f"not read: {one_line(tally.first_fault, 2 * _LONGEST)}"
+    yield from [""] * bool(worst)
+    counts = [
+        f"{tally.severities[each]:,} {each}"
+        for each in reversed(SEVERITIES)
+        if tally.severities[each]
+    ]
+    read = tally.count - tally.faults
+    signals = "No signals" if not total else "1 signal" if total == 1 else f"{total:,} signals"
+    of = f"{tally.with_signals:,} of " if total else ""
+    traces_read = "1 trace" if read == 1 else f"{read:,} traces"
+    unread = f"; {tally.faults:,} could not be read" if tally.faults else ""
+    yield f"{signals} in {of}{traces_read}{': ' if counts else ''}{', '.join(counts)}{unread}."
+
+
+def _row(found: "FoundSignal", traces: Path) -> tuple[str, ...]:
+    signal = found.signal
+    events = [ref.index for ref in signal.evidence_refs if ref.index is not None]
+    event = f", events[{events[-1]}]" if events else ""
+    place = found.place.removeprefix(f"{traces}: ")
+    where = one_line(f"{place}: {found.trace_id}", _LONGEST)
+    told = one_line(signal.title, _LONGEST)
+    return signal.severity, signal.confidence, signal.kind, f"{where}{event}", told
 
 
 def _known_bar(given: str | None) -> str | None:
@@ -131,15 +183,6 @@ def _known_bar(given: str | None) -> str | None:
     return given
 
 
-def _meets(line: bytes, bar: str) -> int:
-    """How many signals of a line of the result are as severe as the bar, or of its kind."""
-    signals = msgspec.json.decode(line).get("signals", [])
-    if bar in GRAVE:
-        grave = GRAVE[GRAVE.index(bar) :]
-        return sum(each["severity"] in grave for each in signals)
-    return sum(each["kind"] == bar for each in signals)
-
-
 def _keep_inputs(out: Path, *inputs: Path | None) -> None:
     for path in inputs:
         if path is None:
@@ -152,31 +195,31 @@ def _keep_inputs(out: Path, *inputs: Path | None) -> None:
 
 
 class ScanLines:
-    """The lines of the result; counts what could not be read, and what was passed over."""
+    """The lines of the result, or its worst signals; counts what could not be read."""
 
     def __init__(
         self,
         path: Path,
         parts: "Iterator[ScanPart]",
         progress: "ScanProgress",
-        fail_on: str | None = None,
     ) -> None:
         from evalwright.scans.signals import ScanTally
 
         self._path = path
         self._parts = parts
         self._progress = progress
-        self._fail_on = fail_on
         self._notes: list[str] = []
-        self.failing = 0  # signals that meet the bar
+        self.worst: list[FoundSignal] = []
         self.tally = ScanTally()
 
     def __iter__(self) -> Iterator[bytes]:
+        from evalwright.scans.signals import worst_first
+
         for part in self._parts:
             self.tally.merge(part.tally)
             self._notes += part.notes
-            if self._fail_on:
-                self.failing += sum(_meets(line, self._fail_on) for line in part.lines.splitlines())
+            if part.worst:
+                self.worst = worst_first([*self.worst, *part.worst], _MOST_SHOWN)
             yield part.lines
             if part.stop is not None:
                 raise BadInput(part.stop)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from functools import lru_cache, partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -388,8 +388,8 @@ def item_of(
         repeats=_present(repeats),
         verdicts=BothSides(old.verdicts, new.verdicts) if counted != usual else msgspec.UNSET,
         expected=msgspec.UNSET if _is_expected(case, sides) else False,
-        answer_differs=_differs(old, new, _answer) or msgspec.UNSET,
-        calls_differ=_differs(old, new, _calls) or msgspec.UNSET,
+        answer_differs=_present(_differs(old, new, _is_same_answer)),
+        calls_differ=_present(_differs(old, new, _are_same_calls)),
     )
 
 
@@ -399,19 +399,28 @@ def _is_expected(case: Case, sides: BothSides[SideResult]) -> bool:
     return case.is_judged or (bool(given) and all(each.judged for each in given))
 
 
-def _differs(old: SideResult, new: SideResult, said: Callable[[Trace], Json]) -> bool:
+def _differs(
+    old: SideResult, new: SideResult, is_same: Callable[[Trace, Trace], bool]
+) -> Literal[True] | None:
     """Whether no repeat of the baseline said or did what the new side did, as it is shown."""
-    mine = said(new.shown.trace)
-    return all(said(each.trace) != mine for each in old.given or (old.shown,))
+    given = old.given or (old.shown,)
+    return None if any(is_same(each.trace, new.shown.trace) for each in given) else True
 
 
-def _answer(trace: Trace) -> Json:
-    content = trace.output.content if trace.output is not None else None
+def _is_same_answer(old: Trace, new: Trace) -> bool:
+    said = [None if each.output is None else each.output.content for each in (old, new)]
+    return bool(_stripped(said[0]) == _stripped(said[1]))
+
+
+def _stripped(content: Json) -> Json:
     return content.strip() if isinstance(content, str) else content
 
 
-def _calls(trace: Trace) -> Json:
-    return [[call.tool, call.args] for call in trace.calls]
+def _are_same_calls(old: Trace, new: Trace) -> bool:
+    return len(old.calls) == len(new.calls) and all(
+        before.tool == after.tool and before.args == after.args
+        for before, after in zip(old.calls, new.calls, strict=True)
+    )
 
 
 def _latency(baseline: SideResult, new: SideResult) -> Delta | None:
