@@ -164,6 +164,7 @@ class Baseline(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str | None = None  # by which the user called it
     age_s: int | None = None  # when this run was planned
     group: str | None = None  # of the repeats that it is one of, which repeats are compared with
+    rescored: bool = False  # an earlier rule had scored it otherwise
 
 
 class Owner(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,19 +1,18 @@
 """The run that a new one is compared with: it must be of the same suite, and complete."""
 
-import msgspec
+from msgspec.structs import replace
 
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import (
-    Baseline,
-    BaselineTask,
-    LeftOut,
-)
+from evalwright.contracts.events import Checked
+from evalwright.contracts.planning import FIRST_RULE, Baseline, BaselineTask, LeftOut
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
-from evalwright.engine.history import read_history
+from evalwright.contracts.summary import EvalSummary
+from evalwright.engine.history import History, read_history
 from evalwright.engine.isolation import in_words
 from evalwright.engine.listing import runs_of_group
 from evalwright.engine.replay import project
+from evalwright.scoring.pass_bars import task_score
 from evalwright.scoring.regression import left_out_tasks
 from evalwright.scoring.thresholds import mean
 from evalwright.store.protocol import EventLog
@@ -56,9 +55,9 @@ def read_baseline(
     wanted = {task.task_id for task in suite.tasks}
     if is_part:
         part = [task for task in recorded.tasks if task.task_id in wanted]
-        recorded = msgspec.structs.replace(recorded, tasks=part)
+        recorded = replace(recorded, tasks=part)
     left_out = left_out_tasks(recorded, suite, redactor.redact)
-    summary = project(history).summary
+    summary, rescored = _scored_now(log, history)
     results = {task.task_id: task for task in summary.tasks}
     others = {*left_out.changed, *left_out.new}
     shared = [results[task.task_id] for task in suite.tasks if task.task_id not in others]
@@ -79,7 +78,35 @@ def read_baseline(
         history.plan.panel.judges if history.plan.panel else [],
         None if is_same else left_out,
         group=None if group is None else group.id,
+        rescored=rescored,
     )
+
+
+def _scored_now(log: EventLog, history: History) -> tuple[EvalSummary, bool]:
+    """What a run came to by the rule of today, and whether an earlier one said something else."""
+    summary, plan = project(history).summary, history.plan
+    checked = {
+        task.task_id
+        for task in plan.suite.tasks
+        if task.expected.kind == "checks" and task.expected.threshold is None
+    }
+    if plan.scoring != FIRST_RULE or not checked:
+        return summary, False
+    scores: dict[str, dict[int, float]] = {}  # by task and repetition
+    for event in log.read(history.run_id, (Checked.TYPE,)):
+        if event.task_id in checked:
+            said = event.decode(Checked)
+            score = task_score(said.score, None, passed=said.passed)
+            scores.setdefault(event.task_id, {})[said.repetition] = score
+    tasks = [
+        replace(task, score=mean([*scores[task.task_id].values()]))
+        if task.task_id in scores
+        else task
+        for task in summary.tasks
+    ]
+    weights = [task.weight for task in plan.suite.tasks]
+    aggregate = mean([task.score for task in tasks], weights)
+    return replace(summary, tasks=tasks, aggregate_score=aggregate), tasks != summary.tasks
 
 
 def _repeated(log: EventLog, group_id: str) -> dict[str, tuple[int, int]]:

@@ -154,6 +154,7 @@ class ChangeVerdict(msgspec.Struct, frozen=True):
     is_lower: bool
     fallen: tuple[FallenTask, ...] = ()
     remedy: str = ""  # what would have shown more
+    remark: str = ""  # on how the sides were scored
 
     @property
     def is_worse(self) -> bool:
@@ -168,6 +169,10 @@ class ChangeVerdict(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """The verdict for people: the one sentence that all outputs have."""
+        return " ".join(filter(None, (self._comparison, self.remark)))
+
+    @property
+    def _comparison(self) -> str:
         if not self.tasks:
             return "Nothing was compared: no task has a result on both sides."
         passes = self.passes

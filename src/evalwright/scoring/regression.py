@@ -13,6 +13,8 @@ from evalwright.scoring.chance import NO_NAMES, ChangeVerdict, Passes, change_ve
 from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.scoring.thresholds import decimal_sum, mean, pass_score
 
+_RESCORED = "Both are scored by the rule of today; the baseline was recorded under an earlier one."
+
 
 class TaskChange(msgspec.Struct, frozen=True):
     """A task in the baseline and now."""
@@ -147,7 +149,8 @@ def change_against_baseline(
     for task_id, before in zip(shared, baseline.tasks, strict=True):
         passed, of = before.repeats or (int(before.passed), 1)
         tasks[task_id] = Passes(passed, of, sum(run[task_id] for run in runs), len(runs))
-    return change_verdict(tasks, names)
+    verdict = change_verdict(tasks, names)
+    return msgspec.structs.replace(verdict, remark=_RESCORED) if baseline.rescored else verdict
 
 
 def verdicts_of(summary: EvalSummary) -> dict[str, bool]:

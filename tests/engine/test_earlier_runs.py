@@ -1,0 +1,71 @@
+"""Runs that an earlier version scored: they replay as they were, and are compared fairly."""
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+from engine.test_checked_runs import A_17, SHIPPED, a_checked_task, of_checks, says
+from evalwright.contracts.planning import FIRST_RULE, RunOptions
+from evalwright.contracts.suite import Suite
+from evalwright.engine.baseline import read_baseline
+from evalwright.engine.execution import Outcome, start_run
+from evalwright.engine.plan import plan_run
+from evalwright.engine.replay import replay_run
+from evalwright.engine.session import verdict_of
+from evalwright.scoring.regression import compare_to_baseline
+from subjects.runs import Workshop, as_agent
+
+BOTH = "Both are scored by the rule of today; the baseline was recorded under an earlier one."
+
+
+def an_earlier_run(workshop: Workshop, suite: Suite, answer: Any) -> Outcome:
+    agent = as_agent(answer)
+    plan = plan_run(suite, "suite.yaml", agent, RunOptions())
+    return asyncio.run(start_run(workshop.log, agent, replace(plan, scoring=FIRST_RULE)))
+
+
+def of_two() -> Suite:
+    """A task that passes, and one that fails in one of three checks."""
+    checks = [SHIPPED, A_17, {"contains": "never"}]
+    tasks = a_checked_task("works", SHIPPED), a_checked_task("fails", *checks)
+    return of_checks(*tasks, modes=("golden", "regression"))
+
+
+def test_an_earlier_run_replays_by_the_rule_it_was_scored_by(workshop: Workshop) -> None:
+    before = an_earlier_run(workshop, of_two(), says("A-17 is shipped"))
+    assert [round(task.score, 3) for task in before.summary.tasks] == [1.0, 0.667]
+    again = replay_run(workshop.log, before.run_id)
+    assert (again.summary, again.summary.passed) == (before.summary, True)
+    assert verdict_of(again).words == "1 of 2 tasks, score 0.8333, bar 0.7 (the default then)"
+
+
+def test_against_an_earlier_run_both_are_scored_by_the_rule_of_today(workshop: Workshop) -> None:
+    """The same agent failed the same task: it did not get worse, though that scored 0.667 then."""
+    before = an_earlier_run(workshop, of_two(), says("A-17 is shipped"))
+    suite = of_two()
+    now = workshop.run(suite, says("A-17 is shipped"), baseline=before.run_id)
+    assert now.outcome is not None
+    baseline = now.outcome.plan.baseline
+    assert baseline is not None
+    assert [task.score for task in baseline.tasks] == [1.0, 0.0]
+    report = compare_to_baseline(now.outcome.summary, baseline)
+    assert (report.regressed, report.score_drops) == (False, ())
+    assert report.sentence == f"No verdict changed: 1 of 2 passed on both sides. {BOTH}"
+    assert not [reason for reason in now.outcome.reasons if "baseline" in reason]
+
+
+def test_an_earlier_run_without_partial_credit_needs_no_remark(workshop: Workshop) -> None:
+    suite = of_checks(a_checked_task("works", SHIPPED), a_checked_task("fails", A_17))
+    before = an_earlier_run(workshop, suite, says("shipped"))
+    assert read_baseline(workshop.log, before.run_id, suite).rescored is False
+
+
+def test_repetitions_of_an_earlier_run_are_each_scored_by_the_rule_of_today(
+    workshop: Workshop,
+) -> None:
+    task = a_checked_task("task-1", SHIPPED, A_17, repeat=2, pass_rate=0.5)
+    before = an_earlier_run(workshop, of_checks(task), says("A-17 is shipped", "shipped"))
+    assert before.summary.aggregate_score == 0.75
+    baseline = read_baseline(workshop.log, before.run_id, of_checks(task))
+    assert (baseline.aggregate_score, baseline.tasks[0].passed) == (0.5, True)
