@@ -83,6 +83,43 @@ def tool_use(name: str, arguments: Any, call_id: str = "toolu_a") -> dict[str, A
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
+def response(*items: dict[str, Any] | str, **more: Any) -> Answer:
+    """A response of OpenAI."""
+    output = [
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": item, "annotations": []}],
+        }
+        if isinstance(item, str)
+        else item
+        for item in items
+    ]
+    usage = {
+        "input_tokens": 12,
+        "output_tokens": 3,
+        "total_tokens": 15,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
+    body = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "status": "completed",
+        "model": "m",
+        "output": output,
+        "tools": [],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "usage": usage,
+        **more,
+    }
+    return Answer(json.dumps(body).encode())
+
+
 def failing(status: int, text: str = "no", headers: Mapping[str, str] | None = None, **more: Any):
     """An error in the form that both providers use."""
     error = {"message": text, "type": "error", **more}
@@ -196,7 +233,7 @@ def complaint_about(call: Call) -> Answer | None:
         reason = _anthropic_complaint(call)
     elif call.path.endswith("/chat/completions"):
         reason = _openai_complaint(call.body)
-    elif call.path.endswith("/embeddings"):
+    elif call.path.endswith(("/responses", "/embeddings")):
         has_all = bool(call.body.get("model")) and bool(call.body.get("input"))
         reason = None if has_all else "model and input are required"
     else:
@@ -221,7 +258,7 @@ def _openai_complaint(body: Any) -> str | None:
 
 def _anthropic_complaint(call: Call) -> str | None:
     body = call.body
-    if call.headers.get("anthropic-version") != "2023-06-01":
+    if call.headers.get("anthropic-version") not in ("2023-06-01", "2026-10-21"):
         return "anthropic-version: header is required"
     if not body.get("model") or not body.get("max_tokens") or not body.get("messages"):
         return "model, max_tokens and messages are required"

@@ -33,7 +33,9 @@ TITLES = {
     "errors": "Errors",
 }
 FIXTURES = {"Evaluate": "evaluate"}  # types of fixtures: how a test calls them
-BESIDE = {"python": ("protocol", "own_tools")}  # modules whose names stand in the same section
+BESIDE = {
+    "python": ("protocol", "answers", "own_tools")
+}  # modules whose names stand in the same section
 INTRODUCTION = """\
 # Python reference
 
@@ -99,7 +101,7 @@ def home_of(name: str) -> str | None:
 
 
 def module_named(module: str) -> Any:
-    agents = dict.fromkeys(("python", "protocol", "own_tools"), "agents")
+    agents = dict.fromkeys(("python", "protocol", "answers", "own_tools"), "agents")
     room = {"errors": "contracts", **agents}.get(module, "api")
     return importlib.import_module(f"evalwright.{room}.{module}")
 

@@ -14,6 +14,7 @@ Nothing else is imported before it is used.
 
 TYPE_CHECKING = False  # as `typing` has it, without the 10 ms that importing it takes
 if TYPE_CHECKING:
+    from evalwright.agents.answers import Answer as Answer
     from evalwright.agents.own_tools import tool as tool
     from evalwright.agents.protocol import ToolError as ToolError
     from evalwright.agents.python import AgentTask as AgentTask
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentTask",
+    "Answer",
     "Check",
     "ComparisonResult",
     "Evaluate",
@@ -109,6 +111,7 @@ __version__ = "0.2.0"
 
 # Where each name is found, when it is first used; the others are checks.
 _HOMES = {
+    "agents.answers": "Answer",
     "agents.own_tools": "tool",
     "agents.protocol": "ToolError",
     "agents.python": "AgentTask",

@@ -194,7 +194,7 @@ def test_own_checks_may_be_async_objects_or_closures_and_are_given_what_they_nam
     counting = ew.check(at_least=0.5)(Counting())
     checks = [counting, like_it, lambda output: True]
     task = ew.Task("one", input="Hi", expected="yes", tags=["a"], checks=checks)
-    run = ew.run([task], yes, db=db)
+    run = ew.run([task], yes, db=db, agent_tools="none", agent_usage="none")
     assert run.passed, run.report()
     assert seen == {"calls": [], "usage": 0, "tags": ["a"]}
     assert [each.score for each in run.tasks["one"].checks] == [0.6, 1.0, 1.0]

@@ -130,7 +130,7 @@ class Own:
     def run(self, *checks: Any, agent: Any = None, **fields: Any) -> Recording:
         suite = a_suite([a_checked_task("task-1", *checks, **fields)], modes=["golden"])
         subject = as_agent(agent or says("Please wait."))
-        options = RunOptions(task_timeout_s=TIME_LIMIT_S)
+        options = RunOptions(task_timeout_s=TIME_LIMIT_S, agent_tools="none", agent_usage="none")
         plan = plan_run(suite, "evals.yaml", subject, options, source=self.source)
         log = self.workshop.log
         return self.workshop._recorded(

@@ -265,7 +265,15 @@ def test_items_of_the_responses_api():
             {"type": "function_call_output", "call_id": "c1", "output": "12"},
             {"type": "file_search_call", "queries": ["a", "b"], "results": [{"file_id": "d1"}]},
             {"type": "mcp_call", "id": "m1", "name": "g", "arguments": "{}", "error": "gone"},
-            {"type": "computer_call", "call_id": "c2"},
+            {"type": "computer_call", "call_id": "c2", "action": {"type": "wait"}},
+            {"type": "computer_call_output", "call_id": "c2", "output": "a screen"},
+            {
+                "type": "web_search_call",
+                "id": "w1",
+                "status": "completed",
+                "action": {"query": "b"},
+            },
+            {"type": "mcp_list_tools", "tools": []},
             {
                 "type": "message",
                 "role": "assistant",
@@ -285,7 +293,11 @@ def test_items_of_the_responses_api():
         ("retrieval", "a\nb", ["d1"]),
         ("call", "m1", "g", {}),
         ("result", "m1", "error", "gone"),
-        ("unrecognised.computer_call",),
+        ("call", "c2", "computer", {"type": "wait"}),
+        ("result", "c2", None, "a screen"),
+        ("call", "w1", "web_search", {"query": "b"}),
+        ("result", "w1", None, None),
+        ("unrecognised.mcp_list_tools",),
         ("final", "Refunded."),
     ]
 

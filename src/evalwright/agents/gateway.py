@@ -6,13 +6,11 @@ of any agent.
 
 import asyncio
 import secrets
-from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
-from msgspec import UNSET
 
 from evalwright.agents.gateway_rpc import (
     INTERNAL_ERROR,
@@ -27,7 +25,6 @@ from evalwright.agents.protocol import AgentFailure, Invocation, InvocationEnded
 from evalwright.agents.tool_names import ToolNames
 from evalwright.agents.toolbox import ToolDescription
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.contracts.jsonvalue import NotJson, canonical
 
 PATH = "/mcp/"
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
@@ -82,7 +79,6 @@ class GatewaySession:
         self.failure: Exception | None = None
         self._invocation = invocation
         self._names = ToolNames(invocation.tool_names())
-        self._calls: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by tool and inputs
         self._ended = False
         self._running: set[asyncio.Task[RpcReply]] = set()
 
@@ -95,28 +91,13 @@ class GatewaySession:
         """Answer a call and record it."""
         if self._ended:
             raise InvocationEnded
-        tool = self._tool(name)
-        self._calls[tool][_text(arguments)] += 1
+        tool = self.tool(name)
         self._invocation.observe("calls", "gateway")
         answer = await self._invocation.use_tool(tool, arguments)
         await self._invocation.keep_pace()
         return answer
 
-    def take_call(self, name: str, inputs: Any = UNSET) -> bool:
-        """Whether such a call was answered here; each of several equal calls counts once.
-
-        Without inputs it may be any call of the tool.
-        """
-        calls = self._calls[self._tool(name)]
-        wanted = next(iter(calls), "") if inputs is UNSET else _text(inputs)
-        if wanted not in calls:
-            return False
-        calls[wanted] -= 1
-        if not calls[wanted]:
-            del calls[wanted]
-        return True
-
-    def _tool(self, name: str) -> str:
+    def tool(self, name: str) -> str:
         """The tool that is meant by a name: by one that is listed, or by the tool's own."""
         return self._names.tool(name) or name
 
@@ -142,14 +123,6 @@ class GatewaySession:
         self._ended = True
         for running in self._running:
             running.cancel()
-
-
-def _text(inputs: Any) -> str:
-    """A text that is the same for equal inputs; None for anything but a JSON value."""
-    try:
-        return canonical(inputs)
-    except NotJson:
-        return ""
 
 
 def _renamed(described: ToolDescription, names: ToolNames) -> ToolDescription:

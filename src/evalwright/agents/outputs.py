@@ -5,14 +5,19 @@ No library is imported for them: a value is known by what it offers.
 
 import datetime
 import enum
+import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
 from evalwright.contracts.jsonvalue import MAX_DEPTH, NotJson, plain
 
+MOST_TOLD = 100_000  # values in one that is only told of
+_DEEPEST_TOLD = 100
+_LONGEST_NUMBER = 4_096  # bits
 _PLAIN = (str, int, float, bool, type(None))
 _REMEDIES = {
     "set": "return a list, for example sorted(value)",
@@ -39,6 +44,53 @@ def output_value(output: Any) -> Any:
         named = (_REMEDIES[start] for start in _REMEDIES if error.reason.startswith(f"{start} "))
         remedy = next(named, _OTHERWISE)
         raise NotJson(error.path, f"{error.reason}; {remedy}") from None
+
+
+def told_value(value: Any) -> Any:
+    """A value that is only told of, such as a tool's argument: what JSON has not is its text.
+
+    Being observed must not make an agent fail, so nothing is refused: not what raises when it is
+    looked at, nor cycles, nor what has no end.
+    """
+    left = MOST_TOLD
+
+    def told(value: Any, depth: int) -> Any:
+        nonlocal left
+        left -= 1
+        try:
+            if isinstance(value, enum.Enum):
+                value = value.value
+            if value is None or isinstance(value, bool):
+                return value
+            if isinstance(value, int):
+                return int(value) if value.bit_length() <= _LONGEST_NUMBER else "(a long number)"
+            if isinstance(value, float):
+                return float(value) if math.isfinite(value) else str(float(value))
+            if isinstance(value, str):
+                return _whole_characters(value)
+            if depth > _DEEPEST_TOLD or left < 0:
+                return "…"
+            if isinstance(value, Mapping):
+                items = islice(value.items(), MOST_TOLD)
+                return {_whole_characters(str(_key(k))): told(v, depth + 1) for k, v in items}
+            if isinstance(value, list | tuple | set | frozenset):
+                return [told(each, depth + 1) for each in islice(value, MOST_TOLD)]
+            if isinstance(value, bytes | bytearray):
+                return f"({len(value):,} bytes)"
+            for is_kind, form in _FORMS:
+                if is_kind(value):
+                    return told(form(value), depth + 1)
+            return _whole_characters(str(value))
+        except Exception:  # noqa: BLE001 - what is in it may be code of the agent
+            return f"({type(value).__name__})"
+
+    return told(value, 0)
+
+
+def _whole_characters(text: str) -> str:
+    """The text without the halves of characters, which JSON cannot carry."""
+    text = str.__str__(text)
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _as_json(value: Any, depth: int) -> Any:

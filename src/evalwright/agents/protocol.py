@@ -11,6 +11,16 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from evalwright.agents.account import (
+    Account,
+    SeenCall,
+    Thought,
+    ToldCall,
+    ToldReturn,
+    already_seen,
+    new_usages,
+)
+from evalwright.agents.context import in_progress
 from evalwright.agents.toolbox import LiveTool, Memory, NoFixture, Toolbox, ToolFailed, ToolFixtures
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage, Part, coverage_of
 from evalwright.contracts.events import (
@@ -85,6 +95,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     live: bool = False  # ignore fixtures, call the tools themselves
     read_only: bool = False
     redactor: Redactor = NOTHING_SECRET
+    price: Callable[[ProviderUsage], float | None] | None = None  # of a model call, where known
 
 
 def offered_tools(
@@ -123,13 +134,16 @@ class Invocation:
         self.schema_valid: bool | None = None  # where the agent's output has a schema
         self.refused = False  # the model refused the request
         self.took_s: float | None = None  # the agent's own time, where that is known
+        self.aside_s = 0.0  # that was spent on what is recorded, and is not the agent's
         self.was_given = False  # the answer was there before, and nobody took the time just now
         self.given_latency_ms: int | None = None  # of such an answer, where that is known
         self.loop = asyncio.get_running_loop()
         self._record = record
-        self.called: list[str] = []  # the tools, in order
-        self.called_outside: list[str] = []  # those that neither `task` nor the gateway saw
+        self.called: list[SeenCall] = []  # in order
+        self.called_outside: list[str] = []  # tools that neither `task` nor the gateway saw called
+        self._tellers: list[str] = []  # of each usage: who reported it
         self._observed: dict[str, set[str]] | None = None  # by part: how; most have nothing
+        self._lost: str | None = None  # why not all tool calls were observed, though some were
         self._live_calls: list[Future[Any]] = []
         self._ended = False
         self._lock = threading.Lock()
@@ -155,9 +169,14 @@ class Invocation:
             return self._answer_from_fixtures(call)
         return self.wait_for(self._answer_live(call))
 
-    def answer_from_fixtures(self, name: str, args: Mapping[str, Any]) -> Any:
-        """Answer a call by the task's fixtures, recorded with its answer; from any code."""
-        return self._answer_from_fixtures(self._begin(name, args))
+    def answer_from_fixtures(
+        self, name: str, args: Mapping[str, Any], also: str | None = None
+    ) -> Any:
+        """Answer a call by the task's fixtures, recorded with its answer; from any code.
+
+        `also` is another name that a library may know the tool by.
+        """
+        return self._answer_from_fixtures(self._begin(name, args, also))
 
     def wait_for(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What comes of work in the event loop, which ends with this invocation; in a thread."""
@@ -179,13 +198,33 @@ class Invocation:
             self._raise_if_ended()
             self._record(payload)
 
-    def report_usage(self, usage: ProviderUsage, how: str = "reported") -> None:
-        """Record the usage of one model call at once: what was spent must survive a crash."""
+    def report_usage(
+        self, usage: ProviderUsage, how: str = "reported", *, is_whole: bool = True
+    ) -> None:
+        """Record the usage of one model call at once: what was spent must survive a crash.
+
+        Where it `is_whole`, the model calls are observed by that.
+        """
+        usage = self._priced(usage)
         with self._lock:
             self._raise_if_ended()
             self.usages.append(usage)
+            self._tellers.append(how)
             self._record(usage)
-        self.observe("usage", how)
+        if is_whole:
+            self.observe("usage", how)
+
+    def _priced(self, usage: ProviderUsage) -> ProviderUsage:
+        """The usage with its cost, where that was not told and is known."""
+        price = self.surroundings.price
+        if usage.cost_estimate_usd is not None or price is None:
+            return usage
+        started = time.perf_counter()
+        cost = price(usage)  # the first time, prices are loaded
+        self.aside_s += time.perf_counter() - started
+        if cost is None:
+            return usage
+        return msgspec.structs.replace(usage, cost_estimate_usd=cost, currency="USD")
 
     def record_message(self, role: str, content: Any, how: str = "recorded") -> None:
         """Record what the assistant said on the way; that of others is only observed."""
@@ -201,9 +240,20 @@ class Invocation:
                 self._observed = {}
             self._observed.setdefault(part, set()).add(how)
 
+    def lose(self, why: str) -> None:
+        """Note that tool calls were made which nobody observed: so not all of them are known."""
+        with self._lock:
+            self._lost = self._lost or why
+
     def coverage(self) -> Coverage:
         """What was observed so far."""
-        return NOTHING_OBSERVED if self._observed is None else coverage_of(self._observed)
+        if self._observed is None and self._lost is None:
+            return NOTHING_OBSERVED
+        return coverage_of(self._observed or {}, self._lost)
+
+    def require_open(self) -> None:
+        """Raise `InvocationEnded` where the invocation has ended."""
+        self._raise_if_ended()
 
     def end(self) -> None:
         """From here on nothing is recorded and live calls are cancelled: the score is next."""
@@ -212,53 +262,116 @@ class Invocation:
             for call in self._live_calls:
                 call.cancel()
 
-    def next_call_id(self, tool: str, *, outside: bool = False) -> str:
-        """An id for the next tool call, the same in every run; `outside`: we did not serve it."""
+    def note_call(
+        self, tool: str, inputs: Any = UNSET, *, also: str | None = None, outside: bool = False
+    ) -> SeenCall:
+        """Give the next tool call its id, which is the same in every run.
+
+        `also` is another name of the tool; `outside`: neither `task` nor the gateway saw the call.
+        """
         with self._lock:
-            self.called.append(tool)
+            call = SeenCall(tool, f"{self.invocation_id}:c{len(self.called) + 1}", inputs, also)
+            self.called.append(call)
             if outside:
                 self.called_outside.append(tool)
-            return f"{self.invocation_id}:c{len(self.called)}"
+            return call
 
-    def record_call(
+    def begin_call(
+        self, tool: str, args: Any, *, how: str = "recorded", also: str | None = None
+    ) -> SeenCall:
+        """Record a call that the agent makes; `how` it was observed.
+
+        What is not JSON is recorded as its text. A call that is recorded while the same one is
+        made is the same.
+        """
+        name, inputs = _checked_name(tool), _recorded_copy(args)
+        self.observe("calls", how)
+        outer = in_progress.get()
+        if outer is not None and outer.is_open_as(name, inputs):
+            return outer
+        call = self.note_call(name, inputs, also=also)
+        call.tellers.add(how)
+        self.record(ToolCalled(self.agent_id, name, call.call_id, inputs))
+        return call
+
+    def end_call(
         self,
-        tool: str,
-        args: Any,
+        call: SeenCall,
         *,
         result: Any = UNSET,
         error: str | None = None,
         duration_ms: int | UnsetType = UNSET,
-        how: str = "recorded",
-        outside: bool = False,
     ) -> None:
-        """Record a call that the agent made, with its answer; `how` it was observed.
+        """Record what came of a call: its result or its error, once."""
+        failed = None if error is None else ErrorDetail("tool_error", error or "tool_error")
+        self._record_return(call, ToldReturn(0, result, failed, duration_ms))
 
-        A call without result and error has none. What is not JSON is recorded as its text.
-        """
-        name, inputs = _checked_name(tool), _recorded_copy(args)
-        outcome = result if result is UNSET else _recorded_copy(result)
-        call_id = self.next_call_id(name, outside=outside)
-        self.observe("calls", how)
-        self.record(ToolCalled(self.agent_id, name, call_id, inputs))
-        if error is None and outcome is UNSET:
+    def _record_return(self, call: SeenCall, told: ToldReturn) -> None:
+        if call.has_result:
             return
-        failed = UNSET if error is None else ErrorDetail("tool_error", error or "tool_error")
-        status: Literal["ok", "error"] = "ok" if error is None else "error"
+        call.has_result = True
         self.record(
-            ToolReturned(self.agent_id, name, call_id, outcome, failed, status, duration_ms)
+            ToolReturned(
+                self.agent_id,
+                call.tool,
+                call.call_id,
+                told.result if told.result is UNSET else _recorded_copy(told.result),
+                told.error or UNSET,
+                "ok" if told.error is None else "error",
+                told.duration_ms,
+            )
         )
 
-    def _begin(self, name: str, args: Mapping[str, Any] | None) -> "_Call":
+    def take_account(self, account: Account) -> None:
+        """Record what was told afterwards of this invocation, and was not recorded before."""
+        how, deeds = account.how, account.deeds or ()
+        calls = {place: each for place, each in enumerate(deeds) if isinstance(each, ToldCall)}
+        seen = dict(zip(calls, already_seen([*calls.values()], self.called, how), strict=True))
+        for place, deed in enumerate(deeds):
+            if isinstance(deed, Thought):
+                self.record(Reasoned(self.agent_id, deed.text))
+            elif isinstance(deed, ToldReturn):
+                call = seen[deed.place]
+                assert call is not None  # it is told before
+                self._record_return(call, deed)
+            elif seen[place] is None:
+                inputs = deed.args if deed.args is UNSET else _recorded_copy(deed.args)
+                call = seen[place] = self.note_call(deed.tool, inputs, outside=True)
+                call.their_id = deed.their_id
+                call.tellers.add(how)
+                self.record(ToolCalled(self.agent_id, deed.tool, call.call_id, inputs))
+        if calls or (account.deeds is not None and account.has_all_calls):
+            self.observe("calls", how)
+        if account.lost is not None:
+            self.lose(account.lost)
+        if account.has_messages:
+            self.observe("messages", how)
+        if account.usages is not None:
+            reported = list(zip(self._tellers, self.usages, strict=True))
+            for usage in new_usages(account.usages, reported, how):
+                self.report_usage(usage, how, is_whole=account.has_all_usages)
+            if account.has_all_usages:
+                self.observe("usage", how)
+
+    def _begin(self, name: str, args: Mapping[str, Any] | None, also: str | None = None) -> "_Call":
         """Record a call, or refuse it."""
         name = _checked_name(name)
-        call = _Call(name, self.next_call_id(name))
         self.observe("calls", "live tools" if self.surroundings.live else "fixtures")
+        refused: str | None = None
         try:
-            inputs = _json_copy(dict(args or {}))
+            inputs: Any = _json_copy(dict(args or {}))
         except (NotJson, TypeError, ValueError) as error:
-            self.record(ToolCalled(self.agent_id, name, call.call_id))
-            raise self._failed(call, "invalid_arguments", str(error)) from None
-        self.record(ToolCalled(self.agent_id, name, call.call_id, inputs))
+            inputs, refused = UNSET, str(error)
+        outer = in_progress.get()
+        if outer is not None and refused is None and outer.is_open_as(name, inputs):
+            seen = outer
+        else:
+            seen = self.note_call(name, inputs, also=also)
+            self.record(ToolCalled(self.agent_id, name, seen.call_id, inputs))
+        seen.has_result = True  # it will have one in a moment
+        call = _Call(seen.tool, seen.call_id)
+        if refused is not None:
+            raise self._failed(call, "invalid_arguments", refused)
         if self.allowed_tools is not None and name not in self.allowed_tools:
             message = f"the manifest's toolAllowlist does not have {name!r}"
             raise self._failed(call, "tool_not_allowed", message, "forbidden")
@@ -271,7 +384,7 @@ class Invocation:
         if self.surroundings.read_only and tool.description.writes:
             message = f"{name!r} may write, but the run is read-only"
             raise self._failed(call, "read_only", message, "forbidden")
-        return _Call(name, call.call_id, tool, msgspec.json.decode(inputs))
+        return _Call(call.name, call.call_id, tool, msgspec.json.decode(inputs))
 
     def _answer_from_fixtures(self, call: "_Call") -> Any:
         try:
@@ -375,12 +488,9 @@ def _recorded_copy(value: Any) -> msgspec.Raw:
     """A value that an agent tells of, as JSON: to be observed must not make it fail."""
     try:
         return _json_copy(value)
-    except (NotJson, TypeError, ValueError):
-        from evalwright.agents.outputs import output_value
-    try:
-        return _json_copy(output_value(value))
     except Exception:  # noqa: BLE001 - what is in it may be code of the agent
-        return _json_copy(str(value).encode(errors="replace").decode())
+        from evalwright.agents.outputs import told_value
+    return _json_copy(told_value(value))
 
 
 def _json_copy(value: Any) -> msgspec.Raw:

@@ -16,7 +16,8 @@ from typing import Any, cast, get_origin
 
 from msgspec import UNSET
 
-from evalwright.agents.own_tools import CallInProgress, OwnTools, current, recorded_call
+from evalwright.agents.context import at_work, current, follow_into_threads
+from evalwright.agents.own_tools import CallInProgress, OwnTools, recorded_call
 from evalwright.agents.protocol import CANCELLED_ITSELF, AgentFailure, Invocation, checked_output
 from evalwright.agents.toolbox import Memory
 from evalwright.agents.usage import parse_usage
@@ -34,6 +35,7 @@ from evalwright.contracts.errors import AgentBroken, BadInput
 MAX_TRACEBACK = 4000
 _TYPES_OF_INPUTS = {"str", "dict", "Mapping", "list", "int", "float", "bool"}
 _PARTS_OF_INPUTS = {"question", "query", "prompt"}  # names that no task has as a whole
+_BARE = frozenset((str, int, float, bool, type(None)))
 _IMPORTING = "<frozen importlib"  # frames of Python's own
 FORMS = "write module:callable, path/file.py:callable, http(s)://address or cmd:program"
 
@@ -95,7 +97,8 @@ class AgentTask:
     ) -> None:
         """Tell of a tool call that the agent made itself, with its result or its error."""
         found = result if error is None or result is not None else UNSET
-        self._invocation.record_call(tool, dict(args or {}), result=found, error=error)
+        call = self._invocation.begin_call(tool, dict(args or {}))
+        self._invocation.end_call(call, result=found, error=error)
 
     def calling(
         self, tool: str, args: Mapping[str, Any] | None = None
@@ -132,6 +135,7 @@ class PythonAgent:
         )
         self._threads = Threads()
         _watch_forks()
+        follow_into_threads()
 
     def invoke(self, invocation: Invocation) -> Awaitable[Any]:
         """Call the function; whatever it raises is a failure of the agent."""
@@ -143,34 +147,52 @@ class PythonAgent:
         """Call a sync function; its time is taken in its thread, as the loop may be busy."""
         started = invocation.now_s()
         current.set(invocation)
+        at_work.add(invocation)
         try:
             output = self._function(AgentTask(invocation))
+            if not (is_bare := _is_bare(output)) and not inspect.isawaitable(output):
+                from evalwright.agents import results
+
+                output = results.read_to_end(output)
         except BaseException as error:
             raise _failure(error) from error
         finally:
-            invocation.took_s = invocation.now_s() - started
-        if isinstance(output, str) or not inspect.isawaitable(output):
+            invocation.took_s = invocation.now_s() - started - invocation.aside_s
+            at_work.discard(invocation)
+        if is_bare:
             return checked_output(output)
+        if not inspect.isawaitable(output):
+            return results.taken_output(output, invocation)
         try:  # a wrapper that is sync around one that is not
             return invocation.wait_for(self._await(lambda _task: output, invocation))
         except CancelledError:
             raise AgentFailure("agent_error", CANCELLED_ITSELF) from None
 
     async def _await(self, function: Callable[[AgentTask], Any], invocation: Invocation) -> Any:
-        before_s, started, process = invocation.took_s or 0.0, invocation.now_s(), os.getpid()
+        before_s = (invocation.took_s or 0.0) + invocation.aside_s
+        started = invocation.now_s()
+        process = os.getpid()
         current.set(invocation)
+        at_work.add(invocation)
         try:
             output = await function(AgentTask(invocation))
-            if not isinstance(output, str) and inspect.isawaitable(output):
+            if not _is_bare(output) and inspect.isawaitable(output):
                 output = await output
-            return checked_output(output)
+            if _is_bare(output):
+                return checked_output(output)
+            from evalwright.agents import results
+
+            output = await results.awaited_to_end(output)
+            return results.taken_output(output, invocation)
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
             raise _failure(error) from error
         finally:
             end_copy(process)
-            invocation.took_s = before_s + invocation.now_s() - started
+            took_s = before_s + invocation.now_s() - started
+            invocation.took_s = took_s - invocation.aside_s
+            at_work.discard(invocation)
 
     async def close(self) -> None:
         """Stop the idle threads."""
@@ -186,6 +208,12 @@ def _end_copy_of_run() -> None:
     """In a process that an agent has just forked: its copy of the run must not go on."""
     if (invocation := current.get()) is not None:
         end_copies_of(invocation.loop)
+
+
+def _is_bare(output: Any) -> bool:
+    """Whether an output, as most are, says nothing but itself."""
+    kind = type(output)
+    return kind in _BARE or (kind is dict and "messages" not in output)
 
 
 def _taking_a_task(function: Any) -> Callable[[AgentTask], Any]:

@@ -132,7 +132,7 @@ class ToolLoop:
     def _refuse_arguments(self, tool: str, use: ToolUse, reason: str) -> str:
         """Record a call whose arguments no tool can be given, as the model wrote them."""
         invocation = self._invocation
-        call_id = invocation.next_call_id(tool)
+        call_id = invocation.note_call(tool).call_id
         error = ErrorDetail("invalid_arguments", reason)
         invocation.record(ToolCalled(invocation.agent_id, tool, call_id, use.arguments))
         invocation.record(

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from evalwright.agents.account import RETURNED, Account, Deed, Thought, ToldCall, ToldReturn
 from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
 from evalwright.agents.usage import parse_usage
-from evalwright.contracts.events import (
-    ErrorDetail,
-    Payload,
-    Reasoned,
-    ToolCalled,
-    ToolReturned,
-)
+from evalwright.contracts.events import ErrorDetail
 from evalwright.contracts.jsonvalue import NotJson, burden, plain
 from evalwright.contracts.planning import Text
 from evalwright.contracts.suite import Fixtures
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway, GatewaySession
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
-RETURNED = "returned"  # how that was observed which stands in an answer
 SHORT_RESPONSE = 16 * 1024  # bytes; to read more would keep everybody else waiting
 _LAST_WORD = re.compile(rb"[\w.~+/=:-]{0,256}\Z")
 
@@ -102,6 +96,8 @@ class AgentResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     output: Any
     events: list[ReportedEvent] | UnsetType = UNSET
+    calls: list[dict[str, Any]] | UnsetType = UNSET
+    messages: list[Any] | UnsetType = UNSET
     usage: dict[str, Any] | list[dict[str, Any]] | UnsetType = UNSET
 
 
@@ -157,23 +153,34 @@ def accept_response(
     try:
         response = msgspec.json.decode(body, type=AgentResponse)
         _check_counts(response, limits)
-        events = response.events or []
-        payloads = _payloads(_not_yet_recorded(events, tools) if tools else events, invocation)
-        reported = response.usage or []
-        usages = list(map(parse_usage, reported if isinstance(reported, list) else [reported]))
+        accounts = _accounts(response, invocation, tools)
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
         raise AgentFailure("invalid_answer", _complaint(error, body)) from None
     output = checked_output(response.output)
     _check_burden("output", _json_of(output), limits.most_output_values)
-    if response.events is not UNSET:
-        invocation.observe("calls", RETURNED)
-    if response.usage is not UNSET:
-        invocation.observe("usage", RETURNED)
-    for payload in payloads:
-        invocation.record(payload)
-    for usage in usages:
-        invocation.report_usage(usage, RETURNED)
+    for account in accounts:
+        invocation.take_account(account)
     return output
+
+
+def _accounts(
+    response: AgentResponse, invocation: Invocation, tools: "GatewaySession | None"
+) -> list[Account]:
+    """What a response says of what the agent did."""
+    accounts = []
+    if response.events is not UNSET:
+        deeds = _deeds(response.events, str if tools is None else tools.tool)
+        accounts.append(Account(RETURNED, deeds))
+    if response.usage is not UNSET:
+        reported = response.usage if isinstance(response.usage, list) else [response.usage]
+        accounts.append(Account(RETURNED, usages=list(map(parse_usage, reported))))
+    if response.calls is not UNSET or response.messages is not UNSET:
+        from evalwright.agents.answers import accounts_of  # with the readers of messages
+
+        messages = None if response.messages is UNSET else response.messages
+        calls = None if response.calls is UNSET else response.calls
+        accounts += accounts_of(messages, None, calls, invocation.task.input)
+    return accounts
 
 
 def _check_burden(what: str, text: bytes, most_values: int | None) -> None:
@@ -191,6 +198,8 @@ def _json_of(output: Any) -> bytes:
 def _check_counts(response: AgentResponse, limits: AnswerLimits) -> None:
     counted = (
         ("events", response.events, limits.most_events),
+        ("calls", response.calls, limits.most_events),
+        ("messages", response.messages, limits.most_events),
         ("usages", response.usage, limits.most_usages),
     )
     for things, reported, most in counted:
@@ -199,60 +208,29 @@ def _check_counts(response: AgentResponse, limits: AnswerLimits) -> None:
             raise AgentFailure("invalid_answer", message)
 
 
-def _not_yet_recorded(
-    events: Sequence[ReportedEvent], tools: "GatewaySession"
-) -> list[ReportedEvent]:
-    """The events without calls, and their answers, that went through the gateway."""
-    left: list[ReportedEvent] = []
-    recorded: set[str] = set()
-    for event in events:
-        match event:
-            case ReportedCall() if tools.take_call(event.tool_name, event.inputs):
-                recorded.add(event.call_id)
-            case ReportedCall():
-                recorded.discard(event.call_id)
-                left.append(event)
-            case ReportedReturn() if event.call_id in recorded:
-                continue
-            case _:
-                left.append(event)
-    return left
-
-
-def _payloads(events: Sequence[ReportedEvent], invocation: Invocation) -> list[Payload]:
-    """What the agent reports, as this invocation records it, under its own call ids."""
-    call_ids: dict[str, str] = {}
-    payloads: list[Payload] = []
-    for event in events:
+def _deeds(events: Sequence[ReportedEvent], tool_name: Callable[[str], str]) -> list[Deed]:
+    """What the agent reports, in order; raises `ValueError` for what cannot be."""
+    deeds: list[Deed] = []
+    places: dict[str, int] = {}  # of calls, by the agent's ids of them
+    for place, event in enumerate(events):
         plain(msgspec.to_builtins(event))
         match event:
             case ReportedReasoning():
-                payloads.append(Reasoned(invocation.agent_id, event.reasoning))
+                deeds.append(Thought(event.reasoning))
             case ReportedCall():
-                call_ids[event.call_id] = invocation.next_call_id(event.tool_name, outside=True)
-                payloads.append(_call(event, call_ids[event.call_id], invocation.agent_id))
+                places[event.call_id] = place
+                deeds.append(ToldCall(tool_name(event.tool_name), event.inputs))
             case ReportedReturn():
-                payloads.append(_return(event, call_ids, invocation.agent_id))
-    return payloads
+                deeds.append(_return(event, places.get(event.call_id)))
+    return deeds
 
 
-def _call(event: ReportedCall, call_id: str, agent_id: str) -> ToolCalled:
-    return ToolCalled(agent_id, event.tool_name, call_id, event.inputs)
-
-
-def _return(event: ReportedReturn, call_ids: dict[str, str], agent_id: str) -> ToolReturned:
-    if event.call_id not in call_ids:
+def _return(event: ReportedReturn, place: int | None) -> ToldReturn:
+    if place is None:
         raise ValueError(f"a tool returned for call {event.call_id!r}, which was not made before")
     if event.error is not UNSET and event.outcome is not UNSET:
         raise ValueError(f"call {event.call_id!r} returned both an outcome and an error")
-    return ToolReturned(
-        agent_id,
-        event.tool_name,
-        call_ids[event.call_id],
-        outcome=event.outcome,
-        error=event.error,
-        status="ok" if event.error is UNSET else "error",
-    )
+    return ToldReturn(place, event.outcome, None if event.error is UNSET else event.error)
 
 
 def quoted(body: bytes, most: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from evalwright.agents.answers import call_fields
 from evalwright.agents.protocol import Agent, AgentFailure, Invocation, checked_output
 from evalwright.api.check_objects import NOT_GIVEN, CheckGiven
 from evalwright.api.runs import TaskReport, task_report
@@ -27,8 +28,6 @@ from evalwright.models.config import Config, load_config
 from evalwright.reports.run.task_records import read_tasks
 from evalwright.scoring.checks.base import UNKNOWN, MadeCall, Spent
 from evalwright.store.protocol import NewEvent
-
-CALL_FIELDS = frozenset(("tool", "args", "result", "is_ok"))
 
 
 class Evaluate(Protocol):
@@ -92,7 +91,7 @@ class GivenAnswer:
             if how := getattr(self._coverage, part):
                 invocation.observe(part, how)
         for call in self._calls:
-            call_id, agent_id = invocation.next_call_id(call.tool), self.agent_id
+            call_id, agent_id = invocation.note_call(call.tool).call_id, self.agent_id
             invocation.record(ToolCalled(agent_id, call.tool, call_id, call.args))
             returned = ToolReturned(agent_id, call.tool, call_id, call.result, status="ok")
             if not call.is_ok:
@@ -115,18 +114,14 @@ def _usages(spent: Spent) -> list[ProviderUsage]:
 
 
 def made_calls_of(given: Iterable[Any]) -> list[MadeCall]:
-    """Calls as users write them: `{"tool": …, "args": …, "result": …}`."""
-    calls = []
-    for each in given:
-        if not isinstance(each, Mapping) or "tool" not in each or each.keys() - CALL_FIELDS:
-            known = ", ".join(sorted(CALL_FIELDS))
-            raise BadInput(f"{each!r:.60} is no call: it has `tool`, and perhaps more of {known}")
-        calls.append(
-            MadeCall(
-                str(each["tool"]), each.get("args", {}), each.get("result"), each.get("is_ok", True)
-            )
-        )
-    return calls
+    """Calls as users write them: `{"tool": …, "args": …, "result": …}`, or with an `error`."""
+    try:
+        return [
+            MadeCall(tool, args, result, error is None)
+            for tool, args, result, error in map(call_fields, given)
+        ]
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 class Answered(NamedTuple):

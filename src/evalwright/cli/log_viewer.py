@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 
 from evalwright.cli.output import Streams, print_json, say, tell, without_secrets, write_stdout
 from evalwright.cli.results import (
@@ -15,6 +16,7 @@ from evalwright.cli.results import (
     reported,
     write_forms,
 )
+from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.errors import BadInput, CannotEvaluate, RunFailed
 from evalwright.contracts.events import Event
 from evalwright.contracts.summary import to_json
@@ -40,6 +42,7 @@ from evalwright.reports.run.scorecard import (
     render_story,
 )
 from evalwright.reports.run.stories import TaskStory, mask_stories, task_stories
+from evalwright.reports.run.task_records import read_task
 from evalwright.store.protocol import EventLog
 
 
@@ -216,13 +219,16 @@ class LogViewer:
                 tell(_line(shown))
 
     def _task(self, history: History, task_id: str) -> None:
-        events = self._log.read(history.run_id)
+        events = [event for event in self._log.read(history.run_id) if event.task_id == task_id]
         for story in self._masked(task_stories(history.plan.suite, events, {task_id})):
             tell(
                 "\n".join(render_story(story, Style.of(Streams.out), full=True, with_trace=True)),
                 styled=True,
             )
-            tell(f"      input     {one_line(story.task.input, None)}\n")
+            tell(f"      input     {one_line(story.task.input, None)}")
+            coverage = read_task(story.task, events, history.plan.agent)[0].record.coverage
+            if coverage is not UNSET:
+                tell(f"      observed  {coverage_in_words(coverage)}\n")
 
 
 def _masked_event(event: Event) -> Event:

@@ -9,6 +9,7 @@ Part = Literal["calls", "usage", "messages"]
 ToolsClaim = Literal["none", "task"]
 UsageClaim = Literal["none"]
 PARTS: tuple[Part, ...] = ("calls", "usage", "messages")
+_NAMES = {"calls": "tool calls", "usage": "model usage", "messages": "messages"}
 RECORDED = "recorded"  # by others, or before coverage was
 
 
@@ -28,6 +29,7 @@ class Coverage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     calls: str | None = None
     usage: str | None = None
     messages: str | None = None
+    lost: str | None = None  # why the calls are not observed, though some of them were
 
     def claimed(self, tools: ToolsClaim | None, usage: UsageClaim | None) -> "Coverage":
         """The same with what the user claims in place of what was not observed."""
@@ -37,15 +39,27 @@ class Coverage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             self.calls or (tools and f"claimed {tools}"),
             self.usage or (usage and f"claimed {usage}"),
             self.messages,
+            self.lost,
         )
 
 
 NOTHING_OBSERVED = Coverage()
 
 
-def coverage_of(observed: Mapping[str, set[str]]) -> Coverage:
-    """The coverage from all that observed each part, whichever came first."""
-    return Coverage(**{part: ", ".join(sorted(how)) for part, how in observed.items()})
+def coverage_in_words(by_part: Mapping[str, str | None]) -> str:
+    """Each part with how it was observed, in one line."""
+    told = [f"{_NAMES[part]}: {by_part.get(part) or 'not observed'}" for part in PARTS]
+    lost = by_part.get("lost")
+    return " · ".join(told) + (f" ({lost})" if lost else "")
+
+
+def coverage_of(observed: Mapping[str, set[str]], lost: str | None = None) -> Coverage:
+    """The coverage from all that observed each part, whichever came first.
+
+    `lost` says why calls were made that nobody observed: so it is not known which there were.
+    """
+    known = {part: ", ".join(sorted(how)) for part, how in observed.items()}
+    return Coverage(**(known if lost is None else {**known, "calls": None}), lost=lost)
 
 
 def recorded_coverage(*, has_calls: bool, has_usage: bool) -> Coverage:

@@ -26,7 +26,7 @@ from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.asking import Asking
-from evalwright.engine.invocation import Answer, Repetition
+from evalwright.engine.invocation import Repetition, TaskAnswer
 from evalwright.engine.own_checks import OwnChecks, Unusable
 from evalwright.engine.plan import Plan
 from evalwright.scoring.checks.base import (
@@ -170,12 +170,12 @@ class Checking:
         if self._code is not None:
             self._code.close()
 
-    def asks(self, answer: Answer) -> bool:
+    def asks(self, answer: TaskAnswer) -> bool:
         """Whether the checks of an answer have to be told something first."""
         return answer.task.task_id in self._asking_tasks
 
     async def ask(
-        self, answer: Answer, known: Sequence[Judged], record: Callable[[Payload], None]
+        self, answer: TaskAnswer, known: Sequence[Judged], record: Callable[[Payload], None]
     ) -> Answers:
         """What the checks of an answer want to be told; raises `JudgeFailed`."""
         asks = _asks(self._checks.get(answer.task.task_id, ()))
@@ -187,7 +187,7 @@ class Checking:
         """The number of the repetition that a task is at, from 1."""
         return len(self._done.get(task.task_id, ())) + 1
 
-    def _examined(self, answer: Answer) -> Examined:
+    def _examined(self, answer: TaskAnswer) -> Examined:
         """An answer as checks look at it."""
         task, deeds, agent_id = answer.task, answer.deeds, self._agent_id
 
@@ -215,7 +215,7 @@ class Checking:
 
     def verdict(
         self,
-        answer: Answer,
+        answer: TaskAnswer,
         told: Answers,
         findings: Sequence[SafetyFinding] | None,
     ) -> list[Payload]:
@@ -305,7 +305,7 @@ def plain(value: Any) -> Any:
     return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
 
-def _spent(answer: Answer) -> Spent:
+def _spent(answer: TaskAnswer) -> Spent:
     """What the agent took; one of which no usage was observed is asked about its coverage."""
     usages = answer.usages[: answer.own_calls]
     if not usages:

@@ -27,7 +27,7 @@ from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.execution import Announce, Execution, Means, Outcome
 from evalwright.engine.history import History, read_history
-from evalwright.engine.invocation import Answer, Repetition, repetition_of
+from evalwright.engine.invocation import Repetition, TaskAnswer, repetition_of
 from evalwright.engine.listing import last_continuation
 from evalwright.engine.plan import Plan
 from evalwright.engine.replay import project
@@ -172,7 +172,7 @@ class RecalledTask:
         self._decided: Decided | None = None
         self._deeds: list[Payload] = []
         self._usages: list[ProviderUsage] = []
-        self._waiting: dict[int, Answer] = {}  # by repetition
+        self._waiting: dict[int, TaskAnswer] = {}  # by repetition
 
     def take(self, event: Event) -> None:
         """Take the next event of the task."""
@@ -210,12 +210,12 @@ class RecalledTask:
             number = repetition_of(payload.invocation_id)
             self._waiting[number] = self._answer(payload, self._decided.decision)
 
-    def _answer(self, completed: InvocationCompleted, decision: Any) -> Answer:
+    def _answer(self, completed: InvocationCompleted, decision: Any) -> TaskAnswer:
         error = None
         if completed.outcome == "failed":
             error = msgspec.convert(decision["error"], ErrorDetail)
         unmeasured = completed.unmeasured or ()
-        return Answer(
+        return TaskAnswer(
             self.task,
             None if error else decision,
             error,
@@ -235,7 +235,7 @@ class RecalledTask:
         has_calls = any(isinstance(each, ToolCalled) for each in self._deeds)
         return recorded_coverage(has_calls=has_calls, has_usage=bool(self._usages))
 
-    def answers(self, *, with_failures: bool) -> list[Answer]:
+    def answers(self, *, with_failures: bool) -> list[TaskAnswer]:
         """What was answered and has no result; a failure is asked for again, unless it counts."""
         waiting = [self._waiting[number] for number in sorted(self._waiting)]
         return [each for each in waiting if each.error is None or with_failures]

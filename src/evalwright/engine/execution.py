@@ -26,9 +26,9 @@ from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History
 from evalwright.engine.invocation import (
     CLAIM_CONTRADICTED,
-    Answer,
     Done,
     Invoker,
+    TaskAnswer,
     error_decision,
     invocation_id,
 )
@@ -236,7 +236,7 @@ class Execution:
             # An agent in another process may have called a model.
             is_paid = (bool(answer.usages) or self._agent.is_outside) and not self._is_rescored
 
-    async def _work_on(self, index: int) -> Answer:
+    async def _work_on(self, index: int) -> TaskAnswer:
         task = self._plan.suite.tasks[index]
         waiting = self._history.awaiting.get(task.task_id)
         if waiting:
@@ -294,7 +294,9 @@ class Execution:
             self._withheld.append((task_id, [scored]))
         return True
 
-    def _settle(self, answer: Answer, index: int, ending: list[Payload], told: "Answers") -> None:
+    def _settle(
+        self, answer: TaskAnswer, index: int, ending: list[Payload], told: "Answers"
+    ) -> None:
         """Record what the checks of an answer say; a task with repetitions left goes on."""
         assert self._checking is not None
         task_id = answer.task.task_id
@@ -316,7 +318,7 @@ class Execution:
             self._history.end_repetition(task_id)
         self._recorder.record(task_id, *ending, *verdict)
 
-    async def _judge(self, answer: Answer, index: int) -> None:
+    async def _judge(self, answer: TaskAnswer, index: int) -> None:
         """Ask the judges; a task that they give no verdict on stays without a score."""
         task_id = answer.task.task_id
 

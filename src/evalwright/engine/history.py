@@ -21,7 +21,7 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.suite import Mode
-from evalwright.engine.invocation import Answer, Repetition
+from evalwright.engine.invocation import Repetition, TaskAnswer
 from evalwright.engine.plan import Plan
 from evalwright.scoring.summary import Tally
 from evalwright.store.protocol import EventLog
@@ -59,7 +59,7 @@ class History:
         self._repeated = {task.task_id for task in plan.suite.tasks if task.repeat > 1}
         self.attempts: dict[str, int] = {}
         self.open_invocations: dict[str, tuple[str, str]] = {}  # id -> (task, agent)
-        self.awaiting: dict[str, list[Answer]] = {}  # that judges or checks have to look at
+        self.awaiting: dict[str, list[TaskAnswer]] = {}  # that judges or checks have to look at
         self.judged: dict[str, list[Judged]] = {}  # what they said so far
         self.repetitions: dict[str, list[Repetition]] = {}  # of tasks that are not all repeated
         self.unpriced_before = 0  # calls without a price in the run that this one continues

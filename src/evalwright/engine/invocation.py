@@ -35,7 +35,7 @@ CLAIM_CONTRADICTED = "claim_contradicted"  # the agent answered, but is not as c
 CLEANUP_SECONDS = 1.0  # that an agent has to stop when it is cancelled
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class TaskAnswer(msgspec.Struct, frozen=True, gc=False):
     """What an agent gave for a task: an output, or an error in its place."""
 
     task: Task
@@ -63,7 +63,7 @@ class Repetition(msgspec.Struct, frozen=True, gc=False):
 class Done(msgspec.Struct, frozen=True, gc=False):
     """What came of an invocation: the answer, and the events that end it."""
 
-    answer: Answer
+    answer: TaskAnswer
     closing: list[Payload]
 
 
@@ -87,7 +87,7 @@ def contradiction(claims: AgentFacts, invocation: Invocation) -> ErrorDetail | N
     """What was observed against what the user claims of the agent."""
     called, outside = invocation.called, invocation.called_outside
     if claims.tools == "none" and called:
-        return _false_claim("tools: none", f"{called[0]} was called ({len(called)} in all)")
+        return _false_claim("tools: none", f"{called[0].tool} was called ({len(called)} in all)")
     if claims.tools == "task" and outside:
         return _false_claim("tools: task", f"{outside[0]} was called without `task`")
     if claims.usage == "none" and invocation.usages:
@@ -160,7 +160,7 @@ class Invoker:
         usages = list(invocation.usages)
         coverage = invocation.coverage()
         error = error or contradiction(self._facts, invocation)
-        answer = Answer(
+        answer = TaskAnswer(
             task,
             None if error else output,
             error,
@@ -225,7 +225,7 @@ class Invoker:
         except AgentFailure as failure:
             output, error = None, failure.error
         finally:
-            taken_s = loop.time() - started
+            taken_s = loop.time() - started - invocation.aside_s
             self._due_s.pop(ended, None)
             if asked is not None and not asked.done():
                 await _abandon(asked, work)

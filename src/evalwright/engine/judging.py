@@ -14,7 +14,7 @@ from evalwright.contracts.events import Judged, Payload
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.fencing import UnfitReply, ask_again
-from evalwright.engine.invocation import Answer
+from evalwright.engine.invocation import TaskAnswer
 from evalwright.engine.judge_prompt import (
     LONGEST_TEXT,
     PROMPT_VERSION,
@@ -178,7 +178,7 @@ class Review:
         self._for_safety = plan.is_adversarial and panel is not None
         self._checking = checking
 
-    def is_due(self, answer: Answer) -> bool:
+    def is_due(self, answer: TaskAnswer) -> bool:
         """Whether anybody has to be asked about an answer; about an error nobody has."""
         kind = answer.task.expected.kind
         if answer.error is not None:
@@ -188,7 +188,7 @@ class Review:
         return kind == "checks" and self._checking is not None and self._checking.asks(answer)
 
     async def judge(
-        self, answer: Answer, known: Sequence[Judged], record: Callable[[Payload], None]
+        self, answer: TaskAnswer, known: Sequence[Judged], record: Callable[[Payload], None]
     ) -> Reviewed:
         """Ask all that is not known yet; raises `JudgeFailed`."""
         task, rubric, panel = answer.task, answer.task.expected.rubric, self._panel

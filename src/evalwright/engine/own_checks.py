@@ -14,7 +14,12 @@ from msgspec import UNSET
 from evalwright.agents.python import own_trace
 from evalwright.agents.user_code import Threads, load_code
 from evalwright.contracts.suite import Task
-from evalwright.scoring.checks.base import Examined, Unanswered
+from evalwright.scoring.checks.base import (
+    USAGE_NOT_OBSERVED,
+    Examined,
+    Unanswered,
+    calls_not_observed,
+)
 
 GIVEN = ("input", "output", "expected", "calls", "usage", "trace", "task")
 LONGEST_S = 60.0  # that a check may take
@@ -41,6 +46,47 @@ class OwnFacts(dict[str, Any]):
             return self[name]
         except KeyError:
             raise AttributeError(f"there is no {name!r} here, only {', '.join(self)}") from None
+
+
+class NotObserved(Exception):
+    """Raised in a function that looks at what nobody observed: its check is not made."""
+
+
+class UnobservedCalls(list[OwnFacts]):
+    """In place of calls that nobody observed: whoever looks at them learns that."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__()
+        self._why = why
+
+    def _refuse(self, *_: Any) -> Any:
+        raise NotObserved(self._why)
+
+    __iter__ = __len__ = __bool__ = __contains__ = __getitem__ = __reversed__ = _refuse
+    __eq__ = __ne__ = __add__ = __radd__ = __repr__ = copy = count = index = _refuse
+    __hash__ = None
+
+
+class PartlyObserved(OwnFacts):
+    """Facts of which some were not observed: whoever looks at those learns that."""
+
+    def __init__(self, facts: Mapping[str, Any], missing: Mapping[str, str]) -> None:
+        super().__init__(facts)
+        self.__dict__["_missing"] = missing
+
+    def __getattr__(self, name: str) -> Any:
+        """A field."""
+        return self[name] if name in self._missing else super().__getattr__(name)
+
+    def __getitem__(self, name: str) -> Any:
+        """A field."""
+        if name in self._missing:
+            raise NotObserved(self._missing[name])
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A field, or the default where there is none."""
+        return self[name] if name in self else default  # noqa: SIM401 - it refuses
 
 
 class OwnCheck(NamedTuple):
@@ -216,6 +262,8 @@ def _plain(returned: Any) -> Any:
 
 
 def _raised(error: BaseException) -> Unanswered:
+    if isinstance(error, NotObserved):
+        return Unanswered(str(error))
     trace = own_trace(error).strip()
     if len(trace) > LONGEST_TRACE:
         end = trace[-LONGEST_TRACE:]
@@ -224,10 +272,19 @@ def _raised(error: BaseException) -> Unanswered:
 
 
 def _calls(_task: Task, examined: Examined) -> list[OwnFacts]:
+    if (why := calls_not_observed(examined)) is not None:
+        return UnobservedCalls(why)
     return [
         OwnFacts(tool=call.tool, args=call.args, result=call.result, is_ok=call.is_ok)
         for call in examined.calls
     ]
+
+
+def _usage(_task: Task, examined: Examined) -> OwnFacts:
+    spent, missing = examined.spent._asdict(), {}
+    if examined.coverage.usage is None:
+        missing = dict.fromkeys(("cost_usd", "tokens", "turns"), USAGE_NOT_OBSERVED)
+    return PartlyObserved(spent, missing) if missing else OwnFacts(spent)
 
 
 def _task(task: Task, examined: Examined) -> OwnFacts:
@@ -245,7 +302,7 @@ _FACTS: dict[str, Callable[[Task, Examined], Any]] = {
     "output": lambda _, examined: examined.output,
     "expected": lambda task, _: None if task.reference is UNSET else task.reference,
     "calls": _calls,
-    "usage": lambda _, examined: OwnFacts(examined.spent._asdict()),
+    "usage": _usage,
     "trace": lambda _, examined: examined.trace,
     "task": _task,
 }

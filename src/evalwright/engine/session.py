@@ -18,6 +18,7 @@ A host keeps one `ModelPool` for all its runs and asks `gather_means` for the re
 import asyncio
 import functools
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -29,6 +30,7 @@ from evalwright.agents.load import TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.planning import Group, RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Suite
@@ -369,7 +371,22 @@ async def gather_means(
         redactor = Redactor({**toolbox.secrets, **models.secrets})
         if models.cassette is not None:
             models.cassette.redact = redactor.redact_text
-    return Means(Surroundings(toolbox, live, read_only, redactor), panel)
+    return Means(Surroundings(toolbox, live, read_only, redactor, _price_by(models.config)), panel)
+
+
+# Who imports one of these asks models, and is likely to tell of it.
+_MODEL_LIBRARIES = ("openai", "anthropic", "agents", "pydantic_ai", "langchain_core", "litellm")
+
+
+def _price_by(config: Config) -> Callable[[ProviderUsage], float | None]:
+    def price(usage: ProviderUsage) -> float | None:
+        from evalwright.models.prices import known_cost  # most agents tell of no usage
+
+        return known_cost(config, usage)
+
+    if any(name in sys.modules for name in _MODEL_LIBRARIES):  # now, and not while agents are timed
+        price(ProviderUsage("openai", "gpt-4.1", 1, 1))
+    return price
 
 
 def reasons_against(outcomes: Sequence[Outcome]) -> list[str]:

@@ -13,7 +13,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.planning import AgentFacts, Baseline, FailOn, Group
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
-from evalwright.engine.invocation import Answer
+from evalwright.engine.invocation import TaskAnswer
 from evalwright.engine.plan import Plan
 from evalwright.scoring.chance import ChangeVerdict
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, score_golden
@@ -29,7 +29,7 @@ from evalwright.scoring.thresholds import is_blocking, pass_score
 
 
 def score_answer(
-    answer: Answer,
+    answer: TaskAnswer,
     judged: Sequence[Judged],
     findings: Sequence[SafetyFinding] | None,
     thresholds: Thresholds,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -11,9 +11,10 @@ import msgspec
 from evalwright.contracts.events import ProviderUsage
 from evalwright.models.config import Config, OwnPrice
 from evalwright.models.protocol import ModelError
-from evalwright.models.providers import ModelName, Provider
+from evalwright.models.providers import PROVIDERS, ModelName, Provider
 
 MILLION = 1_000_000
+_NAMELESS = frozenset(("unspecified", "unknown", "given", "recorded"))
 MOST_TOKENS = 2**53  # of one call; whole numbers beyond are not the same for every reader of JSON
 
 
@@ -95,6 +96,31 @@ def meter(name: ModelName, provider: Provider, config: Config) -> Meter:
         return Meter(name.provider, name.model, _own_prices(own))
     listed = _listed_prices(name.model, provider.prices_as) if provider.prices_as else None
     return Meter(name.provider, name.model, listed)
+
+
+def known_cost(config: Config, usage: ProviderUsage) -> float | None:
+    """What a call costs that somebody tells of, by its provider and model; None if nobody knows."""
+    if not usage.input_tokens and not usage.output_tokens:
+        return None
+    own = config.prices.get(f"{usage.provider}:{usage.model}")
+    try:
+        prices = _own_prices(own) if own else _prices_of(usage.model, usage.provider)
+    except Exception:  # noqa: BLE001 - names that a stranger chose, looked up by a library
+        return None
+    if prices is None:
+        return None
+    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    return prices.cost(Tokens(usage.input_tokens, usage.output_tokens, read, written))
+
+
+@lru_cache(maxsize=256)
+def _prices_of(model: str, provider: str) -> PriceList | None:
+    """The listed prices, by the names that agent libraries have for providers."""
+    if provider in _NAMELESS or model in _NAMELESS:
+        return None
+    known = PROVIDERS.get(provider)
+    name = known.prices_as if known else provider
+    return _listed_prices(model, name) if name else None
 
 
 def _own_prices(own: OwnPrice) -> PriceList:

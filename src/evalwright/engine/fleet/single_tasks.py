@@ -23,7 +23,7 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.clock import Clock
 from evalwright.engine.execution import Execution, Means
 from evalwright.engine.history import History
-from evalwright.engine.invocation import Answer, error_decision, invocation_id
+from evalwright.engine.invocation import TaskAnswer, error_decision, invocation_id
 from evalwright.engine.piecework import first_answer
 from evalwright.engine.verdict import score_answer
 from evalwright.store.protocol import NewEvent
@@ -131,7 +131,7 @@ class SingleTasks(Execution):
         lost = self._begin(self._indexes[task_id], attempt)
         error = ErrorDetail("task_lost", reason)
         findings: list[SafetyFinding] | None = [] if self._plan.is_adversarial else None
-        answer = Answer(task, None, error, 0, [])
+        answer = TaskAnswer(task, None, error, 0, [])
         scored = score_answer(answer, (), findings, self._plan.suite.thresholds)
         closing: list[Payload] = [error_decision(self._agent.agent_id, error)]
         self._recorder.record(task_id, *closing, scored)

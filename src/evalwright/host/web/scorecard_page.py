@@ -302,7 +302,7 @@ def _result_within(
         events = view.events(task, last) if view.facts.events <= LARGE else view.near(task, last)
         if events is None:
             return None, NO_HTML
-        read, _ = read_task(task, events)
+        read, _ = read_task(task, events, view.frame.agent)
         body = result_html(view, task, read, events)
     except msgspec.MsgspecError:  # one damaged task does not hide the others
         return None, DAMAGED
@@ -312,7 +312,7 @@ def _result_within(
 def shown_task(view: RunView, task: Task, last: int | None) -> tuple[ReadTask, list[Event]]:
     """A task as it may be shown, and its events as they are."""
     events = view.events(task, last)
-    return read_task(task, events)[0], events
+    return read_task(task, events, view.frame.agent)[0], events
 
 
 def result_html(view: RunView, task: Task, read: ReadTask, events: Sequence[Event]) -> Html:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from evalwright.contracts.amounts import dollars, percent, span
+from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.events import Event, Judged, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.verdicts import Verdict
 from evalwright.reports.html.markup import (
@@ -112,6 +113,7 @@ def task_body(task: ReadTask, *, findings: Html = NO_HTML, with_trace: bool = Tr
         _judges(task),
         _trace(task.trace) if with_trace else NO_HTML,
         _repetitions(record),
+        _coverage(record),
         _usage(record),
     ]
     return Html("".join(parts))
@@ -295,6 +297,13 @@ def _repetition(attempt: AttemptRecord) -> Html:
 
 def _why(reason: str) -> Html:
     return Html(f'<p class="why">{text_html(shortened(reason, _SHORT))}</p>')
+
+
+def _coverage(record: TaskRecord) -> Html:
+    """What was observed of the answer, and how; of one that is not there yet, nothing."""
+    if record.coverage is UNSET:
+        return NO_HTML
+    return Html(f"<h3>Observed</h3><p>{text_html(coverage_in_words(record.coverage))}</p>")
 
 
 def _usage(record: TaskRecord) -> Html:

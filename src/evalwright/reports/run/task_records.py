@@ -75,6 +75,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, rename="camel"):
     latency_ms: int | None
     error: dict[str, Any] | UnsetType = UNSET
     check_score: float | UnsetType = UNSET  # the mean of its checks, whether it passed or not
+    coverage: dict[str, str | None] | UnsetType = UNSET  # as of a task
 
 
 class AttackRecord(msgspec.Struct, frozen=True, rename="camel"):
@@ -104,7 +105,8 @@ class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
     error: dict[str, Any] | UnsetType = UNSET
     tags: list[str] | UnsetType = UNSET
     repetitions: list[AttemptRecord] | UnsetType = UNSET
-    coverage: dict[str, str | None] | UnsetType = UNSET  # by part: how it was observed, or null
+    # By part: how it was observed, or null; `lost` says why calls are not, where some were.
+    coverage: dict[str, str | None] | UnsetType = UNSET
     check_score: float | UnsetType = UNSET  # the mean of its checks, whether it passed or not
     attack: AttackRecord | UnsetType = UNSET  # of a suite that was derived from another one
 
@@ -199,13 +201,16 @@ def _with_attacks(planned: Planned, tasks: Sequence[ReadTask]) -> list[ReadTask]
 
 
 def read_task(
-    task: Task, events: Iterable[Event], claims: AgentFacts | None = None
+    task: Task, events: Iterable[Event], agent: AgentFacts
 ) -> tuple[ReadTask, list[Event]]:
-    """Read one task from its events, which come back as they may be shown: with secrets masked."""
+    """Read one task from its events, which come back as they may be shown: with secrets masked.
+
+    `agent` is that of the run, with what is claimed of it.
+    """
     mask = _mask()
     shown = msgspec.json.decode(mask(msgspec.json.encode(task)), type=Task)
     kept = [_masked(event, mask) for event in events]
-    reader = _RecordReader(shown, claims)
+    reader = _RecordReader(shown, agent)
     for event in kept:
         reader.take(event)
     return reader.end(), kept
@@ -271,7 +276,7 @@ class _AttemptReader:
         elif kind == Found.TYPE:
             self.findings += event.decode(Found).findings
 
-    def record(self, task: Task, scored: EvalScored | None) -> AttemptRecord:
+    def record(self, task: Task, scored: EvalScored | None, claims: AgentFacts) -> AttemptRecord:
         """The attempt as it is shown; its score is its own where it has one."""
         said = None if self.decided is None else msgspec.json.decode(self.decided, type=Decided)
         decision = None if said is None else said.decision
@@ -291,18 +296,19 @@ class _AttemptReader:
             None if self.completed is None else self.completed.latency_ms,
             UNSET if error is None else error,
             UNSET if error is not None or self.checked is None else _check_score(self.checked),
+            self._coverage(claims),
         )
 
-    def coverage(self, claims: AgentFacts | None) -> dict[str, str | None] | UnsetType:
+    def _coverage(self, claims: AgentFacts) -> dict[str, str | None] | UnsetType:
         """What was observed of it or is claimed; of older logs, what they hold."""
         if self.completed is None:
             return UNSET
         has_calls = any(each.type == ToolCalled.TYPE for each in self.trace)
         held = recorded_coverage(has_calls=has_calls, has_usage=bool(self.usages))
         found = self.completed.coverage or held
-        if claims is not None:
-            found = found.claimed(claims.tools, claims.usage)
-        return {part: getattr(found, part) for part in PARTS}
+        found = found.claimed(claims.tools, claims.usage)
+        lost = {} if found.lost is None else {"lost": found.lost}
+        return {part: getattr(found, part) for part in PARTS} | lost
 
     def _portable_checks(
         self, task: Task, output: Any, scored: EvalScored | None
@@ -330,7 +336,7 @@ class _AttemptReader:
 class _RecordReader:
     """Reads one task from the log."""
 
-    def __init__(self, task: Task, claims: AgentFacts | None = None) -> None:
+    def __init__(self, task: Task, claims: AgentFacts) -> None:
         self._task = task
         self._claims = claims
         self._scored: EvalScored | None = None
@@ -359,7 +365,7 @@ class _RecordReader:
         """The task so far."""
         task, scored = self._task, self._scored
         attempts = [self._attempts[number] for number in sorted(self._attempts)] or [self._current]
-        records = [attempt.record(task, scored) for attempt in attempts]
+        records = [attempt.record(task, scored, self._claims) for attempt in attempts]
         verdict = None if scored is None else scored.passed
         alike = (place for place, each in enumerate(records) if each.passed == verdict)
         place = next(alike, len(records) - 1)
@@ -378,7 +384,7 @@ class _RecordReader:
             shown.error,
             task.tags or UNSET,
             records if task.repeat > 1 else UNSET,
-            attempts[place].coverage(self._claims),
+            shown.coverage,
             mean(means) if means else UNSET,
         )
         rubric = enumerate(task.expected.rubric or (), 1)

@@ -188,14 +188,23 @@ def cannot_look(expected: Any, reason: str) -> Look:
     return Look(False, 0.0, expected, None, reason, True)
 
 
-CALLS_NOT_OBSERVED = (
-    "the agent's tool calls were not observed; return or record them (see agent-guide.md), or "
-    "claim `tools: none` or `tools: task` of the agent (--agent-tools)"
-)
 USAGE_NOT_OBSERVED = (
-    "the agent's model usage was not observed; return or report it (see agent-guide.md), or "
-    "claim `usage: none` of the agent (--agent-usage none)"
+    "the agent's model usage was not observed: return or report it, or claim `usage: none` "
+    "(--agent-usage none)"
 )
+
+
+def calls_not_observed(examined: Examined) -> str | None:
+    """Why nobody can say which tools were called, with the remedy; None: they were observed."""
+    coverage = examined.coverage
+    if coverage.calls is not None:
+        return None
+    if coverage.lost is not None:
+        return f"the agent's tool calls were not observed, or not all of them: {coverage.lost}"
+    return (
+        "the agent's tool calls were not observed: return or record them, or claim `tools: none` "
+        "(--agent-tools none|task)"
+    )
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from evalwright.scoring.checks.base import (
-    CALLS_NOT_OBSERVED,
     COUNT,
     Answers,
     Ask,
@@ -15,6 +14,7 @@ from evalwright.scoring.checks.base import (
     Prepared,
     Preparing,
     RefusedCheck,
+    calls_not_observed,
     cannot_look,
     fields,
 )
@@ -60,8 +60,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     expected = argument
 
     def look(examined: Examined, answers: Answers) -> Look:
-        if examined.coverage.calls is None:
-            return cannot_look(expected, CALLS_NOT_OBSERVED)
+        if unobserved := calls_not_observed(examined):
+            return cannot_look(expected, unobserved)
         made = [call for call in examined.calls if wanted.is_made_by(call, examined, answers)]
         if least <= len(made) and (most is None or len(made) <= most):
             return Look(True, 1.0, expected, shown(called(examined), brief=True))

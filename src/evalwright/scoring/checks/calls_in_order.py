@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 from evalwright.scoring.checks.base import (
-    CALLS_NOT_OBSERVED,
     Answers,
     CheckKind,
     Examined,
     Look,
     Prepared,
     Preparing,
+    calls_not_observed,
     cannot_look,
     fields,
 )
@@ -31,8 +31,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     find = _most_in_a_row if exact else _in_order
 
     def look(examined: Examined, answers: Answers) -> Look:
-        if examined.coverage.calls is None:
-            return cannot_look(listed, CALLS_NOT_OBSERVED)
+        if unobserved := calls_not_observed(examined):
+            return cannot_look(listed, unobserved)
         count = find(wanted, examined, answers)
         if count == len(wanted):
             return Look(True, 1.0, listed, shown(called(examined), brief=True))

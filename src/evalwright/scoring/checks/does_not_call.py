@@ -3,13 +3,13 @@
 from typing import Any
 
 from evalwright.scoring.checks.base import (
-    CALLS_NOT_OBSERVED,
     Answers,
     CheckKind,
     Examined,
     Look,
     Prepared,
     Preparing,
+    calls_not_observed,
     cannot_look,
 )
 from evalwright.scoring.checks.calls import CALL, called, wanted_call
@@ -24,8 +24,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     ]
 
     def look(examined: Examined, answers: Answers) -> Look:
-        if examined.coverage.calls is None:
-            return cannot_look(argument, CALLS_NOT_OBSERVED)
+        if unobserved := calls_not_observed(examined):
+            return cannot_look(argument, unobserved)
         for number, call in enumerate(examined.calls, 1):
             for each in unwanted:
                 if each.is_made_by(call, examined, answers):

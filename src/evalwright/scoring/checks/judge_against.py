@@ -4,7 +4,6 @@ from typing import Any
 
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.scoring.checks.base import (
-    CALLS_NOT_OBSERVED,
     CheckKind,
     Examined,
     JudgeAsk,
@@ -12,6 +11,7 @@ from evalwright.scoring.checks.base import (
     Preparing,
     RefusedCheck,
     Unanswered,
+    calls_not_observed,
     fields,
 )
 from evalwright.scoring.checks.judge import judged_check
@@ -87,8 +87,8 @@ def material(ask: JudgeAsk, examined: Examined) -> str | Unanswered | None:
         if examined.expected is None:
             return Unanswered("there is no reference: give `reference`, or `expected` to the task")
         return stringify(examined.expected)
-    if examined.coverage.calls is None:
-        return Unanswered(CALLS_NOT_OBSERVED)
+    if unobserved := calls_not_observed(examined):
+        return Unanswered(unobserved)
     texts = _documents(examined)
     if not texts:
         return Unanswered("the agent retrieved no documents that the output could be grounded in")

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from evalwright.scoring.checks.base import (
-    CALLS_NOT_OBSERVED,
     USAGE_NOT_OBSERVED,
     Answers,
     CheckKind,
@@ -13,6 +12,7 @@ from evalwright.scoring.checks.base import (
     Look,
     Prepared,
     Preparing,
+    calls_not_observed,
     cannot_look,
     fields,
 )
@@ -51,7 +51,7 @@ def _unobserved(limits: Iterable[str], examined: Examined) -> str | None:
     if coverage.usage is None and not _UNREPORTED.isdisjoint(limits):
         return USAGE_NOT_OBSERVED
     if "turns" in limits and examined.spent.turns is None and coverage.calls is None:
-        return CALLS_NOT_OBSERVED if coverage.usage else USAGE_NOT_OBSERVED
+        return calls_not_observed(examined) if coverage.usage else USAGE_NOT_OBSERVED
     return None
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from evalwright.contracts.report import SEVERITIES, Signal
 from evalwright.scoring.checks.base import (
-    CALLS_NOT_OBSERVED,
     Answers,
     CheckKind,
     Examined,
@@ -14,6 +13,7 @@ from evalwright.scoring.checks.base import (
     Prepared,
     Preparing,
     RefusedCheck,
+    calls_not_observed,
     cannot_look,
 )
 
@@ -35,8 +35,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         if signals is None:
             return cannot_look(argument, "signals were not looked for")
         found = [each for each in signals if each.kind in kinds or _rank(each) >= least]
-        if not found and examined.coverage.calls is None:
-            return cannot_look(argument, f"the answer has none, but {CALLS_NOT_OBSERVED}")
+        if not found and (unobserved := calls_not_observed(examined)):
+            return cannot_look(argument, f"the answer has none, but {unobserved}")
         if not found:
             return Look(True, 1.0, argument, [])
         actual = [{"kind": each.kind, "severity": each.severity} for each in found[:_MOST_NAMED]]

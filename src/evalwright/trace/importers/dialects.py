@@ -1,7 +1,7 @@
 """Messages of LangChain, pydantic-ai and Gemini in the form of chat APIs; what they cost."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from evalwright.trace.importers.values import (
     decimal,
@@ -216,6 +216,38 @@ def spent_in(messages: Json) -> tuple[dict[str, Json], list[str]]:
     return usage, models_of(fields)
 
 
+class SpentBy(NamedTuple):
+    """What one message says of its cost: the usage as it is written, None where there is none."""
+
+    usage: dict[str, Json] | None
+    model: str | None
+    provider: str | None
+    is_answer: bool  # whether a model gave it
+
+
+def spent_by_each(messages: Iterable[dict[str, Any]]) -> Iterator[SpentBy]:
+    """What each of some messages says of its cost."""
+    for raw in messages:
+        fields = _told(raw)
+        about = fields.get("response_metadata")
+        about = about if isinstance(about, dict) else {}
+        providers = about.get("model_provider"), fields.get("provider_name")
+        yield SpentBy(
+            next((each for each in _usage_holders(fields) if isinstance(each, dict)), None),
+            next(iter(models_of([fields])), None),
+            next(filter(None, map(text, providers)), None),
+            _is_answer(raw),
+        )
+
+
+def _is_answer(raw: dict[str, Any]) -> bool:
+    if isinstance(raw.get("role"), str):
+        return raw["role"] in ("assistant", "model")
+    if raw.get("kind") in ("request", "response"):
+        return bool(raw["kind"] == "response")
+    return isinstance(raw.get("type"), str) and _langchain_fields(raw)[0] == "ai"
+
+
 def models_of(holders: Iterable[dict[str, Any]]) -> list[str]:
     """The models that answers name, each once."""
     found = [name for each in holders for name in map(text, _names(each)) if name]
@@ -235,11 +267,15 @@ def _told(raw: dict[str, Any]) -> dict[str, Any]:
     return _langchain_fields(raw)[1] if is_langchain else raw
 
 
-def _usage(fields: dict[str, Any]) -> dict[str, Json]:
+def _usage_holders(fields: dict[str, Any]) -> tuple[Json, ...]:
     about = fields.get("response_metadata")
     about = about if isinstance(about, dict) else {}
-    holders = (fields.get("usage_metadata"), fields.get("usage"), about.get("token_usage"))
-    for each in (*holders, about.get("usage")):
+    own = fields.get("usage_metadata"), fields.get("usage")
+    return (*own, about.get("token_usage"), about.get("usage"))
+
+
+def _usage(fields: dict[str, Any]) -> dict[str, Json]:
+    for each in _usage_holders(fields):
         if isinstance(each, dict) and (found := usage_of({"usage": each})):
             return _with_cost(found, decimal(fields.get("cost")))
     return _with_cost({}, decimal(fields.get("cost")))

@@ -20,6 +20,8 @@ from evalwright.trace.model import Json, text_of
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "function": "tool"}
 _TIMES = ("ts", "timestamp", "created_at", "created", "time")
 _LONGEST_MARK = 500
+_OUTCOMES = ("output", "outputs", "result", "results")
+_ABOUT_CALLS = ("type", "id", "call_id", "status", "provider_data")
 _TEXT_FIELDS = {
     "text": ("text", "content"),
     "input_text": ("text",),
@@ -52,8 +54,8 @@ def events_of(raw: Json) -> list[CanonicalEvent]:
     role, kind = raw.get("role"), raw.get("type")
     if isinstance(role, str):
         events = _turn_of(raw)
-    elif isinstance(kind, str) and kind in _ITEMS:
-        events = _ITEMS[kind](raw)
+    elif isinstance(kind, str) and (build := _item_builder(kind)) is not None:
+        events = build(raw)
     else:
         events = [unrecognised(kind or "message", raw)]
     return _timed(events, raw)
@@ -152,7 +154,21 @@ def _said(role: str, parts: list[Json]) -> list[CanonicalEvent]:
 
 def _part_builder(part: Json) -> Callable[[dict[str, Any]], list[CanonicalEvent]] | None:
     kind = part.get("type") if isinstance(part, dict) else None
-    return _PARTS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(kind, str):
+        return None
+    # Those of tools that a provider runs itself: `mcp_tool_use`, `web_fetch_tool_result` and more.
+    by_ending = {"_tool_use": _one_call, "_tool_result": _block_result}
+    other = next((by_ending[each] for each in by_ending if kind.endswith(each)), None)
+    return _PARTS.get(kind, other)
+
+
+def _item_builder(kind: str) -> Callable[[dict[str, Any]], list[CanonicalEvent]] | None:
+    """How an item is read; a provider runs many tools itself, each with items of its own kinds."""
+    if kind in _ITEMS:
+        return _ITEMS[kind]
+    if kind.endswith("_call_output"):
+        return _call_output
+    return _provider_call if kind.endswith("_call") else None
 
 
 def _calls(calls: Json) -> list[CanonicalEvent]:
@@ -205,7 +221,8 @@ def _one_call(raw: dict[str, Any]) -> list[CanonicalEvent]:
 
 
 def _call_output(raw: dict[str, Any]) -> list[CanonicalEvent]:
-    return [tool_result(raw.get("call_id"), None, plain_content(raw.get("output")))]
+    payload, status = plain_content(raw.get("output")), _status_of(raw.get("status"))
+    return [tool_result(raw.get("call_id"), None, payload, status)]
 
 
 def _remote_call(raw: dict[str, Any]) -> list[CanonicalEvent]:
@@ -213,6 +230,22 @@ def _remote_call(raw: dict[str, Any]) -> list[CanonicalEvent]:
     payload = raw["error"] if failed else raw.get("output")
     status = "error" if failed else "ok"
     return [_call(raw), tool_result(raw.get("id"), raw.get("name"), payload, status)]
+
+
+def _provider_call(raw: dict[str, Any]) -> list[CanonicalEvent]:
+    """A call of a tool that is named by the kind of its item alone."""
+    call_id = raw.get("call_id") or raw.get("id")
+    name = str(raw["type"]).removesuffix("_call")
+    outcome = next((raw[key] for key in _OUTCOMES if raw.get(key) is not None), None)
+    args = {key: raw[key] for key in raw if key not in (*_OUTCOMES, *_ABOUT_CALLS)}
+    call = tool_call(call_id, name, args["action"] if [*args] == ["action"] else args)
+    if outcome is None and raw.get("status") not in ("completed", "failed", "incomplete"):
+        return [call]
+    return [call, tool_result(call_id, name, outcome, _status_of(raw.get("status")))]
+
+
+def _status_of(status: Json) -> str | None:
+    return "error" if status in ("failed", "incomplete") else None
 
 
 def _file_search(raw: dict[str, Any]) -> list[CanonicalEvent]:
