@@ -137,3 +137,22 @@ def test_a_script_ends_with_an_error_code(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(script)], capture_output=True, check=False)
     assert done.returncode == 1
     assert b'ew.expect("No").equals("Yes")' in done.stderr
+
+
+def test_an_answer_that_says_what_was_done_is_looked_at_with_that(
+    alone: None, tmp_path: Path
+) -> None:
+    usage = {"input_tokens": 1, "output_tokens": 2, "cost_usd": 0.5}
+
+    def agent(task: ew.AgentTask) -> ew.Answer:
+        return ew.Answer("done", calls=[{"tool": "find"}], usage=usage)
+
+    task = ew.Task("t", input="", checks=[ew.contains("done")])
+    told = ew.run([task], agent, db=tmp_path / "log.db").tasks["t"]
+    for seen in (told, agent(told)):  # type: ignore[arg-type]
+        ew.expect(seen).calls("find").does_not_call("refund").at_most(tokens=3, cost_usd=0.5)
+        ew.expect(seen).no_signals("high").at_most(turns=1)
+    with pytest.raises(AssertionError, match="not observed"):
+        ew.expect("done").does_not_call("refund")
+    with pytest.raises(ew.EvalwrightError, match="its own calls"):
+        ew.expect(agent(told), calls=[])  # type: ignore[arg-type]

@@ -33,8 +33,12 @@ def test_nothing_passes_of_an_agent_that_nobody_observed(check, db):
 
 
 def test_a_claim_stands_in_for_an_observation_and_is_shown_as_one(db):
-    told = run(silent, NO_REFUND, CHEAP, db=db, agent_tools="none", agent_usage="none")
+    task = ew.Task("t", input="hi", checks=[NO_REFUND, CHEAP])
+    result = ew.run([task], silent, db=db, agent_tools="none", agent_usage="none")
+    told = result.tasks["t"]
     assert told.passed
+    shown = "tool calls: claimed none · model usage: claimed none · messages: not observed"
+    assert shown in result.html()
     assert (told.coverage.calls, told.coverage.usage) == ("claimed none", "claimed none")
 
 
@@ -108,3 +112,48 @@ def test_a_task_wraps_a_function_that_is_not_its_own(db):
     told = run(agent, ew.calls("double", args={"number": 21}), ew.equals(42), db=db)
     assert told.passed
     assert told.coverage.calls == "wrapped tool"
+
+
+@pytest.mark.parametrize("agent", [silent, "test_observed_agents:silent"])
+def test_a_suite_claims_of_its_own_agent_and_of_no_other(agent, db):
+    claimed = {"ref": agent, "tools": "none", "usage": "none"}
+    suite = ew.Suite("claiming", agent=claimed, tasks=[ew.Task("t", input="", checks=[NO_REFUND])])
+    assert ew.run(suite, db=db).passed
+    assert ew.run(suite, agent, db=db).passed
+    assert not ew.run(suite, lambda task: "done", db=db).passed
+    assert ew.run(suite, lambda task: "done", db=db, agent_tools="none").passed
+    for wrong in ({"tools": "none"}, {"ref": agent, "tools": "all"}):
+        with pytest.raises(ew.EvalwrightError, match="perhaps `tools`"):
+            ew.Suite("wrong", agent=wrong)
+
+
+def test_settings_claim_of_their_own_agent_and_of_no_other(db, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine", "other"):
+        (tmp_path / f"{name}.py").write_text("def answer(task):\n    return 'done'\n")
+    (tmp_path / "evalwright.toml").write_text('agent = "mine.py:answer"\nagent-tools = "none"\n')
+    task = ew.Task("t", input="", checks=[NO_REFUND])
+    assert ew.run([task], db=db).passed
+    assert ew.run([task], "mine.py:answer", db=db).passed
+    assert not ew.run([task], "other.py:answer", db=db).passed
+    assert not ew.run([task], silent, db=db).passed
+
+
+def test_own_functions_that_look_at_what_was_not_observed_make_no_check(db):
+    def calls_nothing(calls):
+        return all(call.tool != "refund" for call in calls)
+
+    def is_cheap(usage):
+        return usage.cost_usd < 1 or usage["tokens"] == 0 or usage.get("turns") is None
+
+    def is_quick(usage, **rest):
+        return usage.latency_ms < 60_000
+
+    def has_no_calls(**facts):
+        return not facts["calls"]
+
+    told = run(silent, calls_nothing, is_cheap, is_quick, has_no_calls, db=db)
+    assert [each.passed for each in told.checks] == [False, False, True, False]
+    assert all("not observed" in each.reason for each in told.checks if not each.passed)
+    told = run(silent, calls_nothing, is_cheap, db=db, agent_tools="none", agent_usage="none")
+    assert told.passed, told.checks

@@ -85,9 +85,23 @@ def test_an_output_may_come_with_the_calls_behind_it(bench: Bench) -> None:
             ew.expect(result).contains("Lost").calls("orders.get").does_not_call("mail.send")
             with pytest.raises(ew.EvalwrightError, match="is no call"):
                 evaluate("Lost.", calls=[{"name": "orders.get"}])
+            answer = ew.Answer("Lost.", calls=calls, usage=[])
+            evaluate(answer, checks=[ew.calls("orders.get"), ew.at_most(cost_usd=0)])
+
+        def test_claims(evaluate):
+            claims = {"agent_tools": "none", "agent_usage": "none"}
+            checks = [ew.does_not_call("mail.send"), ew.at_most(tokens=0)]
+            evaluate(lambda task: "Lost.", checks=checks, **claims)
+
+        def test_unseen(evaluate):
+            evaluate("Lost.", checks=[ew.does_not_call("mail.send")])
         """,
     )
-    bench.pytest("--evalwright").assert_outcomes(passed=1)
+    result = bench.pytest("--evalwright")
+    result.assert_outcomes(passed=2, failed=1)
+    assert "not observed" in text(result)
+    options = ("--evalwright", "--evalwright-agent-tools", "none")
+    bench.pytest(*options).assert_outcomes(passed=2, failed=1)  # nothing is claimed of an output
 
 
 def test_agent_output_and_task_may_be_given_by_name(bench: Bench) -> None:

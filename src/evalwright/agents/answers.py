@@ -132,24 +132,25 @@ def accounts_of(
 def told_calls(given: Iterable[Any]) -> list[Deed]:
     """Calls as users write them; raises `ValueError` for what is none."""
     deeds: list[Deed] = []
-    for tool, args, result, error in map(call_fields, given):
+    for each in map(given_call, given):
+        error, result = each.get("error"), each.get("result")
+        if error is None and each.get("is_ok", True) is False:
+            error = "the tool failed"
         outcome = UNSET if error is not None and result is None else result
-        failed = None if error is None else ErrorDetail("tool_error", error)
-        deeds += (ToldCall(tool, args), ToldReturn(len(deeds), outcome, failed))
+        failed = None if error is None else ErrorDetail("tool_error", str(error))
+        call = ToldCall(each["tool"], each.get("args", {}))
+        deeds += (call, ToldReturn(len(deeds), outcome, failed))
     return deeds
 
 
-def call_fields(given: Any) -> tuple[str, Any, Any, str | None]:
-    """The tool, arguments, result and error of a call; raises `ValueError` for what is none."""
+def given_call(given: Any) -> Mapping[str, Any]:
+    """A call as users write it; raises `ValueError` for what is none."""
     known = ", ".join(sorted(CALL_FIELDS))
     if not isinstance(given, Mapping) or "tool" not in given or given.keys() - CALL_FIELDS:
         raise ValueError(f"{given!r:.60} is no call: it has `tool`, and perhaps more of {known}")
-    tool, error = given["tool"], given.get("error")
-    if not isinstance(tool, str) or not tool:
+    if not isinstance(given["tool"], str) or not given["tool"]:
         raise ValueError(f"{given!r:.60} is no call: `tool` is its name")
-    if error is None and given.get("is_ok", True) is False:
-        error = "the tool failed"
-    return tool, given.get("args", {}), given.get("result"), None if error is None else str(error)
+    return given
 
 
 def told_usages(given: Any) -> list[ProviderUsage]:

@@ -1,32 +1,33 @@
 """Answers outside of a suite: one that is there already, or one that an agent gives once."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from evalwright.agents.answers import call_fields
-from evalwright.agents.protocol import Agent, AgentFailure, Invocation, checked_output
+from evalwright.agents.answers import Answer, given_call
+from evalwright.agents.protocol import Agent, AgentFailure, Invocation, Surroundings
+from evalwright.agents.results import taken_output
 from evalwright.api.check_objects import NOT_GIVEN, CheckGiven
 from evalwright.api.runs import TaskReport, task_report
 from evalwright.api.suites import AgentGiven, Suite, Task
-from evalwright.contracts.coverage import NOTHING_OBSERVED, PARTS, Coverage
+from evalwright.contracts.coverage import Coverage, ToolsClaim, UsageClaim
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import (
     Event,
+    Payload,
     Planned,
     ProviderUsage,
-    ToolCalled,
-    ToolReturned,
 )
 from evalwright.contracts.planning import RunOptions
+from evalwright.engine.checking import made_calls
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.fitting import fitting, without_spare_judges
 from evalwright.engine.piecework import Piecework
-from evalwright.engine.session import Session, unheard
+from evalwright.engine.session import Session, price_by, unheard
 from evalwright.models.config import Config, load_config
 from evalwright.reports.run.task_records import read_tasks
-from evalwright.scoring.checks.base import UNKNOWN, MadeCall, Spent
+from evalwright.scoring.checks.base import MadeCall
 from evalwright.store.protocol import NewEvent
 
 
@@ -48,14 +49,16 @@ class Evaluate(Protocol):
         tags: Iterable[str] = (),
         weight: float | None = None,
         threshold: float | None = None,
+        agent_tools: ToolsClaim | None = None,
+        agent_usage: UsageClaim | None = None,
     ) -> TaskReport:
         """Record one evaluation; if it does not pass, the test fails when it ends.
 
         `subject` is an agent, as a function that takes the task, or an output, or an `ew.Task`.
         `agent` and `output` say the same by name, and an agent may be a reference as well; without
-        either, the agent of the session is asked. `calls` are the tool calls behind an output. The
-        other fields are those of `ew.Task`. Gives what a task of a run is: `passed`, `score`,
-        `output`, `checks` and more.
+        either, the agent of the session is asked. `calls` are the tool calls behind an output;
+        `agent_tools` and `agent_usage` are claims, as of `ew.run`. The other fields are those of
+        `ew.Task`. Gives what a task of a run is: `passed`, `score`, `output`, `checks` and more.
         """
 
 
@@ -66,62 +69,78 @@ class GivenAnswer:
     allowed_tools: frozenset[str] | None = None
     is_outside = False
     reads_memory = True
+    ref = "given"
 
-    def __init__(
-        self,
-        output: Any,
-        calls: Sequence[MadeCall],
-        agent_id: str,
-        spent: Spent = UNKNOWN,
-        coverage: Coverage = NOTHING_OBSERVED,
-    ) -> None:
+    def __init__(self, output: Any, agent_id: str, latency_ms: int | None = None) -> None:
         self.agent_id = agent_id
-        self.ref = "given"
         self._output = output
-        self._calls = calls
-        self._spent = spent
-        self._coverage = coverage
+        self._latency_ms = latency_ms
 
     async def invoke(self, invocation: Invocation) -> Any:
-        """Tell the calls, what they took, and the output."""
-        invocation.was_given, invocation.given_latency_ms = True, self._spent.latency_ms
-        for usage in _usages(self._spent):
-            invocation.report_usage(usage)
-        for part in PARTS:
-            if how := getattr(self._coverage, part):
-                invocation.observe(part, how)
-        for call in self._calls:
-            call_id, agent_id = invocation.note_call(call.tool).call_id, self.agent_id
-            invocation.record(ToolCalled(agent_id, call.tool, call_id, call.args))
-            returned = ToolReturned(agent_id, call.tool, call_id, call.result, status="ok")
-            if not call.is_ok:
-                returned = msgspec.structs.replace(returned, status="error")
-            invocation.record(returned)
-        return checked_output(self._output)
+        """Tell what was done for the output, and give it."""
+        invocation.was_given, invocation.given_latency_ms = True, self._latency_ms
+        return taken_output(self._output, invocation)
 
     async def close(self) -> None:
         """Nothing to close."""
 
 
-def _usages(spent: Spent) -> list[ProviderUsage]:
-    """Model calls that together took this much."""
-    if not spent.turns:
-        return []
-    tokens = round(spent.tokens or 0)
-    first = ProviderUsage("given", "unknown", tokens, 0, cost_estimate_usd=spent.cost_usd)
-    other = ProviderUsage("given", "unknown", 0, 0, cost_estimate_usd=0.0)
-    return [first, *[other] * (spent.turns - 1)]
-
-
-def made_calls_of(given: Iterable[Any]) -> list[MadeCall]:
-    """Calls as users write them: `{"tool": …, "args": …, "result": …}`, or with an `error`."""
+def answer_of(output: Any, calls: Iterable[Any] | None = None) -> Any:
+    """An output with the calls that led to it, if they are given; raises `BadInput`."""
+    if calls is None:
+        return output
+    if isinstance(output, Answer):
+        raise BadInput("an ew.Answer has its own calls: ew.Answer(output, calls=[…])")
     try:
-        return [
-            MadeCall(tool, args, result, error is None)
-            for tool, args, result, error in map(call_fields, given)
-        ]
+        return Answer(output, calls=map(given_call, calls))
     except ValueError as error:
         raise BadInput(str(error)) from None
+
+
+def told_again(report: TaskReport) -> Answer:
+    """What a task of a run came to, as an answer that says so."""
+    seen, usage = report.coverage, report.usage
+    usages = None
+    if seen.usage is not None:
+        none = {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
+        counted = {name: usage[name] for name in ("input_tokens", "output_tokens", "cost_usd")}
+        usages = [counted, *[none] * (usage.calls - 1)] if usage.calls else []
+    calls = None if seen.calls is None else [dict(call) for call in report.calls]
+    return Answer(report.output, calls=calls, usage=usages)
+
+
+class ObservedAnswer(NamedTuple):
+    """An output, and what was observed of how it came about."""
+
+    output: Any
+    calls: list[MadeCall]
+    usages: list[ProviderUsage]
+    coverage: Coverage
+
+
+async def observed_answer(answer: Any, given: Any) -> ObservedAnswer:
+    """What an answer says to the `given` input; raises `BadInput` for what cannot be read."""
+    deeds: list[Payload] = []
+    task = Suite("expect", tasks=[Task("expected", input=given, checks=[{"equals": ""}])])
+
+    async def keep_pace() -> None:
+        """Nothing is written."""
+
+    invocation = Invocation(
+        run_id="run_expect",
+        invocation_id="inv-0001",
+        agent_id="local.given",
+        task=task.subject().suite.tasks[0],
+        record=deeds.append,
+        keep_pace=keep_pace,
+        surroundings=Surroundings(price=price_by(load_config())),
+    )
+    try:
+        output = taken_output(answer, invocation)
+    except AgentFailure as failure:
+        said = failure.error.message.removeprefix("the output is not a JSON value: ")
+        raise BadInput(f"an output that JSON cannot carry: {said}") from None
+    return ObservedAnswer(output, made_calls(deeds), invocation.usages, invocation.coverage())
 
 
 class Answered(NamedTuple):
@@ -153,7 +172,7 @@ async def answer_once(
     """
     settings = config or load_config()
     subject = Suite("evaluate", tasks=[task]).subject()
-    named = agent if isinstance(agent, str) else None
+    named = agent if isinstance(agent, str) else agent.ref
     _, options = fitting(settings.run, named, options or RunOptions(), subject.suite)
     options = without_spare_judges(options, subject.suite)
     session = Session(agent, options, agent_id=agent_id, config=settings, notify=notify)
@@ -178,11 +197,3 @@ async def answer_once(
     reading = read_tasks(events, show_secrets=True)
     planned = next(each.decode(Planned) for each in events if each.type == Planned.TYPE)
     return Answered(planned, recorded, task_report(reading.tasks[0]))
-
-
-def plain_output(output: Any) -> Any:
-    """An output as JSON carries it; raises `BadInput` for what it cannot."""
-    try:
-        return checked_output(output)
-    except AgentFailure as failure:
-        raise BadInput(f"an output that JSON cannot carry: {failure.error.message}") from None

@@ -13,9 +13,9 @@ import msgspec
 from evalwright.api import checks
 from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check
 from evalwright.api.runs import TaskReport
-from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.scoring.checks.base import UNKNOWN, Examined, Spent
+from evalwright.engine.checking import spent_on
+from evalwright.scoring.checks.base import Examined
 from evalwright.scoring.checks.table import prepare_checks, run_checks
 
 P = ParamSpec("P")
@@ -81,8 +81,9 @@ class Expectation:
     all_of = _method(checks.all_of)
     at_least = _method(checks.at_least)
 
-    def __init__(self, examined: Examined, judges: Sequence[str] = ()) -> None:
+    def __init__(self, examined: Examined, answer: Any, judges: Sequence[str] = ()) -> None:
         self._examined = examined
+        self._answer = answer
         self._judges = judges
         self._depth = 0  # of blocks that it is used in
         self.results: list[CheckResult] = []  # of every check so far
@@ -128,9 +129,7 @@ class Expectation:
         from evalwright.contracts.planning import RunOptions
 
         examined = self._examined
-        agent = GivenAnswer(
-            examined.output, examined.calls, "local.given", examined.spent, examined.coverage
-        )
+        agent = GivenAnswer(self._answer, "local.given", examined.spent.latency_ms)
         task = Task("expected", input=examined.input, checks=[check], expected=examined.expected)
         options = RunOptions(judges=tuple(self._judges))
         answered = complete_here(answer_once(agent, task, options=options))
@@ -167,35 +166,31 @@ def expect(
 ) -> Expectation:
     """Expect something of an output: `ew.expect(output).contains("shipped").calls("orders.get")`.
 
-    `output` is any value, or a task of a run, whose calls and usage are looked at, too. `calls` are
-    the tool calls that led to a value: `[{"tool": …, "args": …, "result": …}]`, or an empty list
-    for none; without it they are not observed, and no check of calls passes. `judges` are asked
-    by `judge` and `judge_against`; without them, those of the settings file are.
+    `output` is any value, an `ew.Answer` or a result of an agent library, or a task of a run, whose
+    calls and usage are looked at, too. `calls` are the tool calls that led to a value:
+    `[{"tool": …, "args": …, "result": …}]`, or an empty list for none; without it they are not
+    observed, and no check of calls passes. `judges` are asked by `judge` and `judge_against`;
+    without them, those of the settings file are.
     """
-    from evalwright.api.answering import made_calls_of, plain_output
+    from evalwright.api.answering import answer_of, observed_answer, told_again
+    from evalwright.api.running import complete_here
 
     if isinstance(output, TaskReport):
-        usage = output.usage
-        spent = Spent(usage.cost_usd, usage.total_tokens, output.latency_ms, usage.calls)
-        examined = Examined(
-            task_id=output.id,
-            input=output.input,
-            output=output.output,
-            expected=expected,
-            calls=made_calls_of(dict(call) for call in output.calls),
-            spent=spent,
-            coverage=output.coverage,
-        )
+        answer, took, task_id = told_again(output), output.latency_ms, output.id
+        input, coverage = output.input, output.coverage  # noqa: A001 - its name in suites
     else:
-        examined = Examined(
-            input=input,
-            output=plain_output(output),
-            expected=expected,
-            calls=made_calls_of(calls or ()),
-            spent=UNKNOWN,
-            coverage=NOTHING_OBSERVED if calls is None else Coverage(calls="returned"),
-        )
-    return Expectation(examined, judges)
+        answer, took, task_id, coverage = answer_of(output, calls), None, "", None
+    found = complete_here(observed_answer(answer, input))
+    examined = Examined(
+        task_id=task_id,
+        input=input,
+        output=found.output,
+        expected=expected,
+        calls=found.calls,
+        spent=spent_on(found.usages, took),
+        coverage=coverage or found.coverage,
+    )
+    return Expectation(examined, answer, judges)
 
 
 def note_missed(results: Iterable[CheckResult]) -> None:

@@ -139,7 +139,7 @@ async def arun(
     place = log_place(db, settings)
     if wanted is not None:
         subject = _selected(subject, wanted, name, place)
-    named = agent if isinstance(agent, str) else None
+    named = "a function" if callable(agent) else agent
     default, chosen = fitting(settings.run, named, chosen, subject.suite)
     chosen = subject.with_claims(without_spare_judges(chosen, subject.suite))
     agent = agent or default
@@ -235,7 +235,9 @@ def _subject(
         raise BadInput(f"agent {agent!r:.60}: not a function; pass a function or a reference")
     if isinstance(suite, Suite):
         subject = suite.subject()
-        return _claiming(subject, agent), suite.name, agent or suite.agent or subject.agent
+        if agent is not suite.agent:
+            subject = _claiming(subject, agent)
+        return subject, suite.name, agent or suite.agent or subject.agent
     if isinstance(suite, contract.Suite | Mapping):
         subject = given_subject(suite)
         return _claiming(subject, agent), "suite", agent or subject.agent

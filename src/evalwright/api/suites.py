@@ -10,6 +10,7 @@ import msgspec
 from evalwright.agents.outputs import output_value
 from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check, as_checks
 from evalwright.contracts import suite as contract
+from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson
 from evalwright.contracts.suite import Mode, ModelClass
@@ -99,8 +100,9 @@ class Suite:
 
     The fields are those of a suite file, and the same defaults hold: `suite_id` is
     `local.evals.NAME` and `version` 0.0.0 unless they are given; `thresholds` are bars such as
-    `{"passScore": 0.9}`; `defaults` hold for every task, and their checks are added to those of the
-    task. `data` names files with a task in each row. Files are found from the working folder.
+    `{"passScore": 0.9}`; `agent` may be an object with its `ref` and what is claimed of it;
+    `defaults` hold for every task, and their checks are added to those of the task. `data` names
+    files with a task in each row. Files are found from the working folder.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class Suite:
         *,
         tasks: Iterable[Task | Mapping[str, Any]] = (),
         data: str | Path | Sequence[str | Mapping[str, Any]] | None = None,
-        agent: AgentGiven | None = None,
+        agent: AgentGiven | Mapping[str, Any] | None = None,
         thresholds: Mapping[str, Any] | None = None,
         defaults: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,  # noqa: A002 - its name in suites
@@ -125,7 +127,7 @@ class Suite:
             remedy = _FROM_ROWS if hasattr(name, "columns") else 'write ew.Suite("name", tasks=[…])'
             raise BadInput(f"{told}; {remedy}")
         self.name = name
-        self.agent = agent
+        self.agent, self._claims = _agent_and_claims(agent, name)
         self._given = [_as_task(each) for each in _tasks(tasks, name)]
         self._folder: Path | None = None
         self._fields = {
@@ -214,7 +216,8 @@ class Suite:
         if document.keys().isdisjoint(("tasks", "data")):
             raise BadInput(f"suite {self.name!r} has no tasks; give it some: tasks=[ew.Task(…)]")
         try:
-            return given_subject(document, self.name, own.known, self._folder)
+            subject = given_subject(document, self.name, own.known, self._folder)
+            return subject._replace(claims=self._claims)
         except InvalidDocument as error:
             from evalwright.engine.wide.places import placed
 
@@ -224,7 +227,9 @@ class Suite:
     def _document(self, own: OwnFunctions) -> dict[str, Any]:
         fields = {name: _lowered(value, own) for name, value in self._written.items()}
         tasks = [task.written(own) for task in self._given]
-        agent = {"agent": self.agent} if isinstance(self.agent, str) else {}
+        claims = msgspec.to_builtins(self._claims)
+        named = {"ref": self.agent, **claims} if claims else self.agent
+        agent = {"agent": named} if isinstance(self.agent, str) else {}
         document = {"evalwright": 1, "name": self.name, **agent, **fields}
         return {**document, "tasks": tasks} if tasks else document
 
@@ -282,6 +287,19 @@ def _tasks(given: Any, name: str) -> Iterable[Any]:
     if isinstance(given, Task | Mapping | str) or not isinstance(given, Iterable):
         raise BadInput(f"suite {name!r}: tasks are a list: tasks=[…]")
     return list(given)
+
+
+def _agent_and_claims(
+    given: AgentGiven | Mapping[str, Any] | None, name: str
+) -> tuple[AgentGiven | None, Claims]:
+    if not isinstance(given, Mapping):
+        return given, NO_CLAIMS
+    claimed = {key: value for key, value in given.items() if key != "ref"}
+    try:
+        return given["ref"], msgspec.convert(claimed, Claims)
+    except (KeyError, msgspec.ValidationError) as error:
+        message = f"suite {name!r}: agent {dict(given)!r:.80} has `ref`, and perhaps `tools` (none"
+        raise BadInput(f"{message}, task) and `usage` (none): {error}") from None
 
 
 def _as_task(given: Task | Mapping[str, Any]) -> Task:

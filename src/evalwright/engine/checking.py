@@ -1,7 +1,7 @@
 """Checking: the checks of a suite are prepared once, and then run on the answers to its tasks."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from evalwright.contracts.events import (
     EvalScored,
     Judged,
     Payload,
+    ProviderUsage,
     ToolCalled,
     ToolReturned,
 )
@@ -207,7 +208,7 @@ class Checking:
             output=answer.output,
             expected=None if task.reference is UNSET else task.reference,
             calls=made_calls(deeds) if deeds else (),
-            spent=_spent(answer),
+            spent=spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured),
             coverage=answer.coverage,
             make_trace=make_trace,
             find_signals=find_signals,
@@ -305,17 +306,18 @@ def plain(value: Any) -> Any:
     return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
 
-def _spent(answer: TaskAnswer) -> Spent:
+def spent_on(
+    usages: Sequence[ProviderUsage], latency_ms: int | None, unmeasured: Collection[str] = ()
+) -> Spent:
     """What the agent took; one of which no usage was observed is asked about its coverage."""
-    usages = answer.usages[: answer.own_calls]
     if not usages:
-        return Spent(0.0, 0, answer.latency_ms)
+        return Spent(0.0, 0, latency_ms)
     cost = task_cost(usages)
     tokens = sum(each.total_tokens or each.input_tokens + each.output_tokens for each in usages)
     # What nobody has a price for, or counted, is above every limit.
     return Spent(
         math.inf if cost is None else cost,
-        math.inf if "tokens" in answer.unmeasured else tokens,
-        answer.latency_ms,
-        None if "turns" in answer.unmeasured else len(usages),
+        math.inf if "tokens" in unmeasured else tokens,
+        latency_ms,
+        None if "turns" in unmeasured else len(usages),
     )

@@ -13,8 +13,15 @@ def fitting(
 ) -> tuple[str | None, RunOptions]:
     """The agent, and the options with the judges and gates that mean something for a suite.
 
-    What the command line or the suite says counts first.
+    What the command line or the suite says counts first. What the settings claim of their agent
+    holds for that one only.
     """
+    if agent in (None, defaults.agent):
+        options = msgspec.structs.replace(
+            options,
+            agent_tools=options.agent_tools or defaults.agent_tools,
+            agent_usage=options.agent_usage or defaults.agent_usage,
+        )
     if defaults.judges and not options.judges and is_judged(suite, options.modes):
         options = msgspec.structs.replace(options, judges=defaults.judges)
     if defaults.fail_on and not options.fail_on:

@@ -371,14 +371,16 @@ async def gather_means(
         redactor = Redactor({**toolbox.secrets, **models.secrets})
         if models.cassette is not None:
             models.cassette.redact = redactor.redact_text
-    return Means(Surroundings(toolbox, live, read_only, redactor, _price_by(models.config)), panel)
+    return Means(Surroundings(toolbox, live, read_only, redactor, price_by(models.config)), panel)
 
 
 # Who imports one of these asks models, and is likely to tell of it.
 _MODEL_LIBRARIES = ("openai", "anthropic", "agents", "pydantic_ai", "langchain_core", "litellm")
 
 
-def _price_by(config: Config) -> Callable[[ProviderUsage], float | None]:
+def price_by(config: Config) -> Callable[[ProviderUsage], float | None]:
+    """What a model call costs that an agent tells of: by own prices, then by listed ones."""
+
     def price(usage: ProviderUsage) -> float | None:
         from evalwright.models.prices import known_cost  # most agents tell of no usage
 

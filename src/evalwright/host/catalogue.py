@@ -13,6 +13,7 @@ from evalwright.agents.load import load_agent
 from evalwright.agents.manifest import agent_of, read_parts
 from evalwright.agents.protocol import Agent
 from evalwright.agents.wire import AnswerLimits
+from evalwright.contracts.coverage import ToolsClaim, UsageClaim
 from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.manifest import Manifest, MemoryShape
@@ -62,6 +63,8 @@ class RegisteredAgent(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     memory_shape: MemoryShape | None = None
     confidence_threshold: float | None = None
     eval_suite_ref: str | None = None  # suiteId@version
+    tools: ToolsClaim | None = None  # claimed by the operator, of its calls of tools and models
+    usage: UsageClaim | None = None
     pack: str | None = None  # name@version
     manifest: dict[str, Any] | None = None
     url: str | None = None
@@ -365,6 +368,8 @@ def _offered(agent_id: str, settings: AgentSettings) -> RegisteredAgent:
         description=settings.description,
         model_class=settings.model_class or "general",
         ref=settings.ref,
+        tools=settings.tools,
+        usage=settings.usage,
     )
 
 

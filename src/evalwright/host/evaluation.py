@@ -169,6 +169,8 @@ class Planner:
         return msgspec.structs.replace(
             limited(options, settings.limits),
             model=model,
+            agent_tools=registered.tools,
+            agent_usage=registered.usage,
             judges=judges,
             judge_samples=settings.judge_samples if judges else None,
             # The host pays for agents on its own models; what others pay it cannot know in full.

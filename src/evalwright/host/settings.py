@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from evalwright.contracts.coverage import ToolsClaim, UsageClaim
 from evalwright.contracts.planning import RunSettings
 from evalwright.contracts.suite import ModelClass
 from evalwright.models.config import Config, convert_table
@@ -32,6 +33,8 @@ class AgentSettings(SettingsTable, frozen=True):
     persona: str | None = None
     label: str | None = None
     description: str | None = None
+    tools: ToolsClaim | None = None  # claimed of its tool calls, where nobody observes them
+    usage: UsageClaim | None = None
 
 
 class EgressSettings(SettingsTable, frozen=True):

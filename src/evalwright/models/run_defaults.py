@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from evalwright.contracts.coverage import ToolsClaim, UsageClaim
+
 Texts = tuple[Annotated[str, Meta(min_length=1)], ...]
 Gate = Literal["threshold", "findings", "regression", "significant-regression", "none"]
-NAMES = ("agent", "suites", "judges", "fail-on", "concurrency", "db")
+NAMES = ("agent", "agent-tools", "agent-usage", "suites", "judges", "fail-on", "concurrency", "db")
 _ADDRESSES = ("http://", "https://")
 
 
@@ -17,6 +19,8 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
     """Options that hold unless the command line has others; paths are relative to the file."""
 
     agent: Annotated[str, Meta(min_length=1)] | None = None
+    agent_tools: ToolsClaim | None = None  # claimed of this agent, and of no other
+    agent_usage: UsageClaim | None = None
     suites: Texts = ()
     judges: Texts = ()
     fail_on: tuple[Gate, ...] = ()
@@ -40,6 +44,8 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
     def on_top_of(self, below: "RunDefaults") -> "RunDefaults":
         """These, and of the others what is not said here."""
         fields = self.__struct_fields__
+        if self.agent is not None:  # what is claimed there is claimed of another
+            below = below.without(["agent_tools", "agent_usage"])
         return RunDefaults(*[getattr(self, name) or getattr(below, name) for name in fields])
 
     def found_from(self, folder: Path) -> "RunDefaults":
@@ -63,8 +69,9 @@ def configured_log(given: str | None, defaults: RunDefaults) -> str | None:
 def spelled(document: dict[str, Any]) -> dict[str, Any]:
     """The settings among others, however they are written: `fail_on`, one suite as a text."""
     found = {name: document[name] for name in NAMES if name in document}
-    if "fail_on" in document:
-        found["fail-on"] = document["fail_on"]
+    for name in ("fail-on", "agent-tools", "agent-usage"):
+        if (other := name.replace("-", "_")) in document:
+            found[name] = document[other]
     lists = ("suites", "judges", "fail-on")
     return {
         name: [value] if name in lists and isinstance(value, str) else value

@@ -14,12 +14,11 @@ from msgspec.structs import replace
 from evalwright.agents.protocol import Agent
 from evalwright.agents.python import callable_agent
 from evalwright.api import expecting
-from evalwright.api.answering import GivenAnswer, answer_once, made_calls_of
+from evalwright.api.answering import GivenAnswer, answer_of, answer_once
 from evalwright.api.check_objects import NOT_GIVEN
 from evalwright.api.running import complete_here
 from evalwright.api.runs import TaskReport
 from evalwright.api.suites import AgentGiven, Task
-from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
@@ -61,8 +60,12 @@ class EvaluateFixture:
 
     def _recorded(self, agent: str | Agent, fields: dict[str, Any]) -> TaskReport:
         task_id = fields.pop("id", None) or self._test.next_id()
+        claims = {name: fields.pop(name, None) for name in ("agent_tools", "agent_usage")}
         task = Task(task_id, input=fields.pop("input", None), **fields)
         options = replace(self._asked.options, baseline=None, repeat=1, fail_on=(), flaky_as=None)
+        if isinstance(agent, GivenAnswer):  # what the session claims is claimed of its agent
+            options = replace(options, agent_tools=None, agent_usage=None)
+        options = replace(options, **{name: each for name, each in claims.items() if each})
         answered = complete_here(
             answer_once(
                 agent,
@@ -84,9 +87,7 @@ class EvaluateFixture:
         if agent is not None and output is not NOT_GIVEN:
             raise BadInput("evaluate: give an agent or an output, not both")
         if output is not NOT_GIVEN:
-            seen = NOTHING_OBSERVED if calls is None else Coverage(calls="returned")
-            made = made_calls_of(calls or ())
-            return GivenAnswer(output, made, AGENT_ID, coverage=seen)
+            return GivenAnswer(answer_of(output, calls), AGENT_ID)
         if callable(agent):
             return callable_agent(agent, AGENT_ID)
         named = agent or self._asked.agent or self._asked.config.run.agent

@@ -1,11 +1,12 @@
 """Wide suites on a host: a vendor capability, without code or files of the host's."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from host.caller import Caller
-from host.server import RIGHT
+from host.server import AGENTS, RIGHT, running_host
 
 TASK = {"id": "greets", "input": "Hello", "checks": [{"contains": "yes"}]}
 
@@ -56,3 +57,17 @@ def test_checks_that_need_a_judge_are_refused_by_a_host_without_one(newcomer: Ca
     reply = newcomer.post("/v1/runs", body)
     assert reply.status == 400
     assert "needs a judge" in str(reply.json())
+
+
+def test_what_an_operator_claims_of_an_agent_counts_as_a_claim(tmp_path: Path) -> None:
+    claimed = {**AGENTS[RIGHT], "tools": "none"}
+    settings = {"agents": {**AGENTS, "acme.claimed": claimed}}
+    with running_host(tmp_path / "host.db", settings=settings) as served:
+        caller = served.caller()
+        caller.post("/v1/suites", wide(TASK | {"checks": [{"does_not_call": "refund"}]}))
+        for agent_id, passed in ((RIGHT, 0), ("acme.claimed", 1)):
+            body = {"mode": "eval", "evalSuiteRef": "local.evals.desk@0.0.0", "agentId": agent_id}
+            run_id = caller.post("/v1/runs", body).json()["runId"]
+            assert caller.finish(run_id)["status"] == "completed"
+            summary = caller.get(f"/v1/runs/{run_id}/eval-summary").json()
+            assert summary["passedCount"] == passed

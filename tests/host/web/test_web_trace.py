@@ -45,6 +45,7 @@ def test_a_call_is_shown_with_its_result_time_tokens_and_cost(tenant: Tenant):
     assert "100 tokens in, 20 out" in page
     assert "$0.25" in page
     assert "3 ms" in page
+    assert "tool calls: recorded · model usage: recorded · messages: not observed" in page
 
 
 def test_every_step_has_a_link_of_its_own(tenant: Tenant):

@@ -79,10 +79,9 @@ def _agent() -> dict[str, Any]:
     return {
         "description": "The agent to run, unless --agent names another: agent.py:answer; or an "
         "object with its `ref` and what is claimed of it where nobody observes it.",
-        "anyOf": [
-            {"type": "string", "minLength": 1},
-            {**_closed(claims, "An agent with claims."), "required": ["ref"]},
-        ],
+        "if": {"type": "object"},
+        "then": {**_closed(claims, "An agent with claims."), "required": ["ref"]},
+        "else": {"type": "string", "minLength": 1},
         "examples": ["agent.py:answer", {"ref": "agent.py:answer", "tools": "none"}],
     }
 

@@ -189,8 +189,7 @@ def cannot_look(expected: Any, reason: str) -> Look:
 
 
 USAGE_NOT_OBSERVED = (
-    "the agent's model usage was not observed: return or report it, or claim `usage: none` "
-    "(--agent-usage none)"
+    "the agent's model usage was not observed: return or report it, or claim `usage: none` of it"
 )
 
 
@@ -203,7 +202,7 @@ def calls_not_observed(examined: Examined) -> str | None:
         return f"the agent's tool calls were not observed, or not all of them: {coverage.lost}"
     return (
         "the agent's tool calls were not observed: return or record them, or claim `tools: none` "
-        "(--agent-tools none|task)"
+        "or `tools: task` of it"
     )
 
 
