@@ -11,10 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from effort import takes_at_most
 from evalwright.contracts.jsonvalue import (
     MAX_DEPTH,
     NotJson,
     canonical,
+    canonical_beginning,
     child,
     parse,
     plain,
@@ -173,6 +175,21 @@ def test_whole_numbers_keep_all_their_digits(number):
 
 
 # What is refused, and where.
+
+
+@given(json_values, st.integers(0, 40))
+def test_the_beginning_of_a_text_is_that_of_the_whole(value, most):
+    assert canonical_beginning(value, most) == canonical(value)[:most]
+
+
+def test_the_beginning_of_a_large_value_takes_little_time():
+    wide = {
+        "a": [{"id": n, "name": "x" * 1_000} for n in range(20_000)],
+        "b": {str(n): n for n in range(20_000)},
+    }
+    assert takes_at_most(
+        0.5, lambda: [canonical_beginning([wide, "x" * 10_000_000], 80) for _ in range(10)]
+    )
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

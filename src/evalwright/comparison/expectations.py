@@ -244,7 +244,7 @@ def _sequence(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
 
 
 def _included(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
-    found = found_among(wanted, trace.answer, ignore_case=True)
+    found = found_among(wanted, trace.answer.casefold())
     if len(found) == len(wanted):
         return []
     missing = [each for each in wanted if each not in found]
@@ -253,7 +253,7 @@ def _included(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
 
 
 def _not_included(unwanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
-    present = found_among(unwanted, trace.answer, ignore_case=True)
+    present = found_among(unwanted, trace.answer.casefold())
     if not present:
         return []
     message = f"in the output: {', '.join(map(repr, present))}"

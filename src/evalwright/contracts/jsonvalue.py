@@ -4,7 +4,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from heapq import nsmallest
+from itertools import accumulate, islice
 from typing import Any
 
 import msgspec
@@ -160,6 +161,26 @@ def canonical(value: Any) -> str:
     return "".join(parts)
 
 
+def canonical_beginning(value: Any, most: int) -> str:
+    """So many characters of the canonical text at most; the rest is not even written."""
+    return canonical(_pruned(value, most, [most]))[:most]
+
+
+def _pruned(value: Any, most: int, left: list[int]) -> Any:
+    """What of a value may be in the beginning of its text, where each part has a character."""
+    left[0] -= 1
+    if left[0] < 0:
+        return None  # after the end of the beginning
+    if isinstance(value, str):
+        return value[:most]
+    if isinstance(value, dict):
+        first = nsmallest(left[0] + 1, value, key=_order)
+        return {key: _pruned(value[key], most, left) for key in first}
+    if isinstance(value, list | tuple):
+        return [_pruned(each, most, left) for each in islice(value, left[0] + 1)]
+    return value
+
+
 def plain(value: Any) -> Any:
     """The value as plain JSON values; raises `NotJson` if it is not a JSON value.
 
@@ -233,11 +254,17 @@ def _write_object(value: dict[Any, Any], parts: list[str], path: JsonPath, depth
         if not isinstance(key, str):
             raise NotJson(path, f"object keys must be strings, not {type(key).__name__}")
     separator = "{"
-    for key in sorted(value, key=lambda text: text.encode("utf-16-be", "surrogatepass")):
+    for key in sorted(value, key=_order):
         parts += (separator, _string(key, path), ":")
         _write(value[key], parts, child(path, key), depth + 1)
         separator = ","
     parts.append("}" if value else "{}")
+
+
+def _order(key: Any) -> bytes:
+    if not isinstance(key, str):
+        raise NotJson("$", f"object keys must be strings, not {type(key).__name__}")
+    return key.encode("utf-16-be", "surrogatepass")
 
 
 def _write_array(

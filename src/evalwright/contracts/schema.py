@@ -106,6 +106,14 @@ class ValueSchema:
         except ValueError as error:
             raise InvalidDocument(name, [Problem("$", f"not a JSON Schema: {error}")]) from None
 
+    def is_met(self, value: Any) -> bool:
+        """Whether a value fits, which takes far less time than to tell where it does not."""
+        try:
+            is_valid: bool = self._validator.is_valid(value)
+        except ValueError:  # nested too deeply to be looked at
+            return False
+        return is_valid
+
     def problems(self, value: Any) -> list[Problem]:
         """Every place where the value breaks the schema, unless that takes too long to find."""
         try:

@@ -7,7 +7,7 @@ from looking import asked, passes, refused, said
 
 from effort import takes_at_most
 from evalwright.scoring.checks.base import EmbeddingAsk, Unanswered
-from evalwright.scoring.checks.likeness import Sought
+from evalwright.scoring.checks.likeness import Given, Sought
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def longest_common(left, right):
 
 @given(st.text("abc", min_size=1), st.text("abc", min_size=1))
 def test_the_edit_distance_is_the_one_of_the_textbook(text, output):
-    score, _ = Sought(text).likeness(output, "edit", 1.0)
+    score, _ = Sought(text).likeness(Given(output), "edit", 1.0)
     assert score == pytest.approx(1 - levenshtein(text, output) / max(len(text), len(output)))
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1), st.lists(st.sampled_from("abc"), min_size=1))
 def test_rouge_is_the_share_of_the_longest_common_subsequence(text, output):
-    score, _ = Sought(" ".join(text)).likeness(" ".join(output), "rouge_l", 1.0)
+    score, _ = Sought(" ".join(text)).likeness(Given(" ".join(output)), "rouge_l", 1.0)
     assert score == pytest.approx(2 * longest_common(text, output) / (len(text) + len(output)))
 
 
@@ -106,3 +106,18 @@ def test_long_texts_are_compared_in_a_bounded_part_and_the_reason_says_so():
         in said({"similar": {"to": text, "by": "rouge_l"}}, output).reason
     )
     assert takes_at_most(1.0, lambda: said({"similar": text}, output))
+
+
+@given(st.text("abcx", min_size=1, max_size=4), st.text("abc", min_size=40))
+def test_the_edit_distance_to_a_far_longer_text_is_that_of_the_textbook_too(text, output):
+    score, _ = Sought(text).likeness(Given(output), "edit", 1.0)
+    assert score == pytest.approx(1 - levenshtein(text, output) / len(output))
+
+
+@given(
+    st.lists(st.sampled_from("abcx"), min_size=1, max_size=4),
+    st.lists(st.sampled_from("abc"), min_size=40),
+)
+def test_rouge_of_a_far_longer_text_is_that_of_the_longest_common_subsequence(text, output):
+    score, _ = Sought(" ".join(text)).likeness(Given(" ".join(output)), "rouge_l", 1.0)
+    assert score == pytest.approx(2 * longest_common(text, output) / (len(text) + len(output)))

@@ -5,8 +5,8 @@ from typing import Any
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
 from evalwright.scoring.checks.combined import (
     CHECKS_SCHEMA,
-    asks_of,
     broken,
+    combined,
     look_at_all,
     prepare_all,
     told,
@@ -27,7 +27,7 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         first = next((each for each in looks if not each.passed), looks[0])
         return Look(passed, min(1.0, score), expected, first.actual, told(inner, looks))
 
-    return Prepared("all", look, asks_of(inner))
+    return combined("all", look, inner)
 
 
 CHECK = CheckKind(

@@ -5,8 +5,8 @@ from typing import Any
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
 from evalwright.scoring.checks.combined import (
     CHECKS_SCHEMA,
-    asks_of,
     broken,
+    combined,
     look_at_all,
     prepare_all,
     told,
@@ -27,7 +27,7 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         reason = f"none of {len(inner)} holds: {told(inner, looks)}"
         return Look(False, best.score, expected, best.actual, reason)
 
-    return Prepared("any", look, asks_of(inner))
+    return combined("any", look, inner)
 
 
 CHECK = CheckKind(

@@ -14,8 +14,8 @@ from evalwright.scoring.checks.base import (
 )
 from evalwright.scoring.checks.combined import (
     CHECKS_SCHEMA,
-    asks_of,
     broken,
+    combined,
     look_at_all,
     prepare_all,
     told,
@@ -41,7 +41,7 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         reason = f"{passed} of {len(inner)} hold, {count} are wanted: {told(inner, looks)}"
         return Look(False, passed / count, expected, actual, reason)
 
-    return Prepared("at_least", look, asks_of(inner))
+    return combined("at_least", look, inner)
 
 
 CHECK = CheckKind(

@@ -6,14 +6,29 @@ so in its `asks`; whoever runs checks answers them first.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from itertools import islice
+from operator import contains
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from unicodedata import normalize
 
 import msgspec
 
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.contracts.report import RootCause, Signal
+from evalwright.scoring.checks.quoting import shown
 from evalwright.trace.model import Trace
+
+T = TypeVar("T")
+
+# Characters of one answer that are searched to tell what is there instead of what is missing:
+# of hundreds of missing texts in a very long answer, only the first have a hint.
+MOST_HINTED = 64 << 20
+SHORT = 1_000  # characters
+LONG = 64 << 10  # characters, from which on many texts are looked for at once, if they are not
+FEW = 8  # texts that are sought, or calls
+MOST_FOUND = 500_000  # places; the rest of the texts are then looked for one by one
+MOST_PARTS = 32  # of an answer that are kept: each may be as long as the whole
 
 
 class RefusedCheck(Exception):
@@ -28,6 +43,14 @@ class RefusedCheck(Exception):
     def below(self, path: str) -> "RefusedCheck":
         """The same, as seen from what contains the check."""
         return RefusedCheck(self.message, self.remedy, path + self.path.removeprefix("$"))
+
+
+class CannotLook(Exception):
+    """A check cannot tell of this answer: it does not pass, and neither does its opposite."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
 
 
 class Ask(msgspec.Struct, frozen=True, tag=True):
@@ -97,45 +120,84 @@ class Spent(NamedTuple):
 UNKNOWN = Spent()
 
 
-class Examined:
+class Seek(NamedTuple):
+    """A text that is looked for in an output; `ignores_case`: a folded one in a folded output."""
+
+    text: str
+    ignores_case: bool = False
+
+
+class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
     """What checks look at: an answer, how it came about, and what it was an answer to."""
 
-    def __init__(
-        self,
-        *,
-        task_id: str = "",
-        input: Any = None,  # noqa: A002 - its name in suites
-        output: Any = None,
-        expected: Any = None,
-        calls: Sequence[MadeCall] = (),
-        spent: Spent = UNKNOWN,
-        coverage: Coverage = NOTHING_OBSERVED,
-        make_trace: Callable[[], Trace] | None = None,
-        find_signals: Callable[[], Sequence[Signal]] | None = None,
-    ) -> None:
-        self.task_id = task_id
-        self.input = input
-        self.output = output
-        self.expected = expected
-        self.calls = calls
-        self.spent = spent
-        self.coverage = coverage
-        self._make_trace = make_trace
-        self._find_signals = find_signals
+    task_id: str = ""
+    input: Any = None
+    output: Any = None
+    expected: Any = None
+    calls: Sequence[MadeCall] = ()
+    spent: Spent = UNKNOWN
+    coverage: Coverage = NOTHING_OBSERVED
+    make_trace: Callable[[], Trace] | None = None
+    find_signals: Callable[[], Sequence[Signal]] | None = None
+    whole: "Examined | None" = None  # the answer that this one has only a part of
+    checks: "Sequence[Prepared]" = ()  # all that look at it
+    _found: dict[Any, Any] | None = None
+    _parts: "dict[Any, Examined] | None" = None
+    _left_to_hint: int = MOST_HINTED
 
     def beside(self, output: Any) -> "Examined":
         """The same answer with a part of it as the output: what a check within a check sees."""
-        return Examined(
-            task_id=self.task_id,
-            input=self.input,
-            output=output,
-            expected=self.expected,
-            calls=self.calls,
-            spent=self.spent,
-            coverage=self.coverage,
-            make_trace=self._make_trace,
-            find_signals=self._find_signals,
+        return msgspec.structs.replace(
+            self, output=output, whole=self.whole or self, _found=None, _parts=None
         )
+
+    def once(self, find: Callable[..., T], *how: Any) -> T:
+        """What `find(self, *how)` gives, found once however many checks look at the answer."""
+        if self._is_short():
+            return find(self, *how)
+        if self._found is None:
+            self._found = {}
+        key = (find, how)
+        if key not in self._found:
+            self._found[key] = find(self, *how)
+        found: T = self._found[key]
+        return found
+
+    def part(self, find: Callable[..., Any], *how: Any) -> "Examined":
+        """The same answer beside the part that `find(self, *how)` gives; the last ones are kept."""
+        if self._is_short():
+            return self.beside(find(self, *how))
+        if self._parts is None:
+            self._parts = {}
+        key = (find, how)
+        part = self._parts.pop(key, None) or self.beside(find(self, *how))
+        self._parts[key] = part
+        if len(self._parts) > MOST_PARTS:
+            del self._parts[next(iter(self._parts))]
+        return part
+
+    def _is_short(self) -> bool:
+        """Whether to find something once more takes less time than to remember it."""
+        output = self.output if self.whole is None else self.whole.output
+        return isinstance(output, str) and len(output) <= SHORT and len(self.calls) <= FEW
+
+    def has(self, seek: Seek, finds: Callable[[str, str], bool] = contains) -> bool:
+        """Whether a text is in the output, or where `finds(output, text)` wants it to be.
+
+        Of the texts that are anywhere in a long output, all that are sought are found at once.
+        """
+        if finds is contains and len(self.text) > LONG:
+            found = self.once(_found_at_once).get(seek)
+            if found is not None:
+                return found
+        return finds(self.folded if seek.ignores_case else self.text, seek.text)
+
+    def may_hint(self, searches: int) -> bool:
+        """Whether so many more searches of the output may be made only for a better reason."""
+        whole = self.whole or self
+        is_left = whole._left_to_hint > 0
+        whole._left_to_hint -= searches * len(self.text)
+        return is_left
 
     @cached_property
     def text(self) -> str:
@@ -148,14 +210,68 @@ class Examined:
             return str(self.output)
 
     @cached_property
+    def folded(self) -> str:
+        """The text without regard to case."""
+        return self.text.casefold()
+
+    @cached_property
+    def composed(self) -> str:
+        """The text in one form of its characters, NFC."""
+        return normalize("NFC", self.text)
+
+    @property
+    def shown(self) -> Any:
+        """The output as a result carries it beside a failure."""
+        return shown(self.output) if isinstance(self.output, str) else self.once(_shown, False)
+
+    @property
+    def shown_briefly(self) -> Any:
+        """The output as a result carries it beside a pass."""
+        output = self.output
+        return shown(output, brief=True) if isinstance(output, str) else self.once(_shown, True)
+
+    @cached_property
     def trace(self) -> Trace | None:
         """The whole way to the answer, where it was recorded."""
-        return self._make_trace() if self._make_trace else None
+        if self.whole is not None:
+            return self.whole.trace
+        return self.make_trace() if self.make_trace else None
 
     @cached_property
     def signals(self) -> Sequence[Signal] | None:
         """The security signals of the trace; None where nobody can look for them."""
-        return self._find_signals() if self._find_signals else None
+        if self.whole is not None:
+            return self.whole.signals
+        return self.find_signals() if self.find_signals else None
+
+
+def _shown(examined: Examined, brief: bool) -> Any:  # noqa: FBT001
+    return shown(examined.output, brief=brief, text=lambda: examined.text)
+
+
+def _found_at_once(examined: Examined) -> dict[Seek, bool]:
+    """Which of the texts that are sought are there, as far as one look at the output tells."""
+    import ahocorasick  # only for very long outputs
+
+    known: dict[Seek, bool] = {}
+    for ignores_case in (False, True):
+        sought = [
+            seek
+            for check in examined.checks
+            for seek in check.seeks
+            if seek.ignores_case is ignores_case
+        ]
+        if len(sought) < FEW:
+            continue
+        automaton = ahocorasick.Automaton()
+        for each in sought:
+            automaton.add_word(each.text, each)
+        automaton.make_automaton()
+        places = automaton.iter(examined.folded if ignores_case else examined.text)
+        known |= dict.fromkeys((each for _, each in islice(places, MOST_FOUND)), True)
+        if next(places, None) is None:  # all of the output was looked at
+            known |= {each: False for each in sought if each not in known}
+    return known
 
 
 class Look(msgspec.Struct, frozen=True, gc=False):
@@ -210,9 +326,17 @@ class Prepared(msgspec.Struct, frozen=True):
     """A check with its argument, ready to look at any number of answers."""
 
     name: str
-    look: Callable[[Examined, Answers], Look]
-    asks: tuple[Ask, ...] = ()
+    see: Callable[[Examined, Answers], Look]  # may raise `CannotLook`
+    asks: Sequence[Ask] = ()
     weight: float = 1.0
+    seeks: Sequence[Seek] = ()  # what it looks for in the text of the output
+
+    def look(self, examined: Examined, answers: Answers) -> Look:
+        """What the check sees of an answer."""
+        try:
+            return self.see(examined, answers)
+        except CannotLook as unable:
+            return cannot_look(None, unable.reason)
 
 
 class Preparing(Protocol):

@@ -1,6 +1,6 @@
 """`calls`: the agent called a tool, with arguments and as often as expected."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from evalwright.scoring.checks.base import (
@@ -19,38 +19,49 @@ from evalwright.scoring.checks.base import (
     fields,
 )
 from evalwright.scoring.checks.quoting import named, shown
-from evalwright.scoring.checks.subsets import prepare_subset
+from evalwright.scoring.checks.subsets import ItemIndex, WantedPart, prepare_subset
 
 TOOL = {"type": "string", "minLength": 1}
 CALL = {"anyOf": [TOOL, fields(["tool"], tool=TOOL, args={"type": "object"})]}
 
 
 class WantedCall(NamedTuple):
-    """A call that is looked for; `problem` says why a call of the tool is not it, or None."""
+    """A call that is looked for, with these arguments or any."""
 
     tool: str
-    problem: Callable[[MadeCall, Examined, Answers], str | None] | None
-    asks: tuple[Ask, ...] = ()
+    args: WantedPart | None = None
+
+    @property
+    def asks(self) -> Sequence[Ask]:
+        """What must be asked before it can be told."""
+        return self.args.asks if self.args is not None else ()
 
     def is_made_by(self, call: MadeCall, examined: Examined, answers: Answers) -> bool:
         """Whether a call is the one."""
         if call.tool != self.tool:
             return False
-        return self.problem is None or self.problem(call, examined, answers) is None
+        return self.args is None or self.args.fits(call.args, examined, answers)
+
+    def made(self, examined: Examined, answers: Answers) -> list[MadeCall]:
+        """The calls that are the one, in order."""
+        calls = calls_of(self.tool, examined)
+        if self.args is None:
+            return list(calls)
+        given = ItemIndex.of(examined.once(_args_of, self.tool), examined)
+        return [
+            calls[number]
+            for number in given.possible(self.args)
+            if self.args.fits(calls[number].args, examined, answers)
+        ]
 
 
 def wanted_call(argument: Any, preparing: Preparing, path: str) -> WantedCall:
     """A call from its name, or from an object with its `tool` and `args`."""
     if isinstance(argument, str):
-        return WantedCall(argument, None)
+        return WantedCall(argument)
     if not argument.get("args"):
-        return WantedCall(argument["tool"], None)
-    fits, asks = prepare_subset(argument["args"], preparing, f"{path}.args")
-
-    def problem(call: MadeCall, examined: Examined, answers: Answers) -> str | None:
-        return fits(call.args, examined, answers)
-
-    return WantedCall(argument["tool"], problem, asks)
+        return WantedCall(argument["tool"])
+    return WantedCall(argument["tool"], prepare_subset(argument["args"], preparing, f"{path}.args"))
 
 
 def _prepare(argument: Any, preparing: Preparing) -> Prepared:
@@ -62,13 +73,14 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     def look(examined: Examined, answers: Answers) -> Look:
         if unobserved := calls_not_observed(examined):
             return cannot_look(expected, unobserved)
-        made = [call for call in examined.calls if wanted.is_made_by(call, examined, answers)]
+        same_tool = calls_of(wanted.tool, examined)
+        made = wanted.made(examined, answers)
         if least <= len(made) and (most is None or len(made) <= most):
-            return Look(True, 1.0, expected, shown(called(examined), brief=True))
+            return Look(True, 1.0, expected, shown_calls(examined, brief=True))
         reason = _reason(wanted, len(made), (least, most), examined, answers)
         score = len(made) / least if len(made) < least else 0.0
-        actual = [_written(call) for call in examined.calls if call.tool == wanted.tool]
-        return Look(False, score, expected, shown(actual or called(examined)), reason)
+        actual = shown_calls(examined, wanted.tool) if same_tool else shown_calls(examined)
+        return Look(False, score, expected, actual, reason)
 
     return Prepared("calls", look, wanted.asks)
 
@@ -95,21 +107,21 @@ def _reason(
     examined: Examined,
     answers: Answers,
 ) -> str:
-    same_tool = [call for call in examined.calls if call.tool == wanted.tool]
+    same_tool = calls_of(wanted.tool, examined)
     if not same_tool:
-        others = list(dict.fromkeys(called(examined)))
+        others = list(examined.once(_by_tool))
         return f"{wanted.tool} is not called; " + (
             f"called: {named(others)}" if others else "no tool is called"
         )
-    if count == 0 and wanted.problem is not None:
-        why = wanted.problem(same_tool[-1], examined, answers)
+    if count == 0 and wanted.args is not None:
+        why = wanted.args.problem(same_tool[-1].args, examined, answers)
         return f"{wanted.tool} is called with other arguments: {why}"
     least, most = bounds
     if most is not None and count > most:
         said = _times(most) if least == most and least else f"at most {_times(most)}"
     else:
         said = _times(least) if least == most else f"at least {_times(least)}"
-    with_args = " with these arguments" if wanted.problem else ""
+    with_args = " with these arguments" if wanted.args else ""
     return f"{wanted.tool} is called {_times(count)}{with_args}, expected {said}"
 
 
@@ -122,8 +134,32 @@ def called(examined: Examined) -> list[str]:
     return [call.tool for call in examined.calls]
 
 
-def _written(call: MadeCall) -> Any:
-    return {"tool": call.tool, "args": call.args}
+def calls_of(tool: str, examined: Examined) -> Sequence[MadeCall]:
+    """The calls of a tool, in order."""
+    return examined.once(_by_tool).get(tool, ())
+
+
+def _args_of(examined: Examined, tool: str) -> list[Any]:
+    return [call.args for call in calls_of(tool, examined)]
+
+
+def _by_tool(examined: Examined) -> dict[str, list[MadeCall]]:
+    found: dict[str, list[MadeCall]] = {}
+    for call in examined.calls:
+        found.setdefault(call.tool, []).append(call)
+    return found
+
+
+def shown_calls(examined: Examined, tool: str | None = None, *, brief: bool = False) -> Any:
+    """The tools that were called as a result carries them; of one tool with the arguments."""
+    return examined.once(_shown_calls, tool, brief)
+
+
+def _shown_calls(examined: Examined, tool: str | None, brief: bool) -> Any:  # noqa: FBT001
+    if tool is None:
+        return shown(called(examined), brief=brief)
+    calls = [{"tool": call.tool, "args": call.args} for call in calls_of(tool, examined)]
+    return shown(calls, brief=brief)
 
 
 CHECK = CheckKind(

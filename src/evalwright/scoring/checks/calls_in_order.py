@@ -15,9 +15,9 @@ from evalwright.scoring.checks.base import (
     cannot_look,
     fields,
 )
-from evalwright.scoring.checks.calls import CALL, WantedCall, called, wanted_call
+from evalwright.scoring.checks.calls import CALL, WantedCall, called, shown_calls, wanted_call
 from evalwright.scoring.checks.comparing import most_in_order
-from evalwright.scoring.checks.quoting import named, shown
+from evalwright.scoring.checks.quoting import named
 
 _CALLS = {"type": "array", "minItems": 1, "items": CALL}
 
@@ -35,9 +35,9 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
             return cannot_look(listed, unobserved)
         count = find(wanted, examined, answers)
         if count == len(wanted):
-            return Look(True, 1.0, listed, shown(called(examined), brief=True))
+            return Look(True, 1.0, listed, shown_calls(examined, brief=True))
         reason = _reason(wanted, count, examined, exact=exact)
-        return Look(False, count / len(wanted), listed, shown(called(examined)), reason)
+        return Look(False, count / len(wanted), listed, shown_calls(examined), reason)
 
     return Prepared("calls_in_order", look, tuple(ask for each in wanted for ask in each.asks))
 

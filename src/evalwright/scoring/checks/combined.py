@@ -1,12 +1,11 @@
 """What the checks of checks share: they look at all of them, and tell what each said."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from evalwright.scoring.checks.base import (
     NESTED,
     Answers,
-    Ask,
     Examined,
     Look,
     Prepared,
@@ -21,9 +20,12 @@ def prepare_all(documents: Sequence[Any], preparing: Preparing, path: str) -> li
     return [preparing.nested(each, f"{path}[{n}]") for n, each in enumerate(documents)]
 
 
-def asks_of(prepared: Sequence[Prepared]) -> tuple[Ask, ...]:
-    """What all of them must be told."""
-    return tuple(dict.fromkeys(ask for each in prepared for ask in each.asks))
+def combined(
+    name: str, look: Callable[[Examined, Answers], Look], inner: Sequence[Prepared]
+) -> Prepared:
+    """A check of others, which needs and looks for what they do."""
+    asks = tuple(dict.fromkeys(ask for each in inner for ask in each.asks))
+    return Prepared(name, look, asks, seeks=[seek for each in inner for seek in each.seeks])
 
 
 def look_at_all(prepared: Sequence[Prepared], examined: Examined, answers: Answers) -> list[Look]:

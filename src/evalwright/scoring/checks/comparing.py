@@ -5,17 +5,15 @@ Shared by the checks, the golden strategies of portable suites and the expectati
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
-from unicodedata import normalize
 
 from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, json_equal
-from evalwright.scoring.checks.quoting import piece, quoted, quoted_json
+from evalwright.scoring.checks.quoting import quoted, quoted_json
 
 Made = TypeVar("Made")
 Say = Callable[[Any], str]
 
 _JSON_MARKS = frozenset('{}[]"')
 _PIECE = 256
-_BEFORE = 12  # characters before a difference that show where it is
 
 
 def text_included(value: Any) -> dict[str, Any]:
@@ -29,11 +27,8 @@ def text_included(value: Any) -> dict[str, Any]:
     return {"must_include": [value]}
 
 
-def found_among(texts: Sequence[str], output: str, *, ignore_case: bool) -> list[str]:
-    """Those of the texts that are in the output."""
-    if not ignore_case:
-        return [text for text in texts if text in output]
-    folded = output.casefold()
+def found_among(texts: Sequence[str], folded: str) -> list[str]:
+    """Those of the texts that are in an output without regard to case."""
     return [text for text in texts if text.casefold() in folded]
 
 
@@ -44,26 +39,6 @@ def most_in_order(wanted: Sequence[Callable[[Made], bool]], made: Iterable[Made]
         if not any(map(is_it, rest)):  # looks on from where the last one was found
             return count
     return len(wanted)
-
-
-def text_difference(got: str, wanted: str) -> tuple[str, int]:
-    """Where two texts that are not equal differ first, said and as a place in them."""
-    place = first_other_place(got, wanted)
-    if not got:
-        return "the output is empty", 0
-    if got.casefold() == wanted.casefold():
-        return "they differ only in case, which `ignore_case: true` accepts", place
-    if got.strip() == wanted.strip():
-        return "they differ only in the white space around them", place
-    if " ".join(got.split()) == " ".join(wanted.split()):
-        return "they differ only in white space", place
-    if not got.isascii() and normalize("NFC", got) == normalize("NFC", wanted):
-        return "they look the same: only the forms of their characters differ (NFC, NFD)", place
-    after = f" after {piece(wanted[:place], place - _BEFORE, place)}" if place else ""
-    found = f"got {piece(got, place, place + 40)}" if place < len(got) else "the output ends"
-    said = f"expected {piece(wanted, place, place + 40)}"
-    said = said if place < len(wanted) else "nothing more was expected"
-    return f"from character {place + 1} on{after}, {said}, {found}", place
 
 
 def first_other_place(got: str, wanted: str) -> int:
@@ -107,9 +82,10 @@ def _first_in(pairs: Iterable[tuple[Any, Any, str | int]], path: JsonPath, say: 
 def _other_keys(
     got: dict[str, Any], wanted: dict[str, Any], path: JsonPath, say: Say
 ) -> str | None:
-    missing, added = sorted(wanted.keys() - got.keys()), sorted(got.keys() - wanted.keys())
-    if missing:
-        return f"{child(path, missing[0])}: missing, expected {say(wanted[missing[0]])}"
-    if added:
-        return f"{child(path, added[0])}: not expected, got {say(got[added[0]])}"
+    if missing := wanted.keys() - got.keys():
+        first = min(missing)
+        return f"{child(path, first)}: missing, expected {say(wanted[first])}"
+    if added := got.keys() - wanted.keys():
+        first = min(added)
+        return f"{child(path, first)}: not expected, got {say(got[first])}"
     return None

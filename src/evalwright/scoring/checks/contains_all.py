@@ -3,23 +3,23 @@
 from typing import Any
 
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
-from evalwright.scoring.checks.comparing import found_among
 from evalwright.scoring.checks.quoting import named, shown
-from evalwright.scoring.checks.texts import TEXTS_SCHEMA, sought_texts
+from evalwright.scoring.checks.texts import TEXTS_SCHEMA, seeks_of, sought_texts
 
 
 def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     texts, ignore_case = sought_texts(argument)
+    seeks = seeks_of(texts, ignore_case=ignore_case)
 
     def look(examined: Examined, _answers: Answers) -> Look:
-        found = found_among(texts, examined.text, ignore_case=ignore_case)
-        if len(found) == len(texts):
-            return Look(True, 1.0, texts, shown(examined.output, brief=True))
-        missing = [text for text in texts if text not in found]
-        reason = f"not in the output: {named(missing)} ({len(found)} of {len(texts)} are)"
-        return Look(False, len(found) / len(texts), shown(texts), shown(examined.output), reason)
+        missing = [text for text, seek in zip(texts, seeks, strict=True) if not examined.has(seek)]
+        if not missing:
+            return Look(True, 1.0, texts, examined.shown_briefly)
+        found = len(texts) - len(missing)
+        reason = f"not in the output: {named(missing)} ({found} of {len(texts)} are)"
+        return Look(False, found / len(texts), shown(texts), examined.shown, reason)
 
-    return Prepared("contains_all", look)
+    return Prepared("contains_all", look, seeks=seeks)
 
 
 CHECK = CheckKind(

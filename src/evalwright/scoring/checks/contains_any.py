@@ -11,22 +11,21 @@ from evalwright.scoring.checks.base import (
     Preparing,
     holds,
 )
-from evalwright.scoring.checks.comparing import found_among
 from evalwright.scoring.checks.quoting import named, shown
-from evalwright.scoring.checks.texts import TEXTS_SCHEMA, sought_texts
+from evalwright.scoring.checks.texts import TEXTS_SCHEMA, seeks_of, sought_texts
 
 
 def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     texts, ignore_case = sought_texts(argument)
+    seeks = seeks_of(texts, ignore_case=ignore_case)
 
     def look(examined: Examined, _answers: Answers) -> Look:
-        found = found_among(texts, examined.text, ignore_case=ignore_case)
-        if found:
-            return Look(True, 1.0, texts, shown(examined.output, brief=True))
+        if any(map(examined.has, seeks)):
+            return Look(True, 1.0, texts, examined.shown_briefly)
         reason = f"none of these texts is in the output: {named(texts)}"
-        return holds(False, shown(texts), shown(examined.output), reason)
+        return holds(False, shown(texts), examined.shown, reason)
 
-    return Prepared("contains_any", look)
+    return Prepared("contains_any", look, seeks=seeks)
 
 
 CHECK = CheckKind(

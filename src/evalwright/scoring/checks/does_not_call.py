@@ -12,7 +12,7 @@ from evalwright.scoring.checks.base import (
     calls_not_observed,
     cannot_look,
 )
-from evalwright.scoring.checks.calls import CALL, called, wanted_call
+from evalwright.scoring.checks.calls import CALL, shown_calls, wanted_call
 from evalwright.scoring.checks.quoting import shown
 
 
@@ -26,13 +26,13 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     def look(examined: Examined, answers: Answers) -> Look:
         if unobserved := calls_not_observed(examined):
             return cannot_look(argument, unobserved)
-        for number, call in enumerate(examined.calls, 1):
-            for each in unwanted:
-                if each.is_made_by(call, examined, answers):
-                    made = {"tool": call.tool, "args": call.args}
-                    reason = f"{call.tool} is called: call {number} of {len(examined.calls)}"
-                    return Look(False, 0.0, argument, shown(made), reason)
-        return Look(True, 1.0, argument, shown(called(examined), brief=True))
+        made = {id(call) for each in unwanted for call in each.made(examined, answers)}
+        for number, call in enumerate(examined.calls if made else (), 1):
+            if id(call) in made:
+                reason = f"{call.tool} is called: call {number} of {len(examined.calls)}"
+                actual = shown({"tool": call.tool, "args": call.args})
+                return Look(False, 0.0, argument, actual, reason)
+        return Look(True, 1.0, argument, shown_calls(examined, brief=True))
 
     return Prepared("does_not_call", look, tuple(ask for each in unwanted for ask in each.asks))
 

@@ -1,14 +1,16 @@
 """`equals`: the output is a given text or value."""
 
 from typing import Any
+from unicodedata import normalize
 
 from evalwright.contracts.jsonvalue import NotJson, json_equal, parse, stringify
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
-from evalwright.scoring.checks.comparing import first_difference, text_difference
-from evalwright.scoring.checks.quoting import shown, shown_around
+from evalwright.scoring.checks.comparing import first_difference, first_other_place
+from evalwright.scoring.checks.quoting import piece, shown, shown_around
 from evalwright.scoring.checks.texts import text_argument
 
 _OPTIONS = frozenset({"value", "ignore_case"})
+_BEFORE = 12  # characters before a difference that show where it is
 
 
 def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
@@ -19,33 +21,55 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
 
     def look(examined: Examined, _answers: Answers) -> Look:
         output = examined.output
-        got = "null" if output is None else examined.text  # no answer is not the empty text
-        if (got.casefold() if ignore_case else got) == sought:
-            return Look(True, 1.0, shown(value, brief=True), shown(output, brief=True))
-        read = output if isinstance(value, str) else _read(output)
+        said = examined if output is not None else examined.beside("null")  # which is not ""
+        if (said.folded if ignore_case else said.text) == sought:
+            return Look(True, 1.0, shown(value, brief=True), examined.shown_briefly)
+        read = output if isinstance(value, str) else examined.once(_read)
         if not isinstance(value, str) and json_equal(read, value):  # texts have been compared
-            return Look(True, 1.0, shown(value, brief=True), shown(output, brief=True))
+            return Look(True, 1.0, shown(value, brief=True), examined.shown_briefly)
         if isinstance(read, dict | list) and isinstance(value, dict | list):
             reason = first_difference(read, value) or ""
-            return Look(False, 0.0, shown(value), shown(output), reason)
-        return _difference(output, got, value, text)
+            return Look(False, 0.0, shown(value), examined.shown, reason)
+        reason, place = _text_difference(said, text)
+        actual = shown_around(said.text, place) if isinstance(output, str) else examined.shown
+        expected = shown_around(text, place) if isinstance(value, str) else shown(value)
+        return Look(False, 0.0, expected, actual, reason)
 
     return Prepared("equals", look)
 
 
-def _read(output: Any) -> Any:
+def _read(examined: Examined) -> Any:
     """The data that a text of JSON holds; anything else as it is."""
+    output = examined.output
     try:
         return parse(output) if isinstance(output, str) else output
     except NotJson:
         return output
 
 
-def _difference(output: Any, got: str, value: Any, text: str) -> Look:
-    reason, place = text_difference(got, text)
-    actual = shown_around(got, place) if isinstance(output, str) else shown(output)
-    expected = shown_around(text, place) if isinstance(value, str) else shown(value)
-    return Look(False, 0.0, expected, actual, reason)
+def _text_difference(said: Examined, wanted: str) -> tuple[str, int]:
+    """Where an output first differs from a text that it does not equal, said and as a place."""
+    got = said.text
+    place = first_other_place(got, wanted)
+    if not got:
+        return "the output is empty", 0
+    if said.folded == wanted.casefold():
+        return "they differ only in case, which `ignore_case: true` accepts", place
+    if got.strip() == wanted.strip():
+        return "they differ only in the white space around them", place
+    if said.once(_squeezed) == " ".join(wanted.split()):
+        return "they differ only in white space", place
+    if not got.isascii() and said.composed == normalize("NFC", wanted):
+        return "they look the same: only the forms of their characters differ (NFC, NFD)", place
+    after = f" after {piece(wanted[:place], place - _BEFORE, place)}" if place else ""
+    found = f"got {piece(got, place, place + 40)}" if place < len(got) else "the output ends"
+    expected = f"expected {piece(wanted, place, place + 40)}"
+    expected = expected if place < len(wanted) else "nothing more was expected"
+    return f"from character {place + 1} on{after}, {expected}, {found}", place
+
+
+def _squeezed(said: Examined) -> str:
+    return " ".join(said.text.split())
 
 
 CHECK = CheckKind(

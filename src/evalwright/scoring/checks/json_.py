@@ -1,6 +1,6 @@
 """`json`: the output is JSON, and what is at a path of it is as expected."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -23,10 +23,12 @@ from evalwright.scoring.checks.quoting import shown
 from evalwright.scoring.checks.subsets import nested_in_part, prepare_subset
 
 _MOST_PROBLEMS = 3
+_SEARCHES = 100  # of a text, which take about as long as to find out why its value fits no schema
 _OWN = ("path", "valid", "strict", "schema", "subset", "equals")
 
-# What is wrong with a value, or None; with the expected value to show, and what must be asked.
-_Test = tuple[Any, Callable[[Any, Examined, Answers], str | None], tuple[Ask, ...]]
+# What is wrong with the part of an output, or None; with the expected value to show, and what must
+# be asked.
+_Test = tuple[Any, Callable[[Examined, Answers], str | None], Sequence[Ask]]
 
 
 def _prepare(argument: Any, preparing: Preparing) -> Prepared:
@@ -40,27 +42,37 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     expected = _expected(argument, tests)
 
     def look(examined: Examined, answers: Answers) -> Look:
-        document = json_of(examined.output, strict=strict, anywhere=anywhere)
-        if document is ABSENT or not wants_json:
-            return _only_text(examined, expected, wanted=wants_json, found=document is not ABSENT)
-        value, reached = value_at(document, parts)
-        if value is ABSENT:
-            reason = _where(document, parts, reached, path)
-            return Look(False, 0.0, expected, shown(document), reason)
-        problems = [problem for _, test, _ in tests if (problem := test(value, examined, answers))]
+        document = examined.part(_document, strict, anywhere)
+        if document.output is ABSENT or not wants_json:
+            return _only_text(
+                examined, expected, wanted=wants_json, found=document.output is not ABSENT
+            )
+        part = document.part(_value_at, *parts) if parts else document
+        if part.output is ABSENT:
+            reason = _where(document.output, parts, path)
+            return Look(False, 0.0, expected, document.shown, reason)
+        problems = [problem for _, test, _ in tests if (problem := test(part, answers))]
         if problems:
-            return Look(False, 0.0, expected, shown(value), "; ".join(problems))
-        return Look(True, 1.0, expected, shown(value, brief=True))
+            return Look(False, 0.0, expected, part.shown, "; ".join(problems))
+        return Look(True, 1.0, expected, part.shown_briefly)
 
     return Prepared("json", look, tuple(ask for _, _, asks in tests for ask in asks))
+
+
+def _document(examined: Examined, strict: bool, anywhere: bool) -> Any:  # noqa: FBT001
+    return json_of(examined.output, strict=strict, anywhere=anywhere)
+
+
+def _value_at(document: Examined, *parts: Part) -> Any:
+    return value_at(document.output, parts)[0]
 
 
 def _only_text(examined: Examined, expected: Any, *, wanted: bool, found: bool) -> Look:
     if wanted:
         reason = "the output is not JSON" + ("" if examined.output else ": it is empty")
-        return Look(False, 0.0, expected, shown(examined.output), reason)
+        return Look(False, 0.0, expected, examined.shown, reason)
     reason = "the output is JSON" if found else ""
-    return Look(not found, float(not found), expected, shown(examined.output), reason)
+    return Look(not found, float(not found), expected, examined.shown, reason)
 
 
 def _expected(argument: dict[str, Any], tests: list[_Test]) -> Any:
@@ -77,7 +89,8 @@ def _parts(path: str) -> tuple[Part, ...]:
         raise RefusedCheck(f"not a JSON path: {error}", remedy, "$.path") from None
 
 
-def _where(document: Any, parts: tuple[Part, ...], reached: int, path: str) -> str:
+def _where(document: Any, parts: tuple[Part, ...], path: str) -> str:
+    reached = value_at(document, parts)[1]
     before, _ = value_at(document, parts[:reached])
     if isinstance(before, dict):
         held = ", ".join(list(map(str, before))[:8]) or "nothing"
@@ -94,19 +107,28 @@ def _tests(argument: dict[str, Any], preparing: Preparing) -> list[_Test]:
     if "schema" in argument:
         tests.append(_schema(argument["schema"]))
     if "subset" in argument:
-        fits, asks = prepare_subset(
-            argument["subset"], preparing, "$.subset", argument.get("path", "$")
-        )
-        tests.append((argument["subset"], fits, asks))
+        tests.append(_subset(argument["subset"], preparing, argument.get("path", "$")))
     others = [name for name in argument if name not in _OWN]
     return tests + [_other_check(name, argument[name], preparing) for name in others]
 
 
 def _equals(wanted: Any, path: str) -> _Test:
-    def test(value: Any, _examined: Examined, _answers: Answers) -> str | None:
+    def test(part: Examined, _answers: Answers) -> str | None:
+        value = part.output
         return None if json_equal(value, wanted) else first_difference(value, wanted, path)
 
     return wanted, test, ()
+
+
+def _subset(wanted: Any, preparing: Preparing, path: str) -> _Test:
+    subset = prepare_subset(wanted, preparing, "$.subset", path)
+
+    def test(part: Examined, answers: Answers) -> str | None:
+        if subset.fits(part.output, part, answers):
+            return None
+        return subset.problem(part.output, part, answers)
+
+    return wanted, test, subset.asks
 
 
 def _schema(schema: Any) -> _Test:
@@ -116,8 +138,12 @@ def _schema(schema: Any) -> _Test:
         first = refused.problems[0].below("$.schema")
         raise RefusedCheck(first.message, first.remedy, first.path) from None
 
-    def test(value: Any, _examined: Examined, _answers: Answers) -> str | None:
-        found = compiled.problems(value)
+    def test(part: Examined, _answers: Answers) -> str | None:
+        if compiled.is_met(part.output):
+            return None
+        if not part.may_hint(_SEARCHES):
+            return "it does not fit the schema"
+        found = compiled.problems(part.output)
         more = f" and {len(found) - _MOST_PROBLEMS} more" if len(found) > _MOST_PROBLEMS else ""
         return "; ".join(f"{p.path}: {p.message}" for p in found[:_MOST_PROBLEMS]) + more or None
 
@@ -132,8 +158,8 @@ def _other_check(name: str, argument: Any, preparing: Preparing) -> _Test:
         raise RefusedCheck(f"unknown field {name!r}", remedy, f"$.{name}")
     prepared = nested_in_part(document, preparing, "$")
 
-    def test(value: Any, examined: Examined, answers: Answers) -> str | None:
-        seen = prepared.look(examined.beside(value), answers)
+    def test(part: Examined, answers: Answers) -> str | None:
+        seen = prepared.look(part, answers)
         return None if seen.passed else seen.reason or f"{name} does not hold"
 
     return document, test, prepared.asks

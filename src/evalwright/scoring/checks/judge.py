@@ -65,7 +65,7 @@ def judged_check(name: str, ask: JudgeAsk, weights: Sequence[float], enough: flo
         met = [weight for weight, is_met in zip(weights, said.met, strict=True) if is_met]
         score = min(1.0, math.fsum(met) / total)
         passed = score >= enough - 1e-9
-        return Look(passed, score, expected, shown(examined.output, brief=True), _reason(ask, said))
+        return Look(passed, score, expected, examined.shown_briefly, _reason(ask, said))
 
     return Prepared(name, look, (ask,))
 

@@ -11,6 +11,7 @@ from evalwright.scoring.checks.base import (
     Prepared,
     Preparing,
 )
+from evalwright.scoring.checks.combined import combined
 from evalwright.scoring.checks.quoting import quoted
 
 
@@ -28,7 +29,7 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
             return Look(False, 0.0, expected, seen.actual, reason)
         return Look(True, 1.0, expected, seen.actual)
 
-    return Prepared("not", look, inner.asks)
+    return combined("not", look, [inner])
 
 
 CHECK = CheckKind(

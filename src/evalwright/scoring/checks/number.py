@@ -4,7 +4,9 @@ import json
 import math
 import re
 import string
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -18,7 +20,6 @@ from evalwright.scoring.checks.base import (
     RefusedCheck,
     fields,
 )
-from evalwright.scoring.checks.quoting import shown
 
 MOST_NUMBERS = 10_000  # of a text
 _ROUNDING = 1e-12  # of sums and products of doubles, relative to what is compared
@@ -56,7 +57,7 @@ class _NamedNumber(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """What fits: within `low` and `high`; `nearest` orders numbers that do not."""
+    """What fits: within `low` and `high`."""
 
     low: float
     high: float
@@ -67,8 +68,49 @@ class _Range(NamedTuple):
             return True
         return self.low <= found.value <= self.high
 
-    def distance(self, found: _NamedNumber) -> float:
-        return min(max(self.low - each, each - self.high, 0) for each in found.readings())
+
+class _Numbers:
+    """The numbers of a text in their order, and by size: many checks may look for one."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._was_asked = False
+
+    @cached_property
+    def said(self) -> Sequence[_NamedNumber]:
+        """All of them; those that are part of a name count only where there is no other."""
+        found = list(islice(_numbers(self._text), MOST_NUMBERS))
+        return [each for each in found if not each.glued] or found
+
+    @cached_property
+    def _by_size(self) -> tuple[list[float], list[int]]:
+        read = sorted((value, n) for n, each in enumerate(self.said) for value in each.readings())
+        return [value for value, _ in read], [n for _, n in read]
+
+    def first_within(self, wanted: _Range) -> _NamedNumber | None:
+        """The first number that fits."""
+        if not self._was_asked:  # most answers are looked at once, and most have what is wanted
+            self._was_asked = True
+            found = islice(_numbers(self._text), MOST_NUMBERS)
+            first = next((each for each in found if not each.glued and wanted.fits(each)), None)
+            if first is not None:
+                return first
+        sizes, places = self._by_size
+        low, high = bisect_left(sizes, wanted.low), bisect_right(sizes, wanted.high)
+        return self.said[min(places[low:high])] if low < high else None
+
+    def nearest(self, wanted: _Range) -> _NamedNumber:
+        """The number that is least far from what fits, where none does."""
+        sizes, places = self._by_size
+        place = bisect_left(sizes, wanted.low)
+        below = wanted.low - sizes[place - 1] if place else math.inf
+        above = sizes[place] - wanted.high if place < len(sizes) else math.inf
+        equal = list[int]()
+        if below <= above:
+            equal += places[bisect_left(sizes, sizes[place - 1]) : place]
+        if above <= below:
+            equal += places[place : bisect_right(sizes, sizes[place])]
+        return self.said[min(equal)]
 
 
 def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
@@ -89,40 +131,33 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
 
 
 def _look_at_text(examined: Examined, wanted: _Range, which: str, expected: Any) -> Look:
-    text = _spaced(examined)
-    if which == "any" and (found := _first_fitting(text, wanted)) is not None:
+    numbers = examined.once(_numbers_of)
+    if which == "any" and (found := numbers.first_within(wanted)) is not None:
         return Look(True, 1.0, expected, found.shown)
-    numbers = numbers_in(text)
-    if not numbers:
-        return Look(False, 0.0, expected, shown(examined.output), "no number is in the output")
-    if which == "only" and len(numbers) > 1:
-        reason = f"{len(numbers)} numbers are in the output, and one was wanted"
-        return Look(False, 0.0, expected, shown(examined.output), reason)
+    said = numbers.said
+    if not said:
+        return Look(False, 0.0, expected, examined.shown, "no number is in the output")
+    if which == "only" and len(said) > 1:
+        reason = f"{len(said)} numbers are in the output, and one was wanted"
+        return Look(False, 0.0, expected, examined.shown, reason)
+    chosen = said[-1] if which == "last" else said[0]
     if which == "any":
-        chosen = min(numbers, key=wanted.distance)
-    else:
-        chosen = numbers[-1] if which == "last" else numbers[0]
+        chosen = numbers.nearest(wanted)
     if wanted.fits(chosen):
         return Look(True, 1.0, expected, chosen.shown)
-    among = (
-        f", the {_PLACES[which]} of {len(numbers)} numbers in the output," if numbers[1:] else ""
-    )
-    is_there = which != "any" and any(map(wanted.fits, numbers))
+    among = f", the {_PLACES[which]} of {len(said)} numbers in the output," if said[1:] else ""
+    is_there = which != "any" and numbers.first_within(wanted) is not None
     hint = "; another number in it is, which `which: any` accepts" if is_there else ""
     reason = f"{chosen.shown}{among} is not {wanted.said}{hint}"
     return Look(False, 0.0, expected, chosen.shown, reason)
 
 
-def _spaced(examined: Examined) -> str:
-    """The text of an output; items of lists stay apart, as [1,5] is not 1.5."""
-    if not isinstance(examined.output, list | dict):
-        return examined.text
-    return json.dumps(examined.output, ensure_ascii=False, separators=(" , ", " : "), default=str)
-
-
-def _first_fitting(text: str, wanted: _Range) -> _NamedNumber | None:
-    found = islice(_numbers(text), MOST_NUMBERS)
-    return next((each for each in found if not each.glued and wanted.fits(each)), None)
+def _numbers_of(examined: Examined) -> _Numbers:
+    """The numbers of an output; items of lists stay apart, as [1,5] is not 1.5."""
+    output = examined.output
+    if not isinstance(output, list | dict):
+        return _Numbers(examined.text)
+    return _Numbers(json.dumps(output, ensure_ascii=False, separators=(" , ", " : "), default=str))
 
 
 _PLACES = {"any": "nearest", "last": "last", "first": "first", "only": "only one"}
@@ -155,16 +190,10 @@ def _number_of(value: float | str, place: str) -> float:
     """A number, which a template or a column of a file may have given as text."""
     if not isinstance(value, str):
         return value
-    numbers = numbers_in(value)
+    numbers = _Numbers(value).said
     if len(numbers) != 1:
         raise RefusedCheck(f"{value[:80]!r} is not a number", "write a number", place)
     return numbers[0].shown
-
-
-def numbers_in(text: str) -> Sequence[_NamedNumber]:
-    """The numbers of a text; those that are part of a name only where there is no other."""
-    found = list(islice(_numbers(text), MOST_NUMBERS))
-    return [each for each in found if not each.glued] or found
 
 
 def _numbers(text: str) -> Iterator[_NamedNumber]:

@@ -42,7 +42,7 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
 
 def _look_of(returned: Any, enough: float, function: str, examined: Examined) -> Look:
     passed, score, reason = _field(returned, "passed"), _field(returned, "score"), ""
-    expected, actual = function, shown(examined.output, brief=True)
+    expected, actual = function, examined.shown_briefly
     if passed is None and score is None:
         passed, score = (returned, None) if isinstance(returned, bool) else (None, returned)
     else:

@@ -1,18 +1,22 @@
 """Values as results show them: bounded, and cut where the two sides do not differ."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson, canonical, stringify
+from evalwright.contracts.jsonvalue import NotJson, canonical_beginning, stringify
 
 LONGEST = 2_000  # characters of a value beside a failure
 BRIEF = 300  # of one beside a pass
 _QUOTE = 80
 
 
-def shown(value: Any, *, brief: bool = False) -> Any:
-    """A value as a result carries it: itself, or the two ends of its text if it is long."""
+def shown(value: Any, *, brief: bool = False, text: Callable[[], str] | None = None) -> Any:
+    """A value as a result carries it: itself, or the two ends of its text if it is long.
+
+    `text` gives that text to whoever has it already.
+    """
     most = BRIEF if brief else LONGEST
     if isinstance(value, str):
         return value if len(value) <= most else _ends(value, most)
@@ -21,7 +25,7 @@ def shown(value: Any, *, brief: bool = False) -> Any:
     try:
         if len(msgspec.json.encode(value)) <= most:
             return value
-        return _ends(stringify(value), most)
+        return _ends(stringify(value) if text is None else text(), most)
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError):
         return _ends(str(value), most)
 
@@ -40,7 +44,7 @@ def shown_around(text: str, place: int) -> str:
 def quoted(value: Any, most: int = _QUOTE) -> str:
     """A value within a message."""
     try:
-        text = value if isinstance(value, str) else stringify(value)
+        text = value if isinstance(value, str) else canonical_beginning(value, most + 1)
     except NotJson:
         text = str(value)
     if len(text) > most:
@@ -56,7 +60,7 @@ def piece(text: str, start: int, end: int) -> str:
 
 def quoted_json(value: Any) -> str:
     """A value as JSON within a message; raises `NotJson` for what is no JSON value."""
-    text = canonical(value)
+    text = canonical_beginning(value, _QUOTE + 1)
     return text if len(text) <= _QUOTE else f"{text[: _QUOTE - 1]}…"
 
 

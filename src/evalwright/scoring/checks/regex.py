@@ -32,13 +32,17 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     where = "the whole output does not match" if full else "the output has no match of"
 
     def look(examined: Examined, _answers: Answers) -> Look:
-        found = matches(examined.text.encode("utf-8", "replace"))
+        found = matches(examined.once(_encoded))
         if found is None:
-            return Look(False, 0.0, pattern, shown(examined.output), f"{where} {pattern}")
+            return Look(False, 0.0, pattern, examined.shown, f"{where} {pattern}")
         matched = found.group()[:_MOST_MATCHED].decode("utf-8", "replace")
         return Look(True, 1.0, pattern, shown(matched, brief=True))
 
     return Prepared("regex", look)
+
+
+def _encoded(examined: Examined) -> bytes:
+    return examined.text.encode("utf-8", "replace")
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ from evalwright.scoring.checks.base import (
     cannot_look,
     fields,
 )
-from evalwright.scoring.checks.likeness import Sought
+from evalwright.scoring.checks.likeness import Given, Sought
 from evalwright.scoring.checks.quoting import shown
 
 _ENOUGH = 0.7
@@ -36,12 +36,17 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
     sought = Sought(text)
 
     def look(examined: Examined, _answers: Answers) -> Look:
-        score, how = sought.likeness(examined.text, by, enough)
+        score, how = sought.likeness(examined.once(_given), by, enough)
         passed = score >= enough
         reason = f"{how} {score:.3f}" + ("" if passed else f", at least {enough} is wanted")
-        return Look(passed, score, shown(text), shown(examined.output, brief=passed), reason)
+        actual = examined.shown_briefly if passed else examined.shown
+        return Look(passed, score, shown(text), actual, reason)
 
     return Prepared("similar", look)
+
+
+def _given(examined: Examined) -> Given:
+    return Given(examined.text)
 
 
 def _by_embedding(text: str, enough: float) -> Prepared:
@@ -55,7 +60,8 @@ def _by_embedding(text: str, enough: float) -> Prepared:
         passed = score >= enough
         reason = f"cosine of embeddings {score:.3f}"
         reason += "" if passed else f", at least {enough} is wanted"
-        return Look(passed, score, shown(text), shown(examined.output, brief=passed), reason)
+        actual = examined.shown_briefly if passed else examined.shown
+        return Look(passed, score, shown(text), actual, reason)
 
     return Prepared("similar", look, (ask,))
 

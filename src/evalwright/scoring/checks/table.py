@@ -361,6 +361,7 @@ def run_checks(
     prepared: Sequence[Prepared], examined: Examined, answers: Answers
 ) -> list[CheckResult]:
     """What each check says of an answer."""
+    examined.checks = prepared
     results = []
     for check in prepared:
         seen = check.look(examined, answers)

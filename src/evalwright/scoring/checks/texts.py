@@ -1,6 +1,7 @@
 """What the checks of texts share: their arguments, and what to say of a text that is not there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import contains
 from typing import Any
 from unicodedata import normalize
 
@@ -14,6 +15,7 @@ from evalwright.scoring.checks.base import (
     Prepared,
     Preparing,
     RefusedCheck,
+    Seek,
     fields,
 )
 from evalwright.scoring.checks.quoting import piece, quoted, shown
@@ -59,6 +61,11 @@ def sought_texts(argument: Any) -> tuple[list[str], bool]:
     return texts, ignore_case
 
 
+def seeks_of(texts: Sequence[str], *, ignore_case: bool) -> list[Seek]:
+    """How texts are looked for."""
+    return [Seek(each.casefold() if ignore_case else each, ignore_case) for each in texts]
+
+
 def one_text(
     name: str, finds: Callable[[str, str], bool], missing: str
 ) -> Callable[[Any, Preparing], Prepared]:
@@ -66,35 +73,37 @@ def one_text(
 
     def prepare(argument: Any, _preparing: Preparing) -> Prepared:
         (text,), ignore_case = sought_texts(argument)
-        sought = text.casefold() if ignore_case else text
+        (seek,) = seeks = seeks_of([text], ignore_case=ignore_case)
 
         def look(examined: Examined, _answers: Answers) -> Look:
-            output = examined.text
-            if finds(output.casefold() if ignore_case else output, sought):
-                return Look(True, 1.0, text, shown(examined.output, brief=True))
+            if examined.has(seek, finds):
+                return Look(True, 1.0, text, examined.shown_briefly)
             return Look(
                 False,
                 0.0,
                 shown(text),
-                shown(examined.output),
-                lambda: f"{quoted(text)} {missing}{instead(output, text, finds)}",
+                examined.shown,
+                lambda: f"{quoted(text)} {missing}{_instead(examined, text, finds)}",
             )
 
-        return Prepared(name, look)
+        return Prepared(name, look, seeks=seeks if finds is contains else ())
 
     return prepare
 
 
-def instead(output: str, text: str, finds: Callable[[str, str], bool]) -> str:
+def _instead(examined: Examined, text: str, finds: Callable[[str, str], bool]) -> str:
     """What is there instead of a text: the same in another case, or only its beginning."""
+    output = examined.text
     if not output:
         return ": the output is empty"
-    folded, sought = output.casefold(), text.casefold()
-    if finds(folded, sought):
+    if not examined.may_hint(3 + len(text).bit_length()):
+        return ""
+    sought = text.casefold()
+    if finds(examined.folded, sought):
         return "; it is there in another case, which `ignore_case: true` accepts"
-    if finds(" ".join(folded.split()), " ".join(sought.split())):
+    if finds(examined.once(_squeezed), " ".join(sought.split())):
         return "; it is there with other white space"
-    if not output.isascii() and finds(normalize("NFC", output), normalize("NFC", text)):
+    if not output.isascii() and finds(examined.composed, normalize("NFC", text)):
         return "; it is there in another form of its characters (NFC, NFD)"
     least, most = 0, len(text)
     while least < most:  # a beginning that is there has all its own beginnings there
@@ -105,6 +114,10 @@ def instead(output: str, text: str, finds: Callable[[str, str], bool]) -> str:
     end = output.index(text[:least]) + least
     after = piece(text[:least], least - 30, least)
     return f"; after {after} comes {piece(output, end, end + 30)}"
+
+
+def _squeezed(examined: Examined) -> str:
+    return " ".join(examined.folded.split())
 
 
 def one_text_kind(
