@@ -2,6 +2,7 @@
 
 from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import InstructionReader
+from evalwright.signals.injection.spoken_orders import SpokenOrder, spoken_orders
 from evalwright.signals.written_values import letters_only, plain_words
 from evalwright.trace.cached import cached, recent
 
@@ -33,6 +34,11 @@ class ReadText:
     def reading(self) -> InstructionReader:
         """The text, prepared for finding instructions in it."""
         return InstructionReader(self.as_read)
+
+    @cached
+    def spoken_orders(self) -> tuple[SpokenOrder, ...]:
+        """Its passages that may tell what to say."""
+        return spoken_orders(self.text)
 
 
 read_text = recent(_MOST_RECENT)(ReadText)

@@ -26,13 +26,13 @@ def find_injections(view: TraceView) -> Iterable[Signal]:
         cited.add(obeyed.source.event.index)
         yield _followed(view, obeyed)
     suspected = [each for each in findings.suspected if each.event.index not in cited]
-    if not view.may_be_pressing:
-        yield from _suspected(suspected)
-        return
     source = find_spoken(view)
     if source is not None:
         cited.add(source.event.index)
         yield _said(view, source)
+    if not view.may_be_pressing:
+        yield from _suspected(suspected)
+        return
     seen = list(_seen(view, cited))
     yield from seen or _suspected(suspected)
 
