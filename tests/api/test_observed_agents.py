@@ -1,6 +1,7 @@
 """What an agent does counts once it is observed, and a verdict never rests on silence."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -157,3 +158,21 @@ def test_own_functions_that_look_at_what_was_not_observed_make_no_check(db):
     assert all("not observed" in each.reason for each in told.checks if not each.passed)
     told = run(silent, calls_nothing, is_cheap, db=db, agent_tools="none", agent_usage="none")
     assert told.passed, told.checks
+
+
+def test_cases_of_a_comparison_ask_what_the_runs_have_observed(db, tmp_path):
+    task = ew.Task("t", input="hi", checks=[ew.contains("done")])
+    expected = {"checks": [{"does_not_call": "refunds.create"}]}
+    case = {"id": "t", "title": "t", "input": {"user": "hi"}, "expected": expected}
+    (tmp_path / "cases.json").write_text(json.dumps([case]))
+    seen = ew.run([task], lambda task: ew.Answer("done", calls=[]), db=db)
+    unseen = ew.run([task], silent, db=db)
+    claimed = ew.run([task], silent, db=db, agent_tools="none")
+    found = ew.compare(seen, unseen, cases=tmp_path / "cases.json")
+    assert found.regressions == ["t"]
+    assert any(
+        "1 more answers than before were not observed" in each for each in found.report["notes"]
+    )
+    found = ew.compare(seen, claimed, cases=tmp_path / "cases.json")
+    assert found.regressions == []
+    assert found.report["notes"] == []

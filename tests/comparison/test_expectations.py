@@ -217,3 +217,24 @@ def test_a_response_that_says_nothing_is_no_answer(response):
     failures = failures_of(response)
     assert [failure.name for failure in failures] == ["response"]
     assert root_cause(failures) == "missing_required_data"
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {"checks": [{"does_not_call": "refund"}]},
+        {"checks": [{"any": [{"contains": "done"}, {"calls": {"tool": "refund", "times": 0}}]}]},
+        {"checks": [{"no_signals": "high"}]},
+        {"tool_required": ["find"]},
+        {"tool_sequence": ["find"]},
+    ],
+)
+def test_what_no_recording_says_of_calls_is_not_observed(expected):
+    """An empty list of events says that there were none."""
+    told = {"case_id": "one", "final_output": {"content_type": "text", "content": "done"}}
+    for unseen in ({}, {"events": [], "evalwright_coverage": {"usage": "reported"}}):
+        (failure,) = failures_of({**told, **unseen}, **expected)
+        assert "not observed" in failure.message
+    for seen in ({"events": []}, {"events": [a_call("find"), a_result()]}):
+        found = failures_of({**told, **seen}, **expected)
+        assert not any("not observed" in each.message for each in found)

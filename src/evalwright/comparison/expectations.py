@@ -10,7 +10,6 @@ import msgspec
 
 from evalwright.comparison.cases import Case
 from evalwright.comparison.grounding import contradictions
-from evalwright.contracts.coverage import RECORDED, Coverage
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
 from evalwright.contracts.report import FailedAssertion, RootCause
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from evalwright.scoring.checks.base import Examined
 
 _MOST_SCHEMA_ERRORS = 10
+_UNSEEN = "the agent's tool calls were not observed, so nobody can say which there were"
 
 # In this order: a tool that failed explains the bad format that followed, not the other way.
 _CAUSES: tuple[tuple[frozenset[str], RootCause], ...] = (
@@ -221,6 +221,8 @@ def _actions(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
 
 
 def _tools(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
+    if not trace.coverage.calls:
+        return [FailedAssertion("tool_required", wanted, None, _UNSEEN)]
     return _required("tool_required", "not called", wanted, [call.tool for call in trace.calls])
 
 
@@ -235,6 +237,8 @@ def _required(
 
 
 def _sequence(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
+    if not trace.coverage.calls:
+        return [FailedAssertion("tool_sequence", wanted, None, _UNSEEN)]
     called = [call.tool for call in trace.calls]
     count = most_in_order([tool.__eq__ for tool in wanted], called)
     if count == len(wanted):
@@ -316,7 +320,7 @@ def _examined(trace: Trace) -> "Examined":
         output=trace.output.content if trace.output else None,
         calls=calls,
         spent=Spent(cost, sum(tokens) if tokens else math.inf, took),
-        coverage=Coverage(RECORDED, RECORDED if tokens or usage.cost_usd is not None else None),
+        coverage=trace.coverage,
         make_trace=lambda: trace,
         find_signals=lambda: detect(trace),
     )

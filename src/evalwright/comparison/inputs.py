@@ -154,6 +154,10 @@ def _notes_of(baseline: ComparedRun, new: ComparedRun, left_out: "LeftOut | None
             from evalwright.comparison.own_records import why_no_evidence
 
             yield from (f"{name}: {each}" for each in why_no_evidence(run.meta))
+    before, now = (getattr(run, "unobserved", 0) for run in (baseline, new))
+    if now > before:
+        calls = f"the tool calls of {now - before:,} more answers than before were not observed"
+        yield f"New run: {calls}; changes and signals of these calls cannot be seen"
     if left_out is not None:
         from evalwright.comparison.own_records import in_words
 

@@ -9,6 +9,7 @@ import msgspec
 from evalwright.comparison.cases import SuiteCases
 from evalwright.comparison.own_records import RepeatedTask, step_of, why_failed
 from evalwright.comparison.run_folder import FoundResponse, ListedResponse, Unreadable
+from evalwright.contracts.coverage import RESPONSE_FIELD, Coverage, recorded_coverage
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
@@ -29,7 +30,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import TaskSelection
+from evalwright.contracts.planning import FIRST_RULE, AgentFacts, TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost
@@ -105,6 +106,7 @@ class LoggedRun:
         self._scored: list[str] = []
         self._ready: dict[str, dict[str, Any]] = {}
         self._reach = 0  # how far beyond a task was read the last time
+        self.unobserved = 0  # invocations of which nobody saw the tool calls, nor claims them
         try:
             frame = {event.type: event for event in log.read(self.run_id, _FRAME)}
             planned = frame[Planned.TYPE].decode(Planned)
@@ -112,6 +114,8 @@ class LoggedRun:
                 task.task_id: RepeatedTask(task) for task in planned.suite.tasks if task.repeat > 1
             }
             models = self._index(log)
+            if planned.agent.tools is not None or planned.scoring == FIRST_RULE:
+                self.unobserved = 0  # before coverage was recorded, nobody can say
             started = frame[EvalStarted.TYPE].decode(EvalStarted)
             self._meta = _meta(frame, planned, started, models)
         except KeyError as error:
@@ -119,7 +123,7 @@ class LoggedRun:
             raise DamagedEventLog(message) from error
         except msgspec.MsgspecError as error:
             raise self._damaged(log, error) from error
-        self.suite = planned.suite
+        self.suite, self._agent = planned.suite, planned.agent
         self.cases = SuiteCases(planned.suite.tasks)
         self._tasks = {task.task_id: task for task in planned.suite.tasks}
         self.meta = {key: self._meta[key] for key in self._meta if key != "selected_case_ids"}
@@ -143,6 +147,9 @@ class LoggedRun:
             elif event.type == ProviderUsage.TYPE:
                 if known.last is None and known.number:
                     models.add(event.decode(ProviderUsage).model)
+            elif event.type == InvocationCompleted.TYPE and b'"calls"' not in event.body:
+                self.unobserved += 1
+                self._attempts[name] = known._replace(last=place)
             elif event.type == EvalScored.TYPE and repeated:
                 repeated.scored = event.decode(EvalScored)
                 self._scored += repeated.names()
@@ -229,7 +236,7 @@ class LoggedRun:
     def _answered(self, name: str) -> "_AnsweredTask":
         attempt = self._attempts[name]
         task, repeated = self._tasks[attempt.task_id], self._repeated.get(attempt.task_id)
-        return _AnsweredTask(self.suite, task, attempt, repeated)
+        return _AnsweredTask(self.suite, task, attempt, repeated, self._agent)
 
     def _damaged(self, log: "EventLog", error: Exception) -> DamagedEventLog:
         return DamagedEventLog(f"{log.place}: run {self.run_id} cannot be read: {error!r}")
@@ -248,6 +255,7 @@ class LoggedGroup:
         self._runs = runs
         first, last = runs[0], runs[-1]
         self.suite, self.cases = first.suite, first.cases
+        self.unobserved = sum(run.unobserved for run in runs)
         unfinished = [run.meta["status"] for run in runs if run.meta["status"] != "completed"]
         meta = {
             "run_id": group_id,
@@ -349,6 +357,7 @@ class _AnsweredTask(msgspec.Struct):
     task: Task
     attempt: _LastAttempt
     repeated: RepeatedTask | None
+    agent: AgentFacts
     usages: list[ProviderUsage] = []
     judged: bool = False  # calls of a judge count for the task, not for the agent
     completed: InvocationCompleted | None = None
@@ -381,6 +390,7 @@ class _AnsweredTask(msgspec.Struct):
             "tools_offered": sorted({entry.tool for entry in fixtures}),
             "proposed_actions": [],
             "events": steps,
+            RESPONSE_FIELD: msgspec.to_builtins(self._coverage(steps)),
         }
         if self._failed or self.decided is None:
             response["runner_failure"] = self._failure()
@@ -391,6 +401,13 @@ class _AnsweredTask(msgspec.Struct):
             said_last = {"type": "final_output", "ts": _ms(decided_us)}
             steps.append({**said_last, **response["final_output"]})
         return {**response, **self._measures()}
+
+    def _coverage(self, steps: Sequence[dict[str, Any]]) -> Coverage:
+        """What was observed, or is claimed; of older logs, what they hold."""
+        seen = self.completed.coverage if self.completed else None
+        has_calls = any(each["type"] == "tool_call" for each in steps)
+        held = recorded_coverage(has_calls=has_calls, has_usage=bool(self.usages))
+        return (seen or held).claimed(self.agent.tools, self.agent.usage)
 
     @property
     def _failed(self) -> bool:

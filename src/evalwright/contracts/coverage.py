@@ -11,6 +11,7 @@ UsageClaim = Literal["none"]
 PARTS: tuple[Part, ...] = ("calls", "usage", "messages")
 _NAMES = {"calls": "tool calls", "usage": "model usage", "messages": "messages"}
 RECORDED = "recorded"  # by others, or before coverage was
+RESPONSE_FIELD = "evalwright_coverage"  # of a response that we recorded
 
 
 class Claims(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -44,6 +45,14 @@ class Coverage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 NOTHING_OBSERVED = Coverage()
+
+
+def coverage_from(told: object) -> Coverage | None:
+    """Coverage as a response tells it; None where it tells nothing that makes sense."""
+    try:
+        return msgspec.convert(told, Coverage) if isinstance(told, dict) else None
+    except msgspec.ValidationError:
+        return None
 
 
 def coverage_in_words(by_part: Mapping[str, str | None]) -> str:

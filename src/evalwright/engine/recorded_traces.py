@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from evalwright.contracts.coverage import RECORDED, Coverage
 from evalwright.contracts.events import (
     Decided,
     ErrorDetail,
@@ -68,7 +67,7 @@ def recorded_events(
             "failed" if error else "completed",
             latency_ms=took or 0,
             unmeasured=unmeasured,
-            coverage=Coverage(RECORDED, RECORDED, RECORDED),
+            coverage=trace.coverage,
         ),
     ]
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from evalwright.contracts.coverage import RESPONSE_FIELD, coverage_from, recorded_coverage
 from evalwright.trace.model import (
     Event,
     EvidenceTarget,
@@ -47,8 +48,13 @@ def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "
         if type(actions) is tuple
         else tuple(map(_action, _dicts(actions))),
         None if failure is None or failure is False else _failure(failure),
-        _usage(usage) if isinstance(usage, dict) else _NO_USAGE,
+        spent := _usage(usage) if isinstance(usage, dict) else _NO_USAGE,
         events is None,
+        coverage_from(record.get(RESPONSE_FIELD))
+        or recorded_coverage(
+            has_calls="events" in record,
+            has_usage=spent.cost_usd is not None or spent.has_tokens,
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.trace.cached import cached
 
 Json: TypeAlias = Any
@@ -118,6 +119,11 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     output_tokens: int | None = None
     cost_usd: float | None = None
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether tokens were counted."""
+        return self.input_tokens is not None or self.output_tokens is not None
+
 
 class EventsOf(Generic[EventKind]):
     """The events of one type in a trace; the first look at any type sorts the events of all."""
@@ -163,6 +169,7 @@ class Trace(msgspec.Struct, frozen=True, dict=True):
     failure: RunnerFailure | None = None
     usage: Usage = Usage()
     events_not_array: bool = False
+    coverage: Coverage = NOTHING_OBSERVED  # what whoever recorded it has observed
 
     calls = EventsOf(ToolCall, "The tool calls, in order.")
     results = EventsOf(ToolResult, "The tool results, in order.")

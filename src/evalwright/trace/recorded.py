@@ -146,6 +146,7 @@ class RecordedResponse(TypedDict, total=False):
     runner_failure: Json
     usage: Json
     scored: Json
+    evalwright_coverage: Json
     ts_synthetic: Json
     evalwright_import_fault: Json
 
