@@ -250,7 +250,7 @@ def spoken_orders(text: str) -> tuple[SpokenOrder, ...]:
     return orders_near(raw, _anchors(raw))
 
 
-class Anchor(msgspec.Struct, frozen=True):
+class OrderAnchor(msgspec.Struct, frozen=True):
     """A place beside which an order may stand, and how far before it and after it.
 
     It is `sure` to be for a machine; one that names a machine may tell what that does.
@@ -264,7 +264,7 @@ class Anchor(msgspec.Struct, frozen=True):
     names: bool = False
 
 
-def orders_near(raw: bytes, anchors: Iterable[Anchor]) -> tuple[SpokenOrder, ...]:
+def orders_near(raw: bytes, anchors: Iterable[OrderAnchor]) -> tuple[SpokenOrder, ...]:
     """The passages with an anchor and a verb of saying so far before it, or after it."""
     found: dict[tuple[int, int, int], bool] = {}
     for each in islice(anchors, _MOST_ANCHORS):
@@ -308,19 +308,19 @@ def _bare(raw: bytes, start: int, end: int) -> tuple[int, int]:
     return end - len(bare), end - len(bare) + len(_MARKS_AFTER.sub(b"", bare))
 
 
-def _anchors(raw: bytes) -> Iterator[Anchor]:
+def _anchors(raw: bytes) -> Iterator[OrderAnchor]:
     for start, end in spans_in(MACHINE, raw):
         if not occurs_in(_SOMEBODYS, raw[max(0, start - 2) : end + 8]):
-            yield Anchor(start, end, _NEAR, _FAR, names=True)
+            yield OrderAnchor(start, end, _NEAR, _FAR, names=True)
     for start, end in spans_in(OVERRIDE, raw):
         if occurs_in(_ORDERS, raw[start : end + 2 * _NEAR]):
-            yield Anchor(start, end, 0, _FAR)
+            yield OrderAnchor(start, end, 0, _FAR)
     for start, end in spans_in(_NEW_ORDERS, raw):
-        yield Anchor(start, end, 0, _FAR)
+        yield OrderAnchor(start, end, 0, _FAR)
     for start, end in spans_in(_USER_WORDS, raw):
-        yield Anchor(start, end, _NEAR, _FAR, sure=False)
+        yield OrderAnchor(start, end, _NEAR, _FAR, sure=False)
     for start, end in spans_in(_GIVING, raw):
-        yield Anchor(start, end, _NEAR, _NEAR, sure=False)
+        yield OrderAnchor(start, end, _NEAR, _NEAR, sure=False)
 
 
 def _sentence_at(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
