@@ -176,3 +176,23 @@ def test_cases_of_a_comparison_ask_what_the_runs_have_observed(db, tmp_path):
     found = ew.compare(seen, claimed, cases=tmp_path / "cases.json")
     assert found.regressions == []
     assert found.report["notes"] == []
+
+
+def test_a_bar_on_cost_is_not_met_where_nobody_observed_what_it_cost(db):
+    def reporting(task):
+        return ew.Answer("done", usage={"input_tokens": 1, "output_tokens": 1, "cost_usd": 0.01})
+
+    def run_of(agent, **claims):
+        tasks = [ew.Task(f"t{n}", input=n, checks=[ew.contains("done")], repeat=n) for n in (1, 2)]
+        suite = ew.Suite("cost", tasks=tasks, thresholds={"maxCostUsd": 0.03})
+        return ew.run(suite, agent, db=db, **claims)
+
+    unseen = run_of(silent)
+    assert not unseen.passed
+    (reason,) = unseen.reasons
+    assert "the model usage of 2 of 2 tasks was not observed, so maxCostUsd $0.03" in reason
+    assert ew.load(unseen.id, db=db).reasons == unseen.reasons
+    assert run_of(reporting).passed
+    assert run_of(silent, agent_usage="none").passed
+    half = run_of(lambda task: reporting(task) if task.id == "t1" else "done")
+    assert "of 1 of 2 tasks" in half.reasons[0]

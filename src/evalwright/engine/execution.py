@@ -272,6 +272,8 @@ class Execution:
             )
             self._tally.add_findings(task_id, findings)
             ending = [*ending, Found("signals", findings)] if findings else ending
+        if answer.error is None:
+            self._tally.add_answer(task_id, answer.coverage)
         self._first_error = self._first_error or answer.error
         has_answered = answer.error is None or answer.error.code == CLAIM_CONTRADICTED
         if has_answered and not self._answered:

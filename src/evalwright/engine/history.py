@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from evalwright.contracts.coverage import NOTHING_OBSERVED
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
@@ -105,6 +106,9 @@ class History:
         self.open_invocations.pop(closed.invocation_id, None)
         if closed.latency_ms is None:  # nobody was there to see it end
             self.tally.add_cut_off(task_id)
+        elif closed.outcome != "failed":
+            agent, seen = self.plan.agent, closed.coverage or NOTHING_OBSERVED
+            self.tally.add_answer(task_id, seen.claimed(agent.tools, agent.usage))
 
     def end_repetition(self, task_id: str) -> None:
         """A repetition has its result, which stands whatever becomes of the next one."""

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.events import (
     EvalScored,
     ProviderUsage,
 )
-from evalwright.contracts.planning import CURRENT_RULE, Baseline
+from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE, Baseline
 from evalwright.contracts.suite import ModelClass, Suite
 from evalwright.contracts.summary import EvalSummary, Regression, SafetyFinding, TaskResult
 from evalwright.scoring.pass_bars import missed_bars
@@ -47,6 +48,14 @@ class Tally:
         self.dearest = Decimal(0)  # the most that an attempt at a task has cost
         self.cut_off: list[Decimal] = []  # what attempts had cost when their process was stopped
         self.unpriced_verdicts = 0  # calls of judges without a known price
+        # Wide suites only: the bar of a portable one is on what is known, by the specification.
+        self._asks_usage = (
+            scoring != FIRST_RULE
+            and suite.thresholds.max_cost_usd is not None
+            and any(task.expected.kind == "checks" for task in suite.tasks)
+        )
+        self._unseen: set[str] = set()  # tasks of which an answer came without its usage
+        self._used: set[str] = set()  # tasks with usage, also where a log knows no coverage
 
     def add_score(self, scored: EvalScored) -> None:
         """Take a task's score."""
@@ -83,6 +92,11 @@ class Tally:
         self._findings.pop(task_id, None)
         self._spent_on.pop(task_id, None)
 
+    def add_answer(self, task_id: str, coverage: Coverage) -> None:
+        """Take what was observed of an answer."""
+        if self._asks_usage and coverage.usage is None:
+            self._unseen.add(task_id)
+
     def add_cut_off(self, task_id: str) -> None:
         """Take an attempt at a task that ended with its process: nobody knows all of its cost."""
         self.cut_off.append(self._spent_on.get(task_id, Decimal(0)))
@@ -92,6 +106,8 @@ class Tally:
     ) -> None:
         """Take the usage of one model call, made for a task by its agent or by a judge."""
         self._costs.add(usage)
+        if self._asks_usage and not is_verdict:
+            self._used.add(task_id)
         if usage.cache_hit or (usage.provider in FREE and usage.cost_estimate_usd is None):
             return
         self.unpriced_verdicts += is_verdict and usage.cost_estimate_usd is None
@@ -121,6 +137,13 @@ class Tally:
         unmeasured = len(measured) - len(latencies) if self._is_recorded else 0
         missed = missed_bars(self._suite, self.results, self._scoring)
         missed += broken_bars(self._suite.thresholds, self._costs.cost, latencies, unmeasured)
+        if unseen := len(self._unseen - self._used):
+            tasks = f"{unseen:,} of {len(self.results):,} tasks"
+            limit = f"maxCostUsd ${self._suite.thresholds.max_cost_usd:.6g}"
+            missed.append(
+                f"the model usage of {tasks} was not observed, so {limit} cannot be shown to hold; "
+                "return or report it, or claim `usage: none` of the agent"
+            )
         return [*missed, *self._lacking]
 
     def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
