@@ -3,14 +3,22 @@
 A labelled text counts as found when a finding of the right family overlaps the labelled value, or,
 where no value is labelled, when there is any; an innocent text counts as falsely found when there
 is any finding of that family at all.
+
+`lookalikes.txt` has texts that hold no secret but look like it, written before the rules were
+looked at; `<hex:40>` stands for so many random characters, which differ in each round.
 """
 
+import base64
 import gzip
 import json
+import re
+import string
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
+from uuid import UUID
 
 from board import Board, at_least, at_most
 from labelled import Labelled
@@ -24,6 +32,16 @@ SETS = (
 )
 FOUND = at_least(0.97)
 FALSE = at_most(0.02)
+SELDOM = at_most(0.03)
+LOOKALIKES = Path(__file__).with_name("lookalikes.txt")
+ROUNDS = 10
+CHARACTERS = {
+    "hex": "0123456789abcdef",
+    "digits": string.digits,
+    "caps": string.ascii_uppercase + string.digits,
+    "small": string.ascii_lowercase + string.digits,
+    "word": string.ascii_letters + string.digits,
+}
 Outcomes = list[tuple[dict[str, Any], str]]
 
 
@@ -37,6 +55,31 @@ def report(labelled: Labelled, board: Board) -> None:
         for record, result in outcomes:
             if result.startswith("false"):
                 print(f"    {result}: {record['id']} {record['kind']}")
+
+    board.heading("look-alikes", "texts without a secret")
+    texts = list(lookalikes())
+    false = [text for text in texts if any(each.family == "secret" for each in scan(text))]
+    board.share("taken for a secret", len(false), len(texts), SELDOM)
+    for text in false[:20]:
+        print(f"    false positive: {text[:100]}")
+
+
+def lookalikes() -> Iterator[str]:
+    """The texts, with other characters in each round."""
+    rng = Random("lookalikes")
+
+    def made(found: re.Match[str]) -> str:
+        kind, count = found[1], int(found[2])
+        if kind == "uuid":
+            return str(UUID(int=rng.getrandbits(128), version=4))
+        if kind in CHARACTERS:
+            return "".join(rng.choice(CHARACTERS[kind]) for _ in range(count))
+        encode = base64.b64encode if kind == "base64" else base64.urlsafe_b64encode
+        return encode(rng.randbytes(count)).decode()
+
+    for _ in range(ROUNDS):
+        for line in LOOKALIKES.read_text(encoding="utf-8").splitlines():
+            yield re.sub(r"<(\w+):(\d+)>", made, line)
 
 
 def judged_parts(data: Path) -> Iterator[tuple[str, str, bool]]:

@@ -386,7 +386,7 @@ class TestRisksByKindOfVerb:
 READING = (
     *("orders_get", "get_orders", "orderGet", "shop.refunds.list", "mcp__shop__get_order"),
     *("order_status", "transfer_history", "payments.retrieve", "bookings_search"),
-    *("refunds_auflisten", "order_consultar"),
+    *("refunds_auflisten", "order_consultar", "deletion_requests_search", "deletion_show"),
 )
 DOING = (
     *("orders_cancel", "order_refund", "shop.refunds.create", "mcp__shop__delete_order"),

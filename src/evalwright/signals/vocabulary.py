@@ -107,6 +107,8 @@ post mail email message issue share export access block process invite bid trade
 reservation booking checkout enrollment donation reimbursement wire sms dm notification log webhook
 http release lock ban discharge deployment security system register host sale mal"""
 _THINGS_TOO = frozenset(_NAMED_THINGS.split())
+_ONLY_READ = frozenset(["get", "show", "fetch", "find", "describe", "read", "retrieve"])
+_NAMING_DEEDS = ("ion", "ment", "al", "ing")
 _JOINED = frozenset(["and", "or", "then"])
 
 _SPLIT = re2.compile(r"[A-Z]+(?:[a-z0-9]+|\b)|[a-z0-9]+|[A-Z]")
@@ -164,10 +166,14 @@ def _profile(tool: str) -> ToolProfile:
 
 
 def _reads(words: tuple[str, ...]) -> bool:
-    """`get_orders`, `orders_get`, `shop.refunds.list`, `order_status`; but not `list_delete`."""
+    """`get_orders`, `orders_get`, `shop.refunds.list`, `order_status`; but not `delete_list`."""
     if is_of("reading", words[0]):
         return _JOINED.isdisjoint(words) or not any(map(_is_deed, words[1:]))
-    if any(map(_is_deed, words)):
+    deeds = [word for word in words if _is_deed(word)]
+    if deeds and _JOINED.isdisjoint(words) and is_of("reading", words[-1]):
+        # `deletion_requests_search`; and what only is a verb: `termination_rule_show`.
+        return words[-1] in _ONLY_READ or all(word.endswith(_NAMING_DEEDS) for word in deeds)
+    if deeds:
         return False
     if is_of("reading", words[-1]) and words[-1] != "open":
         return True

@@ -244,7 +244,7 @@ class SpokenOrder(msgspec.Struct, frozen=True):
 
 def spoken_orders(text: str) -> tuple[SpokenOrder, ...]:
     """The passages of a text that may tell its reader what to say."""
-    raw = text[:_LONGEST].lower().encode("utf-8", "replace")
+    raw = text[:_LONGEST].lower().replace("\\n", " \n").encode("utf-8", "replace")
     if not occurs_in(_ANCHOR, raw):
         return ()
     return orders_near(raw, _anchors(raw))

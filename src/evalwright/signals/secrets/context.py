@@ -17,10 +17,10 @@ _NAME = re.compile(
 )
 _OTHER_KEYS = (
     "page|next|previous|prev|continuation|continue|cursor|sync|max|min|num|count|public|csrf|"
-    "xsrf|cancel|idempotency|primary|foreign|sort|partition|cache|row|lookup|public[ _.-]?key|"
-    "pad|eos|bos|sep|unk|cls|special|hash(?:ed)?|encrypted|pagination|resume|authenticity|paging|"
-    "delta|watermark|design|color|colour|fcm|boarding|ski|bus|day|season|test|salted|md5sum of|"
-    "sha\\d+sum of"
+    "xsrf|cancel|idempotency|dedupe|primary|foreign|sort|partition|cache|row|lookup|"
+    "public[ _.-]?key|pad|eos|bos|sep|unk|cls|special|hash(?:ed)?|encrypted|pagination|resume|"
+    "authenticity|paging|delta|watermark|design|color|colour|fcm|boarding|ski|bus|day|season|test|"
+    "salted|md5sum of|sha\\d+sum of"
 )
 _CAPITAL_KEYS = "|".join(each.title() for each in re.findall(r"[a-z]{3,}", _OTHER_KEYS))
 _NOT_A_NAME = re.compile(
