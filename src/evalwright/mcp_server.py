@@ -12,7 +12,7 @@ import msgspec
 from evalwright import __version__
 from evalwright.contracts.errors import BadInput, CannotEvaluate, EvalwrightError
 from evalwright.engine.history import read_history
-from evalwright.engine.listing import LATEST, find_run, last_continuation, list_runs
+from evalwright.engine.listing import LATEST, find_run, last_continuation, list_standings
 from evalwright.engine.named_baselines import age_of, find_baseline, list_baselines
 from evalwright.engine.replay import project
 from evalwright.engine.run_files import run_file
@@ -54,11 +54,11 @@ class LogTools:
         """List runs, newest first: id, suite, agent, status, score, and how each came out."""
         with existing_log(self._db) as log:
             rows = [
-                row
-                for row in list_runs(log)
+                {**_builtins(row), "result": result}
+                for row, result in list_standings(log)
                 if suite in f"{row.suite_id}@{row.suite_version}" and agent in row.agent_id
             ]
-        return {"runs": _builtins(rows[: _within(limit, MOST_RUNS)]), "total": len(rows)}
+        return {"runs": rows[: _within(limit, MOST_RUNS)], "total": len(rows)}
 
     def show_run(self, run: Run = LATEST) -> dict[str, Any]:
         """Show one run: the verdict with its reasons, its summary, and which tasks failed."""

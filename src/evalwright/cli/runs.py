@@ -1,11 +1,17 @@
 """`evalwright runs`: list the runs in the log."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import click
 
 from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, json_option
-from evalwright.engine.listing import RunRow, list_runs
+from evalwright.engine.listing import RunRow, list_runs, list_standings
 from evalwright.store.location import log_exists, nothing_recorded, opened_log
+from evalwright.store.protocol import EventLog
+
+T = TypeVar("T")
 
 
 @click.command(epilog="Example: evalwright runs --limit 5")
@@ -14,29 +20,34 @@ from evalwright.store.location import log_exists, nothing_recorded, opened_log
 @db_option
 def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     """List the runs in the log, newest first."""
-    rows = []
-    if log_exists(db):
-        with opened_log(db) as log:
-            rows = list_runs(log, limit)
     if as_json:
-        print_json(rows)
-    elif rows:
-        tell(_table([_HEAD, *map(_cells, rows)]))
+        print_json(_read(db, limit, list_runs))
+    elif rows := _read(db, limit, list_standings):
+        tell(_table([_HEAD, *(_cells(row, result) for row, result in rows)]))
     else:
         say(nothing_recorded(db))
+
+
+def _read(
+    db: str | None, limit: int | None, read: Callable[[EventLog, int | None], list[T]]
+) -> list[T]:
+    if not log_exists(db):
+        return []
+    with opened_log(db) as log:
+        return read(log, limit)
 
 
 _HEAD = ["run", "started", "status", "result", "score", "suite", "agent"]
 
 
-def _cells(row: RunRow) -> list[str]:
+def _cells(row: RunRow, result: str) -> list[str]:
     score = "" if row.aggregate_score is None else f"{row.aggregate_score:.4g}"
     started = row.started_at[:19].replace("T", " ")
     suite = f"{row.suite_id}@{row.suite_version}"
     live = ", live-shadow" if "live-shadow" in row.modes else ""
     marks = "".join(f", {mark}" for mark in row.marks)
     status = f"{row.status}{live}{marks}"
-    return [row.run_id, started, status, row.result, score, suite, row.agent_id]
+    return [row.run_id, started, status, result, score, suite, row.agent_id]
 
 
 def _table(rows: list[list[str]]) -> str:

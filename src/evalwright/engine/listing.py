@@ -26,7 +26,6 @@ class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     started_at: str
     aggregate_score: float | None = None
     passed: bool | None = None  # by its bars
-    result: str = ""  # by its gates, too: passed, and by what though tasks failed, or failed
     modes: list[str] = []
     group: str | None = None
     marks: list[str] = []
@@ -35,6 +34,12 @@ class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
     """The evaluations of a log, newest first."""
     return [_row(log, run) for run in log.find_runs(_EVALUATIONS, limit)]
+
+
+def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str]]:
+    """The same, each with how it stands by its bars and its gates."""
+    found = log.find_runs(_EVALUATIONS, limit)
+    return [(_row(log, run), standing_of(log, run)) for run in found]
 
 
 def find_runs(log: EventLog, name: str) -> list[str]:
@@ -146,7 +151,6 @@ def _row(log: EventLog, run: RunFacts) -> RunRow:
         started_at=iso_time(run.started_us),
         aggregate_score=run.score,
         passed=run.passed,
-        result=standing_of(log, run),
         modes=run.modes,
         group=run.repeats,
         marks=marks_of(run.tags),
