@@ -212,7 +212,7 @@ def read_messages(messages: Sequence[Any], provider: str | None = None) -> ToldM
     for event in events_of_messages(listed):
         dialogue.add(event)
     trace = decode_trace(dialogue.response("answer"), "answer")
-    deeds, unknown = _deeds(trace)
+    deeds, unknown = deeds_in(trace)
     spent = list(spent_by_each(each for each in listed if isinstance(each, dict)))
     usages = [
         (usage_told(each.usage, each.model, each.provider or provider), each) for each in spent
@@ -227,7 +227,7 @@ def read_messages(messages: Sequence[Any], provider: str | None = None) -> ToldM
     )
 
 
-def _deeds(trace: Trace) -> tuple[list[Deed], str | None]:
+def deeds_in(trace: Trace) -> tuple[list[Deed], str | None]:
     """The calls, results and thoughts of a trace, in order; and what nobody understands."""
     deeds: list[Deed] = []
     places: dict[int, int] = {}  # of results, by their index: the place of the call

@@ -327,9 +327,12 @@ class Invocation:
         how, deeds = account.how, account.deeds or ()
         calls = {place: each for place, each in enumerate(deeds) if isinstance(each, ToldCall)}
         seen = dict(zip(calls, already_seen([*calls.values()], self.called, how), strict=True))
+        with self._lock:
+            were_told = bool((self._observed or {}).get("messages", {how}) - {how})
         for place, deed in enumerate(deeds):
             if isinstance(deed, Thought):
-                self.record(Reasoned(self.agent_id, deed.text))
+                if not were_told:
+                    self.record(Reasoned(self.agent_id, deed.text))
             elif isinstance(deed, ToldReturn):
                 call = seen[deed.place]
                 assert call is not None  # it is told before

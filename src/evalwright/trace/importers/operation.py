@@ -6,10 +6,26 @@ import msgspec
 
 from evalwright.trace.importers.canonical import CanonicalEvent
 from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.values import text, whole_number
 from evalwright.trace.model import Json
 
 _MOST_KEYS = 20  # levels below the prefix; the conventions need six
 Kind = Literal["model", "tool", "retrieval", "agent"]
+_PROVIDERS = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
+_CACHED = {
+    "read": (
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "gen_ai.usage.details.cache_read_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    ),
+    "write": (
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "gen_ai.usage.details.cache_write_tokens",
+        "llm.token_count.prompt_details.cache_write",
+    ),
+}
 
 
 class Operation(msgspec.Struct):
@@ -89,3 +105,15 @@ def _lists(tree: Json) -> Json:
     if built and all(key.isascii() and key.isdigit() and len(key) < 10 for key in built):
         return [built[key] for key in sorted(built, key=int)]
     return built
+
+
+def provider_of(span: Span) -> str | None:
+    """Who serves the model of a span, where that is told."""
+    found = (text(span.attributes.get(key)) for key in _PROVIDERS)
+    return next((each.lower() for each in found if each), None)
+
+
+def cached_tokens(span: Span, sort: Literal["read", "write"]) -> int | None:
+    """The tokens of a request that came from a cache, or went there; they are in its input."""
+    found = (whole_number(span.attributes.get(key)) for key in _CACHED[sort])
+    return next((each for each in found if each), None)

@@ -41,7 +41,8 @@ _CUT = (
 _MOST_OF_A_REQUEST = 4  # spans of a trace that may be one request alone: layers of its client
 
 
-def _by_conventions(span: Span) -> Operation | None:
+def read_by_conventions(span: Span) -> Operation | None:
+    """What a span says the agent did, by any convention that we know."""
     found = read_openinference(span) or read_genai(span)
     if found is not None and (found.history or found.output or found.result):
         return found
@@ -54,6 +55,21 @@ def _by_conventions(span: Span) -> Operation | None:
     return kept
 
 
+def operations_of(
+    spans: Iterable[Span], read: Callable[[Span], Operation | None] = read_by_conventions
+) -> list[Operation]:
+    """What spans say was done, by the time of its start, whichever of them came first."""
+    found = (operation for each in spans if (operation := read(each)) is not None)
+    return sorted(found, key=_began)
+
+
+def _began(operation: Operation) -> tuple[float, float, str]:
+    """When something began; of what began at once, that which lasted longer is around the other."""
+    span = operation.span
+    start = span.start or 0.0
+    return start, -(start if span.end is None else span.end), span.span_id
+
+
 class SpanGroups:
     """Collects the spans of a file, then gives its cases.
 
@@ -63,7 +79,7 @@ class SpanGroups:
     def __init__(
         self,
         name: str,
-        read: Callable[[Span], Operation | None] = _by_conventions,
+        read: Callable[[Span], Operation | None] = read_by_conventions,
         known: str = "GenAI or OpenInference attributes, nor those of MLflow or Langfuse",
         turns: Counter[str] | None = None,
     ) -> None:
@@ -83,17 +99,26 @@ class SpanGroups:
         """Take the spans and log records of one record of the file."""
         self._taken = True
         for found in spans_of(record.value):
-            if isinstance(found, LogRecord):
-                self._logged.setdefault((found.trace_id, found.span_id), []).append(found.event)
-            else:
-                self.add(found)
+            self.take_found(found)
         return ()
+
+    def take_found(self, found: Span | LogRecord) -> None:
+        """Take one span or log record."""
+        if isinstance(found, LogRecord):
+            self._logged.setdefault((found.trace_id, found.span_id), []).append(found.event)
+        else:
+            self.add(found)
 
     def add(self, span: Span) -> None:
         """Take one span."""
         self._taken = True
         self._spans += 1
         self._traces.setdefault(span.trace_id, []).append(span)
+
+    def joined(self) -> list[Span]:
+        """All spans, each with the events that log records tell of it."""
+        self._join_logs()
+        return [span for spans in self._traces.values() for span in spans]
 
     def pause(self) -> Iterable[Imported]:
         """No trace is complete before the end of the file."""
@@ -188,9 +213,7 @@ class SpanGroups:
         return f"none of {spans} has {self._known}; {remedy}"
 
     def _operations(self, spans: list[Span]) -> list[Operation]:
-        ordered = sorted(spans, key=lambda each: each.start or 0.0)
-        found = map(self._read, ordered)
-        return [operation for operation in found if operation is not None]
+        return operations_of(spans, self._read)
 
     def _imported(self, trace_id: str, spans: list[Span], operations: list[Operation]) -> Imported:
         timeline = Timeline(operations, {span.span_id: span.parent_id for span in spans})

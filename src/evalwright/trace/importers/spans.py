@@ -43,6 +43,7 @@ class Span(msgspec.Struct, frozen=True):
     failed: bool
     failure: str | None
     dropped: int = 0  # attributes that a limit of the SDK cut off, as far as that is told
+    scope: str = ""  # the instrumentation that made it, where that is told
 
     def error_text(self) -> str | None:
         """What the status or the recorded exception says of a failure."""
@@ -110,22 +111,29 @@ def spans_of(document: dict[str, Any]) -> Iterator[Span | LogRecord]:
     """All spans and log records of an export request, or the one span that a record is."""
     if is_span(document):
         resource = document.get("resource")
-        yield _span(document, _attributes(resource))
+        yield _span(document, _attributes(resource), _scope_of(document))
         return
-    for resource, each in _scoped(document, "Spans", "spans"):
-        yield _span(each, resource)
-    for _, each in _scoped(document, "Logs", "logRecords"):
+    for resource, scope, each in _scoped(document, "Spans", "spans"):
+        yield _span(each, resource, scope)
+    for _, _, each in _scoped(document, "Logs", "logRecords"):
         yield _log_record(each)
 
 
 def _scoped(
     document: dict[str, Any], kind: str, leaf: str
-) -> Iterator[tuple[dict[str, Json], dict[str, Any]]]:
+) -> Iterator[tuple[dict[str, Json], str, dict[str, Any]]]:
     for group in _members(document, f"resource{kind}"):
         resource = _attributes(group.get("resource"))
         for scope in _members(group, f"scope{kind}"):
+            name = _scope_of(scope)
             for each in _members(scope, leaf):
-                yield resource, each
+                yield resource, name, each
+
+
+def _scope_of(holder: dict[str, Any]) -> str:
+    """The name of the instrumentation that wrote spans."""
+    scope = holder.get("scope")
+    return (text(scope.get("name")) or "") if isinstance(scope, dict) else ""
 
 
 def _members(holder: dict[str, Any], key: str) -> list[dict[str, Any]]:
@@ -143,7 +151,7 @@ def _get(holder: dict[str, Any], *keys: str) -> Json:
     return next((holder[each] for each in spellings if holder.get(each) is not None), None)
 
 
-def _span(raw: dict[str, Any], resource: dict[str, Json]) -> Span:
+def _span(raw: dict[str, Any], resource: dict[str, Json], scope: str) -> Span:
     context = raw.get("context")
     ids = {**raw, **context} if isinstance(context, dict) else raw
     status = raw.get("status")
@@ -162,6 +170,7 @@ def _span(raw: dict[str, Any], resource: dict[str, Json]) -> Span:
         failed=_get(status, "code", "statusCode") in _ERROR_CODES if status else _escaped(events),
         failure=text(_get(status, "message", "description")),
         dropped=whole_number(_get(raw, "droppedAttributesCount")) or 0,
+        scope=scope,
     )
 
 

@@ -1,0 +1,264 @@
+"""Spans of instrumented libraries: what they tell of one invocation, by any convention we know.
+
+Whoever has all the spans of an invocation, in any order and from any number of instrumentations,
+hands them over once, when the agent has answered:
+
+    invocation.take_account(account_of(spans_of(document)))   # OTLP, decoded from its JSON form
+    invocation.take_account(account_of(spans))                # or spans, and log records
+
+The spans may be of several traces, as one of a client alone is of each request. `lost` says why
+there must be others that did not arrive; then the calls are not observed. Spans that tell nothing
+of a model, a tool or an agent leave the invocation as it is.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.agents.account import Account, Deed, ToldCall, ToldReturn
+from evalwright.agents.answers import deeds_in
+from evalwright.agents.usage import usage_told
+from evalwright.contracts.events import ProviderUsage
+from evalwright.trace.decode import decode_trace
+from evalwright.trace.importers.canonical import CanonicalEvent
+from evalwright.trace.importers.operation import Operation, cached_tokens, provider_of
+from evalwright.trace.importers.span_groups import SpanGroups, operations_of
+from evalwright.trace.importers.spans import LogRecord, Span
+from evalwright.trace.importers.timeline import Timeline, event_key
+from evalwright.trace.model import text_of
+
+SPANS = "spans"  # how that was observed which spans tell
+
+
+def account_of(found: Iterable[Span | LogRecord], lost: str | None = None) -> Account:
+    """What the spans of one invocation tell; their order does not matter."""
+    groups = SpanGroups(SPANS)
+    for each in found:
+        groups.take_found(each)
+    spans = groups.joined()
+    operations = operations_of(spans)
+    if not operations:
+        return Account(SPANS, lost=lost)
+    _nest_twins(operations)
+    parents = {span.span_id: span.parent_id for span in spans}
+    timeline = Timeline(operations, parents)
+    requests = _Requests(operations, timeline)
+    requests.let_one_layer_speak()
+    dialogue = timeline.dialogue()
+    response = dialogue.response(SPANS)
+    response["events"] = _without(_given(operations), response["events"])
+    deeds, unknown = deeds_in(decode_trace(response, SPANS))
+    usages, has_all_usages = requests.usages()
+    models = [each for each in operations if each.kind == "model"]
+    speaks = any(each.output for each in models)
+    silent = [each for each in requests.innermost() if not requests.answer_of(each)]
+    if unknown is not None:
+        lost = lost or f"{unknown!r} in a span is not understood"
+    if lost is None and any(map(_asked_for_tools, silent)) and not _has_calls(deeds):
+        lost = "a model asked for tools, and the spans do not hold which: record their content"
+    return Account(
+        SPANS,
+        _as_told(deeds) if speaks or _has_calls(deeds) else None,
+        usages,
+        has_all_usages=has_all_usages,
+        has_messages=speaks,
+        has_all_calls=speaks and not silent,
+        lost=lost,
+    )
+
+
+class _Requests:
+    """The requests to models, each of which several layers of clients may tell of."""
+
+    def __init__(self, operations: Sequence[Operation], timeline: Timeline) -> None:
+        self._operations = operations
+        self._timeline = timeline
+        self._outermost: list[Operation] = []
+        self._within: dict[str, list[Operation]] = defaultdict(list)  # by the id of the span around
+        self._around: dict[int, Operation] = {}
+        for each in operations:
+            if each.kind != "model":
+                continue
+            around = (outer for outer in timeline.ancestors(each) if outer.kind == "model")
+            outer = next(around, None)
+            if outer is None:
+                self._outermost.append(each)
+            else:
+                self._within[outer.span.span_id].append(each)
+                self._around[id(each)] = outer
+
+    def innermost(self) -> list[Operation]:
+        """The requests as the client next to the model tells of them."""
+        models = (each for each in self._operations if each.kind == "model")
+        return [each for each in models if each.span.span_id not in self._within]
+
+    def answer_of(self, request: Operation) -> bool:
+        """Whether any layer tells what was answered, or that nothing was."""
+        layer: Operation | None = request
+        while layer is not None:
+            if layer.output or layer.span.failed:
+                return True
+            layer = self._around.get(id(layer))
+        return False
+
+    def let_one_layer_speak(self) -> None:
+        """Of layers that tell of the same calls, only the outer one tells, as ids may differ."""
+        for each in reversed(self._operations):  # what is within others, first
+            inner = self._within.get(each.span.span_id, ()) if each.kind == "model" else ()
+            if not inner or not each.output:
+                continue
+            calls = Counter(_call_key(event) for event in each.output if _is_call(event))
+            theirs = [event for one in inner for event in one.output if _is_call(event)]
+            if calls == Counter(map(_call_key, theirs)):
+                for one in inner:
+                    one.history, one.output = [], []
+
+    def usages(self) -> tuple[list[ProviderUsage] | None, bool]:
+        """The usage of each request, and whether that is all of them; None: none is told."""
+        found: list[ProviderUsage] = []
+        is_whole = bool(self._outermost)
+        for each in self._outermost:
+            usages, is_told = self._usages_of(each)
+            found += usages
+            is_whole = is_whole and is_told
+        if not is_whole:  # an agent's span may have their sum
+            agents = [each for each in self._operations if each.kind == "agent"]
+            outer = [each for each in agents if not any(self._timeline.ancestors(each))]
+            sums = [usage for each in outer if (usage := _usage(each)) is not None]
+            if sums and len(sums) == len(outer):
+                return sums, True
+        return found or None, is_whole
+
+    def _usages_of(self, request: Operation) -> tuple[list[ProviderUsage], bool]:
+        """Those that the inner layers tell, else the one that this layer tells."""
+        inner = [self._usages_of(each) for each in self._within.get(request.span.span_id, ())]
+        usages = [usage for each, _ in inner for usage in each]
+        if inner and all(is_told for _, is_told in inner) and usages:
+            return usages, True
+        own = _usage(request)
+        if own is not None:
+            return [own], True
+        return usages, request.span.failed
+
+
+def _usage(operation: Operation) -> ProviderUsage | None:
+    """The usage that a span tells, with what it tells of caches."""
+    span, told = operation.span, operation.usage
+    found = {
+        **told,
+        "cache_read_tokens": cached_tokens(span, "read"),
+        "cache_write_tokens": cached_tokens(span, "write"),
+    }
+    model = operation.models[0] if operation.models else None
+    usage: ProviderUsage | None = usage_told(found, model, provider_of(span))
+    return usage
+
+
+def _nest_twins(operations: list[Operation]) -> None:
+    """Put what two instrumentations tell of one request or call one into the other.
+
+    They do so themselves where they share a context. Else they are known by this: one went on all
+    the time that the other did, of the same tool with the same arguments, or the same tokens.
+    """
+    if len({each.span.scope for each in operations}) < 2:
+        return
+    alike: dict[tuple[str, ...], list[Operation]] = defaultdict(list)
+    for each in operations:
+        if (key := _twin_key(each)) is not None:
+            alike[key].append(each)
+    known = {each.span.span_id: each.span.parent_id for each in operations}
+    for twins in alike.values():  # in the order of time, what lasted longer first
+        taken: set[tuple[str, str]] = set()  # one of a scope has one twin in another
+        for place, inner in enumerate(twins):
+            for outer in twins[:place]:
+                pair = outer.span.span_id, inner.span.scope
+                if (
+                    outer.span.scope != inner.span.scope
+                    and pair not in taken
+                    and _went_on_during(outer.span, inner.span)
+                    and not _is_within(outer.span.span_id, inner.span.parent_id, known)
+                    and not _is_within(inner.span.span_id, outer.span.parent_id, known)
+                ):
+                    taken.add(pair)
+                    known[inner.span.span_id] = outer.span.span_id
+                    inner.span = msgspec.structs.replace(inner.span, parent_id=outer.span.span_id)
+                    break
+
+
+def _twin_key(operation: Operation) -> tuple[str, ...] | None:
+    if operation.kind == "tool" and operation.call is not None:
+        return ("tool", operation.call["tool"], text_of(operation.call["args"]))
+    if operation.kind == "model" and operation.usage:
+        tokens = operation.usage.get("input_tokens"), operation.usage.get("output_tokens")
+        return ("model", *map(str, tokens))
+    return None
+
+
+def _went_on_during(outer: Span, inner: Span) -> bool:
+    if None in (outer.start, outer.end, inner.start, inner.end):
+        return False
+    assert outer.start is not None
+    assert outer.end is not None
+    assert inner.start is not None
+    assert inner.end is not None
+    return outer.start <= inner.start and inner.end <= outer.end
+
+
+def _is_within(span_id: str, parent_id: str | None, parents: dict[str, str | None]) -> bool:
+    """Whether one operation is around another already."""
+    seen = set()
+    while parent_id and parent_id not in seen:
+        if parent_id == span_id:
+            return True
+        seen.add(parent_id)
+        parent_id = parents.get(parent_id)
+    return False
+
+
+def _given(operations: Sequence[Operation]) -> Counter[tuple[str, ...]]:
+    """What stood in the first request already: it was said and done before, or is an example."""
+    first = next((each for each in operations if each.kind == "model" and each.history), None)
+    return Counter() if first is None else Counter(map(event_key, first.history))
+
+
+def _without(given: Counter[tuple[str, ...]], events: list[CanonicalEvent]) -> list[CanonicalEvent]:
+    kept = []
+    for event in events:
+        key = event_key(event)
+        if given[key] > 0:
+            given[key] -= 1
+        else:
+            kept.append(event)
+    return kept
+
+
+def _asked_for_tools(request: Operation) -> bool:
+    said = request.span.attributes
+    reasons = (said.get("gen_ai.response.finish_reasons"), said.get("llm.finish_reason"))
+    return any("tool" in text_of(each) or "function" in text_of(each) for each in reasons)
+
+
+def _is_call(event: CanonicalEvent) -> bool:
+    return bool(event["type"] == "tool_call")
+
+
+def _call_key(event: CanonicalEvent) -> tuple[str, str]:
+    return event["tool"], text_of(event["args"])
+
+
+def _has_calls(deeds: Iterable[Deed]) -> bool:
+    return any(isinstance(each, ToldCall) for each in deeds)
+
+
+def _as_told(deeds: list[Deed]) -> list[Deed]:
+    """The deeds; arguments and results that a span does not hold are not told."""
+    return [
+        msgspec.structs.replace(each, args=UNSET)
+        if isinstance(each, ToldCall) and each.args is None
+        else msgspec.structs.replace(each, result=UNSET)
+        if isinstance(each, ToldReturn) and each.result is None
+        else each
+        for each in deeds
+    ]
