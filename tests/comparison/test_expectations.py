@@ -160,9 +160,11 @@ def test_a_failure_without_a_known_cause_is_unknown():
 @pytest.mark.parametrize(
     ("failed", "cause"),
     [
-        (["scored"], "missing_required_data"),
-        (["contains"], "missing_required_data"),
-        (["contains", "json"], "format_violation"),
+        (["scored"], "wrong_answer"),
+        (["contains"], "wrong_answer"),
+        (["contains", "regex"], "format_violation"),
+        (["max"], "limit_exceeded"),
+        (["max", "contains"], "wrong_answer"),
         (["judge", "calls"], "wrong_tool_choice"),
         (["contains", "judge_against"], "hallucination_signal"),
         (["json", "tool_results_ok"], "tool_failure"),
@@ -189,7 +191,7 @@ def test_a_case_may_have_the_checks_of_suites_and_they_fail_under_their_names():
     failures = failures_of(a_response(output="Your refund of 18 EUR"), checks=checks)
     assert [failure.name for failure in failures] == ["number", "calls", "max"]
     assert failures[0].message == "18 is not 17"
-    assert root_cause(failures) == "format_violation"
+    assert root_cause(failures) == "wrong_tool_choice"
 
 
 @pytest.mark.parametrize(

@@ -113,10 +113,10 @@ def test_at_most_one_in_twenty_failures_has_an_unknown_cause(workshop: Workshop)
 @pytest.mark.parametrize(
     ("forbidden", "root"),
     [
-        ({"contains": "sorry"}, "missing_required_data"),
+        ({"contains": "sorry"}, "wrong_answer"),
         ({"regex": "sor+y"}, "format_violation"),
         ({"calls": "shop:orders.get"}, "wrong_tool_choice"),
-        ({"contains_any": ["sorry", "x" * 3_000]}, "missing_required_data"),
+        ({"contains_any": ["sorry", "x" * 3_000]}, "wrong_answer"),
     ],
 )
 def test_what_must_not_be_decides_on_the_cause(
@@ -125,6 +125,25 @@ def test_what_must_not_be_decides_on_the_cause(
     says = "call" if "calls" in forbidden else "I am sorry"
     suite = a_suite([a_checked_task("task-1", {"not": forbidden}, say=says)])
     assert failures(workshop, suite)["task-1"].new_root == root
+
+
+@pytest.mark.parametrize(
+    ("check", "root"),
+    [
+        ({"equals": {"n": 2}}, "wrong_answer"),
+        ({"path": "$.n", "number": 2}, "wrong_answer"),
+        ({"schema": {"required": ["m"]}}, "format_violation"),
+        ({"path": "$.m", "equals": 2}, "format_violation"),
+    ],
+)
+def test_a_wrong_value_in_json_is_another_cause_than_a_wrong_form(
+    workshop: Workshop, check: Any, root: str
+) -> None:
+    suite = a_suite([a_checked_task("data", {"json": check}, say={"n": 1})])
+    item = failures(workshop, suite)["data"]
+    assert item.new_root == root
+    (failed,) = of(item)
+    assert (failed.cause or "wrong_answer") == root
 
 
 def test_a_task_that_a_finding_failed_says_so(workshop: Workshop) -> None:

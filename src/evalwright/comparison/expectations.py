@@ -34,11 +34,12 @@ _CAUSES: tuple[tuple[frozenset[str], RootCause], ...] = (
     (frozenset({"retrieval_required"}), "missing_required_data"),
     (frozenset({"action_required", "tool_required", "tool_sequence"}), "wrong_tool_choice"),
     (frozenset({"grounded_output"}), "hallucination_signal"),
-    (frozenset({"scored"}), "missing_required_data"),
+    (frozenset({"scored"}), "wrong_answer"),
+    (frozenset({"limits"}), "limit_exceeded"),
 )
 
 # All names of the contract and our own; what is not among them is the name of a check.
-_ASSERTIONS = frozenset().union(*(names for names, _ in _CAUSES)) | {
+_ASSERTIONS = frozenset().union(*(names for names, _ in _CAUSES)) - {"limits"} | {
     "case_schema",
     "must_include",
     "must_not_include",
@@ -50,7 +51,9 @@ _STANDS_FOR: dict[RootCause, str] = {
     "format_violation": "json_schema",
     "wrong_tool_choice": "tool_required",
     "hallucination_signal": "grounded_output",
-    "missing_required_data": "scored",
+    "missing_required_data": "retrieval_required",
+    "wrong_answer": "scored",
+    "limit_exceeded": "limits",
 }
 
 
@@ -85,8 +88,8 @@ def root_cause(failures: Collection[FailedAssertion]) -> RootCause | None:
     if names - _ASSERTIONS:
         from evalwright.scoring.checks.table import cause_of
 
-        others = [_counted(each) for each in failures if each.name not in _ASSERTIONS]
-        names |= {_STANDS_FOR.get(cause_of(name), "") for name in others}
+        others = [each for each in failures if each.name not in _ASSERTIONS]
+        names |= {_STANDS_FOR.get(each.cause or cause_of(_counted(each)), "") for each in others}
     return next((cause for assertions, cause in _CAUSES if assertions & names), "unknown")
 
 
@@ -294,7 +297,9 @@ def _checked(documents: tuple[Json, ...], trace: Trace) -> list[FailedAssertion]
     prepared, _ = prepare_checks(documents, "")
     results = run_checks(prepared, _examined(trace), {})
     return [
-        FailedAssertion(each.check, each.expected, each.actual, each.reason)
+        FailedAssertion(
+            each.check, each.expected, each.actual, each.reason, each.cause or msgspec.UNSET
+        )
         for each in results
         if not each.passed
     ]

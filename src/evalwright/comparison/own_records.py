@@ -116,6 +116,7 @@ def why_failed(
 def _failed_checks(checked: Checked) -> list[dict[str, Any]]:
     return [
         _assertion(each.check, each.expected, each.actual, each.reason)
+        | ({"cause": each.cause} if each.cause else {})
         for each in checked.checks
         if not each.passed
     ]

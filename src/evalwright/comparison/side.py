@@ -16,6 +16,7 @@ from evalwright.comparison.run_folder import IMPORT_FAULT, Unreadable
 from evalwright.contracts.marks import masked
 from evalwright.contracts.report import (
     GRAVE,
+    ROOT_CAUSES,
     SEVERITIES,
     Artifacts,
     BothSides,
@@ -162,7 +163,8 @@ def _by_own_verdict(
 
 def _named(failed: dict[str, Json]) -> FailedAssertion:
     name, message = str(failed.get("name", "")), str(failed.get("message", ""))
-    return FailedAssertion(name, failed.get("expected"), failed.get("actual"), message)
+    cause = next((each for each in ROOT_CAUSES if each == failed.get("cause")), msgspec.UNSET)
+    return FailedAssertion(name, failed.get("expected"), failed.get("actual"), message, cause)
 
 
 def _uncut(failed: FailedAssertion) -> FailedAssertion:
@@ -170,7 +172,7 @@ def _uncut(failed: FailedAssertion) -> FailedAssertion:
     message = "the output is masked" if "…" in failed.message else failed.message
     cut = isinstance(failed.actual, str) and "…" in failed.actual
     actual = masked("output") if cut else failed.actual
-    return FailedAssertion(failed.name, failed.expected, actual, message)
+    return msgspec.structs.replace(failed, actual=actual, message=message)
 
 
 def _of_repetition(scored: dict[str, Json], failed: FailedAssertion) -> FailedAssertion:

@@ -4,7 +4,7 @@ Absent fields are omitted, never null. What the contract reserves for later (`en
 `nondeterminism_sources`, `governance_preview`) is written; what goes beyond it is optional.
 """
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -12,12 +12,15 @@ MACHINE_REPORT = "compare-report.json"
 
 Severity: TypeAlias = Literal["low", "medium", "high", "critical"]
 Confidence: TypeAlias = Literal["low", "medium", "high"]
+# Those of the contract, and two of ours before `unknown`.
 RootCause: TypeAlias = Literal[
     "format_violation",
     "wrong_tool_choice",
     "missing_required_data",
     "hallucination_signal",
     "tool_failure",
+    "wrong_answer",
+    "limit_exceeded",
     "unknown",
 ]
 Recommendation: TypeAlias = Literal["none", "warn", "require_approval", "block"]
@@ -27,14 +30,7 @@ ToldChange: TypeAlias = Change | Literal["differs", "same"]
 SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high", "critical")
 GRAVE: tuple[Severity, ...] = ("high", "critical")
 CONFIDENCES: tuple[Confidence, ...] = ("low", "medium", "high")
-ROOT_CAUSES: tuple[RootCause, ...] = (
-    "format_violation",
-    "wrong_tool_choice",
-    "missing_required_data",
-    "hallucination_signal",
-    "tool_failure",
-    "unknown",
-)
+ROOT_CAUSES: tuple[RootCause, ...] = get_args(RootCause)
 
 Side = TypeVar("Side")
 
@@ -113,6 +109,7 @@ class FailedAssertion(ReportFields, frozen=True):
     expected: Any
     actual: Any
     message: str
+    cause: RootCause | msgspec.UnsetType = msgspec.UNSET  # if a check has another than usual
 
 
 class Governance(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.planning import Text
+from evalwright.contracts.report import RootCause
 from evalwright.contracts.suite import Score
 
 UNTOLD = "the reason is not shown, as a secret is masked here"  # which it might quote a part of
@@ -29,3 +30,4 @@ class CheckResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     reason: str = ""
     weight: float = 1.0
     broken: bool = False  # it could not be made, and nothing passes with that
+    cause: RootCause | None = None  # of a failure that has another cause than most of its kind

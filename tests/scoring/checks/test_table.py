@@ -149,7 +149,7 @@ def test_the_schema_knows_what_a_check_may_say(document, fits):
 
 def test_a_failed_check_has_a_root_cause_of_the_contract():
     assert cause_of("calls") == "wrong_tool_choice"
-    assert cause_of("json") == "format_violation"
-    assert cause_of("contains") == "missing_required_data"
+    assert cause_of("regex") == "format_violation"
+    assert cause_of("contains") == "wrong_answer"
     assert cause_of("judge_against") == "hallucination_signal"
     assert cause_of("a check of a later version") == "unknown"

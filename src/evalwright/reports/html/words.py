@@ -99,9 +99,11 @@ def badge_html(label: Label) -> Html:
 ROOT_CAUSES = {
     "format_violation": "The output does not match the format that the case declares.",
     "wrong_tool_choice": "A required action or tool is missing, or the order is different.",
-    "missing_required_data": "The answer is missing, or data that it must be based on.",
+    "missing_required_data": "The answer is missing, or data that it or a check must be based on.",
     "hallucination_signal": "The output contains a value that contradicts the tool results.",
     "tool_failure": "A tool returned an error or timed out.",
+    "wrong_answer": "The answer does not say what is expected, or says what it must not.",
+    "limit_exceeded": "The answer took more time, money, tokens or turns than the case allows.",
     "unknown": "The case failed, and none of the known causes applies.",
 }
 

@@ -36,5 +36,5 @@ CHECK = CheckKind(
     example="all: [{contains: shipped}, {not: {contains: sorry}}]",
     schema=CHECKS_SCHEMA,
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
 )

@@ -36,5 +36,5 @@ CHECK = CheckKind(
     example='any: [{equals: "yes"}, {equals: y}]',
     schema=CHECKS_SCHEMA,
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
 )

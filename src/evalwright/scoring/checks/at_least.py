@@ -50,5 +50,5 @@ CHECK = CheckKind(
     example="at_least: {n: 2, of: [{contains: red}, {contains: green}, {contains: blue}]}",
     schema=fields(["n", "of"], n={"type": "integer", "minimum": 1}, of=CHECKS_SCHEMA),
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
 )

@@ -277,6 +277,8 @@ def _found_at_once(examined: Examined) -> dict[Seek, bool]:
 class Look(msgspec.Struct, frozen=True, gc=False):
     """What a check saw. `broken`: it could not look, so its opposite does not hold either.
 
+    `cause` is that of a failure which has another than most failures of its kind.
+
     A reason that takes long to find is given as what finds it: a check around this one may have no
     use for it.
     """
@@ -287,6 +289,7 @@ class Look(msgspec.Struct, frozen=True, gc=False):
     actual: Any = None
     why: str | Callable[[], str] = ""
     broken: bool = False
+    cause: RootCause | None = None
 
     @property
     def reason(self) -> str:
@@ -301,7 +304,7 @@ def holds(passed: bool, expected: Any, actual: Any, reason: str) -> Look:  # noq
 
 def cannot_look(expected: Any, reason: str) -> Look:
     """A check that could not be made, which is a failure and never a pass."""
-    return Look(False, 0.0, expected, None, reason, True)
+    return Look(False, 0.0, expected, None, reason, True, "missing_required_data")
 
 
 USAGE_NOT_OBSERVED = (

@@ -45,4 +45,4 @@ def broken(prepared: Sequence[Prepared], looks: Sequence[Look], expected: Any) -
         return None
     failed = [(each.name, look) for each, look in zip(prepared, looks, strict=True) if look.broken]
     reason = "; ".join(f"{name}: {look.reason}" for name, look in failed)
-    return Look(False, 0.0, expected, failed[0][1].actual, reason, True)
+    return Look(False, 0.0, expected, failed[0][1].actual, reason, True, "missing_required_data")

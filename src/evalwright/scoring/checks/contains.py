@@ -9,6 +9,6 @@ CHECK = one_text_kind(
     "The output contains this text; an output that is not a text counts as its JSON.",
     finds=contains,
     missing="is not in the output",
-    cause="missing_required_data",
+    cause="wrong_answer",
     example="contains: shipped",
 )

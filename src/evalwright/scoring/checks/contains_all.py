@@ -28,6 +28,6 @@ CHECK = CheckKind(
     example="contains_all: [order, A-17]",
     schema=TEXTS_SCHEMA,
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
     main="value",
 )

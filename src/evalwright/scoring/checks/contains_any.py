@@ -34,6 +34,6 @@ CHECK = CheckKind(
     example="contains_any: [shipped, on its way]",
     schema=TEXTS_SCHEMA,
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
     main="value",
 )

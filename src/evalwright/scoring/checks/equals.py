@@ -81,6 +81,6 @@ CHECK = CheckKind(
     example="equals: Paris",
     schema={},
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
     main="value",
 )

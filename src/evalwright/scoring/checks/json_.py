@@ -6,6 +6,7 @@ from typing import Any
 
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.jsonvalue import json_equal
+from evalwright.contracts.report import RootCause
 from evalwright.contracts.schema import ValueSchema
 from evalwright.scoring.checks.base import (
     Answers,
@@ -29,6 +30,7 @@ _OWN = ("path", "valid", "strict", "schema", "subset", "equals")
 # What is wrong with the part of an output, or None; with the expected value to show, and what must
 # be asked.
 _Test = tuple[Any, Callable[[Examined, Answers], str | None], Sequence[Ask]]
+_FORM: RootCause = "format_violation"
 
 
 def _prepare(argument: Any, preparing: Preparing) -> Prepared:
@@ -50,13 +52,14 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         part = document.part(_value_at, *parts) if parts else document
         if part.output is ABSENT:
             reason = _where(document.output, parts, path)
-            return Look(False, 0.0, expected, document.shown, reason)
-        problems = [problem for _, test, _ in tests if (problem := test(part, answers))]
-        if problems:
-            return Look(False, 0.0, expected, part.shown, "; ".join(problems))
+            return Look(False, 0.0, expected, document.shown, reason, cause=_FORM)
+        found = {name: test(part, answers) for name, (_, test, _) in tests.items()}
+        if problems := [each for each in found.values() if each]:
+            cause = _FORM if found.get("schema") else None
+            return Look(False, 0.0, expected, part.shown, "; ".join(problems), cause=cause)
         return Look(True, 1.0, expected, part.shown_briefly)
 
-    return Prepared("json", look, tuple(ask for _, _, asks in tests for ask in asks))
+    return Prepared("json", look, tuple(ask for _, _, asks in tests.values() for ask in asks))
 
 
 def _document(examined: Examined, strict: bool, anywhere: bool) -> Any:  # noqa: FBT001
@@ -70,14 +73,14 @@ def _value_at(document: Examined, *parts: Part) -> Any:
 def _only_text(examined: Examined, expected: Any, *, wanted: bool, found: bool) -> Look:
     if wanted:
         reason = "the output is not JSON" + ("" if examined.output else ": it is empty")
-        return Look(False, 0.0, expected, examined.shown, reason)
+        return Look(False, 0.0, expected, examined.shown, reason, cause=_FORM)
     reason = "the output is JSON" if found else ""
-    return Look(not found, float(not found), expected, examined.shown, reason)
+    return Look(not found, float(not found), expected, examined.shown, reason, cause=_FORM)
 
 
-def _expected(argument: dict[str, Any], tests: list[_Test]) -> Any:
+def _expected(argument: dict[str, Any], tests: dict[str, _Test]) -> Any:
     if len(tests) == 1:
-        return shown(tests[0][0])
+        return shown(next(iter(tests.values()))[0])
     return shown({key: each for key, each in argument.items() if key != "strict"})
 
 
@@ -100,16 +103,16 @@ def _where(document: Any, parts: tuple[Part, ...], path: str) -> str:
     return f"nothing is at {path}"
 
 
-def _tests(argument: dict[str, Any], preparing: Preparing) -> list[_Test]:
-    tests = []
+def _tests(argument: dict[str, Any], preparing: Preparing) -> dict[str, _Test]:
+    tests = {}
     if "equals" in argument:
-        tests.append(_equals(argument["equals"], argument.get("path", "$")))
+        tests["equals"] = _equals(argument["equals"], argument.get("path", "$"))
     if "schema" in argument:
-        tests.append(_schema(argument["schema"]))
+        tests["schema"] = _schema(argument["schema"])
     if "subset" in argument:
-        tests.append(_subset(argument["subset"], preparing, argument.get("path", "$")))
+        tests["subset"] = _subset(argument["subset"], preparing, argument.get("path", "$"))
     others = [name for name in argument if name not in _OWN]
-    return tests + [_other_check(name, argument[name], preparing) for name in others]
+    return tests | {name: _other_check(name, argument[name], preparing) for name in others}
 
 
 def _equals(wanted: Any, path: str) -> _Test:
@@ -192,5 +195,5 @@ CHECK = CheckKind(
         ]
     },
     prepare=_prepare,
-    cause="format_violation",
+    cause="wrong_answer",
 )

@@ -96,6 +96,6 @@ CHECK = CheckKind(
         ]
     },
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
     main="criteria",
 )

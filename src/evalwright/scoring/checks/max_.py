@@ -73,5 +73,5 @@ CHECK = CheckKind(
     example="max: {cost_usd: 0.02, latency_ms: 800}",
     schema={**fields([], **dict.fromkeys(_UNITS, _LIMIT)), "minProperties": 1},
     prepare=_prepare,
-    cause="format_violation",
+    cause="limit_exceeded",
 )

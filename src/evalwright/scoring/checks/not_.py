@@ -22,7 +22,9 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         seen = inner.look(examined, answers)
         expected = {"not": {inner.name: seen.expected}}
         if seen.broken:  # nobody knows, and that is no pass
-            return Look(False, 0.0, expected, seen.actual, seen.reason, True)
+            return Look(
+                False, 0.0, expected, seen.actual, seen.reason, True, "missing_required_data"
+            )
         if seen.passed:
             told = f" {quoted(seen.expected)}" if isinstance(seen.expected, str) else ""
             reason = f"{inner.name}{told} holds, and must not"
@@ -38,5 +40,5 @@ CHECK = CheckKind(
     example="not: {contains: sorry}",
     schema=NESTED,
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
 )

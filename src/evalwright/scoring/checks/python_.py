@@ -98,6 +98,6 @@ CHECK = CheckKind(
         "anyOf": [_FUNCTION, fields(["function"], function=_FUNCTION, at_least=SHARE)],
     },
     prepare=_prepare,
-    cause="missing_required_data",
+    cause="wrong_answer",
     main="function",
 )

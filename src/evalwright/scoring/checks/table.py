@@ -376,6 +376,7 @@ def run_checks(
                 reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
                 _ONE if check.weight == 1 else check.weight,
                 seen.broken and not seen.passed,
+                None if seen.passed else seen.cause,
             )
         )
     return results

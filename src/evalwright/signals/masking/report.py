@@ -94,11 +94,11 @@ def mask_item(item: Item) -> Item:
 
 
 def _mask_assertion(failed: FailedAssertion) -> FailedAssertion:
-    return FailedAssertion(
-        failed.name,
-        mask_value(msgspec.to_builtins(failed.expected)),
-        mask_value(msgspec.to_builtins(failed.actual)),
-        mask_text(failed.message),
+    return msgspec.structs.replace(
+        failed,
+        expected=mask_value(msgspec.to_builtins(failed.expected)),
+        actual=mask_value(msgspec.to_builtins(failed.actual)),
+        message=mask_text(failed.message),
     )
 
 
