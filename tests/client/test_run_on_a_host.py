@@ -73,7 +73,39 @@ def test_a_wide_suite_is_run_on_a_host_too(remote):
     assert remote("desk.yaml", "--agent", AGENT_ID).code == 0
 
 
-def test_code_and_files_are_refused_before_anything_is_sent(remote):
+def test_rows_of_files_are_sent_with_the_suite_and_keep_their_ids(remote, served):
+    folder = remote.evalwright.folder / "desk"
+    folder.mkdir()
+    (folder / "desk.yaml").write_text(
+        "evalwright: 1\n"
+        "data: [ { file: rows.csv, limit: 3, tags: [desk], checks: [ { equals: '{{ is }}' } ] } ]\n"
+    )
+    (folder / "rows.csv").write_text(
+        "id,question,is\na-1,Is {{ it }} open?,yes\n,Is it?,no\n,And this?,yes\n,Not asked,no\n"
+    )
+    far = remote("desk/desk.yaml", "--agent", AGENT_ID, "--json")
+    near = remote.evalwright(
+        *("run", "desk/desk.yaml", "--agent", subject("answers.py:yes"), "--json")
+    )
+    assert far.code == near.code == 1, far.err
+    told = [[(t["taskId"], t["passed"]) for t in run.json()["tasks"]] for run in (far, near)]
+    assert sorted(told[0]) == sorted(told[1])
+    assert len(told[0]) == 3
+    asked = served.caller().get("/v1/suites/local.evals.desk@0.0.0").json()
+    assert "rows.csv" not in json.dumps(asked)
+    again = remote("desk/desk.yaml", "--agent", AGENT_ID, "--json")
+    assert again.code == 1, "what is published already is run again"
+
+
+def test_a_file_that_is_not_there_is_told_before_anything_is_sent(remote):
+    (remote.evalwright.folder / "desk.yaml").write_text(
+        "evalwright: 1\ndata: [ { file: rows.csv, checks: [ { equals: x } ] } ]\n"
+    )
+    done = remote("desk.yaml", "--agent", AGENT_ID)
+    assert (done.code, "there is no such file" in done.err) == (2, True)
+
+
+def test_code_is_refused_before_anything_is_sent(remote):
     own = WIDE.replace('{ equals: "yes" }', "{ python: checks.py:is_polite }")
     (remote.evalwright.folder / "desk.yaml").write_text(own)
     done = remote("desk.yaml", "--agent", AGENT_ID)

@@ -32,6 +32,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import LATEST
 from evalwright.engine.replay import project
+from evalwright.engine.subjects import is_data_file
 from evalwright.reports.forms import FORMS_OF
 from evalwright.reports.run.progress import Progress, progress_for
 from evalwright.store.protocol import EventLog, NewEvent
@@ -139,6 +140,8 @@ class _Watch:
             raise errors.BadInput(
                 f"{name}: a host runs packs that are installed on it; name a suite"
             )
+        if is_data_file(name):
+            raise errors.BadInput(f"{name}: name this file in `data` of a suite, with its checks")
         if request.agent is None:
             raise errors.BadInput("name the agent with --agent: its id on the host")
         source = read_input(request.suite)
@@ -174,17 +177,26 @@ class _Watch:
             raise self._other_content(name, ref)
 
     async def _publish_wide(self, document: dict[str, Any], source: bytes, name: str) -> str:
-        """Publish a wide suite as it is written; the agent is the one that was named."""
+        """Publish a wide suite; the agent is the one that was named.
+
+        It is sent as it is written, or, where files have rows of it, with the tasks made of them.
+        """
         from evalwright.engine.wide.loader import load_wide
         from evalwright.engine.wide.places import placed
+        from evalwright.engine.wide.portable import to_document
 
         sent = {key: value for key, value in document.items() if key != "agent"}
         try:
-            suite = load_wide(sent, name=name).suite
+            read = load_wide(sent, name=name, folder=Path(name).parent, allow_files=True)
         except errors.InvalidDocument as error:
             raise errors.InvalidDocument(name, placed(error.problems, source, document)) from None
+        suite = read.suite
         ref = f"{suite.suite_id}@{suite.version}"
         sent |= {"suiteId": suite.suite_id, "version": suite.version}  # the name may be the file's
+        if "data" in sent:
+            sent = to_document(suite)
+            for notice in () if self._request.results.quiet else read.notices:
+                say(f"{name}: {notice}")
         try:
             await self._client.publish_suite(sent)
         except HostError as error:
