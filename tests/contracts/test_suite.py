@@ -272,6 +272,12 @@ def test_a_problem_is_told_with_the_file_the_place_the_rule_and_what_to_do():
     )
 
 
+def test_of_a_choice_all_that_may_be_chosen_is_told():
+    [problem] = problems(a_suite_document(tasks=1, modes=["silver"]))
+    choices = '"golden", "rubric", "adversarial", "regression", "live-shadow"'
+    assert problem.message == f'"silver" is not one of {choices}'
+
+
 def test_a_long_value_that_is_wrong_is_not_quoted_in_full():
     [problem] = problems(a_suite_document(tasks=1, suiteId="x" * 100_000))
     assert len(problem.message) < 400

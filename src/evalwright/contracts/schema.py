@@ -124,7 +124,7 @@ class ValueSchema:
                     Problem("$", "does not fit the schema, which branches too much to say where")
                 ]
             return [
-                Problem(_path(error), _shortened(error.message))
+                Problem(_path(error), _message(error))
                 for error in _errors(self._validator, value)
             ]
         except ValueError as error:  # nested too deeply to be looked at
@@ -206,7 +206,7 @@ def _validator(name: str) -> "Draft202012Validator":
 
 
 def _problem(error: "ValidationError", schema: dict[str, Any]) -> Problem:
-    return Problem(_path(error), _shortened(error.message), _remedy(error, schema))
+    return Problem(_path(error), _message(error), _remedy(error, schema))
 
 
 def _path(error: "ValidationError") -> JsonPath:
@@ -244,6 +244,18 @@ def _known_fields(instance: Any, fields: dict[str, Any]) -> str:
             if near:
                 return f"did you mean {by_lower[near[0]]}?"
     return f"known here: {', '.join(fields)}"
+
+
+def _message(error: "ValidationError") -> str:
+    """What is wrong; of a choice, all that may be chosen."""
+    import jsonschema_rs
+
+    if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Enum):
+        return _shortened(error.message)
+    given, *choices = (
+        msgspec.json.encode(each).decode() for each in (error.instance, *error.kind.options)
+    )
+    return _shortened(f"{given} is not one of {', '.join(choices)}")
 
 
 def _shortened(message: str) -> str:
