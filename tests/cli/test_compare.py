@@ -52,6 +52,17 @@ def test_two_equal_runs_pass(evalwright: Evalwright, pair: Pair) -> None:
     assert items_of(evalwright.folder / "report")["one"]["change"] == "still_passing"
 
 
+def test_a_run_that_fails_as_before_is_not_called_fit_to_ship(
+    evalwright: Evalwright, pair: Pair
+) -> None:
+    failing = a_case("one", tool_required=["look_up"])
+    pair.add(failing, *[a_response(a_call("guess"), a_result()) for _ in range(2)])
+    done = compare(evalwright)
+    assert done.code == 0, "nothing got worse"
+    assert "blocks shipping" not in done.out
+    assert "No regression: no case got worse or asks for a gate, 1 case fails" in done.out
+
+
 @pytest.mark.parametrize(
     ("fail_on", "code"), [(None, 1), ("any", 1), ("regression", 1), ("gate", 0), ("none", 0)]
 )

@@ -371,8 +371,10 @@ class CaseTally(msgspec.Struct):
             "no case got worse or asks for a gate",
             *_count(better, "got better", "got better"),
             *_count(failing, "fails as before", "fail as before"),
+            *_count(self.new.flaky, "is flaky", "are flaky"),
         ]
-        return f"Nothing blocks shipping: {', '.join(parts)} ({compared})."
+        found = "No regression" if failing or self.new.flaky else "Nothing blocks shipping"
+        return f"{found}: {', '.join(parts)} ({compared})."
 
 
 def _count(number: int, one: str, many: str) -> list[str]:

@@ -124,8 +124,7 @@ class ValueSchema:
                     Problem("$", "does not fit the schema, which branches too much to say where")
                 ]
             return [
-                Problem(_path(error), _message(error))
-                for error in _errors(self._validator, value)
+                Problem(_path(error), _message(error)) for error in _errors(self._validator, value)
             ]
         except ValueError as error:  # nested too deeply to be looked at
             return [Problem("$", f"cannot be checked: {error}")]
