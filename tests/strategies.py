@@ -80,6 +80,9 @@ _MAKERS: dict[type, Callable[[Any, Known], st.SearchStrategy[Any]]] = {
     inspect.VarTupleType: lambda kind, known: st.lists(
         values_of(kind.item_type, known), max_size=3, unique_by=repr
     ),
+    inspect.TupleType: lambda kind, known: st.tuples(
+        *(values_of(each, known) for each in kind.item_types)
+    ).map(list),
     inspect.DictType: lambda *_: st.dictionaries(st.text(max_size=5), json_values, max_size=3),
 }
 
