@@ -49,14 +49,15 @@ class LogTools:
         self,
         limit: Limit = 20,
         suite: Annotated[str, "Only suites whose id and version contain this"] = "",
-        agent: Annotated[str, "Only agents whose id contains this"] = "",
+        agent: Annotated[str, "Only agents whose id or name contains this"] = "",
     ) -> dict[str, Any]:
         """List runs, newest first: id, suite, agent, status, score, and how each came out."""
         with existing_log(self._db) as log:
             rows = [
                 {**_builtins(row), "result": result}
-                for row, result in list_standings(log)
-                if suite in f"{row.suite_id}@{row.suite_version}" and agent in row.agent_id
+                for row, result, called in list_standings(log)
+                if suite in f"{row.suite_id}@{row.suite_version}"
+                and (agent in row.agent_id or agent in called)
             ]
         return {"runs": rows[: _within(limit, MOST_RUNS)], "total": len(rows)}
 

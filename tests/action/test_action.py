@@ -65,7 +65,7 @@ def test_a_pull_request_is_compared_with_its_target_in_one_comment(
     (_, comment) = github.comments
     marker, verdict, *rest = comment["body"].splitlines()
     assert marker == "<!-- evalwright:ci/evals -->"
-    assert verdict.startswith("## ❌ Failed: local.evals.desk")
+    assert verdict.startswith("## ❌ Failed: desk")
     text = "\n".join(rest)
     assert "| score | 1 | 0.5 | -0.5 (95% interval" in text
     link = "https://github.example/acme/shop/blob/abc123/desk.evals.yaml#L8"
@@ -99,7 +99,7 @@ def test_without_a_baseline_or_with_a_new_suite_the_job_goes_on(
         suites="desk.evals.yaml new.evals.yaml", baseline_file="baseline.jsonl"
     )
     assert both.code == 0, both.log
-    assert "there is no baseline main of local.evals.new yet" in both.log
+    assert "there is no baseline main of new yet" in both.log
     assert both.summary.count("## ✅ Passed") == 2
 
 

@@ -151,11 +151,11 @@ def test_without_a_bar_a_flaky_task_fails_its_group_unless_that_is_asked_for(
     asked = ("run", "desk.yaml", "--agent", "agent.py:moody", "--repeat", "2")
     failed = desk(*asked)
     assert failed.code == 1
-    assert "FAILED  local.evals.desk" in failed.out
+    assert "FAILED  desk" in failed.out
     assert "run 2: 2 of 3 tasks passed, and without a bar every task passes (default)" in failed.out
     forgiven = desk(*asked, "--flaky-as", "warn")
     assert forgiven.code == 0
-    assert "PASSED  2 of 3 tasks in every run, 1 flaky, --flaky-as warn  local" in forgiven.out
+    assert "PASSED  2 of 3 tasks in every run, 1 flaky, --flaky-as warn  desk" in forgiven.out
     always = desk("run", "desk.yaml", "--repeat", "2", "--flaky-as", "warn")
     assert always.code == 1, "it failed in both"
 
@@ -165,8 +165,8 @@ def test_a_group_within_its_bar_says_so(desk: Evalwright) -> None:
     asked = ("run", "desk.yaml", "--repeat", "2")
     done = desk(*asked, "--agent", "agent.py:moody")
     assert done.code == 0
-    assert "PASSED  2 of 3 tasks in every run, 1 flaky, bar 0.6  local.evals.desk" in done.out
-    assert "PASSED  2 of 3 tasks in every run, bar 0.6  local.evals.desk" in desk(*asked).out
+    assert "PASSED  2 of 3 tasks in every run, 1 flaky, bar 0.6  desk" in done.out
+    assert "PASSED  2 of 3 tasks in every run, bar 0.6  desk" in desk(*asked).out
 
 
 def test_a_group_in_which_nothing_passed_is_no_success_though_no_gate_asks(
@@ -176,7 +176,7 @@ def test_a_group_in_which_nothing_passed_is_no_success_though_no_gate_asks(
         "run", "desk.yaml", "--agent", "agent.py:worse", "--repeat", "2", "--fail-on", "none"
     )
     assert done.code == 0
-    assert "FAILED  local.evals.desk" in done.out
+    assert "FAILED  desk" in done.out
     assert "PASSED" not in done.out
 
 
@@ -204,8 +204,8 @@ def test_reports_on_repeats_that_may_be_flaky_say_that_they_passed(desk: Evalwri
     code, headings, junit, notes = reported(desk, *asked, "--flaky-as", "warn")
     assert code == 0
     words = "2 of 3 tasks in every run, 1 flaky, --flaky-as warn"
-    assert f"## Passed {words}: local.evals.desk\\@0.0.0, 2 repeats" in headings
-    assert f"## ✅ Passed {words}: local.evals.desk\\@0.0.0, 2 repeats" in headings
+    assert f"## Passed {words}: desk, 2 repeats" in headings
+    assert f"## ✅ Passed {words}: desk, 2 repeats" in headings
     assert "\n## Failed" not in headings
     assert "\n## ❌" not in headings
     assert junit.findall(f".//property[@name='verdictOnAllRepeats'][@value='Passed {words}']")
@@ -219,8 +219,8 @@ def test_reports_on_repeats_that_must_not_be_flaky_say_that_they_failed(desk: Ev
     asked = ("run", "desk.yaml", "--agent", "agent.py:moody", "--repeat", "2")
     code, headings, junit, notes = reported(desk, *asked, "--flaky-as", "fail", "--html", "a.html")
     assert code == 1
-    assert "## Failed: local.evals.desk\\@0.0.0, 2 repeats" in headings
-    assert "## ❌ Failed: local.evals.desk\\@0.0.0, 2 repeats" in headings
+    assert "## Failed: desk, 2 repeats" in headings
+    assert "## ❌ Failed: desk, 2 repeats" in headings
     assert len(junit.findall(".//property[@name='verdictOnAllRepeats'][@value='Failed']")) == 2
     assert thresholds_in(junit) == ["1 flaky, and --flaky-as is fail"]
     assert "1 flaky, and --flaky-as is fail" in notes
@@ -239,7 +239,7 @@ def test_repeats_of_which_one_has_no_result_are_no_pass(desk: Evalwright) -> Non
     assert shown.code == 3
     told = desk("show", group).out
     assert "✗ only 2 of 3 repeats have a result" in told
-    assert "FAILED  local.evals.desk" in told
+    assert "FAILED  desk" in told
     assert "PASSED" not in told
     assert thresholds_in(ET.parse(desk.folder / "run.xml").getroot()) == [
         "only 2 of 3 repeats have a result"
@@ -335,7 +335,7 @@ def test_side_by_side_a_later_agent_that_is_worse_beyond_chance_fails(desk: Eval
     done = desk("run", "eight.yaml", *good, *bad)
     code, headings, junit, _ = reported(desk, "run", "eight.yaml", *good, *bad)
     assert (done.code, code) == (1, 1)
-    assert "## ❌ Failed: local.evals.eight\\@0.0.0, side by side" in headings
+    assert "## ❌ Failed: eight, side by side" in headings
     assert "Worse beyond chance" in thresholds_in(junit)[0]
     worse = "✗ agent.py:worse against agent.py:answer: Worse beyond chance: 9 of 9 → 1 of 9 passed"
     assert worse in done.out

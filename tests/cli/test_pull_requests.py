@@ -47,7 +47,7 @@ def summary_of(desk: Evalwright) -> str:
 def test_a_run_that_passes_says_so_and_annotates_nothing(desk: Evalwright) -> None:
     done = desk("run", "evals/desk.yaml", "--github")
     assert done.code == 0
-    assert summary_of(desk).startswith("## ✅ Passed: local.evals.desk")
+    assert summary_of(desk).startswith("## ✅ Passed: desk")
     assert "::error" not in done.out
 
 

@@ -53,7 +53,7 @@ def test_a_run_that_ended_too_early_does_not_pass_when_it_is_scored_again(
     (run_id,) = evalwright.run_ids()
     done = evalwright("rescore", run_id)
     assert done.code == 1
-    assert "FAILED  local.evals.desk" in done.out
+    assert "FAILED  desk" in done.out
     assert "✗ 1 task has no answer in the run; --allow-partial accepts that" in done.out
     again = evalwright("rescore", "latest")
     assert (again.code, "FAILED" in again.out) == (1, True)

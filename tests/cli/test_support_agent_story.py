@@ -139,7 +139,7 @@ def ids(shop: Evalwright) -> tuple[set[str], float]:
 def test_an_agent_that_fails_14_of_40_tasks_fails(shop: Evalwright, agent: str) -> None:
     done = shop("run", "evals.json", "--agent", agent, "--junit", "run.xml")
     assert done.code == 1
-    assert "FAILED  local.evals.support-desk" in done.out
+    assert "FAILED  support-desk" in done.out
     assert "26 of 40 tasks passed, and without a bar every task passes (default)" in done.out
     assert "PASSED" not in done.out + shop("show", "latest").out
     assert "failed" in shop("runs").out.splitlines()[1]
@@ -180,7 +180,7 @@ def test_a_guard_on_calls_that_nobody_observed_passes_nothing(shop: Evalwright, 
 
 def test_only_a_bar_that_says_so_lets_the_failures_through(shop: Evalwright) -> None:
     for bar, code, line in (
-        (0.65, 0, "PASSED  26 of 40 tasks, bar 0.65  local.evals.support-desk"),
+        (0.65, 0, "PASSED  26 of 40 tasks, bar 0.65  support-desk"),
         (0.66, 1, "✗ 26 of 40 tasks passed: 0.65 is below 0.66 (passRate)"),
     ):
         (shop.folder / "evals.json").write_text(suite(passRate=bar))

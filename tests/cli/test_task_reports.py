@@ -82,7 +82,7 @@ def test_csv_and_markdown_hold_every_task_and_no_formula(ran: Evalwright) -> Non
     assert rows["formula"]["failedChecks"] == "contains"
     assert rows["broken"]["error"] == "agent_error: ValueError: too hard"
     text = (ran.folder / "tasks.md").read_text()
-    assert text.startswith("## Failed: local.evals.desk")
+    assert text.startswith("## Failed: desk")
     assert TOKEN not in (ran.folder / "tasks.csv").read_text() + text
 
 

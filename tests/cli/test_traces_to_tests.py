@@ -192,7 +192,7 @@ def test_a_task_without_a_trace_is_no_pass(evalwright: Evalwright) -> None:
     assert scored.code == 1
     assert "tasks without a trace: 1 (lost)" in scored.err
     assert "a part of the suite: 1 of 2 tasks" in scored.out
-    assert "FAILED  local.evals.desk" in scored.out
+    assert "FAILED  desk" in scored.out
     assert "✗ 1 task has no trace; --allow-partial accepts that" in scored.out
     assert "PASSED" not in scored.out + evalwright("show", "latest").out
     assert " failed " in evalwright("runs").out.splitlines()[1]

@@ -69,7 +69,7 @@ def test_a_wide_suite_is_run_on_a_host_too(remote):
     (remote.evalwright.folder / "desk.yaml").write_text(WIDE)
     done = remote("desk.yaml", "--agent", AGENT_ID)
     assert done.code == 0, done.err
-    assert f"local.evals.desk@0.0.0: 2 tasks against {AGENT_ID}" in done.err
+    assert f"desk: 2 tasks against {AGENT_ID}" in done.err
     assert remote("desk.yaml", "--agent", AGENT_ID).code == 0
 
 

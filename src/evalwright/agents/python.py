@@ -31,6 +31,7 @@ from evalwright.agents.user_code import (
     unnamed_function,
 )
 from evalwright.contracts.errors import AgentBroken, BadInput
+from evalwright.contracts.short_names import function_id
 
 MAX_TRACEBACK = 4000
 _TYPES_OF_INPUTS = {"str", "dict", "Mapping", "list", "int", "float", "bool"}
@@ -270,7 +271,7 @@ def load_python(
         raise BadInput(f"--agent {ref}: {source} has no {name!r} (it has: {offered})") from None
     if inspect.isclass(function) or not callable(function):
         raise BadInput(f"--agent {ref}: {name} is not a function; name a function or an instance")
-    derived = f"local.{Path(source).stem if source.endswith('.py') else source}.{name}"
+    derived = function_id(source, name)
     return PythonAgent(
         function,
         ref=ref,

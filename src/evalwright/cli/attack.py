@@ -15,6 +15,7 @@ from evalwright.attacks.strategies import STRATEGIES
 from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
 from evalwright.engine.subjects import read_subject
 
@@ -109,7 +110,7 @@ def _say_what_was_done(derived: Derived, out: Path | None) -> None:
     plain = len(derived.suite.tasks) - count
     where = f" in {out}" if out else ""
     say(
-        f"{derived.suite.suite_id}: {count} attack{'s' if count != 1 else ''} "
+        f"{suite_name(derived.suite.suite_id)}: {count} attack{'s' if count != 1 else ''} "
         f"on {plain} task{'s' if plain != 1 else ''}{where}"
     )
     skipped: dict[str, list[str]] = {}

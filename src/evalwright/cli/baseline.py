@@ -9,8 +9,9 @@ from evalwright.cli.output import print_json, tell, write_file
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import span_in_words
-from evalwright.engine.listing import LATEST
+from evalwright.engine.listing import LATEST, read_agent
 from evalwright.engine.named_baselines import (
     NamedBaseline,
     age_of,
@@ -53,10 +54,11 @@ def set_command(*, name: str, run: str, allow_partial: bool, as_json: bool, db: 
     """Call RUN, by default the latest, NAME from now on."""
     with log_for(db, run) as log:
         named = set_baseline(log, name, run, allow_partial=allow_partial)
+        told = f"{name}: {named.run_id} of {_of(log, named)}"
     if as_json:
         print_json(msgspec.to_builtins(named))
     else:
-        tell(f"{name}: {named.run_id} of {named.suite_id}, {named.agent_id}")
+        tell(told)
 
 
 @command.command("list")
@@ -88,7 +90,7 @@ def remove_command(*, name: str, suite: str | None, agent_id: str | None, db: st
     with existing_log(db) as log:
         meant = baselines_called(log, name, suite, agent_id)
         remove_baselines(log, meant)
-    tell(f"{name}: forgotten for {', '.join(each.suite_id for each in meant)}")
+    tell(f"{name}: forgotten for {', '.join(suite_name(each.suite_id) for each in meant)}")
 
 
 @command.command("export")
@@ -114,8 +116,17 @@ def import_command(*, file: Path, db: str | None) -> None:
     source = read_input(file)
     with opened_log(db) as log:
         added = import_baselines(log, source, str(file))
-    for each in added:
-        tell(f"{each.name}: {each.run_id} of {each.suite_id}, {each.agent_id}")
+        told = [f"{each.name}: {each.run_id} of {_of(log, each)}" for each in added]
+    tell("\n".join(told))
+
+
+def _of(log: EventLog, named: NamedBaseline) -> str:
+    return f"{suite_name(named.suite_id)}, {_agent(log, named)}"
+
+
+def _agent(log: EventLog, named: NamedBaseline) -> str:
+    agent = read_agent(log, named.run_id)
+    return named.agent_id if agent is None else agent.name
 
 
 def _show(log: EventLog, baselines: list[NamedBaseline], *, as_json: bool) -> None:
@@ -134,6 +145,7 @@ def _show(log: EventLog, baselines: list[NamedBaseline], *, as_json: bool) -> No
         return
     for each, score, _, verdict, age in rows:
         known = "" if score is None else f"score {score:.4g}, {verdict}, "
-        tell(f"{each.name}  {each.suite_id}  {each.agent_id}  {each.run_id}  {known}{age} old")
+        suite = suite_name(each.suite_id)
+        tell(f"{each.name}  {suite}  {_agent(log, each)}  {each.run_id}  {known}{age} old")
     if not rows:
         tell("there is no baseline; name a run with `evalwright baseline set NAME`")

@@ -27,6 +27,7 @@ from evalwright.contracts.errors import (
     RunFailed,
 )
 from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite, weight_warnings
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
@@ -332,11 +333,12 @@ class ProgressObserver:
             live = ", live-shadow: nondeterministic" if "live-shadow" in plan.modes else ""
             repeat = f" ({plan.group.index} of {plan.group.size})" if plan.group else ""
             part = f" of {plan.selection.of}" if plan.selection else ""
+            suite = suite_name(f"{plan.suite.suite_id}@{plan.suite.version}")
             noun = "task" if (plan.selection.of if plan.selection else count) == 1 else "tasks"
             say(
-                f"{self._label}{plan.suite.suite_id}@{plan.suite.version}: {count}{part} "
+                f"{self._label}{suite}: {count}{part} "
                 f"{noun}{already}{answered} "
-                f"against {plan.agent.agent_id}{live}, run {history.run_id}{repeat}"
+                f"against {plan.agent.name}{live}, run {history.run_id}{repeat}"
             )
         if history.is_new:
             display = progress_for(Streams.err, count, quiet=quiet)

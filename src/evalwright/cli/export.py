@@ -6,6 +6,7 @@ import click
 
 from evalwright.cli.output import check_place, say, write_file
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
 from evalwright.engine.subjects import read_subject
 
@@ -53,7 +54,7 @@ def command(*, suite: Path, out: Path, lossy: bool) -> int:
     if not portable.tasks:
         raise BadInput(f"{suite}: nothing of it can be said in a portable suite")
     write_file(out, [suite_file(portable, out.name)])
-    say(f"{portable.suite_id}: {_count(portable)} in {out}")
+    say(f"{suite_name(portable.suite_id)}: {_count(portable)} in {out}")
     return 0
 
 

@@ -19,6 +19,7 @@ from evalwright.cli.results import (
 from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.errors import BadInput, CannotEvaluate, RunFailed
 from evalwright.contracts.events import Event
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import find_runs, is_live
@@ -240,7 +241,7 @@ def _masked_event(event: Event) -> Event:
 def _require_task(history: History, task_id: str) -> None:
     suite = history.plan.suite
     if task_id not in {task.task_id for task in suite.tasks}:
-        raise BadInput(f"the suite {suite.suite_id} has no task {task_id!r}")
+        raise BadInput(f"the suite {suite_name(suite.suite_id)} has no task {task_id!r}")
 
 
 def _line(event: Event) -> str:

@@ -27,6 +27,7 @@ from evalwright.contracts import errors
 from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.events import EvalStarted, RunCancelled
 from evalwright.contracts.planning import CONFIGURABLE, to_configurable
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite, is_wide, parse_suite
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
@@ -244,10 +245,8 @@ class _Watch:
         if not quiet:
             noun = "task" if started.task_count == 1 else "tasks"
             against = f" against {self._request.agent}" if self._request.agent else ""
-            say(
-                f"{started.suite_id}@{started.suite_version}: {started.task_count} {noun}{against} "
-                f"on {self._url}, run {self.run_id}"
-            )
+            suite = suite_name(f"{started.suite_id}@{started.suite_version}")
+            say(f"{suite}: {started.task_count} {noun}{against} on {self._url}, run {self.run_id}")
         return progress_for(Streams.err, started.task_count, quiet=quiet)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from evalwright.cli.output import say
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import Plan
 from evalwright.engine.run_files import log_for, run_file
@@ -73,6 +74,7 @@ def with_known_baseline(options: RunOptions, suite: Suite, name: str, db: str | 
         is_known = False
     if is_known:
         return options
-    say(f"{name}: there is no baseline {options.baseline} of {suite.suite_id} yet; not compared")
+    of_suite = f"{options.baseline} of {suite_name(suite.suite_id)}"
+    say(f"{name}: there is no baseline {of_suite} yet; not compared")
     left = tuple(gate for gate in options.fail_on if not gate.endswith("regression"))
     return msgspec.structs.replace(options, baseline=None, fail_on=left)

@@ -7,6 +7,7 @@ import click
 
 from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, json_option
+from evalwright.contracts.short_names import suite_name
 from evalwright.engine.listing import RunRow, list_runs, list_standings
 from evalwright.store.location import log_exists, nothing_recorded, opened_log
 from evalwright.store.protocol import EventLog
@@ -23,7 +24,7 @@ def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     if as_json:
         print_json(_read(db, limit, list_runs))
     elif rows := _read(db, limit, list_standings):
-        tell(_table([_HEAD, *(_cells(row, result) for row, result in rows)]))
+        tell(_table([_HEAD, *(_cells(*row) for row in rows)]))
     else:
         say(nothing_recorded(db))
 
@@ -40,14 +41,14 @@ def _read(
 _HEAD = ["run", "started", "status", "result", "score", "suite", "agent"]
 
 
-def _cells(row: RunRow, result: str) -> list[str]:
+def _cells(row: RunRow, result: str, agent: str) -> list[str]:
     score = "" if row.aggregate_score is None else f"{row.aggregate_score:.4g}"
     started = row.started_at[:19].replace("T", " ")
-    suite = f"{row.suite_id}@{row.suite_version}"
+    suite = suite_name(f"{row.suite_id}@{row.suite_version}")
     live = ", live-shadow" if "live-shadow" in row.modes else ""
     marks = "".join(f", {mark}" for mark in row.marks)
     status = f"{row.status}{live}{marks}"
-    return [row.run_id, started, status, result, score, suite, row.agent_id]
+    return [row.run_id, started, status, result, score, suite, agent]
 
 
 def _table(rows: list[list[str]]) -> str:

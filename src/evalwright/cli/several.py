@@ -25,6 +25,7 @@ from evalwright.contracts.errors import (
     RunFailed,
     StoreError,
 )
+from evalwright.contracts.short_names import suite_name
 from evalwright.engine.execution import Outcome
 from evalwright.engine.selection import NothingSelected
 from evalwright.engine.session import reasons_against, verdict_on
@@ -221,7 +222,7 @@ def _worse(compared: SideBySide) -> Iterator[str]:
 def _reported(compared: SideBySide) -> Iterator[ReportedSeveral]:
     """The same for reports, which have each run by itself."""
     if worse := [*_worse(compared)]:
-        name = f"{compared.suite_id}@{compared.suite_version}, side by side"
+        name = f"{compared.name}, side by side"
         yield ReportedSeveral(name, worse)
 
 
@@ -255,7 +256,7 @@ def _mark(ended: EndedJob, style: Style) -> str:
 
 def _cells(ended: EndedJob) -> list[str]:
     suite, variant = ended.job.subject.suite, ended.job.variant
-    name = f"{suite.suite_id}@{suite.version}"
+    name = suite_name(f"{suite.suite_id}@{suite.version}")
     if not ended.outcomes:
         return [name, variant.name, "error", "no result", "", ""]
     last = ended.outcomes[-1]

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.coverage import ToolsClaim, UsageClaim
+from evalwright.contracts.short_names import agent_name
 from evalwright.contracts.suite import ModelClass, Score
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -33,6 +34,11 @@ class AgentFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     channel: str | None = None  # that the version was found by
     tools: ToolsClaim | None = None  # claimed by the user, where nobody observes it
     usage: UsageClaim | None = None  # the same of model calls
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return agent_name(self.agent_id, self.ref)
 
 
 class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

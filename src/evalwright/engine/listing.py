@@ -4,14 +4,16 @@ import os
 
 import msgspec
 
-from evalwright.contracts.errors import RunNotFound
-from evalwright.contracts.events import EvalStarted
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound
+from evalwright.contracts.events import EvalStarted, Planned
+from evalwright.contracts.planning import AgentFacts
 from evalwright.contracts.times import iso_time
 from evalwright.engine.standing import standing_of
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 LATEST = "latest"
 GROUP = "group_"  # how the id of a group of repeats begins
+_PLAN_IN = 8  # events, the first of a run
 _EVALUATIONS = RunFilter(is_evaluation=True)  # a host also has others in its log
 
 
@@ -36,10 +38,35 @@ def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
     return [_row(log, run) for run in log.find_runs(_EVALUATIONS, limit)]
 
 
-def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str]]:
-    """The same, each with how it stands by its bars and its gates."""
+def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str, str]]:
+    """The same, each with how it stands by its bars and its gates, and what its agent is called."""
     found = log.find_runs(_EVALUATIONS, limit)
-    return [(_row(log, run), standing_of(log, run)) for run in found]
+    return [(_row(log, run), standing_of(log, run), agent_called(log, run)) for run in found]
+
+
+def agent_called(log: EventLog, run: RunFacts) -> str:
+    """What the agent of a run is called."""
+    agent_id = run.agent or ""
+    if not agent_id.startswith("local."):
+        return agent_id  # as most are on a host: nothing has to be read
+    agent = read_agent(log, run.run_id)
+    return agent_id if agent is None else agent.name
+
+
+def read_agent(log: EventLog, run_id: str) -> AgentFacts | None:
+    """The agent of a run, from its plan; None where that cannot be read."""
+    try:
+        first = log.read(run_id, limit=_PLAN_IN)
+        planned = next((event for event in first if event.type == Planned.TYPE), None)
+        if planned is None:
+            return None
+        return msgspec.json.decode(planned.body, type=_PlannedAgent).agent
+    except (RunNotFound, DamagedEventLog, msgspec.MsgspecError):
+        return None  # whoever reads its tasks tells that
+
+
+class _PlannedAgent(msgspec.Struct):
+    agent: AgentFacts
 
 
 def find_runs(log: EventLog, name: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem, RunNotFound
+from evalwright.contracts.short_names import agent_id_of, suite_name
 from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import read_history
 from evalwright.engine.isolation import in_words
@@ -97,7 +98,8 @@ def baselines_called(
     meant = [
         each
         for each in found
-        if suite_id in (None, each.suite_id) and agent_id in (None, each.agent_id)
+        if suite_id in (None, each.suite_id, suite_name(each.suite_id))
+        and (agent_id is None or agent_id_of(agent_id) == each.agent_id)
     ]
     if not meant:
         raise BadInput(f"{name!r} is not set for this suite and agent")

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import EvalSummary, TaskResult
 from evalwright.scoring.bootstrap import score_change
 from evalwright.scoring.chance import FallenTask, Passes, change_verdict
@@ -60,6 +61,11 @@ class SideBySide(msgspec.Struct, frozen=True, rename="camel"):
     variants: list[VariantFigures]
     changes: list[VariantChange]
     differences: list[TaskDifference]
+
+    @property
+    def name(self) -> str:
+        """The suite as people call it."""
+        return suite_name(f"{self.suite_id}@{self.suite_version}")
 
 
 class VariantRuns(NamedTuple):

@@ -85,8 +85,10 @@ async def show(call: PageCall) -> Response:
     if call.is_part:
         template = "compare_group.html" if call.asked("group") else template
         return part(call, template, **(found or {}))
-    told = found or {"waiting_for": waiting_told(facts), "soon": f"{call.address}&soon=1"}
-    return page(call, "compare.html", title="Compare runs", shown=template, **told)
+    if found is None:
+        waiting = await call.beside(partial(waiting_told, call, facts))
+        found = {"waiting_for": waiting, "soon": f"{call.address}&soon=1"}
+    return page(call, "compare.html", title="Compare runs", shown=template, **found)
 
 
 async def _read_pair(
@@ -306,7 +308,7 @@ def _variant(side: ComparedSide, pair: PairedRuns | None, asked: CompareAsked) -
     told: dict[str, Any] = {
         "run_id": side.run_id,
         "address": run_address(side.run_id),
-        "agent": side.frame.agent.agent_id,
+        "agent": side.frame.agent.name,
         "started_us": side.started_us,
         "score": amounts.NOTHING if totals is None else amounts.score(totals.aggregate_score),
         "cost": None if totals is None else totals.total_cost_usd,
@@ -342,7 +344,7 @@ async def _choose(call: PageCall, asked: CompareAsked) -> Response:
         {
             "run_id": run.run_id,
             "suite": run.suite,
-            "agent": run.agent,
+            "agent": call.host.figures.agent_of(call.log, run),
             "score": run.score,
             "started_us": run.started_us,
         }

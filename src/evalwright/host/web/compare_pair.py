@@ -167,7 +167,7 @@ def _within(pair: PairedRuns, group: ChangeGroup, bounds: ScoreBounds) -> Sequen
     return tasks if bounds == ScoreBounds() else [each for each in tasks if bounds.take(each)]
 
 
-def waiting_told(runs: Sequence[RunFacts]) -> dict[str, Any]:
+def waiting_told(call: PageCall, runs: Sequence[RunFacts]) -> dict[str, Any]:
     """What is known of runs before their tasks are read."""
     age_s = (runs[1].started_us - runs[0].started_us) / 1_000_000
     return {
@@ -175,7 +175,7 @@ def waiting_told(runs: Sequence[RunFacts]) -> dict[str, Any]:
             {
                 "run_id": run.run_id,
                 "name": run.suite,
-                "agent": run.agent,
+                "agent": call.host.figures.agent_of(call.log, run),
                 "started_us": run.started_us,
                 "score": None if run.score is None else amounts.score(run.score),
             }
@@ -189,7 +189,7 @@ def _run_told(side: ComparedSide) -> dict[str, Any]:
     return {
         "run_id": side.run_id,
         "name": side.frame.name,
-        "agent": side.frame.agent.agent_id,
+        "agent": side.frame.agent.name,
         "started_us": side.started_us,
     }
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from evalwright import __version__
 from evalwright.contracts import amounts
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
@@ -237,6 +238,7 @@ def _environment() -> Templates:
             "exact": lambda text: as_markup(quoted_html(text, is_value=True)),
             "when": lambda at_us: as_markup(time_html(at_us)),
             "left": lambda at_us: as_markup(time_left_html(at_us)),
+            "suite_name": suite_name,
             "dollars": amounts.dollars,
             "percent": amounts.percent,
             "score": amounts.score,

@@ -17,6 +17,7 @@ import msgspec
 from evalwright.contracts import amounts
 from evalwright.contracts.annotation import ANNOTATION_KIND, MOST_PER_RUN, Annotation
 from evalwright.contracts.events import InvocationCompleted, Judged
+from evalwright.contracts.short_names import agent_id_of
 from evalwright.host.reading import forget_old
 from evalwright.host.web.page import LIGHT, NotSoon, PageCall
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
@@ -84,7 +85,7 @@ async def read_queue(call: PageCall, *, run: str, suite: str, agent: str) -> Rev
     """The queue: of each suite and agent the newest run, or the run that is asked for."""
     wanted = RunFilter(
         suite=suite or None,
-        agent=agent or None,
+        agent=agent_id_of(agent) or None,
         beginning=run or None,
         has_ended=True,
         is_evaluation=True,

@@ -9,6 +9,7 @@ import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import EvalCompleted, RunCompleted
+from evalwright.engine.listing import agent_called
 from evalwright.engine.standing import let_through_by, may_be_held, reasons_held
 from evalwright.reports.html.markup import NO_HTML, Html, text_html
 from evalwright.reports.html.words import RESULTS, toned
@@ -61,6 +62,7 @@ class FiguresCache:
 
     def __init__(self) -> None:
         self._kept: dict[str, RunFigures | None] = {}
+        self._agents: dict[str, str] = {}
 
     def knows(self, run: RunFacts) -> bool:
         """Whether nothing has to be read for the figures of a run."""
@@ -79,6 +81,15 @@ class FiguresCache:
             if len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
         return self._kept.get(key)
+
+    def agent_of(self, log: EventLog, run: RunFacts) -> str:
+        """What the agent of a run is called."""
+        key = _key(run)
+        if key not in self._agents:
+            self._agents[key] = agent_called(log, run)
+            if len(self._agents) > MOST_KEPT:
+                self._agents.pop(next(iter(self._agents)))
+        return self._agents[key]
 
     def has_passed(self, log: EventLog, run: RunFacts) -> bool | None:
         """Whether a run met its bars and its gates; None if nothing says so."""

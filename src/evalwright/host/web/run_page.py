@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from evalwright.contracts import amounts
 from evalwright.contracts.events import RunFailure
+from evalwright.contracts.short_names import suite_name
 from evalwright.engine.standing import may_be_held
 from evalwright.host.feed import Subscriber
 from evalwright.host.run_handle import ENDED
@@ -46,7 +47,7 @@ async def show(call: PageCall) -> Response:
     return page(
         call,
         "run.html",
-        title=f"{head['suite']} · {head['verdict']}",
+        title=f"{suite_name(head['suite'])} · {head['verdict']}",
         live=as_markup(live) if live is not None else None,
         **head,
         **(card or {"loading": "", "bars": None}),
@@ -86,7 +87,7 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
         "run_id": run_id,
         "is_evaluation": run.suite is not None,
         "suite": run.suite or run.workflow,
-        "agent": run.agent or "",
+        "agent": call.host.figures.agent_of(call.log, run),
         "tags": run.tags,
         "modes": ", ".join(run.modes),
         "tone": tone,

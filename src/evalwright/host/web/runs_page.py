@@ -10,6 +10,7 @@ from starlette.responses import Response
 from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import RunStarted
+from evalwright.contracts.short_names import agent_id_of
 from evalwright.host.web.page import LIGHT, SMALL, NotSoon, PageCall, in_time, page, part
 from evalwright.host.web.run_figures import RunFigures, spark_html, verdict_words
 from evalwright.reports.html.markup import as_markup
@@ -80,10 +81,11 @@ class RunsAsked(NamedTuple):
             "cancelled" if self.status == "cancelled" else None
         )
         suite, _, version = self.suite.partition("@")
+        agent = agent_id_of(self.agent)
         return RunFilter(
             status=status,
             suite=self.suite if "." in suite and version else None,
-            agent=self.agent if "." in self.agent else None,
+            agent=agent if "." in agent else None,
             tag=self.tag or None,
             has_ended=False if self.status == "open" else None,
         )
@@ -93,9 +95,9 @@ class RunsAsked(NamedTuple):
         suite, agent = run.suite or run.workflow, run.agent or ""
         if not (_is_end_of(self.suite, suite) or _is_end_of(self.suite, suite.partition("@")[0])):
             return False
-        if not _is_end_of(self.agent, agent):
+        if not _is_end_of(agent_id_of(self.agent), agent):
             return False
-        told = (run.run_id, suite, agent, *run.tags)
+        told = (run.run_id, suite, agent, call.host.figures.agent_of(call.log, run), *run.tags)
         if self.text and self.text.lower() not in "\n".join(told).lower():
             return False
         if self.status not in ("passed", "failed"):
@@ -204,7 +206,7 @@ def _row(call: PageCall, run: RunFacts, trends: _Trends) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
         "suite": run.suite or run.workflow,
-        "agent": run.agent or "",
+        "agent": call.host.figures.agent_of(call.log, run),
         "tags": run.tags,
         "tone": tone,
         "verdict": verdict,

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from evalwright.contracts.short_names import agent_id_of
 from evalwright.host.web.page import PageCall, in_time, page, part
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, known_suites, recent_runs
 from evalwright.host.web.scorecard_page import number_of
@@ -78,10 +79,13 @@ async def show(call: PageCall) -> Response:
 
 async def _read(call: PageCall, asked: SignalsAsked) -> dict[str, Any]:
     wanted = RunFilter(
-        status="completed", suite=asked.suite or None, agent=asked.agent or None, is_evaluation=True
+        status="completed",
+        suite=asked.suite or None,
+        agent=agent_id_of(asked.agent) or None,
+        is_evaluation=True,
     )
     recent = await recent_runs(call, wanted, MOST_RUNS, asked.before or None)
-    return await call.beside(lambda: _listed(asked, recent))
+    return await call.beside(lambda: _listed(call, asked, recent))
 
 
 def _found(recent: RecentRuns, severity: str) -> Iterator[RunFinding]:
@@ -92,7 +96,7 @@ def _found(recent: RecentRuns, severity: str) -> Iterator[RunFinding]:
                     yield RunFinding(each.kind, each.severity, row.task_id, run)
 
 
-def _listed(asked: SignalsAsked, recent: RecentRuns) -> dict[str, Any]:
+def _listed(call: PageCall, asked: SignalsAsked, recent: RecentRuns) -> dict[str, Any]:
     by_kind: dict[str, KindCount] = {}
     for each in _found(recent, asked.severity):
         by_kind.setdefault(each.kind, KindCount(each.kind, [])).findings.append(each)
@@ -103,6 +107,7 @@ def _listed(asked: SignalsAsked, recent: RecentRuns) -> dict[str, Any]:
     chosen = by_kind[asked.kind].findings if asked.kind in by_kind else []
     pages = max(1, -(-len(chosen) // AT_ONCE))
     number = min(max(1, int(number_of(asked.page) or 1)), pages)
+    shown = chosen[(number - 1) * AT_ONCE : number * AT_ONCE]
     looked_at = len(recent.runs) + recent.large + recent.unreadable
     oldest = recent.runs[-1].facts.run_id if recent.runs and looked_at == MOST_RUNS else ""
     return {
@@ -110,7 +115,7 @@ def _listed(asked: SignalsAsked, recent: RecentRuns) -> dict[str, Any]:
         "kinds": [_kind(asked, each) for each in counts],
         "total": sum(len(each.findings) for each in counts),
         "chosen_words": in_words(asked.kind),
-        "findings": [_finding(each) for each in chosen[(number - 1) * AT_ONCE : number * AT_ONCE]],
+        "findings": [_finding(call, each) for each in shown],
         "chosen": len(chosen),
         "number": number,
         "last_page": pages,
@@ -142,13 +147,13 @@ def _kind(asked: SignalsAsked, count: KindCount) -> dict[str, Any]:
     }
 
 
-def _finding(found: RunFinding) -> dict[str, Any]:
+def _finding(call: PageCall, found: RunFinding) -> dict[str, Any]:
     facts = found.run.facts
     return {
         "badge": _badge(found.severity),
         "task_id": found.task_id,
         "run_id": facts.run_id,
         "suite": facts.suite,
-        "agent": facts.agent,
+        "agent": call.host.figures.agent_of(call.log, facts),
         "started_us": facts.started_us,
     }

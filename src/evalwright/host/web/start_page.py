@@ -145,7 +145,11 @@ def _details(call: PageCall, suite: Suite | None, ref: str, agent: str) -> dict[
     return {
         "modes": [(mode, MODE_WORDS[mode]) for mode in modes if mode != "regression"],
         "baselines": [
-            (run.run_id, f"{run.agent}, score {amounts.score(run.score)}", run.started_us)
+            (
+                run.run_id,
+                f"{call.host.figures.agent_of(call.log, run)}, score {amounts.score(run.score)}",
+                run.started_us,
+            )
             for run in done
             if run.score is not None
         ],

@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 from typing import NamedTuple
 
-import msgspec
-
-from evalwright.contracts.errors import DamagedEventLog, RunNotFound
-from evalwright.contracts.events import Planned
+from evalwright.contracts.short_names import agent_id_of
+from evalwright.engine.listing import read_agent
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.recent_runs import KNOWN_FROM, RecentRun
 from evalwright.host.web.run_views import views_of
@@ -17,19 +15,8 @@ from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 MOST_RUNS = 50  # of a trend
 MOST_VERSIONS = 10
-_FRAME_EVENTS = 8  # among which the plan is
 
 Band = tuple[float, float]
-
-
-class _AgentModel(msgspec.Struct, rename="camel"):
-    model: str | None = None
-    model_class: str | None = None
-    version: str | None = None
-
-
-class _PlannedModel(msgspec.Struct):
-    agent: _AgentModel
 
 
 class TrendPoint(NamedTuple):
@@ -86,7 +73,9 @@ def runs_of(log: EventLog, versions: Sequence[str], agent: str, tag: str) -> lis
         run
         for version in versions[:MOST_VERSIONS]
         for run in log.find_runs(
-            RunFilter(suite=version, agent=agent or None, tag=tag or None, status="completed"),
+            RunFilter(
+                suite=version, agent=agent_id_of(agent) or None, tag=tag or None, status="completed"
+            ),
             MOST_RUNS,
         )
     ]
@@ -104,16 +93,8 @@ async def model_of(call: PageCall, facts: RunFacts) -> str:
 
 
 def _read_model(log: EventLog, run_id: str) -> str:
-    try:
-        first = log.read(run_id, limit=_FRAME_EVENTS)
-        planned = next((event for event in first if event.type == Planned.TYPE), None)
-    except (RunNotFound, DamagedEventLog):
-        planned = None  # whoever reads its tasks tells that
-    if planned is None:
-        return ""
-    try:
-        agent = msgspec.json.decode(planned.body, type=_PlannedModel).agent
-    except msgspec.DecodeError:
+    agent = read_agent(log, run_id)
+    if agent is None:
         return ""
     model = agent.model or agent.model_class or ""
     return f"{model} {agent.version or ''}".strip()

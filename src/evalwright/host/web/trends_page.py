@@ -101,11 +101,13 @@ async def _read(call: PageCall, asked: TrendsAsked, facts: Sequence[RunFacts]) -
     models = {run.run_id: await model_of(call, run) for run in facts}
     wanted = [run for run in facts if asked.model in ("", models[run.run_id])]
     recent = await with_tasks(call, wanted)
-    shown = await call.beside(lambda: _shown(asked, recent, models))
+    shown = await call.beside(lambda: _shown(call, asked, recent, models))
     return {**shown, "models": sorted(set(filter(None, models.values())))}
 
 
-def _shown(asked: TrendsAsked, recent: RecentRuns, models: Mapping[str, str]) -> dict[str, Any]:
+def _shown(
+    call: PageCall, asked: TrendsAsked, recent: RecentRuns, models: Mapping[str, str]
+) -> dict[str, Any]:
     points = [point_of(run, models[run.facts.run_id]) for run in reversed(recent.runs)]
     wanted = [each for each in histories(points) if _takes(asked.tasks, each)]
     pages = max(1, -(-len(wanted) // AT_ONCE))
@@ -114,7 +116,7 @@ def _shown(asked: TrendsAsked, recent: RecentRuns, models: Mapping[str, str]) ->
     return {
         "asked": asked._asdict(),
         "charts": [chart for each in MEASURES if (chart := _chart(each, points)) is not None],
-        "rows": [_row(each) for each in reversed(points)],
+        "rows": [_row(call, each) for each in reversed(points)],
         "tasks": [_task(each, points) for each in part_of],
         "found": len(wanted),
         "number": number,
@@ -158,12 +160,12 @@ def _short(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.5g}")
 
 
-def _row(point: TrendPoint) -> dict[str, Any]:
+def _row(call: PageCall, point: TrendPoint) -> dict[str, Any]:
     facts = point.run.facts
     return {
         "run_id": facts.run_id,
         "suite": facts.suite,
-        "agent": facts.agent,
+        "agent": call.host.figures.agent_of(call.log, facts),
         "model": point.model,
         "started_us": facts.started_us,
         "score": None if point.score is None else amounts.score(point.score),

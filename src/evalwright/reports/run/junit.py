@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import EvalSummary, TaskResult
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.reports.console import one_line
@@ -125,7 +126,7 @@ def _failed(run: FailedRun) -> JunitSuite:
 def _suite(run: ReportedRun, *, is_last: bool) -> JunitSuite:
     summary = run.summary
     stories = {story.task.task_id: story for story in run.stories}
-    name = f"{summary.suite_id}@{summary.suite_version}"
+    name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
     properties = [("runId", run.run_id), ("verdict", run.verdict)]
     properties += [("bar", line) for line in run.tag_bars]
     if run.change is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from evalwright.contracts.short_names import suite_name
 from evalwright.engine.execution import Outcome
 from evalwright.engine.session import RunVerdict, verdict_of
 from evalwright.engine.verdict import change_of_repeats
@@ -45,7 +46,7 @@ def render_notebook(
         "notebook.html",
         verdict=display_text(str(verdict)),
         colour=_GOOD if verdict.passed else _BAD,
-        name=display_text(f"{summary.suite_id}@{summary.suite_version}"),
+        name=display_text(suite_name(f"{summary.suite_id}@{summary.suite_version}")),
         figures=f"score {score:.4g} · {figures}",
         change="" if change is None else clipped(change.sentence, _LONG * 4),
         reasons=[clipped(reason, _LONG) for reason in verdict.reasons],

@@ -20,6 +20,7 @@ from evalwright.contracts import amounts
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.events import Event
 from evalwright.contracts.planning import FIRST_RULE
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
 from evalwright.reports.html.markup import (
     NO_HTML,
@@ -72,7 +73,7 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
         style=as_markup(style),
         script=as_markup(script),
         run_id=display_text(run.run_id),
-        agent=clipped(reading.planned.agent.agent_id, _LONG),
+        agent=clipped(reading.planned.agent.name, _LONG),
         date=iso_time(reading.started.at_us)[:10],
         masked=not reading.shows_secrets,
         tiles=list(_tiles(run, reading)),
@@ -113,7 +114,7 @@ def _verdict(run: ReportedRun | FailedRun) -> dict[str, Any]:
     return {
         "verdict": display_text(run.verdict),
         "tone": RESULTS[run.passed].tone,
-        "name": display_text(f"{summary.suite_id}@{summary.suite_version}"),
+        "name": display_text(suite_name(f"{summary.suite_id}@{summary.suite_version}")),
         "reasons": [clipped(reason, _LONG) for reason in [*run.reasons, *run.marks]],
         "change": _change(run),
     }

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evalwright.contracts.amounts import dollars, percent, span
+from evalwright.contracts.short_names import suite_name
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.reports.ci import MOST_NOTES, Level, Note, Severity, quality_issue, quality_report
 from evalwright.reports.console import one_line
@@ -44,7 +45,7 @@ def _section(run: Reported) -> Iterator[str]:
         yield from (f"## ⛔ No result: {inline(run.code)}", "", inline(run.message), "")
         return
     summary = run.summary
-    name = inline(f"{summary.suite_id}@{summary.suite_version}")
+    name = inline(suite_name(f"{summary.suite_id}@{summary.suite_version}"))
     if run.repeats is None:
         yield from (f"## {_MARKS[run.passed]} {inline(run.verdict)}: {name}", "")
     else:
@@ -148,7 +149,7 @@ def _notes(run: Reported) -> Iterator[Note]:
         yield from (Note(run.name, reason, path) for reason in run.reasons)
         return
     if run.repeats is None:
-        yield from (Note(run.summary.suite_id, reason, path) for reason in run.reasons)
+        yield from (Note(suite_name(run.summary.suite_id), reason, path) for reason in run.reasons)
     level: Level = "warning" if (run.repeats or run).passed else "error"
     for story in run.stories:
         line = 1 if run.file is None else run.file.line(story.task.task_id)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from evalwright.contracts.short_names import suite_name
 from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.session import verdict_of, verdict_on
@@ -59,7 +60,7 @@ def reported_runs(
     if plan is None or plan.group is None or alone:
         return [*reported]
     verdict = verdict_on([run.outcome for run in runs])
-    name = f"{plan.suite.suite_id}@{plan.suite.version}, {len(runs)} repeats"
+    name = f"{suite_name(f'{plan.suite.suite_id}@{plan.suite.version}')}, {len(runs)} repeats"
     change = change_of_repeats([run.outcome for run in runs])
     sentence = "" if change is None else change.sentence
     several = ReportedSeveral(name, verdict.reasons, verdict.words, plan.group.id, sentence)
@@ -124,7 +125,7 @@ def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) 
         lines.append(f"  {render_change(change, style)}")
     lines += [f"  {style.red('✗')} {reason}" for reason in verdict.reasons]
     word = style.green("PASSED") if verdict.passed else style.red("FAILED")
-    name = f"{summary.suite_id}@{summary.suite_version}"
+    name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
     lines.append("  ".join(filter(None, (style.bold(word), verdict.words, name))))
     if plan.is_live:
         lines.append(f"  {style.yellow(LIVE)}")

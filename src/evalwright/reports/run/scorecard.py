@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from evalwright.contracts.amounts import dollars, span
 from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
+from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained
@@ -162,7 +163,7 @@ def render_scorecard(
         lines += [f"  … and {hidden} more: evalwright show {run_id}", ""]
     passed = summary.passed and not reasons
     verdict = style.green("PASSED") if passed else style.red("FAILED")
-    name = f"{summary.suite_id}@{summary.suite_version}"
+    name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
     facts = [
         f"score {summary.aggregate_score:.4g}",
         f"{summary.passed_count} of {summary.task_count} tasks passed",

@@ -20,7 +20,7 @@ _HEAD = ("", "passed", "pass rate (95% interval)", "score", "cost", "latency p50
 def render_side_by_side(compared: SideBySide, style: Style) -> list[str]:
     """A line for each variant, how far it is from the first, and the tasks that differ."""
     return [
-        style.bold(f"{compared.suite_id}@{compared.suite_version}, side by side"),
+        style.bold(f"{compared.name}, side by side"),
         *_table([_HEAD, *map(_cells, compared.variants)]),
         *(f"  {line}" for change in compared.changes for line in _change(compared, change, style)),
         *_differences(compared, style),

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from evalwright.contracts.amounts import NOTHING, dollars, span
 from evalwright.contracts.jsonvalue import NotJson, stringify
+from evalwright.contracts.short_names import suite_name
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.csv_cells import csv_document, csv_text
@@ -163,7 +164,7 @@ def _section(run: Reported) -> Iterator[str]:
         yield from ("", f"{inline(run.message)} Run `{run.run_id}`.", "")
     else:
         summary = run.summary
-        name = inline(f"{summary.suite_id}@{summary.suite_version}")
+        name = inline(suite_name(f"{summary.suite_id}@{summary.suite_version}"))
         if run.repeats is None:
             yield f"## {inline(run.verdict)}: {name}"
         else:
