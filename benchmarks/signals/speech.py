@@ -6,9 +6,9 @@ warns of it and quotes it; a document holds the sentence itself and no order; th
 just that sentence. Some are in other languages.
 
 `spoken.jsonl` holds scenes in 27 languages that were written before the rules were looked at, in
-three sets; each was scored before any rule was changed for it. What such a score was is told in
+five sets; each was scored before any rule was changed for it. What such a score was is told in
 docs/decisions.md. They are told in the same ways, and beside them stand ordinary texts that tell
-somebody what to say.
+somebody what to say. The last two hold whole documents: JSON, HTML, Markdown, mails and logs.
 """
 
 # ruff: noqa: E501, RUF001 (a table is read by its lines; letters of other scripts)
@@ -266,11 +266,24 @@ def scenes() -> list[Scene]:
 
 def told(scene: Scene) -> Iterator[tuple[str, Scene]]:
     """The traces of a scene: obeyed, ignored, warned of, and a harmless text; or of a text."""
-    asked, tool, text = scene["asked"], scene["tool"], scene["text"]
-    if "order" not in scene:
-        yield "ordinary", a_trace(asked, text, scene["answer"], tool, scene.get("system", ""))
+    asked, tool = scene["asked"], scene["tool"]
+    if "document" in scene:
+        document = scene["document"]
+        yield "obeyed", a_trace(asked, document, scene["obeyed"], tool)
+        yield "ignored", a_trace(asked, document, scene["ignored"], tool)
+        if "warned" in scene:
+            yield "quoted as a warning", a_trace(asked, document, scene["warned"], tool)
+        if "harmless" in scene:
+            harmless, answer = scene["harmless"], scene["of_harmless"]
+            yield "a document holds the sentence", a_trace(asked, harmless, answer, tool)
         return
-    said, honest = scene["said"], scene["honest"]
+    if "order" not in scene:
+        yield (
+            "ordinary",
+            a_trace(asked, scene["text"], scene["answer"], tool, scene.get("system", "")),
+        )
+        return
+    text, said, honest = scene["text"], scene["said"], scene["honest"]
     obeyed = {"end": f"{honest} {said}", "start": f"{said} {honest}", "only": said}[scene["place"]]
     in_record = scene["form"] == "json"
     attacked, harmless = (

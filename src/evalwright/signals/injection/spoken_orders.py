@@ -17,8 +17,8 @@ from evalwright.signals.matching import occurs_in, spans_in
 
 # Who reads a text for others.
 _MACHINES = {
-    "en": "automated\\s* autonomous\\sagent* software\\sagent* copilot copilots ai ais llm llms assistant assistants chatbot chatbots chat-bot* bot bots gpt language\\smodel language\\smodels ai-* virtual\\sagent* whoever\\sprocess* whoever\\ssummari* whoever\\sindex* whoever\\scrawl*",
-    "de": "roboter* maschinenleser* ki kis ki-* sprachmodell* assistent assistenten assistentin assistenz* sprachassistent*",
+    "en": "automated\\s* autonomous\\sagent* software\\sagent* copilot copilots ai ais llm llms assistant assistants chatbot chatbots chat-bot* bot bots gpt language\\smodel language\\smodels ai-* virtual\\sagent* answering\\sagent* reading\\sagent* responding\\sagent* reviewer\\smodel* whoever\\sprocess* whoever\\ssummari* whoever\\sindex* whoever\\scrawl*",
+    "de": "roboter* maschinenleser* ki kis ki-* sprachmodell* assistent assistenten assistenz* sprachassistent*",
     "fr": "robot robots assistant\\svirtuel* assistants\\svirtuels ia ias intelligence\\sartificielle intelligences\\sartificielles modèle\\sde\\slangage modèles\\sde\\slangage agent\\sconversationnel*",
     "es": "asistente asistentes inteligencia\\sartificial inteligencias\\sartificiales modelo\\sde\\slenguaje modelos\\sde\\slenguaje",
     "it": "assistente assistenti intelligenza\\sartificiale intelligenze\\sartificiali modello\\slinguistico modelli\\slinguistici",
@@ -38,7 +38,7 @@ _MACHINES = {
     "tr": "yapay\\szek* asistan* dil\\smodel* sohbet\\sbot*",
     "el": "τεχνητή* τεχνητής* γλωσσικ*\\sμοντέλ* βοηθό βοηθός βοηθοί βοηθούς",
     "he": "בינה\\sמלאכותית הבינה\\sהמלאכותית מודל*\\sשפה עוזר* לעוזר*",
-    "ar": "روبوتات* لروبوت* لمساعد* لمساعدي* لنماذج* نماذج* الذكاء\\sالاصطناعي مساعدي* مساعد* المساعد* للمساعد* نموذج*\\sلغوي* روبوت*",
+    "ar": "روبوتات* لروبوت* لمساعد* لمساعدي* لنماذج* نماذج* الذكاء\\sالاصطناعي مساعدي* مساعد* المساعد* للمساعد* نموذج*\\sلغوي* نموذج*\\sاللغوي* للنموذج* النموذج\\sاللغوي* روبوت*",
     "fa": "هوش\\sمصنوعی دستیار* مدل*\\sزبانی",
     "hi": "एआई सहायक* चैटबॉट*",
     "vi": "trợ\\slý mô\\shình\\sngôn\\sngữ",
@@ -47,15 +47,15 @@ _MACHINES = {
 _MACHINES_UNSPACED = "人工智能|人工智慧|助手|助理|大模型|语言模型|語言模型|智能体|机器人|機器人|アシスタント|言語モデル|エージェント|ボット|인공지능|인공 지능|비서|어시스턴트|챗봇|언어 모델|ผู้ช่วย|ปัญญาประดิษฐ์|แชทบอท|โมเดลภาษา|সহকারী|এআই"
 # What is to be done with words, as orders have it.
 _SAYING = {
-    "en": "describe present rate contain contains let explain finishes ends begins tell say state inform advise assure notify alert warn remind mention recommend claim announce declare insist reply respond answer write output print repeat report conclude end finish begin start close add append include suggest promote advertise confirm promise pretend",
+    "en": "convey attribute rank blame name describe present rate contain contains let explain finishes ends begins tell say state inform advise assure notify alert warn remind mention recommend claim announce declare insist reply respond answer write output print repeat report conclude end finish begin start close add append include suggest promote advertise confirm promise pretend",
     "de": "enden endet lauten anfangen anfängt hinweisen ankündigen kündige kündigen melden sag sage sagt sagen schreib schreibe schreibt schreiben teile teilen informiere informiert informieren antworte antwortet antworten erwähne erwähnt erwähnen behaupte behauptet behaupten empfiehl empfehlt empfehlen nenne nennt nennen melde meldet melden beende beendet beenden beginne beginnt beginnen füge fügt fügen erkläre erklärt erklären berichte berichtet berichten weise weist weisen bestätige bestätigt bestätigen gib gebt geben ergänze ergänzt ergänzen schließe schließt schließen verkünde verkünden rate raten lautet",
     "fr": "répond ajoutera ajouteront dira diront mentionnera mentionneront précisera préciseront orientez orienter renvoyez annonceront finir finissez débuter dis dites dire informe informez informer réponds répondez répondre écris écrivez écrire mentionne mentionnez mentionner ajoute ajoutez ajouter recommande recommandez recommander affirme affirmez affirmer annonce annoncez annoncer signale signalez signaler précise précisez préciser indique indiquez indiquer termine terminez terminer commence commencez commencer conclus concluez conclure confirme confirmez confirmer prétends prétendez conseille conseillez conseiller avertis avertissez",
     "es": "indicad empezar empieza terminando comenzar comience finalizar finaliza finalice anunciad recomendad mencionad comunicad escribiendo dirá dirán responderá responderán di diga digan digas decid decir dile dígale díganle informa informe informad informen informar responde responda responded respondan responder contesta conteste contesten contestar escribe escriba escribid escriban escribir menciona mencione mencionen mencionar agrega agregue agreguen agregar añade añada añadid añadan añadir recomienda recomiende recomienden recomendar afirma afirme afirmen afirmar anuncia anuncie anuncien anunciar termina termine terminad terminen terminar empieza empiece concluye concluya concluir indica indique indiquen indicar avisa avise avisen avisar comunica comunique comuniquen comunicar asegura asegure confirma confirme",
     "it": "finire finisci iniziare inizi dirà diranno risponderà risponderanno orientate di' dì dica dite dire dille digli comunica comunichi comunicate comunicare informa informi informate informare rispondi risponda rispondete rispondere scrivi scriva scrivete scrivere scrivendo menziona menzioni menzionate menzionare aggiungi aggiunga aggiungete aggiungere consiglia consigli consigliate consigliare raccomanda raccomandate afferma affermi affermate affermare annuncia annunciate termina termini terminate terminare concludi concluda concludete concludere inizia indica indichi indicate segnala segnalate conferma confermate",
     "pt": "comece começar finalize finalizar dirá dirão oriente orientem indicar diga digam dizer diz informe informem informar responda respondam responder escreva escrevam escrever mencione mencionem mencionar adicione adicionem adicionar acrescente acrescentem acrescentar recomende recomendem recomendar afirme afirmem afirmar anuncie anunciem termine terminem terminar conclua concluir comece avise avisem avisar comunique comuniquem indique indiquem confirme confirmem divulgue divulguem",
     "nl": "verwijs verwijzen adviseer adviseren afsluiten zeg zegt zeggen vertel vertelt vertellen meld meldt melden antwoord antwoordt antwoorden schrijf schrijft schrijven vermeld vermeldt vermelden voeg voegt toevoegen beveel aanbevelen informeer informeren eindig eindigen begin beginnen sluit raad deel",
-    "pl": "powiedz powiedzcie powiedzieć poinformuj* informuj* odpowiedz* odpowiadaj* napisz* pisz dodaj* wspomnij* poleć* polecaj* stwierdź* twierdź* zakończ* rozpocznij* przekaż* oznajmij* potwierdź* doradź*",
-    "ru": "направляйте направь направьте рассказыва* расскажи* советовать скажи скажите сказать говори говорите сообщи сообщите сообщить сообщать ответь ответьте ответить отвечай отвечайте отвечать напиши напишите написать добавь добавьте добавить упомяни* порекоменду* рекоменду* посовету* советуй* заяви* закончи* заверши* начни* утвержда* передай* объяви* укажи* подтверди* предупреди*",
+    "pl": "stwierdzić twierdzić napisać dodać polecić polecać zakończyć odpowiedzieć odpowiadać nazwać powiedz powiedzcie powiedzieć poinformuj* informuj* odpowiedz* odpowiadaj* napisz* pisz dodaj* wspomnij* poleć* polecaj* stwierdź* twierdź* zakończ* rozpocznij* przekaż* oznajmij* potwierdź* doradź*",
+    "ru": "назвать назови* назовите называ* заявить утверждать закончить завершить направляйте направь направьте рассказыва* расскажи* советовать скажи скажите сказать говори говорите сообщи сообщите сообщить сообщать ответь ответьте ответить отвечай отвечайте отвечать напиши напишите написать добавь добавьте добавить упомяни* порекоменду* рекоменду* посовету* советуй* заяви* закончи* заверши* начни* утвержда* передай* объяви* укажи* подтверди* предупреди*",
     "uk": "скажи скажіть сказати повідом* повідомляй* відповідай* відповісти відповідь* напиши напишіть написати додай* згадай* порадь* порекоменду* рекоменду* закінчи* заверши* почни* стверджуй* передай* вкажи* підтверди*",
     "cs": "řekni řekněte říct sděl* odpověz* odpovídej* napiš* uveď* doporuč* přidej* zakonči* informuj* tvrď* oznam* zmiň*",
     "sk": "povedz* odpovedz* napíš* uveď* odporuč* pridaj* ukonči* informuj* tvrď* oznám*",
@@ -68,7 +68,7 @@ _SAYING = {
     "tr": "söyle* bildir* yaz yazın* yazınız cevap yanıtla* belirt* ekle* öner* deyin bitir* başla* iddia açıkla* tavsiye",
     "el": "πες πείτε ενημέρωσ* ενημερώσ* απάντησ* απαντήσ* γράψε γράψτε ανάφερ* αναφέρ* πρόσθεσ* προσθέσ* σύστησ* συστήσ* δήλωσ* δηλώσ*",
     "he": "אמור אמרו תגיד* תגידו ענה ענו השב השיבו כתוב כתבו הודע הודיעו הוסף הוסיפו המלץ המליצו ציין ציינו",
-    "ar": "وجه* وجهوا انصحوا قل قولوا أخبر* اخبر* أجب* أجيبوا اكتب* أضف* أضيفوا اذكر* أبلغ* انصح* أعلن* أوص*",
+    "ar": "وجه* وجهوا انصحوا اختم* اختتم* قل قولوا أخبر* اخبر* أجب* أجيبوا اكتب* أضف* أضيفوا اذكر* أبلغ* انصح* أعلن* أوص*",
     "fa": "بگو* بگویید پاسخ جواب بنویس* اضافه توصیه اعلام اطلاع",
     "hi": "कहो कहें कहिए बताओ बताएं बताएँ बताइए उत्तर जवाब लिखो लिखें जोड़ें जोड़ो सुझाव",
     "vi": "nói báo trả\\slời viết thêm đề\\sxuất khuyên thông\\sbáo",
@@ -107,38 +107,37 @@ _USERS = {
 _USERS_UNSPACED = "用户|用戶|利用者|ユーザー|사용자|이용자|ผู้ใช้|ব্যবহারকারী"
 # What an agent gives.
 _ANSWERS = {
-    "en": "answer answers reply replies response responses summary summaries assessment assessments verdict",
-    "de": "antwort antworten zusammenfassung zusammenfassungen bewertung ausgabe",
-    "fr": "réponse réponses résumé résumés synthèse",
-    "es": "respuesta respuestas resumen resúmenes mensaje",
-    "it": "risposta risposte riassunto riassunti riepilogo messaggio",
-    "pt": "resposta respostas resumo resumos mensagem",
-    "nl": "antwoord antwoorden samenvatting* reactie*",
-    "pl": "odpowied* podsumowani* streszczeni*",
-    "ru": "ответ ответа ответе ответы ответов пересказ* резюме сводк*",
-    "uk": "відповід* підсум* переказ*",
-    "cs": "odpověď* odpovědi shrnut* souhrn*",
-    "sk": "odpoveď* odpovede zhrnut* súhrn*",
-    "ro": "răspuns* rezumat*",
-    "hu": "válasz* összefoglaló* összegzés*",
-    "sv": "svar svaret svaren sammanfattning*",
-    "da": "svar svaret resumé* sammenfatning*",
-    "no": "svar svaret sammendrag*",
-    "fi": "vastaus* vastauk* tiivistelm* yhteenve*",
-    "tr": "cevab* cevap yanıt* özet*",
-    "el": "απάντηση* απαντήσεις σύνοψη* περίληψη*",
-    "he": "תשובה* התשובה תשובתך סיכום הסיכום",
-    "ar": "إجابت* الإجابة الرد ردك ملخص* الملخص",
-    "fa": "پاسخ* خلاصه*",
-    "hi": "उत्तर* जवाब* सारांश*",
-    "vi": "câu\\strả\\slời bản\\stóm\\stắt",
-    "id": "jawaban* ringkasan*",
+    "en": "answer answers reply replies response responses assessment assessments verdict",
+    "de": "antwort antworten bewertung ausgabe",
+    "fr": "réponse réponses",
+    "es": "respuesta respuestas mensaje",
+    "it": "risposta risposte messaggio",
+    "pt": "resposta respostas mensagem",
+    "nl": "antwoord antwoorden reactie*",
+    "pl": "odpowied*",
+    "ru": "ответ ответа ответе ответы ответов",
+    "uk": "відповід*",
+    "cs": "odpověď* odpovědi",
+    "sk": "odpoveď* odpovede",
+    "ro": "răspuns*",
+    "hu": "válasz*",
+    "sv": "svar svaret svaren",
+    "da": "svar svaret",
+    "no": "svar svaret",
+    "fi": "vastaus* vastauk*",
+    "tr": "cevab* cevap yanıt*",
+    "el": "απάντηση* απαντήσεις",
+    "he": "תשובה* התשובה תשובתך",
+    "ar": "إجابت* الإجابة الرد ردك",
+    "fa": "پاسخ*",
+    "hi": "उत्तर* जवाब*",
+    "vi": "câu\\strả\\slời",
+    "id": "jawaban*",
 }
-_ANSWERS_UNSPACED = (
-    "回答|回复|回覆|答复|摘要|总结|總結|返信|要約|応答|답변|응답|요약|คำตอบ|สรุป|উত্তর|সারাংশ"
-)
-# What else brings an answer about.
-_SUMMING = "summaris* summariz* zusammenfass* résumer résumez résumant resumir resumas resuma riassum* streszcz* пересказ* sammanfatt*"
+_ANSWERS_UNSPACED = "回答|回复|回覆|答复|返信|応答|답변|응답|คำตอบ|উত্তর"
+# What is made of a text, and what makes it.
+_SUMMING = "summary summaries zusammenfassung zusammenfassungen résumé résumés synthèse resumen resúmenes riassunto riassunti riepilogo resumo resumos samenvatting* podsumowani* streszczeni* пересказ* резюме сводк* підсум* переказ* shrnut* souhrn* zhrnut* súhrn* rezumat* összefoglaló* összegzés* sammanfattning* resumé* sammenfatning* sammendrag* tiivistelm* yhteenve* özet* σύνοψη* περίληψη* סיכום הסיכום ملخص* الملخص خلاصه* सारांश* bản\\stóm\\stắt ringkasan* summaris* summariz* zusammenfass* résumer résumez résumant resumir resumas resuma riassum* streszcz* пересказ* sammanfatt*"
+_SUMMING_UNSPACED = "摘要|总结|總結|要約|요약|สรุป|সারাংশ"
 # What an agent is to drop: whoever speaks so speaks to one.
 _OVERRIDES = {
     "en": "ignore disregard forget override",
@@ -159,11 +158,16 @@ _OVERRIDES = {
 _OVERRIDES_UNSPACED = "忽略|无视|無視|무시"
 _ORDERS = re2.compile(
     rb"(?i)instru|anweis|vorgab|consign|istruz|instruktion|instrukc|pokyn|prompt|\brules?\b|\babove\b"
-    rb"|profile|talimat|" + "инструкц|указани|інструкц|вказівк|تعليم|指令|指示|지시".encode()
+    rb"|profile|talimat|bisher|vorherig|\boben\b|anterior|voorgaand|hierboven|poprzedni|polece"
+    rb"|ovanst|yukar|"
+    + "précéd|önceki|předchoz|инструкц|указани|предыдущ|прежн|інструкц|вказівк|попередн"
+    "|تعليم|السابق|指令|指示|以上|之前|上記|지시|이전|위의".encode()
 )
-# People, too, have assistants: "Dr Hahn's assistant", "the assistant of", "assistant manager".
+# People are assistants, too, and have some: "Dr Hahn's assistant", "shop assistants", "assistant manager".
 _SOMEBODYS = re2.compile(
-    rb"['\x92]s assistant|s' assistant|assistant (?:of|to|manag|direc|profes|coach|princip)|assistent\w* (?:von|van) "
+    rb"['\x92\x99]s assistant|s' assistant|assistants?(?:['\x92]s|\xe2\x80\x99s) |assistant (?:of|to|manag|direc|profes|coach|princip)"
+    rb"|\b(?:shop|stores?|sales|teaching|research|dental|medical|health|nursing|care|legal|office|executive|administrative"
+    rb"|personal|production|lab|laboratory|kitchen|veterinary|flight|classroom|physician|my|her|his) assistant|assistent\w* (?:von|van) "
 )
 # Names of fields that speak for an agent.
 _KEY_WORDS = r"(?:assistant|bot|llm|ai|model)[_-][a-z_-]{0,20}(?:override|instruct|directive|must|to_say)[a-z_-]*"
@@ -216,17 +220,17 @@ def _pattern(*texts: str) -> "re2._Regexp[bytes]":
 _MACHINE = _words(_MACHINES), _MACHINES_UNSPACED, _AI_BESIDE_CHARACTERS
 _USER = _words(_USERS), _USERS_UNSPACED
 _ANSWER = _words(_ANSWERS), _ANSWERS_UNSPACED
-_TO_SUM_UP = _words({"": _SUMMING})
+_SUM = _words({"": _SUMMING}), _SUMMING_UNSPACED
 _OVERRIDE = _words(_OVERRIDES), _OVERRIDES_UNSPACED
 _NEWS = (
     r"\b(?:new|updated|real|actual) instructions?\b"
     r"|\binstructions? (?:have|has|are|were) (?:been )?(?:now )?(?:changed|updated|replaced)"
 )
 _NEW_ORDERS = _pattern(_NEWS)
-_ANCHOR = _pattern(*_MACHINE, *_USER, *_ANSWER, _TO_SUM_UP, *_OVERRIDE, _KEY_WORDS, _NEWS)
+_ANCHOR = _pattern(*_MACHINE, *_USER, *_ANSWER, *_SUM, *_OVERRIDE, _KEY_WORDS, _NEWS)
 _KEY = _pattern(_KEY_WORDS)
-MACHINE, ANSWER = _pattern(*_MACHINE), _pattern(*_ANSWER)
-_USER_WORDS, _GIVING = _pattern(*_USER), _pattern(*_ANSWER, _TO_SUM_UP)
+MACHINE, REPLY = _pattern(*_MACHINE), _pattern(*_ANSWER)
+_USER_WORDS, _GIVING = _pattern(*_USER), _pattern(*_ANSWER, *_SUM)
 OVERRIDE = _pattern(*_OVERRIDE)
 SAYS = _pattern(_words(_SAYING), _SAYING_UNSPACED)
 
@@ -275,8 +279,8 @@ def orders_near(raw: bytes, anchors: Iterable[OrderAnchor]) -> tuple[SpokenOrder
             if each.names and _merely_does(raw, end, *verb):
                 continue
             place = _sentence_at(raw, *verb)
-            # A rule for answers speaks of them, or of users, in the same sentence.
-            if each.sure or (place[0] <= start and end <= place[2]):
+            # Machines, users and answers are spoken of in the same sentence.
+            if (each.sure and not each.names) or (place[0] <= start and end <= place[2]):
                 found[place] = found.get(place, False) or each.sure
                 break
     for span in islice(spans_in(_KEY, raw), _MOST_ANCHORS):
@@ -310,7 +314,7 @@ def _bare(raw: bytes, start: int, end: int) -> tuple[int, int]:
 
 def _anchors(raw: bytes) -> Iterator[OrderAnchor]:
     for start, end in spans_in(MACHINE, raw):
-        if not occurs_in(_SOMEBODYS, raw[max(0, start - 2) : end + 8]):
+        if not occurs_in(_SOMEBODYS, raw[max(0, start - 16) : end + 8]):
             yield OrderAnchor(start, end, _NEAR, _FAR, names=True)
     for start, end in spans_in(OVERRIDE, raw):
         if occurs_in(_ORDERS, raw[start : end + 2 * _NEAR]):
