@@ -58,7 +58,7 @@ class CommandAgent:
             finally:
                 await talk.end()
         if code != 0:
-            raise AgentFailure("agent_error", f"{_ending(code)}: {talk.complaint()}")
+            raise AgentFailure("agent_error", f"{how_it_ended(code)}: {talk.complaint()}")
         return accept_response(bytes(talk.output), invocation, tools)
 
     async def _start(self, tools: "GatewaySession | None") -> "_Talk":
@@ -109,7 +109,8 @@ def load_command(
     )
 
 
-def _ending(code: int) -> str:
+def how_it_ended(code: int) -> str:
+    """The end of a process, in words."""
     if code >= 0:
         return f"exit code {code}"
     try:

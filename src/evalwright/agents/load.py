@@ -21,12 +21,20 @@ def load_agent(
     model_class: str | None = None,
     model: "Model | None" = None,
     gateway: "Gateway | None" = None,
+    *,
+    isolate: bool = False,
 ) -> Agent:
     """An agent by reference.
 
     An address, `cmd:…`, `module:callable`, `path/file.py:callable`, or an agent manifest: a JSON or
-    YAML file, or the folder or archive of a pack.
+    YAML file, or the folder or archive of a pack. To `isolate` a Python agent is to run it in other
+    processes.
     """
+    if isolate and not is_python(ref):
+        raise BadInput(
+            f"--isolate is for agents in Python, which --agent {ref} is not: "
+            "its code does not run in this process; leave it out"
+        )
     if is_manifest(ref):
         return _load_manifest(ref, agent_id, model_class, model, gateway)
     if model is not None:
@@ -45,9 +53,18 @@ def load_agent(
         raise BadInput(
             "--gateway is for agents outside this process: an http(s):// address or cmd:"
         )
+    if isolate:
+        from evalwright.agents.isolation.agent import IsolatedAgent
+
+        return IsolatedAgent(ref, code=ref, agent_id=agent_id, model_class=model_class)
     from evalwright.agents.python import load_python
 
     return load_python(ref, agent_id, model_class)
+
+
+def is_python(ref: str) -> bool:
+    """Whether a reference names code in Python."""
+    return not is_manifest(ref) and not ref.lower().startswith(("http://", "https://", "cmd:"))
 
 
 def is_manifest(ref: str) -> bool:

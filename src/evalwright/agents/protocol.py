@@ -81,7 +81,8 @@ class Agent(Protocol):
         """Work on one task and return the output; raises `AgentFailure`.
 
         A coroutine has a task of its own. An agent that takes no turn of the event loop may return
-        a future, which costs less.
+        a future, which costs less. If it has a method `ready`, that is awaited before each task,
+        and takes none of the task's time.
         """
 
     async def close(self) -> None:

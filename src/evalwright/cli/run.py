@@ -222,6 +222,11 @@ Examples:
     help="Offer the task's tools to an http or cmd agent through an MCP server on loopback.",
 )
 @click.option(
+    "--isolate",
+    is_flag=True,
+    help="Run an agent in Python in child processes, which can be stopped whatever it does.",
+)
+@click.option(
     "--max-cost",
     "max_cost_usd",
     type=DOLLARS,

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from evalwright.agents.load import is_python
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import is_judged, looks_for_findings
@@ -22,6 +23,9 @@ def fitting(
             agent_tools=options.agent_tools or defaults.agent_tools,
             agent_usage=options.agent_usage or defaults.agent_usage,
         )
+    named = agent or defaults.agent
+    if defaults.isolate and named is not None and is_python(named):
+        options = msgspec.structs.replace(options, isolate=True)
     if defaults.judges and not options.judges and is_judged(suite, options.modes):
         options = msgspec.structs.replace(options, judges=defaults.judges)
     if defaults.fail_on and not options.fail_on:

@@ -29,6 +29,7 @@ CHANGEABLE = frozenset(
         "read_only",
         "tools",
         "gateway",
+        "isolate",
         "cassette",
         "allow_self_judge",
         "embedding_model",

@@ -223,11 +223,18 @@ class Session:
             self._gateway = gateway.Gateway()
         if isinstance(agent, str):
             model = self.models.load(options.model) if options.model else None
-            agent = load_agent(agent, agent_id, model_class, model, self._gateway)
+            agent = load_agent(
+                agent, agent_id, model_class, model, self._gateway, isolate=options.isolate
+            )
         elif options.model or self._gateway:
             raise BadInput("a model and a gateway are for an agent that is named by its reference")
-        elif agent_id is not None:
-            agent.agent_id = agent_id
+        else:
+            if options.isolate:
+                from evalwright.agents.isolation.agent import isolated
+
+                agent = isolated(agent)
+            if agent_id is not None:
+                agent.agent_id = agent_id
         self.agent: Agent = agent
         self._panel = None
         if options.judges:

@@ -22,7 +22,15 @@ from evalwright.models.config import Config
 from evalwright.models.protocol import Rations
 
 # The settings that decide what is loaded; runs that differ in others share it.
-_EQUIPPING = ("tools", "read_only", "gateway", "cassette", "embedding_model", "model_timeout_s")
+_EQUIPPING = (
+    "tools",
+    "read_only",
+    "gateway",
+    "isolate",
+    "cassette",
+    "embedding_model",
+    "model_timeout_s",
+)
 
 
 class Equipment(NamedTuple):
