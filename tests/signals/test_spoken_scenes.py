@@ -8,7 +8,13 @@ from types import ModuleType
 import pytest
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "signals"
-FOUND = {"first": 0.8, "second": 0.7, "third": 0.9, "fourth": 0.75, "fifth": 0.8}  # the share that is found at least
+FOUND = {
+    "first": 0.8,
+    "second": 0.7,
+    "third": 0.9,
+    "fourth": 0.75,
+    "fifth": 0.8,
+}  # the share that is found at least
 
 
 @pytest.fixture
