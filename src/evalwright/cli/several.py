@@ -245,8 +245,7 @@ def _closing(
     verdict = style.green("PASSED") if is_good else style.red("FAILED")
     within = sum(bool(each.outcomes and verdict_on(each.outcomes).words) for each in ended)
     let = f", {within} with failed tasks within the bar" if within else ""
-    behind = f", {len(worse)} worse than the first beyond chance" if worse else ""
-    yield f"{style.bold(verdict)}  {passed} of {len(ended)} runs passed{let}{behind}"
+    yield f"{style.bold(verdict)}  {passed} of {len(ended)} runs passed{let}"
 
 
 def _mark(ended: EndedJob, style: Style) -> str:

@@ -26,7 +26,7 @@ _EQUIPPING = (
     "tools",
     "read_only",
     "gateway",
-    "isolate",
+    "otlp",
     "cassette",
     "embedding_model",
     "model_timeout_s",
