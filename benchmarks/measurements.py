@@ -89,6 +89,17 @@ def checks(field: Field) -> list[Probe]:
     return [Probe("evalwright", field.repeat, take)]
 
 
+def isolate(field: Field) -> list[Probe]:
+    """The same instant tasks in the process of the run, and in child processes."""
+    return [
+        Probe(f"evalwright {where}", field.repeat, partial(field.ours.instant, *given))
+        for where, given in (
+            ("in process", ("instant", TASKS)),
+            ("isolated", ("instant", TASKS, "--isolate")),
+        )
+    ]
+
+
 MEASUREMENTS: dict[str, Callable[[Field], list[Probe]]] = {
     "instant": instant,
     "latency": latency,
@@ -96,4 +107,5 @@ MEASUREMENTS: dict[str, Callable[[Field], list[Probe]]] = {
     "startup": startup,
     "readback": readback,
     "checks": checks,
+    "isolate": isolate,
 }

@@ -34,8 +34,8 @@ class Ours:
     def startup(self, flag: str) -> dict[str, float]:
         return {"wall_seconds": self.command(flag).wall_seconds}
 
-    def instant(self, agent: str, tasks: int) -> dict[str, float]:
-        used = self.run(agent, tasks)
+    def instant(self, agent: str, tasks: int, *options: str) -> dict[str, float]:
+        used = self.run(agent, tasks, *options)
         return {"cpu_seconds": used.cpu_seconds, "peak_bytes": used.peak_bytes}
 
     def latency(self, agent: str, tasks: int, concurrency: int) -> dict[str, float]:

@@ -339,7 +339,10 @@ def test_side_by_side_a_later_agent_that_is_worse_beyond_chance_fails(desk: Eval
     assert "Worse beyond chance" in thresholds_in(junit)[0]
     worse = "✗ agent.py:worse against agent.py:answer: Worse beyond chance: 9 of 9 → 1 of 9 passed"
     assert worse in done.out
-    assert "FAILED  2 of 2 runs passed" in done.out
+    assert (
+        "FAILED  2 of 2 runs passed, 1 with failed tasks within the bar, "
+        "1 worse than the first beyond chance"
+    ) in done.out
     better = desk("run", "eight.yaml", *bad, *good)
     assert (better.code, "Worse beyond" in better.out) == (0, False)
     assert "PASSED  2 of 2 runs passed, 1 with failed tasks within the bar" in better.out

@@ -81,7 +81,8 @@ class Agent(Protocol):
         """Work on one task and return the output; raises `AgentFailure`.
 
         A coroutine has a task of its own. An agent that takes no turn of the event loop may return
-        a future, which costs less.
+        a future, which costs less. If it has a method `ready`, that is awaited before each task,
+        and takes none of the task's time.
         """
 
     async def close(self) -> None:
@@ -137,7 +138,6 @@ class Invocation:
         self.aside_s = 0.0  # that was spent on what is recorded, and is not the agent's
         self.was_given = False  # the answer was there before, and nobody took the time just now
         self.given_latency_ms: int | None = None  # of such an answer, where that is known
-        self.stop_clock: Callable[[], object] = int  # the time that the agent has for its answer
         self.loop = asyncio.get_running_loop()
         self._record = record
         self.called: list[SeenCall] = []  # in order
@@ -255,13 +255,6 @@ class Invocation:
     def require_open(self) -> None:
         """Raise `InvocationEnded` where the invocation has ended."""
         self._raise_if_ended()
-
-    async def after_answer(self, work: Awaitable[None]) -> None:
-        """Do what is left once the agent has answered: it takes no time of the agent's."""
-        self.stop_clock()
-        started = time.perf_counter()
-        await work
-        self.aside_s += time.perf_counter() - started
 
     def end(self) -> None:
         """From here on nothing is recorded and live calls are cancelled: the score is next."""

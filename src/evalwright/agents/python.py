@@ -129,6 +129,7 @@ class PythonAgent:
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = False
         self.reads_memory = True
+        self.function = function
         self._function = _taking_a_task(function)
         called = getattr(function, "__call__", None)  # noqa: B004 - its own kind is asked for
         self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(

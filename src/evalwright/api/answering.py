@@ -51,13 +51,14 @@ class Evaluate(Protocol):
         threshold: float | None = None,
         agent_tools: ToolsClaim | None = None,
         agent_usage: UsageClaim | None = None,
+        isolate: bool = False,
     ) -> TaskReport:
         """Record one evaluation; if it does not pass, the test fails when it ends.
 
         `subject` is an agent, as a function that takes the task, or an output, or an `ew.Task`.
         `agent` and `output` say the same by name, and an agent may be a reference as well; without
         either, the agent of the session is asked. `calls` are the tool calls behind an output;
-        `agent_tools` and `agent_usage` are claims, as of `ew.run`. The other fields are those of
+        `agent_tools`, `agent_usage` and `isolate` are as of `ew.run`. The other fields are those of
         `ew.Task`. Gives what a task of a run is: `passed`, `score`, `output`, `checks` and more.
         """
 

@@ -76,7 +76,7 @@ class Options(TaskOptions, total=False):
     read_only: bool
     tools: str
     gateway: bool
-    otlp: bool
+    isolate: bool
     cassette: str
     record: bool
     fail_on: Sequence[FailOn]

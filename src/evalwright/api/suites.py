@@ -299,7 +299,7 @@ def _agent_and_claims(
         return given["ref"], msgspec.convert(claimed, Claims)
     except (KeyError, msgspec.ValidationError) as error:
         message = f"suite {name!r}: agent {dict(given)!r:.80} has `ref`, and perhaps `tools` (none"
-        raise BadInput(f"{message}, task) and `usage` (none): {error}") from None
+        raise BadInput(f"{message}, task), `usage` (none) and `isolate`: {error}") from None
 
 
 def _as_task(given: Task | Mapping[str, Any]) -> Task:

@@ -222,10 +222,9 @@ Examples:
     help="Offer the task's tools to an http or cmd agent through an MCP server on loopback.",
 )
 @click.option(
-    "--otlp",
+    "--isolate",
     is_flag=True,
-    help="Receive the OpenTelemetry spans of an http or cmd agent on loopback, and observe by them "
-    "what it does.",
+    help="Run an agent in Python in child processes, which can be stopped whatever it does.",
 )
 @click.option(
     "--max-cost",

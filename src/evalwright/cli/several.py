@@ -245,7 +245,8 @@ def _closing(
     verdict = style.green("PASSED") if is_good else style.red("FAILED")
     within = sum(bool(each.outcomes and verdict_on(each.outcomes).words) for each in ended)
     let = f", {within} with failed tasks within the bar" if within else ""
-    yield f"{style.bold(verdict)}  {passed} of {len(ended)} runs passed{let}"
+    behind = f", {len(worse)} worse than the first beyond chance" if worse else ""
+    yield f"{style.bold(verdict)}  {passed} of {len(ended)} runs passed{let}{behind}"
 
 
 def _mark(ended: EndedJob, style: Style) -> str:

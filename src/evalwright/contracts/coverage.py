@@ -15,10 +15,14 @@ RESPONSE_FIELD = "evalwright_coverage"  # of a response that we recorded
 
 
 class Claims(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a user says of an agent that nobody observes: it calls nothing, or only by `task`."""
+    """What a user says of an agent that nobody observes: it calls nothing, or only by `task`.
+
+    And whether its code is to be isolated, as that goes with the agent, too.
+    """
 
     tools: ToolsClaim | None = None
     usage: UsageClaim | None = None
+    isolate: bool = False
 
 
 NO_CLAIMS = Claims()

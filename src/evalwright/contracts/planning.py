@@ -54,7 +54,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     read_only: bool = False
     tools: str | None = None  # the file that describes live tools
     gateway: bool = False
-    otlp: bool = False  # the spans of an agent in another process are received
+    isolate: bool = False  # the agent, in Python, runs in processes of its own
     cassette: str | None = None
     embedding_model: str | None = None  # for checks that compare meanings
     record: bool = False  # calls that the cassette does not hold are made, and added to it

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from evalwright.agents.load import is_outside
+from evalwright.agents.load import is_python
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import is_judged, looks_for_findings
@@ -24,8 +24,8 @@ def fitting(
             agent_usage=options.agent_usage or defaults.agent_usage,
         )
     named = agent or defaults.agent
-    if defaults.otlp and named is not None and is_outside(named):
-        options = msgspec.structs.replace(options, otlp=True)
+    if defaults.isolate and named is not None and is_python(named):
+        options = msgspec.structs.replace(options, isolate=True)
     if defaults.judges and not options.judges and is_judged(suite, options.modes):
         options = msgspec.structs.replace(options, judges=defaults.judges)
     if defaults.fail_on and not options.fail_on:
@@ -36,7 +36,7 @@ def fitting(
             and (not gate.endswith("regression") or options.baseline is not None)
         ]
         options = msgspec.structs.replace(options, fail_on=tuple(usable))
-    return named, options
+    return agent or defaults.agent, options
 
 
 def without_spare_judges(options: RunOptions, suite: Suite) -> RunOptions:

@@ -117,6 +117,7 @@ class Invoker:
         has_budget: bool = False,
     ) -> None:
         self._agent = agent
+        self._agent_ready: Callable[[], Awaitable[None]] | None = getattr(agent, "ready", None)
         # Agents in the event loop wait while it works; so it never does all of its work at once.
         self._turns = asyncio.Lock()
         self._turn_ends_s = 0.0
@@ -137,6 +138,8 @@ class Invoker:
         """Invoke the agent for one task; its failures are results, never exceptions."""
         recorder, agent_id = self._recorder, self._agent.agent_id
         deeds: list[Payload] = []
+        if self._agent_ready is not None:
+            await self._agent_ready()
         self._record_start(task.task_id, self.started(task, attempt_id))
         record = recorder.for_task(task.task_id, lambda usage: self._count(usage, task.task_id))
 
@@ -217,7 +220,6 @@ class Invoker:
         else:  # a task of its own: what the agent cancels or hangs on must not affect the others
             ended = loop.create_future()
             asked = loop.create_task(_ask(work, ended))
-        invocation.stop_clock = lambda: self._due_s.pop(ended, None)
         self._due_s[ended] = due_s = math.inf if timeout_s is None else started + timeout_s
         if self._timer is None and timeout_s is not None:
             self._timer = loop.call_at(due_s, self._end_late, loop)

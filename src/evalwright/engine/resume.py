@@ -29,7 +29,7 @@ CHANGEABLE = frozenset(
         "read_only",
         "tools",
         "gateway",
-        "otlp",
+        "isolate",
         "cassette",
         "allow_self_judge",
         "embedding_model",

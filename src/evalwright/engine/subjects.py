@@ -42,6 +42,7 @@ class SuiteSubject(NamedTuple):
             options,
             agent_tools=options.agent_tools or self.claims.tools,
             agent_usage=options.agent_usage or self.claims.usage,
+            isolate=options.isolate or self.claims.isolate,
         )
 
 

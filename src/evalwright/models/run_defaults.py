@@ -12,16 +12,9 @@ from evalwright.contracts.coverage import ToolsClaim, UsageClaim
 Texts = tuple[Annotated[str, Meta(min_length=1)], ...]
 Gate = Literal["threshold", "findings", "regression", "significant-regression", "none"]
 NAMES = (
-    "agent",
-    "agent-tools",
-    "agent-usage",
-    "otlp",
-    "suites",
-    "judges",
-    "fail-on",
-    "concurrency",
+    "agent", "agent-tools", "agent-usage", "isolate", "suites", "judges", "fail-on", "concurrency",
     "db",
-)
+)  # fmt: skip
 _ADDRESSES = ("http://", "https://")
 
 
@@ -31,7 +24,7 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
     agent: Annotated[str, Meta(min_length=1)] | None = None
     agent_tools: ToolsClaim | None = None  # claimed of this agent, and of no other
     agent_usage: UsageClaim | None = None
-    otlp: bool = False  # for agents in other processes
+    isolate: bool = False  # agents in Python run in processes of their own
     suites: Texts = ()
     judges: Texts = ()
     fail_on: tuple[Gate, ...] = ()

@@ -59,7 +59,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("model-timeout", "model_timeout_s", {"type": _amount}, "seconds for one request to a model"),
     ("tools", "tools", {"metavar": "FILE"}, "a file that describes tools"),
     ("gateway", "gateway", {"action": "store_true"}, "offer tools to an http or cmd agent"),
-    ("otlp", "otlp", {"action": "store_true"}, "receive the spans of an http or cmd agent"),
+    ("isolate", "isolate", {"action": "store_true"}, "run Python agents in child processes"),
     ("read-only", "read_only", {"action": "store_true"}, "refuse live tools that may write"),
     ("allow-mismatch", "allow_mismatch", {"action": "store_true"}, "even if agents do not fit"),
     ("cassette", "cassette", {"metavar": "FILE"}, "answer model calls from this file"),

@@ -60,7 +60,9 @@ class EvaluateFixture:
 
     def _recorded(self, agent: str | Agent, fields: dict[str, Any]) -> TaskReport:
         task_id = fields.pop("id", None) or self._test.next_id()
-        claims = {name: fields.pop(name, None) for name in ("agent_tools", "agent_usage")}
+        claims = {
+            name: fields.pop(name, None) for name in ("agent_tools", "agent_usage", "isolate")
+        }
         task = Task(task_id, input=fields.pop("input", None), **fields)
         options = replace(self._asked.options, baseline=None, repeat=1, fail_on=(), flaky_as=None)
         if isinstance(agent, GivenAnswer):  # what the session claims is claimed of its agent

@@ -171,7 +171,7 @@ def test_usage_is_the_agents_and_not_the_judges() -> None:
     assert (usage.calls, usage.input_tokens, usage.total_tokens) == (2, 200, 240)
     assert usage.cost_usd == 0.75
     judged = of_one_task(suite, *said("yes"), a_usage(9.0), a_score())
-    assert (judged.usage.calls, judged.usage.cost_usd) == (0, 0)
+    assert (judged.usage.calls, judged.usage.cost_usd) == (0, None), "nobody observed it"
 
 
 def test_a_task_without_a_score_is_neither_passed_nor_failed() -> None:

@@ -26,7 +26,7 @@ _EQUIPPING = (
     "tools",
     "read_only",
     "gateway",
-    "otlp",
+    "isolate",
     "cassette",
     "embedding_model",
     "model_timeout_s",

@@ -75,10 +75,14 @@ def _agent() -> dict[str, Any]:
         "ref": ref,
         "tools": {"description": tools, "enum": ["none", "task"]},
         "usage": {"description": usage, "enum": ["none"]},
+        "isolate": {
+            "description": "Run the agent, in Python, in child processes, as --isolate does.",
+            "type": "boolean",
+        },
     }
     return {
         "description": "The agent to run, unless --agent names another: agent.py:answer; or an "
-        "object with its `ref` and what is claimed of it where nobody observes it.",
+        "object with its `ref`, what is claimed of it where nobody observes it, and `isolate`.",
         "if": {"type": "object"},
         "then": {**_closed(claims, "An agent with claims."), "required": ["ref"]},
         "else": {"type": "string", "minLength": 1},

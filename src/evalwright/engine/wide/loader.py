@@ -188,7 +188,7 @@ def agent_and_claims(given: Any) -> tuple[str | None, Claims]:
     """The reference of a suite's `agent`, and what the suite claims of it."""
     if not isinstance(given, dict):
         return given, NO_CLAIMS
-    return given["ref"], Claims(given.get("tools"), given.get("usage"))
+    return given["ref"], Claims(given.get("tools"), given.get("usage"), given.get("isolate", False))
 
 
 def found_from(agent: str, folder: Path) -> str:

@@ -44,7 +44,7 @@ TRACE_TYPES = frozenset((Reasoned.TYPE, ToolCalled.TYPE, ToolReturned.TYPE))
 
 
 class TaskUsage(msgspec.Struct, frozen=True, rename="camel"):
-    """What the agent took for a task; the cost is null where a call has no price."""
+    """What the agent took for a task; the cost is null where a price, or the usage, is unknown."""
 
     calls: int
     input_tokens: int
@@ -378,7 +378,7 @@ class _RecordReader:
             task.input,
             shown.output,
             shown.checks,
-            _usage([usage for each in attempts for usage in each.usages]),
+            _usage([usage for each in attempts for usage in each.usages], shown.coverage),
             shown.latency_ms if scored is None else scored.latency_ms,
             [finding for each in attempts for finding in each.findings],
             shown.error,
@@ -396,9 +396,12 @@ def _check_score(checked: Checked) -> float:
     return checked.score if checked.check_score is None else checked.check_score
 
 
-def _usage(usages: Sequence[ProviderUsage]) -> TaskUsage:
+def _usage(
+    usages: Sequence[ProviderUsage], coverage: dict[str, str | None] | UnsetType
+) -> TaskUsage:
     if not usages:
-        return _NO_USAGE
+        is_unknown = coverage is not UNSET and coverage["usage"] is None
+        return msgspec.structs.replace(_NO_USAGE, cost_usd=None) if is_unknown else _NO_USAGE
     given, taken = sum(u.input_tokens for u in usages), sum(u.output_tokens for u in usages)
     total = sum(u.total_tokens or u.input_tokens + u.output_tokens for u in usages)
     return TaskUsage(len(usages), given, taken, total, task_cost(usages))

@@ -1,0 +1,268 @@
+"""The process of an isolated agent: it loads the agent, and works on one task after the other.
+
+The agent is the one that works in the process of a run elsewhere, and so is the invocation; but
+what is recorded of it, and calls of live tools, go to the run.
+"""
+
+import asyncio
+import ctypes
+import errno
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from evalwright.agents.account import SeenCall
+from evalwright.agents.isolation.frames import (
+    CLOSED_DESCRIPTORS,
+    CalledOutside,
+    EndedTask,
+    Frames,
+    GivenTask,
+    Load,
+    Loaded,
+    Lost,
+    NotLoaded,
+    Observed,
+    OfferedTool,
+    Recorded,
+    ToolAnswered,
+    ToolAsked,
+    ToProcess,
+    ToRun,
+    framed,
+)
+from evalwright.agents.protocol import AgentFailure, Invocation, Surroundings
+from evalwright.agents.python import PythonAgent, load_python
+from evalwright.agents.toolbox import LiveTool, Memory, Toolbox, ToolFailed
+from evalwright.contracts.coverage import Part
+from evalwright.contracts.errors import AgentBroken, BadInput
+from evalwright.contracts.events import ErrorDetail, Payload
+from evalwright.contracts.suite import Expected, Task
+
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_READ_BYTES = 1 << 16
+_UNKNOWN = Expected("golden")  # what is expected of an answer is not the agent's business
+_EXIT_SECONDS = 2.0  # that threads and exit handlers of the agent may take
+_decode = msgspec.json.Decoder(ToProcess).decode
+
+
+class TalkToRun:
+    """The connection to the run; threads of the agent write to it as well."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._frames = Frames()
+        self._writing = threading.Lock()
+        # A copy of this process that the agent forks must not seem to be this one.
+        os.register_at_fork(after_in_child=connection.close)
+
+    def send(self, message: ToRun) -> None:
+        """Send; waits while the run does not read."""
+        data = framed(message)
+        with self._writing:
+            self._connection.sendall(data)
+
+    def receive(self) -> list[ToProcess] | None:
+        """What has arrived, waiting if nothing has; None if the run is gone."""
+        data = self._connection.recv(_READ_BYTES)
+        return [_decode(body) for body in self._frames.of(data)] if data else None
+
+
+class ToldInvocation(Invocation):
+    """One task given to the agent of this process: the run is told what becomes of it."""
+
+    def __init__(self, ask: GivenTask, talk: TalkToRun, tools: "ToolsOfRun") -> None:
+        self._talk = talk
+        self._seed = ask.memory
+        super().__init__(
+            run_id=ask.run_id,
+            invocation_id=ask.invocation_id,
+            agent_id=ask.agent_id,
+            task=Task(ask.task_id, ask.input, _UNKNOWN, ask.fixtures),
+            record=self._tell,
+            keep_pace=_keep_pace,
+            surroundings=Surroundings(tools.toolbox(ask.tools), ask.live, ask.read_only),
+        )
+
+    def _tell(self, payload: Payload) -> None:
+        self._talk.send(Recorded(payload.TYPE, msgspec.Raw(msgspec.json.encode(payload))))
+
+    def memory(self) -> Memory:
+        """The agent's memory as it is before it starts, as the run made it."""
+        return Memory(self._seed)
+
+    def observe(self, part: Part, how: str) -> None:
+        """Note it, and tell the run."""
+        if how not in (self._observed or {}).get(part, ()):
+            self._talk.send(Observed(part, how))
+        super().observe(part, how)
+
+    def lose(self, why: str) -> None:
+        """Note it, and tell the run."""
+        self._talk.send(Lost(why))
+        super().lose(why)
+
+    def note_call(
+        self, tool: str, inputs: Any = msgspec.UNSET, *, also: str | None = None,
+        outside: bool = False,
+    ) -> SeenCall:  # fmt: skip
+        """Give the next call its id; the run is told where it was called."""
+        if outside:
+            self._talk.send(CalledOutside(tool))
+        return super().note_call(tool, inputs, also=also, outside=outside)
+
+
+async def _keep_pace() -> None:
+    """The run reads no faster than it writes; sending waits for it."""
+
+
+class ToolsOfRun:
+    """The live tools of the run, which calls them for the agent."""
+
+    def __init__(self, talk: TalkToRun) -> None:
+        self._talk = talk
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._count = 0
+
+    def toolbox(self, offered: list[OfferedTool]) -> Toolbox:
+        """The tools, each with a call that goes to the run."""
+        return Toolbox(
+            LiveTool(each.description, self._call(each) if each.can_be_called else None)
+            for each in offered
+        )
+
+    def _call(self, tool: OfferedTool) -> Any:
+        async def call(arguments: dict[str, Any]) -> Any:
+            self._count += 1
+            number = self._count
+            self._asked[number] = answer = asyncio.get_running_loop().create_future()
+            self._talk.send(ToolAsked(number, tool.description.name, arguments))
+            try:
+                return await answer
+            finally:
+                del self._asked[number]
+
+        return call
+
+    def take(self, answered: ToolAnswered) -> None:
+        """Hand an answer to whoever waits for it."""
+        answer = self._asked.get(answered.number)
+        if answer is None or answer.done():
+            return
+        if answered.error is None:
+            answer.set_result(msgspec.json.decode(answered.answer))
+        else:
+            answer.set_exception(ToolFailed(answered.error.code, answered.error.message))
+
+
+class AgentProcess:
+    """An agent that is loaded, and what it works on."""
+
+    def __init__(self, agent: PythonAgent, talk: TalkToRun) -> None:
+        self._agent = agent
+        self._talk = talk
+        self._tools = ToolsOfRun(talk)
+        self._working: set[asyncio.Task[None]] = set()
+
+    def take(self, message: ToProcess) -> None:
+        """Do what the run asks for."""
+        if isinstance(message, ToolAnswered):
+            self._tools.take(message)
+        elif isinstance(message, GivenTask):
+            task = asyncio.get_running_loop().create_task(self._work(message))
+            self._working.add(task)
+            task.add_done_callback(self._working.discard)
+
+    async def _work(self, ask: GivenTask) -> None:
+        invocation = ToldInvocation(ask, self._talk, self._tools)
+        output, error = None, None
+        try:
+            output = await self._agent.invoke(invocation)
+        except AgentFailure as failure:
+            error = failure.error
+        except asyncio.CancelledError:
+            error = ErrorDetail("agent_error", "the agent cancelled itself")
+        except GeneratorExit:
+            error = ErrorDetail("agent_error", "GeneratorExit")
+        finally:
+            invocation.end()
+        ended = EndedTask(output, error, invocation.refused, invocation.took_s or 0.0)
+        try:
+            self._talk.send(ended)
+        except (TypeError, ValueError, OverflowError, RecursionError) as failure:
+            message = f"the output is not a JSON value: {failure}"
+            self._talk.send(EndedTask(error=ErrorDetail("invalid_answer", message)))
+
+
+def main(descriptor: int) -> None:
+    """Serve the run at the other end of a connection, until it is gone."""
+    connection = socket.socket(fileno=descriptor)
+    connection.set_inheritable(False)
+    talk = TalkToRun(connection)
+    first = talk.receive()
+    while first == []:
+        first = talk.receive()
+    if not first or not isinstance(load := first.pop(0), Load):
+        return
+    _end_with(load.run_process)
+    sys.argv[1:] = load.arguments[1:]
+    sys.path[:] = load.paths
+    with suppress(BrokenPipeError):  # the run has ended meanwhile
+        try:
+            agent = load_python(load.ref)
+        except (BadInput, AgentBroken) as error:
+            talk.send(NotLoaded(str(error), isinstance(error, AgentBroken)))
+            return
+        talk.send(Loaded(agent.agent_id, agent.model_class))
+        _serve(AgentProcess(agent, talk), connection, talk, first)
+    last_resort = threading.Timer(_EXIT_SECONDS, os._exit, (0,))
+    last_resort.daemon = True
+    last_resort.start()
+
+
+def _serve(
+    process: AgentProcess, connection: socket.socket, talk: TalkToRun, waiting: list[ToProcess]
+) -> None:
+    loop = asyncio.new_event_loop()
+    has_run = True
+
+    def read() -> None:
+        nonlocal has_run
+        try:
+            messages = talk.receive()
+        except OSError:
+            messages = None
+        if messages is None:
+            has_run = False
+            loop.stop()
+        else:
+            for message in messages:
+                process.take(message)
+
+    for message in waiting:
+        loop.call_soon(process.take, message)
+    loop.add_reader(connection, read)
+    while has_run:  # the agent may stop the loop, or raise `SystemExit` in a task of its own
+        try:
+            loop.run_forever()
+        except (SystemExit, RuntimeError):
+            continue
+        except OSError as error:  # it has closed what is not its own
+            if error.errno != errno.EBADF:
+                raise
+            os._exit(CLOSED_DESCRIPTORS)
+
+
+def _end_with(run_process: int) -> None:
+    """End with the run, also while the agent holds the interpreter."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != run_process:  # it is gone already
+        os._exit(0)
