@@ -100,6 +100,20 @@ def isolate(field: Field) -> list[Probe]:
     ]
 
 
+def observing(field: Field) -> list[Probe]:
+    """Agents without instrumentation, and with five spans for each task, captured or not."""
+    kinds = [("without spans", "instant", "auto")]
+    kinds += [
+        (f"{name}, {'not ' * (observe == 'none')}captured", agent, observe)
+        for name, agent in (("bare spans", "bare_spans"), ("GenAI spans", "genai_spans"))
+        for observe in ("none", "auto")
+    ]
+    return [
+        Probe(f"evalwright {name}", field.repeat, partial(field.ours.observing, agent, TASKS, how))
+        for name, agent, how in kinds
+    ]
+
+
 MEASUREMENTS: dict[str, Callable[[Field], list[Probe]]] = {
     "instant": instant,
     "latency": latency,
@@ -108,4 +122,5 @@ MEASUREMENTS: dict[str, Callable[[Field], list[Probe]]] = {
     "readback": readback,
     "checks": checks,
     "isolate": isolate,
+    "observing": observing,
 }

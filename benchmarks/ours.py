@@ -38,6 +38,9 @@ class Ours:
         used = self.run(agent, tasks, *options)
         return {"cpu_seconds": used.cpu_seconds, "peak_bytes": used.peak_bytes}
 
+    def observing(self, agent: str, tasks: int, observe: str) -> dict[str, float]:
+        return {"cpu_seconds": self.run(agent, tasks, "--observe", observe).cpu_seconds}
+
     def latency(self, agent: str, tasks: int, concurrency: int) -> dict[str, float]:
         commit = commit_seconds(self.place.scratch, concurrency)
         used = self.run(agent, tasks, "--concurrency", str(concurrency))
@@ -73,7 +76,8 @@ class Ours:
         shutil.rmtree(database.parent, ignore_errors=True)
         database.parent.mkdir()
         suite = suite or suite_file(self.place.scratch, tasks)
-        subject = ["--agent", f"benchmarks/subjects.py:{agent}"]
+        file = "instrumented" if agent.endswith("spans") else "subjects"
+        subject = ["--agent", f"benchmarks/{file}.py:{agent}"]
         log = ["--db", str(database), "--quiet", "--json"]
         used = self.command("run", str(suite), *subject, *log, *options)
         check(self.show(agent, tasks)[1], tasks)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 current: ContextVar["Invocation | None"] = ContextVar("invocation", default=None)
 # The call of a tool that the code runs within: what is recorded of the same call there is this one.
 in_progress: ContextVar["SeenCall | None"] = ContextVar("in_progress", default=None)
+# Whether the code is of a check of the user, and of no agent.
+of_checks: ContextVar[bool] = ContextVar("of_checks", default=False)
 at_work: set["Invocation"] = set()  # of agents in this process
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import UNSET
 
-from evalwright.agents.context import at_work, current, in_progress
+from evalwright.agents.context import at_work, current, in_progress, of_checks
 
 if TYPE_CHECKING:
     from evalwright.agents.protocol import Invocation
@@ -102,7 +102,7 @@ def wrapped(function: F, name: str | None = None, of: "Invocation | None" = None
         """Of whom the call is, and what it is given; None: nobody works on a task."""
         invocation = of or current.get()
         if invocation is None:
-            for each in tuple(at_work):  # it may be of any of them
+            for each in () if of_checks.get() else tuple(at_work):  # it may be of any of them
                 each.lose(f"{tool} was called in a thread that no task started")
             return None
         invocation.require_open()  # before the function does anything

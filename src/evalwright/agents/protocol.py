@@ -21,8 +21,9 @@ from evalwright.agents.account import (
     new_usages,
 )
 from evalwright.agents.context import in_progress
+from evalwright.agents.span_capture import Captured
 from evalwright.agents.toolbox import LiveTool, Memory, NoFixture, Toolbox, ToolFailed, ToolFixtures
-from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage, Part, coverage_of
+from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage, Observe, Part, coverage_of
 from evalwright.contracts.events import (
     ErrorDetail,
     Payload,
@@ -97,6 +98,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     read_only: bool = False
     redactor: Redactor = NOTHING_SECRET
     price: Callable[[ProviderUsage], float | None] | None = None  # of a model call, where known
+    observe: Observe = "auto"  # whether spans of agents in this process are captured
 
 
 def offered_tools(
@@ -138,6 +140,8 @@ class Invocation:
         self.aside_s = 0.0  # that was spent on what is recorded, and is not the agent's
         self.was_given = False  # the answer was there before, and nobody took the time just now
         self.given_latency_ms: int | None = None  # of such an answer, where that is known
+        self.was_late = False  # it was ended before it had answered
+        self.captured: Captured | None = None  # spans; most have none
         self.loop = asyncio.get_running_loop()
         self._record = record
         self.called: list[SeenCall] = []  # in order
@@ -251,6 +255,23 @@ class Invocation:
         if self._observed is None and self._lost is None:
             return NOTHING_OBSERVED
         return coverage_of(self._observed or {}, self._lost)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything may still be recorded."""
+        return not self._ended
+
+    def captured_spans(self) -> Captured:
+        """Where spans of this invocation are kept."""
+        with self._lock:
+            if self.captured is None:
+                self.captured = Captured()
+            return self.captured
+
+    def is_observed(self, part: Part) -> bool:
+        """Whether a part was observed so far."""
+        with self._lock:
+            return self._observed is not None and part in self._observed
 
     def require_open(self) -> None:
         """Raise `InvocationEnded` where the invocation has ended."""

@@ -19,6 +19,7 @@ from msgspec import UNSET
 from evalwright.agents.context import at_work, current, follow_into_threads
 from evalwright.agents.own_tools import CallInProgress, OwnTools, recorded_call
 from evalwright.agents.protocol import CANCELLED_ITSELF, AgentFailure, Invocation, checked_output
+from evalwright.agents.span_capture import watch
 from evalwright.agents.toolbox import Memory
 from evalwright.agents.usage import parse_usage
 from evalwright.agents.user_code import (
@@ -141,6 +142,8 @@ class PythonAgent:
 
     def invoke(self, invocation: Invocation) -> Awaitable[Any]:
         """Call the function; whatever it raises is a failure of the agent."""
+        if (observe := invocation.surroundings.observe) != "none":
+            watch(loads=observe == "otel")
         if self._is_async:
             return self._await(self._function, invocation)
         return self._threads.start(self._call, invocation)

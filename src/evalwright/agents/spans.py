@@ -1,25 +1,27 @@
 """Spans of instrumented libraries: what they tell of one invocation, by any convention we know.
 
 Whoever has all the spans of an invocation, in any order and from any number of instrumentations,
-hands them over once, when the agent has answered:
+hands them over once, when the agent has answered, and after what the answer itself tells:
 
-    invocation.take_account(account_of(spans_of(document)))   # OTLP, decoded from its JSON form
-    invocation.take_account(account_of(spans))                # or spans, and log records
+    take_spans(invocation, spans_of(document))   # OTLP, decoded from its JSON form
+    take_spans(invocation, spans, lost)          # or spans, and log records among them
 
 The spans may be of several traces, as one of a client alone is of each request. `lost` says why
-there must be others that did not arrive; then the calls are not observed. Spans that tell nothing
-of a model, a tool or an agent leave the invocation as it is.
+there must be others that did not arrive: then the calls are observed only if something else has
+told of them. Spans that tell nothing of a model, a tool or an agent leave all as it is.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
 
 from evalwright.agents.account import Account, Deed, ToldCall, ToldReturn
 from evalwright.agents.answers import deeds_in
-from evalwright.agents.usage import usage_told
+from evalwright.agents.usage import UNSPECIFIED
 from evalwright.contracts.events import ProviderUsage
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers.canonical import CanonicalEvent
@@ -29,7 +31,20 @@ from evalwright.trace.importers.spans import LogRecord, Span
 from evalwright.trace.importers.timeline import Timeline, event_key
 from evalwright.trace.model import text_of
 
+if TYPE_CHECKING:
+    from evalwright.agents.protocol import Invocation
+
 SPANS = "spans"  # how that was observed which spans tell
+
+
+def take_spans(
+    invocation: "Invocation", found: Iterable[Span | LogRecord], lost: str | None = None
+) -> None:
+    """Record what the spans of an invocation tell, beside what was recorded of it."""
+    account = account_of(found, lost)
+    if account.lost is not None and invocation.is_observed("calls"):
+        account = msgspec.structs.replace(account, lost=None)
+    invocation.take_account(account)
 
 
 def account_of(found: Iterable[Span | LogRecord], lost: str | None = None) -> Account:
@@ -146,14 +161,19 @@ class _Requests:
 def _usage(operation: Operation) -> ProviderUsage | None:
     """The usage that a span tells, with what it tells of caches."""
     span, told = operation.span, operation.usage
-    found = {
-        **told,
-        "cache_read_tokens": cached_tokens(span, "read"),
-        "cache_write_tokens": cached_tokens(span, "write"),
-    }
-    model = operation.models[0] if operation.models else None
-    usage: ProviderUsage | None = usage_told(found, model, provider_of(span))
-    return usage
+    sent, answered, cost = (told.get(key) for key in ("input_tokens", "output_tokens", "cost_usd"))
+    if (sent is None and answered is None) or min(sent or 0, answered or 0) < 0:
+        return None
+    read, written = cached_tokens(span)
+    return ProviderUsage(
+        provider_of(span) or UNSPECIFIED,
+        operation.models[0] if operation.models else UNSPECIFIED,
+        sent or 0,
+        answered or 0,
+        cost_estimate_usd=cost if cost is not None and 0 <= cost < math.inf else None,
+        cache_read_tokens=read or None,
+        cache_write_tokens=written or None,
+    )
 
 
 def _nest_twins(operations: list[Operation]) -> None:

@@ -11,7 +11,8 @@ from evalwright.contracts.jsonvalue import NotJson, plain
 from evalwright.trace.importers.values import usage_of, whole_number
 
 _ALIASES = {"costUsd": "costEstimateUsd"}
-_DEFAULTS = {"provider": "unspecified", "model": "unspecified"}
+UNSPECIFIED = "unspecified"
+_DEFAULTS = {"provider": UNSPECIFIED, "model": UNSPECIFIED}
 
 
 def parse_usage(fields: Mapping[str, Any]) -> ProviderUsage:

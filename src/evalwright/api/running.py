@@ -20,7 +20,7 @@ from evalwright.agents.python import callable_agent
 from evalwright.api.runs import RunResult
 from evalwright.api.suites import AgentGiven, Suite, Task
 from evalwright.contracts import suite as contract
-from evalwright.contracts.coverage import NO_CLAIMS, ToolsClaim, UsageClaim
+from evalwright.contracts.coverage import NO_CLAIMS, Observe, ToolsClaim, UsageClaim
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.planning import (
     MAX_CONCURRENCY,
@@ -77,6 +77,7 @@ class Options(TaskOptions, total=False):
     tools: str
     gateway: bool
     isolate: bool
+    observe: Observe
     cassette: str
     record: bool
     fail_on: Sequence[FailOn]

@@ -23,7 +23,7 @@ from evalwright.cli.parameters import (
     secrets_option,
     tags_option,
 )
-from evalwright.contracts.coverage import ToolsClaim, UsageClaim
+from evalwright.contracts.coverage import Observe, ToolsClaim, UsageClaim
 from evalwright.contracts.planning import (
     DEFAULT_SETTINGS,
     MAX_CONCURRENCY,
@@ -121,6 +121,13 @@ Examples:
     "--agent-usage",
     type=click.Choice(get_args(UsageClaim)),
     help="Claim of an agent whose model calls nobody observes: it makes none.",
+)
+@click.option(
+    "--observe",
+    type=click.Choice(get_args(Observe)),
+    show_default="auto",
+    help="Observe a Python agent by the OpenTelemetry spans that its libraries make: never, by all "
+    "means, or where the agent's code loads OpenTelemetry.",
 )
 @click.option("--expected", metavar="COLUMN", help="The column of a data file with the answer.")
 @click.option("--id", metavar="COLUMN", help="The column of a data file with ids of tasks.")

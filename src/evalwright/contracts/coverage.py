@@ -8,6 +8,7 @@ import msgspec
 Part = Literal["calls", "usage", "messages"]
 ToolsClaim = Literal["none", "task"]
 UsageClaim = Literal["none"]
+Observe = Literal["auto", "otel", "none"]  # whether spans of agents in this process are captured
 PARTS: tuple[Part, ...] = ("calls", "usage", "messages")
 _NAMES = {"calls": "tool calls", "usage": "model usage", "messages": "messages"}
 RECORDED = "recorded"  # by others, or before coverage was

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.coverage import ToolsClaim, UsageClaim
+from evalwright.contracts.coverage import Observe, ToolsClaim, UsageClaim
 from evalwright.contracts.short_names import agent_name
 from evalwright.contracts.suite import ModelClass, Score
 
@@ -55,6 +55,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     tools: str | None = None  # the file that describes live tools
     gateway: bool = False
     isolate: bool = False  # the agent, in Python, runs in processes of its own
+    observe: Observe | None = None  # whether spans of an agent in this process are captured
     cassette: str | None = None
     embedding_model: str | None = None  # for checks that compare meanings
     record: bool = False  # calls that the cassette does not hold are made, and added to it

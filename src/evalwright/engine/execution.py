@@ -133,7 +133,9 @@ class Execution:
             self._plan.agent,
             self._recorder,
             clock,
-            means.surroundings,
+            msgspec.structs.replace(
+                means.surroundings, observe=self._plan.settings.observe or "auto"
+            ),
             self._plan.settings.task_timeout_s,
             keep_deeds=self._look_for_findings is not None or self._checking is not None,
             count=self._tally.add_usage,

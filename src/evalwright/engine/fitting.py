@@ -26,6 +26,8 @@ def fitting(
     named = agent or defaults.agent
     if defaults.isolate and named is not None and is_python(named):
         options = msgspec.structs.replace(options, isolate=True)
+    if options.observe is None:
+        options = msgspec.structs.replace(options, observe=defaults.observe)
     if defaults.judges and not options.judges and is_judged(suite, options.modes):
         options = msgspec.structs.replace(options, judges=defaults.judges)
     if defaults.fail_on and not options.fail_on:

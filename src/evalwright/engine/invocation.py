@@ -16,6 +16,7 @@ from evalwright.agents.protocol import (
     Surroundings,
     offered_tools,
 )
+from evalwright.agents.span_capture import tell_captured
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.events import (
     Decided,
@@ -214,7 +215,7 @@ class Invoker:
     ) -> tuple[Any, ErrorDetail | None, int]:
         """The output or the error, and how many milliseconds the agent took."""
         timeout_s, loop = self._timeout_s, asyncio.get_running_loop()
-        started, error = loop.time(), None
+        started, output, error = loop.time(), None, None
         if isinstance(work, asyncio.Future):
             ended, asked = work, None
         else:  # a task of its own: what the agent cancels or hangs on must not affect the others
@@ -232,6 +233,9 @@ class Invoker:
             self._due_s.pop(ended, None)
             if asked is not None and not asked.done():
                 await _abandon(asked, work)
+            invocation.was_late = output is _LATE
+            if invocation.captured is not None:
+                tell_captured(invocation)
             invocation.end()
         if output is not _LATE and invocation.took_s is not None:
             taken_s = invocation.took_s  # without what the loop did meanwhile

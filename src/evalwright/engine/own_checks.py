@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
+from evalwright.agents.context import of_checks
 from evalwright.agents.python import own_trace
 from evalwright.agents.user_code import Threads, load_code
 from evalwright.contracts.suite import Task
@@ -229,6 +230,7 @@ def wanted_facts(function: Callable[..., Any], call: str) -> tuple[str, ...]:
 
 def _called(work: tuple[Callable[..., Any], dict[str, Any]]) -> Any:
     function, given = work
+    of_checks.set(True)  # in a thread that makes nothing else
     try:
         return function(**given)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the check did not hold
@@ -236,6 +238,7 @@ def _called(work: tuple[Callable[..., Any], dict[str, Any]]) -> Any:
 
 
 async def _awaited(function: Callable[..., Awaitable[Any]], given: dict[str, Any]) -> Any:
+    of_checks.set(True)
     try:
         return await function(**given)
     except (asyncio.CancelledError, GeneratorExit):

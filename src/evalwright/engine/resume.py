@@ -30,6 +30,7 @@ CHANGEABLE = frozenset(
         "tools",
         "gateway",
         "isolate",
+        "observe",
         "cassette",
         "allow_self_judge",
         "embedding_model",

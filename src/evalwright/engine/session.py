@@ -28,6 +28,7 @@ import msgspec
 
 from evalwright.agents.load import TOKEN_VARIABLE, load_agent
 from evalwright.agents.protocol import Agent, Surroundings
+from evalwright.agents.span_capture import left_out, require_sdk
 from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import ProviderUsage
@@ -216,6 +217,8 @@ class Session:
             )
         self.options = options
         self._notify = notify
+        if options.observe == "otel":
+            require_sdk()
         self._gateway: Gateway | None = None
         if options.gateway:
             from evalwright.agents import gateway
@@ -327,6 +330,8 @@ class Session:
                 else:
                     outcome = await each.run(log, begins, means=means)
                 outcomes.append(outcome)
+                if (notice := left_out()) is not None:
+                    self._notify(notice)
                 if observer is not None:
                     observer.run_ended(outcome)
         finally:

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.coverage import ToolsClaim, UsageClaim
+from evalwright.contracts.coverage import Observe, ToolsClaim, UsageClaim
 
 Texts = tuple[Annotated[str, Meta(min_length=1)], ...]
 Gate = Literal["threshold", "findings", "regression", "significant-regression", "none"]
 NAMES = (
-    "agent", "agent-tools", "agent-usage", "isolate", "suites", "judges", "fail-on", "concurrency",
-    "db",
+    "agent", "agent-tools", "agent-usage", "isolate", "observe", "suites", "judges", "fail-on",
+    "concurrency", "db",
 )  # fmt: skip
 _ADDRESSES = ("http://", "https://")
 
@@ -25,6 +25,7 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
     agent_tools: ToolsClaim | None = None  # claimed of this agent, and of no other
     agent_usage: UsageClaim | None = None
     isolate: bool = False  # agents in Python run in processes of their own
+    observe: Observe | None = None  # whether spans of a Python agent are captured
     suites: Texts = ()
     judges: Texts = ()
     fail_on: tuple[Gate, ...] = ()

@@ -277,6 +277,7 @@ class AgentSlot(asyncio.Protocol):
                 for name in (around.toolbox.names() if around.live else ())
                 if (tool := around.toolbox.find(name)) is not None
             ],
+            around.observe,
         )
         try:
             self._send(asked)

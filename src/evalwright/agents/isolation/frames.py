@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from evalwright.agents.toolbox import ToolDescription
-from evalwright.contracts.coverage import Part
+from evalwright.contracts.coverage import Observe, Part
 from evalwright.contracts.events import ErrorDetail
 from evalwright.contracts.suite import Fixtures
 
@@ -57,6 +57,7 @@ class GivenTask(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     live: bool = False
     read_only: bool = False
     tools: list[OfferedTool] = []
+    observe: Observe = "auto"
 
 
 class ToolAsked(msgspec.Struct, frozen=True, tag=True, gc=False):

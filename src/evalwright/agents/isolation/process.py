@@ -39,6 +39,7 @@ from evalwright.agents.isolation.frames import (
 )
 from evalwright.agents.protocol import AgentFailure, Invocation, Surroundings
 from evalwright.agents.python import PythonAgent, load_python
+from evalwright.agents.span_capture import tell_captured
 from evalwright.agents.toolbox import LiveTool, Memory, Toolbox, ToolFailed
 from evalwright.contracts.coverage import Part
 from evalwright.contracts.errors import AgentBroken, BadInput
@@ -87,7 +88,9 @@ class ToldInvocation(Invocation):
             task=Task(ask.task_id, ask.input, _UNKNOWN, ask.fixtures),
             record=self._tell,
             keep_pace=_keep_pace,
-            surroundings=Surroundings(tools.toolbox(ask.tools), ask.live, ask.read_only),
+            surroundings=Surroundings(
+                tools.toolbox(ask.tools), ask.live, ask.read_only, observe=ask.observe
+            ),
         )
 
     def _tell(self, payload: Payload) -> None:
@@ -191,6 +194,7 @@ class AgentProcess:
         except GeneratorExit:
             error = ErrorDetail("agent_error", "GeneratorExit")
         finally:
+            tell_captured(invocation)
             invocation.end()
         ended = EndedTask(output, error, invocation.refused, invocation.took_s or 0.0)
         try:

@@ -12,20 +12,22 @@ from evalwright.trace.model import Json
 _MOST_KEYS = 20  # levels below the prefix; the conventions need six
 Kind = Literal["model", "tool", "retrieval", "agent"]
 _PROVIDERS = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
-_CACHED = {
-    "read": (
+_CACHED_READ = frozenset(
+    (
         "gen_ai.usage.cache_read.input_tokens",
         "gen_ai.usage.cache_read_input_tokens",
         "gen_ai.usage.details.cache_read_tokens",
         "llm.token_count.prompt_details.cache_read",
-    ),
-    "write": (
+    )
+)
+_CACHED_WRITTEN = frozenset(
+    (
         "gen_ai.usage.cache_creation.input_tokens",
         "gen_ai.usage.cache_creation_input_tokens",
         "gen_ai.usage.details.cache_write_tokens",
         "llm.token_count.prompt_details.cache_write",
-    ),
-}
+    )
+)
 
 
 class Operation(msgspec.Struct):
@@ -109,11 +111,17 @@ def _lists(tree: Json) -> Json:
 
 def provider_of(span: Span) -> str | None:
     """Who serves the model of a span, where that is told."""
-    found = (text(span.attributes.get(key)) for key in _PROVIDERS)
-    return next((each.lower() for each in found if each), None)
+    for key in _PROVIDERS:
+        if (found := text(span.attributes.get(key))) is not None:
+            return found.lower()
+    return None
 
 
-def cached_tokens(span: Span, sort: Literal["read", "write"]) -> int | None:
-    """The tokens of a request that came from a cache, or went there; they are in its input."""
-    found = (whole_number(span.attributes.get(key)) for key in _CACHED[sort])
-    return next((each for each in found if each), None)
+def cached_tokens(span: Span) -> tuple[int, int]:
+    """The tokens of a request that came from a cache, and that went there; its input has both."""
+    read, written = 0, 0
+    for key in span.attributes.keys() & _CACHED_READ:
+        read = max(read, whole_number(span.attributes[key]) or 0)
+    for key in span.attributes.keys() & _CACHED_WRITTEN:
+        written = max(written, whole_number(span.attributes[key]) or 0)
+    return read, written
