@@ -46,7 +46,7 @@ class EarlierRule:
                 return None
             return (
                 "without a bar every task must pass; in earlier versions a score of "
-                f"{DEFAULT_PASS_SCORE} was enough. Say in `thresholds` how much is"
+                f"{DEFAULT_PASS_SCORE} was enough. Say in `thresholds` how much is enough"
             )
         if not self._is_wide or not self._may_fall_below(bars.pass_score, whole):
             return None

@@ -43,6 +43,12 @@ def test_a_check_without_weight_is_only_shown():
     assert verdict_of(results[1:], None) == (0.0, False)
 
 
+def test_no_threshold_lets_an_answer_pass_of_which_nothing_holds():
+    failed, held = CheckResult("a", False, 0.0), CheckResult("b", True, 1.0)
+    assert verdict_of([failed], 0) == (0.0, False)
+    assert verdict_of([failed, held], 0) == (0.5, True)
+
+
 @pytest.mark.parametrize(
     ("check", "output", "passed", "score"),
     [

@@ -391,7 +391,7 @@ def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple
     score = math.fsum([(each.weight or 1) * each.score for each in counted]) / total
     if threshold is not None:
         is_known = not any(each.broken for each in counted)
-        return score, is_known and score >= threshold - _ROUNDING
+        return score, is_known and 0 < score >= threshold - _ROUNDING
     return score, all(each.passed for each in counted)
 
 
