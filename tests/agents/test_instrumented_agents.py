@@ -77,6 +77,17 @@ def undone() -> Iterator[ExitStack]:
 
 
 def openai_agents(url: str, spans: Spans, undone: ExitStack) -> Callable[..., Any]:
+    desk = openai_agents_desk(url, spans, undone, look_up)
+
+    async def answer(question: str) -> str:
+        return await desk(None, question)
+
+    return answer
+
+
+def openai_agents_desk(
+    url: str, spans: Spans, undone: ExitStack, own_tool: Any = None
+) -> Callable[..., Any]:
     from openai import AsyncOpenAI
     from openinference.instrumentation.openai_agents import OpenAIAgentsInstrumentor
 
@@ -88,10 +99,13 @@ def openai_agents(url: str, spans: Spans, undone: ExitStack) -> Callable[..., An
     instrumentor.instrument(tracer_provider=spans.provider)
     undone.callback(instrumentor.uninstrument)
     model = agents.OpenAIResponsesModel(MODEL, AsyncOpenAI(base_url=url, api_key="k"))
-    get_order = agents.function_tool(look_up, name_override="get_order")
-    clerk = agents.Agent("clerk", tools=[get_order], model=model)
 
-    async def answer(question: str) -> str:
+    async def answer(task: Any, question: str) -> str:
+        async def by_task(order_id: str) -> Any:
+            return await task.call_tool("orders.get", {"id": order_id})
+
+        get_order = agents.function_tool(own_tool or by_task, name_override="get_order")
+        clerk = agents.Agent("clerk", tools=[get_order], model=model)
         return (await agents.Runner.run(clerk, question)).final_output
 
     return answer
@@ -123,6 +137,13 @@ def pydantic_ai(url: str, spans: Spans, undone: ExitStack) -> Callable[..., Any]
 
 
 def langgraph(url: str, spans: Spans, undone: ExitStack) -> Callable[..., Any]:
+    desk = langgraph_desk(url, spans, undone, look_up)
+    return lambda question: desk(None, question)
+
+
+def langgraph_desk(
+    url: str, spans: Spans, undone: ExitStack, own_tool: Any = None
+) -> Callable[..., Any]:
     from langchain.agents import create_agent
     from langchain_core.tools import tool
     from langchain_openai import ChatOpenAI
@@ -132,9 +153,13 @@ def langgraph(url: str, spans: Spans, undone: ExitStack) -> Callable[..., Any]:
     instrumentor.instrument(tracer_provider=spans.provider)
     undone.callback(instrumentor.uninstrument)
     model = ChatOpenAI(model=MODEL, base_url=url, api_key="k")
-    graph = create_agent(model, [tool("get_order")(look_up)])
 
-    def answer(question: str) -> str:
+    def answer(task: Any, question: str) -> str:
+        def by_task(order_id: str) -> Any:
+            """Look an order up."""
+            return task.call_tool("orders.get", {"id": order_id})
+
+        graph = create_agent(model, [tool("get_order")(own_tool or by_task)])
         return graph.invoke({"messages": [("user", question)]})["messages"][-1].content
 
     return answer
@@ -244,6 +269,22 @@ def test_what_the_result_tells_counts_once_beside_the_spans(
     assert made(report) == [("get_order", {"order_id": "a-1"}, look_up("a-1"))]
     assert (report.usage.calls, report.usage.input_tokens) == (2, 24)
     assert report.coverage.calls == "pydantic-ai result, spans"
+
+
+@pytest.mark.parametrize("library", [openai_agents_desk, langgraph_desk])
+def test_a_tool_that_calls_another_by_task_keeps_the_claim_that_all_calls_do(
+    library, models, exported, undone, tmp_path
+) -> None:
+    clerk = library(f"{models.url}/v1", exported, undone)
+    task = ew.Task(
+        "a-1",
+        input={"question": "Where is a-1?"},
+        fixtures={"toolResponses": [{"tool": "orders.get", "response": look_up("a-1")}]},
+        checks=[{"calls": "get_order"}, {"calls": "orders.get"}],
+    )
+    report = ew.run([task], clerk, db=tmp_path / "log.db", agent_tools="task").tasks["a-1"]
+    assert report.error is None, report.error
+    assert report.passed
 
 
 # Spans that a test makes itself.

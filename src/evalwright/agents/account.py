@@ -54,6 +54,7 @@ class Account(msgspec.Struct, frozen=True):
     has_messages: bool = False
     has_all_calls: bool = True  # else they are only some of those there were
     lost: str | None = None  # why it is known that there were others
+    inside: frozenset[str] = frozenset()  # tools whose every call led to one that was seen
 
 
 class SeenCall:

@@ -296,6 +296,8 @@ class Invocation:
             self.called.append(call)
             if outside:
                 self.called_outside.append(tool)
+            elif self.captured is not None:
+                self.captured.note_call()
             return call
 
     def begin_call(
@@ -361,7 +363,8 @@ class Invocation:
                 self._record_return(call, deed)
             elif seen[place] is None:
                 inputs = deed.args if deed.args is UNSET else _recorded_copy(deed.args)
-                call = seen[place] = self.note_call(deed.tool, inputs, outside=True)
+                outside = deed.tool not in account.inside
+                call = seen[place] = self.note_call(deed.tool, inputs, outside=outside)
                 call.their_id = deed.their_id
                 call.tellers.add(how)
                 self.record(ToolCalled(self.agent_id, deed.tool, call.call_id, inputs))

@@ -39,12 +39,20 @@ _left_out = 0
 class Captured:
     """The spans of an invocation, as they were started."""
 
-    __slots__ = ("is_sampled", "spans", "strays")
+    __slots__ = ("is_sampled", "seen_calls", "spans", "strays")
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
         self.strays: list[Any] = []  # that may be of this invocation, or of others at work
         self.is_sampled = False  # some of its spans were not recorded
+        self.seen_calls: list[tuple[int, int]] = []  # when each was made, and the id of its span
+
+    def note_call(self) -> None:
+        """Note that a call is seen in another way, in the code of the current span."""
+        from opentelemetry.trace import get_current_span
+
+        span_id = get_current_span().get_span_context().span_id
+        self.seen_calls.append((time.time_ns(), span_id))
 
 
 def require_sdk() -> None:
@@ -204,11 +212,12 @@ def tell_captured(invocation: "Invocation") -> None:
     captured = invocation.captured
     if captured is None:
         return
-    from evalwright.agents.spans import take_spans
+    from evalwright.agents.spans import SeenAt, take_spans
 
     try:
         found = [span_of(each) for each in captured.spans if each.end_time is not None]
-        take_spans(invocation, found, _lost(captured))
+        calls = [SeenAt(at / 1e6, f"{span_id:016x}") for at, span_id in captured.seen_calls]
+        take_spans(invocation, found, _lost(captured), calls)
     except Exception as error:  # noqa: BLE001 - what is in spans is written by anybody
         invocation.lose(f"spans could not be read: {type(error).__name__}")
 

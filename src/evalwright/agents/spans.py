@@ -14,7 +14,7 @@ told of them. Spans that tell nothing of a model, a tool or an agent leave all a
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -37,17 +37,32 @@ if TYPE_CHECKING:
 SPANS = "spans"  # how that was observed which spans tell
 
 
+class SeenAt(NamedTuple):
+    """When a call was seen in another way, in ms since the epoch, and within which span."""
+
+    at: float
+    span_id: str
+
+
 def take_spans(
-    invocation: "Invocation", found: Iterable[Span | LogRecord], lost: str | None = None
+    invocation: "Invocation",
+    found: Iterable[Span | LogRecord],
+    lost: str | None = None,
+    seen: Sequence[SeenAt] = (),
 ) -> None:
-    """Record what the spans of an invocation tell, beside what was recorded of it."""
-    account = account_of(found, lost)
+    """Record what the spans of an invocation tell, beside what was recorded of it.
+
+    A tool of a library may call another by `task`, which was `seen`.
+    """
+    account = account_of(found, lost, seen)
     if account.lost is not None and invocation.is_observed("calls"):
         account = msgspec.structs.replace(account, lost=None)
     invocation.take_account(account)
 
 
-def account_of(found: Iterable[Span | LogRecord], lost: str | None = None) -> Account:
+def account_of(
+    found: Iterable[Span | LogRecord], lost: str | None = None, seen: Sequence[SeenAt] = ()
+) -> Account:
     """What the spans of one invocation tell; their order does not matter."""
     groups = SpanGroups(SPANS)
     for each in found:
@@ -81,7 +96,29 @@ def account_of(found: Iterable[Span | LogRecord], lost: str | None = None) -> Ac
         has_messages=speaks,
         has_all_calls=speaks and not silent,
         lost=lost,
+        inside=_tools_around(operations, parents, seen) if seen else frozenset(),
     )
+
+
+def _tools_around(
+    operations: Sequence[Operation], parents: dict[str, str | None], seen: Sequence[SeenAt]
+) -> frozenset[str]:
+    """The tools whose every run led to a call that was seen, by its span or else by its time."""
+    runs = [each for each in operations if each.kind == "tool"]
+    led: set[int] = set()
+    for call in seen:
+        around = [each for each in runs if _is_within(each.span.span_id, call.span_id, parents)]
+        if not around:  # not all libraries make their spans known to the code within
+            during = [each for each in runs if _went_on_during(each.span, call.at, call.at)]
+            around = during if len(during) == 1 else []
+        led |= {id(each) for each in around}
+    return frozenset(_tool_of(each) for each in runs if id(each) in led) - {
+        _tool_of(each) for each in runs if id(each) not in led
+    }
+
+
+def _tool_of(run: Operation) -> str:
+    return str(run.call["tool"]) if run.call else ""
 
 
 class _Requests:
@@ -197,7 +234,7 @@ def _nest_twins(operations: list[Operation]) -> None:
                 if (
                     outer.span.scope != inner.span.scope
                     and pair not in taken
-                    and _went_on_during(outer.span, inner.span)
+                    and _went_on_during(outer.span, inner.span.start, inner.span.end)
                     and not _is_within(outer.span.span_id, inner.span.parent_id, known)
                     and not _is_within(inner.span.span_id, outer.span.parent_id, known)
                 ):
@@ -216,14 +253,10 @@ def _twin_key(operation: Operation) -> tuple[str, ...] | None:
     return None
 
 
-def _went_on_during(outer: Span, inner: Span) -> bool:
-    if None in (outer.start, outer.end, inner.start, inner.end):
+def _went_on_during(span: Span, start: float | None, end: float | None) -> bool:
+    if span.start is None or span.end is None or start is None or end is None:
         return False
-    assert outer.start is not None
-    assert outer.end is not None
-    assert inner.start is not None
-    assert inner.end is not None
-    return outer.start <= inner.start and inner.end <= outer.end
+    return span.start <= start and end <= span.end
 
 
 def _is_within(span_id: str, parent_id: str | None, parents: dict[str, str | None]) -> bool:
