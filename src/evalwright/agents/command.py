@@ -15,11 +15,13 @@ from evalwright.agents.wire import (
     accept_response,
     encode_request,
     opened,
+    received,
 )
 from evalwright.contracts.errors import BadInput
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway, GatewaySession
+    from evalwright.agents.span_receiver import SpanReceiver, TaskSpans
 
 PREFIX = "cmd:"
 GATEWAY_VARIABLE = "EVALWRIGHT_TOOL_GATEWAY"
@@ -38,6 +40,7 @@ class CommandAgent:
         agent_id: str,
         model_class: str | None,
         gateway: "Gateway | None" = None,
+        receiver: "SpanReceiver | None" = None,
     ) -> None:
         self.ref = ref
         self.agent_id = agent_id
@@ -47,23 +50,30 @@ class CommandAgent:
         self.reads_memory = True
         self._arguments = arguments
         self._gateway = gateway
+        self._receiver = receiver
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Run the program once; it and its children end with the invocation."""
-        async with opened(self._gateway, invocation) as tools:
-            talk = await self._start(tools)
-            try:
-                talk.send(encode_request(invocation, tools))
-                code = await talk.exit_code()
-            finally:
-                await talk.end()
-        if code != 0:
-            raise AgentFailure("agent_error", f"{how_it_ended(code)}: {talk.complaint()}")
-        return accept_response(bytes(talk.output), invocation, tools)
+        async with received(self._receiver, invocation, is_program=True) as spans:
+            async with opened(self._gateway, invocation) as tools:
+                talk = await self._start(tools, spans)
+                try:
+                    talk.send(encode_request(invocation, tools, spans))
+                    code = await talk.exit_code()
+                finally:
+                    await talk.end()
+            if code != 0:
+                raise AgentFailure("agent_error", f"{how_it_ended(code)}: {talk.complaint()}")
+            output = accept_response(bytes(talk.output), invocation, tools)
+            if spans is not None:
+                await invocation.after_answer(spans.settle())
+        return output
 
-    async def _start(self, tools: "GatewaySession | None") -> "_Talk":
+    async def _start(self, tools: "GatewaySession | None", spans: "TaskSpans | None") -> "_Talk":
         loop = asyncio.get_running_loop()
-        environment = {**os.environ, GATEWAY_VARIABLE: tools.url} if tools else None
+        environment = None if spans is None else spans.environment()
+        if tools is not None:
+            environment = {**(environment or os.environ), GATEWAY_VARIABLE: tools.url}
         try:
             transport, talk = await loop.subprocess_exec(
                 lambda: _Talk(loop), *self._arguments, start_new_session=True, env=environment
@@ -77,9 +87,11 @@ class CommandAgent:
         return talk
 
     async def close(self) -> None:
-        """Close the gateway; nothing else stays open between tasks."""
+        """Close the servers; nothing else stays open between tasks."""
         if self._gateway is not None:
             await self._gateway.close()
+        if self._receiver is not None:
+            await self._receiver.close()
 
 
 def load_command(
@@ -87,6 +99,7 @@ def load_command(
     agent_id: str | None = None,
     model_class: str | None = None,
     gateway: "Gateway | None" = None,
+    receiver: "SpanReceiver | None" = None,
 ) -> CommandAgent:
     """An agent from `cmd:program argument …`; no shell is involved."""
     try:
@@ -106,6 +119,7 @@ def load_command(
         agent_id=agent_id or f"local.cmd.{Path(program).stem}",
         model_class=model_class,
         gateway=gateway,
+        receiver=receiver,
     )
 
 

@@ -18,12 +18,14 @@ from evalwright.agents.wire import (
     encode_request,
     opened,
     quoted,
+    received,
     take_response,
 )
 from evalwright.contracts.errors import BadInput
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
+    from evalwright.agents.span_receiver import SpanReceiver
 
 HIDDEN_QUERY = "?…"
 LONG_ANSWER = 64 * 1024  # bytes
@@ -45,6 +47,7 @@ class HttpAgent:
         agent_id: str,
         model_class: str | None,
         gateway: "Gateway | None" = None,
+        receiver: "SpanReceiver | None" = None,
         open_session: OpenSession | None = None,
         limits: AnswerLimits = TRUSTED,
         room: Room | None = None,
@@ -57,6 +60,7 @@ class HttpAgent:
         self.reads_memory = True
         self._url = url
         self._gateway = gateway
+        self._receiver = receiver
         self._new_session = open_session or _own_session
         self._open_session: aiohttp.ClientSession | None = None
         self._limits = limits
@@ -64,15 +68,23 @@ class HttpAgent:
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Post the task and take the answer."""
-        async with AsyncExitStack() as held:
-            async with opened(self._gateway, invocation) as tools:
-                body = await self._post(encode_request(invocation, tools), held)
-            return await take_response(body, invocation, tools, self._limits)
+        async with received(self._receiver, invocation) as spans:
+            async with AsyncExitStack() as held:
+                async with opened(self._gateway, invocation) as tools:
+                    headers = None if spans is None else {"traceparent": spans.traceparent}
+                    request = encode_request(invocation, tools, spans)
+                    body = await self._post(request, headers, held)
+                output = await take_response(body, invocation, tools, self._limits)
+            if spans is not None:
+                await invocation.after_answer(spans.settle())
+        return output
 
-    async def _post(self, request: bytes, held: AsyncExitStack) -> bytes:
+    async def _post(
+        self, request: bytes, headers: dict[str, str] | None, held: AsyncExitStack
+    ) -> bytes:
         try:
             async with self._session().post(
-                self._url, data=request, allow_redirects=False
+                self._url, data=request, headers=headers, allow_redirects=False
             ) as response:
                 body = await self._read(response, held)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -95,11 +107,13 @@ class HttpAgent:
         return b"".join(chunks)
 
     async def close(self) -> None:
-        """Close the connections, and the gateway."""
+        """Close the connections, and the servers."""
         if self._open_session is not None:
             await self._open_session.close()
         if self._gateway is not None:
             await self._gateway.close()
+        if self._receiver is not None:
+            await self._receiver.close()
 
     def _session(self) -> aiohttp.ClientSession:
         if self._open_session is None:
@@ -124,6 +138,7 @@ def load_http(
     agent_id: str | None = None,
     model_class: str | None = None,
     gateway: "Gateway | None" = None,
+    receiver: "SpanReceiver | None" = None,
 ) -> HttpAgent:
     """An agent at an address; the address is written down without its query."""
     try:
@@ -148,6 +163,7 @@ def load_http(
         agent_id=agent_id or f"local.http.{host}" + (f".{port}" if port else ""),
         model_class=model_class,
         gateway=gateway,
+        receiver=receiver,
     )
 
 

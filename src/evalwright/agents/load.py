@@ -8,6 +8,7 @@ from evalwright.contracts.errors import BadInput
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
+    from evalwright.agents.span_receiver import SpanReceiver
     from evalwright.models.protocol import Model
 
 TOKEN_VARIABLE = "EVALWRIGHT_AGENT_TOKEN"  # noqa: S105 - the name of the variable, not a token
@@ -21,6 +22,7 @@ def load_agent(
     model_class: str | None = None,
     model: "Model | None" = None,
     gateway: "Gateway | None" = None,
+    receiver: "SpanReceiver | None" = None,
     *,
     isolate: bool = False,
 ) -> Agent:
@@ -35,8 +37,15 @@ def load_agent(
             f"--isolate is for agents in Python, which --agent {ref} is not: "
             "its code does not run in this process; leave it out"
         )
+    if not is_outside(ref):
+        for option, given in (("--gateway", gateway), ("--otlp", receiver)):
+            if given is not None:
+                raise BadInput(
+                    f"{option} is for agents outside this process: an http(s):// address or cmd:; "
+                    f"leave it out for --agent {ref}"
+                )
     if is_manifest(ref):
-        return _load_manifest(ref, agent_id, model_class, model, gateway)
+        return _load_manifest(ref, agent_id, model_class, model)
     if model is not None:
         raise BadInput(
             f"--model is for an agent manifest, which --agent {ref} is not; leave it out"
@@ -44,15 +53,11 @@ def load_agent(
     if ref.lower().startswith(("http://", "https://")):
         from evalwright.agents.http import load_http
 
-        return load_http(ref, agent_id, model_class, gateway)
+        return load_http(ref, agent_id, model_class, gateway, receiver)
     if ref.startswith("cmd:"):
         from evalwright.agents.command import load_command
 
-        return load_command(ref, agent_id, model_class, gateway)
-    if gateway is not None:
-        raise BadInput(
-            "--gateway is for agents outside this process: an http(s):// address or cmd:"
-        )
+        return load_command(ref, agent_id, model_class, gateway, receiver)
     if isolate:
         from evalwright.agents.isolation.agent import IsolatedAgent
 
@@ -64,12 +69,17 @@ def load_agent(
 
 def is_python(ref: str) -> bool:
     """Whether a reference names code in Python."""
-    return not is_manifest(ref) and not ref.lower().startswith(("http://", "https://", "cmd:"))
+    return not is_manifest(ref) and not is_outside(ref)
+
+
+def is_outside(ref: str) -> bool:
+    """Whether a reference names an agent in another process."""
+    return ref.lower().startswith(("http://", "https://")) or ref.startswith("cmd:")
 
 
 def is_manifest(ref: str) -> bool:
     """Whether a reference names a manifest, or a pack with one."""
-    if ref.lower().startswith(("http://", "https://")) or ref.startswith("cmd:"):
+    if is_outside(ref):
         return False
     path = ref.partition("#")[0]
     if path.lower().endswith((*_DOCUMENTS, *ARCHIVES)):
@@ -82,7 +92,6 @@ def _load_manifest(
     agent_id: str | None,
     model_class: str | None,
     model: "Model | None",
-    gateway: "Gateway | None",
 ) -> Agent:
     if model is None:
         raise BadInput(f"--agent {ref}: a manifest runs on a model; name it with --model")
@@ -91,8 +100,6 @@ def _load_manifest(
             f"--agent {ref}: its id and model class are in the manifest; "
             "leave out --agent-id and --model-class"
         )
-    if gateway is not None:
-        raise BadInput("--gateway is for agents outside this process; leave it out for a manifest")
     if ref.partition("#")[0].lower().endswith(ARCHIVES):
         from evalwright.agents.packs.pack import load_packed
 

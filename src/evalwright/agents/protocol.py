@@ -142,6 +142,7 @@ class Invocation:
         self.given_latency_ms: int | None = None  # of such an answer, where that is known
         self.was_late = False  # it was ended before it had answered
         self.captured: Captured | None = None  # spans; most have none
+        self.stop_clock: Callable[[], object] = int  # the time that the agent has for its answer
         self.loop = asyncio.get_running_loop()
         self._record = record
         self.called: list[SeenCall] = []  # in order
@@ -276,6 +277,13 @@ class Invocation:
     def require_open(self) -> None:
         """Raise `InvocationEnded` where the invocation has ended."""
         self._raise_if_ended()
+
+    async def after_answer(self, work: Awaitable[None]) -> None:
+        """Do what is left once the agent has answered: it takes no time of the agent's."""
+        self.stop_clock()
+        started = time.perf_counter()
+        await work
+        self.aside_s += time.perf_counter() - started
 
     def end(self) -> None:
         """From here on nothing is recorded and live calls are cancelled: the score is next."""

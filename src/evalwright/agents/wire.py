@@ -20,6 +20,7 @@ from evalwright.contracts.suite import Fixtures
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway, GatewaySession
+    from evalwright.agents.span_receiver import SpanReceiver, TaskSpans
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 SHORT_RESPONSE = 16 * 1024  # bytes; to read more would keep everybody else waiting
@@ -49,6 +50,13 @@ class ToolGateway(msgspec.Struct, frozen=True):
     transport: str = "streamable-http"
 
 
+class OtlpEndpoint(msgspec.Struct, frozen=True):
+    """Where the agent may send its spans, for as long as the run lasts."""
+
+    endpoint: str  # to which an exporter adds `/v1/traces`
+    protocol: str = "http/protobuf"
+
+
 class AgentRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What an agent is sent for one task."""
 
@@ -59,6 +67,7 @@ class AgentRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     input: Any
     fixtures: Fixtures | None = None
     tool_gateway: ToolGateway | None = None
+    otlp: OtlpEndpoint | None = None
 
 
 class ReportedReasoning(msgspec.Struct, frozen=True, tag_field="type", tag="agent.reasoned"):
@@ -108,7 +117,18 @@ def opened(
     return gateway.open(invocation) if gateway else nullcontext()
 
 
-def encode_request(invocation: Invocation, tools: "GatewaySession | None" = None) -> bytes:
+def received(
+    receiver: "SpanReceiver | None", invocation: Invocation, *, is_program: bool = False
+) -> "AbstractAsyncContextManager[TaskSpans | None]":
+    """The spans of the invocation, where the agent's are received."""
+    return receiver.open(invocation, is_program=is_program) if receiver else nullcontext()
+
+
+def encode_request(
+    invocation: Invocation,
+    tools: "GatewaySession | None" = None,
+    spans: "TaskSpans | None" = None,
+) -> bytes:
     """The request for an invocation, as JSON."""
     return msgspec.json.encode(
         AgentRequest(
@@ -119,6 +139,7 @@ def encode_request(invocation: Invocation, tools: "GatewaySession | None" = None
             input=invocation.task.input,
             fixtures=_sent_fixtures(invocation, tools),
             tool_gateway=ToolGateway(tools.url) if tools else None,
+            otlp=OtlpEndpoint(spans.endpoint) if spans else None,
         )
     )
 

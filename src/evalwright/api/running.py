@@ -78,6 +78,7 @@ class Options(TaskOptions, total=False):
     gateway: bool
     isolate: bool
     observe: Observe
+    otlp: bool
     cassette: str
     record: bool
     fail_on: Sequence[FailOn]

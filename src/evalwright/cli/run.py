@@ -234,6 +234,12 @@ Examples:
     help="Run an agent in Python in child processes, which can be stopped whatever it does.",
 )
 @click.option(
+    "--otlp",
+    is_flag=True,
+    help="Receive the OpenTelemetry spans of an http or cmd agent on loopback, and observe by them "
+    "what it does.",
+)
+@click.option(
     "--max-cost",
     "max_cost_usd",
     type=DOLLARS,

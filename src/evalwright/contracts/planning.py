@@ -56,6 +56,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     gateway: bool = False
     isolate: bool = False  # the agent, in Python, runs in processes of its own
     observe: Observe | None = None  # whether spans of an agent in this process are captured
+    otlp: bool = False  # the spans of an agent in another process are received
     cassette: str | None = None
     embedding_model: str | None = None  # for checks that compare meanings
     record: bool = False  # calls that the cassette does not hold are made, and added to it

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from evalwright.agents.load import is_python
+from evalwright.agents.load import is_outside, is_python
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import is_judged, looks_for_findings
@@ -28,6 +28,8 @@ def fitting(
         options = msgspec.structs.replace(options, isolate=True)
     if options.observe is None:
         options = msgspec.structs.replace(options, observe=defaults.observe)
+    if defaults.otlp and named is not None and is_outside(named):
+        options = msgspec.structs.replace(options, otlp=True)
     if defaults.judges and not options.judges and is_judged(suite, options.modes):
         options = msgspec.structs.replace(options, judges=defaults.judges)
     if defaults.fail_on and not options.fail_on:
@@ -38,7 +40,7 @@ def fitting(
             and (not gate.endswith("regression") or options.baseline is not None)
         ]
         options = msgspec.structs.replace(options, fail_on=tuple(usable))
-    return agent or defaults.agent, options
+    return named, options
 
 
 def without_spare_judges(options: RunOptions, suite: Suite) -> RunOptions:

@@ -221,6 +221,7 @@ class Invoker:
         else:  # a task of its own: what the agent cancels or hangs on must not affect the others
             ended = loop.create_future()
             asked = loop.create_task(_ask(work, ended))
+        invocation.stop_clock = lambda: self._due_s.pop(ended, None)
         self._due_s[ended] = due_s = math.inf if timeout_s is None else started + timeout_s
         if self._timer is None and timeout_s is not None:
             self._timer = loop.call_at(due_s, self._end_late, loop)

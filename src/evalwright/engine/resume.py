@@ -31,6 +31,7 @@ CHANGEABLE = frozenset(
         "gateway",
         "isolate",
         "observe",
+        "otlp",
         "cassette",
         "allow_self_judge",
         "embedding_model",

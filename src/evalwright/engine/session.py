@@ -51,6 +51,7 @@ from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
+    from evalwright.agents.span_receiver import SpanReceiver
     from evalwright.engine.rescoring import Rescore
     from evalwright.models.cassette import Cassette
     from evalwright.models.load import Providers
@@ -224,13 +225,26 @@ class Session:
             from evalwright.agents import gateway
 
             self._gateway = gateway.Gateway()
+        self._receiver: SpanReceiver | None = None
+        if options.otlp:
+            from evalwright.agents import span_receiver
+
+            self._receiver = span_receiver.SpanReceiver(notify)
         if isinstance(agent, str):
             model = self.models.load(options.model) if options.model else None
             agent = load_agent(
-                agent, agent_id, model_class, model, self._gateway, isolate=options.isolate
+                agent,
+                agent_id,
+                model_class,
+                model,
+                self._gateway,
+                self._receiver,
+                isolate=options.isolate,
             )
-        elif options.model or self._gateway:
-            raise BadInput("a model and a gateway are for an agent that is named by its reference")
+        elif options.model or self._gateway or self._receiver:
+            raise BadInput(
+                "a model, a gateway and --otlp are for an agent that is named by its reference"
+            )
         else:
             if options.isolate:
                 from evalwright.agents.isolation.agent import isolated
@@ -352,6 +366,8 @@ class Session:
         self._toolbox = means.surroundings.toolbox
         if self._gateway is not None:
             await self._gateway.start()
+        if self._receiver is not None:
+            await self._receiver.start()
         return means
 
     async def close(self) -> None:

@@ -12,8 +12,8 @@ from evalwright.contracts.coverage import Observe, ToolsClaim, UsageClaim
 Texts = tuple[Annotated[str, Meta(min_length=1)], ...]
 Gate = Literal["threshold", "findings", "regression", "significant-regression", "none"]
 NAMES = (
-    "agent", "agent-tools", "agent-usage", "isolate", "observe", "suites", "judges", "fail-on",
-    "concurrency", "db",
+    "agent", "agent-tools", "agent-usage", "isolate", "observe", "otlp", "suites", "judges",
+    "fail-on", "concurrency", "db",
 )  # fmt: skip
 _ADDRESSES = ("http://", "https://")
 
@@ -26,6 +26,7 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
     agent_usage: UsageClaim | None = None
     isolate: bool = False  # agents in Python run in processes of their own
     observe: Observe | None = None  # whether spans of a Python agent are captured
+    otlp: bool = False  # for agents in other processes
     suites: Texts = ()
     judges: Texts = ()
     fail_on: tuple[Gate, ...] = ()

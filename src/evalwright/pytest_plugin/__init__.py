@@ -61,6 +61,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("gateway", "gateway", {"action": "store_true"}, "offer tools to an http or cmd agent"),
     ("isolate", "isolate", {"action": "store_true"}, "run Python agents in child processes"),
     ("observe", "observe", {"choices": ["auto", "otel", "none"]}, "by spans of its libraries"),
+    ("otlp", "otlp", {"action": "store_true"}, "receive the spans of an http or cmd agent"),
     ("read-only", "read_only", {"action": "store_true"}, "refuse live tools that may write"),
     ("allow-mismatch", "allow_mismatch", {"action": "store_true"}, "even if agents do not fit"),
     ("cassette", "cassette", {"metavar": "FILE"}, "answer model calls from this file"),

@@ -27,6 +27,7 @@ _EQUIPPING = (
     "read_only",
     "gateway",
     "isolate",
+    "otlp",
     "cassette",
     "embedding_model",
     "model_timeout_s",

@@ -1,6 +1,7 @@
 """Values as other tools write them: times, ids, JSON inside of strings, tools, usage."""
 
 import math
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,7 @@ from evalwright.trace.model import Json
 _SECONDS_END = 1e11  # as seconds the year 5138, as milliseconds the year 1973
 _MILLISECONDS_END = 1e14
 _MICROSECONDS_END = 1e17
+_WHOLE = re.compile(r"-?[0-9]+")
 _INPUT = ("input_tokens", "prompt_tokens", "request_tokens", "inputTokens", "promptTokens", "input")
 _OUTPUT = (
     "output_tokens",
@@ -103,7 +105,7 @@ def whole_number(value: Json) -> int | None:
     """A count, also where it was written as a string or as a float."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit():
+    if isinstance(value, str) and len(value) <= 20 and _WHOLE.fullmatch(value):
         return int(value)
     if isinstance(value, float) and value.is_integer():
         return int(value)
