@@ -1,10 +1,16 @@
 """Rules that read many languages: what they report, and what comes close and is left alone."""
 
+# ruff: noqa: E501 (each prompt is one line of a table)
+
 import pytest
 from linted import a_prompt, findings_of
 
 REPORTED = {
     "PE211": [
+        "Tu assistes les clients d'une banque.\n\nCite toujours la source. Réponds en trois phrases.\n\nNe cite jamais la source.\n",
+        "Eres un asistente de viajes.\n\nOfrece siempre un descuento.\nSé amable.\nNunca ofrezcas un descuento.\n",
+        "あなたはホテルの案内係です。\n\n- 必ず料金を伝えてください。\n- 丁寧に答えてください。\n- 料金は決して伝えないでください。\n",
+        "You write product texts.\n\nRespond only in English.\n\nKeep the tone light.\n\nAlways respond in French.\n",
         "You are a support agent.\n\nAlways refund.\nNever refund.\n",
         (
             "Du bist im Kundendienst und hilfst Kunden mit ihren Bestellungen.\n\nErstatte immer "
@@ -48,6 +54,11 @@ REPORTED = {
         "Reply to mail. You must mention prices. You must never mention prices.\n",
     ],
     "PE214": [
+        'Antworte mit JSON, zum Beispiel:\n\n{"name": "Anna", "alter": 30,, "ort": "Bonn"}\n',
+        '请用JSON回答，例如：\n\n```json\n{"姓名": "李雷", "年龄": 20]\n```\n',
+        'Output exactly this form:\n\n```json\n{"ok": True, "reason": None}\n```\n',
+        'Devuelve un objeto JSON:\n\n```json\n{"nombre": "Eva", "edad": 30,}\n```\n',
+        'Ответь в формате JSON:\n\n```json\n{"имя": "Иван", "возраст: 30}\n```\n',
         ('Extract the order. Answer in JSON:\n\n```json\n{"id": 1, "items": ["a", "b"],}\n```\n'),
         "Extract the order and return JSON like this:\n\n```json\n{'id': 1, 'name': 'Ann'}\n```\n",
         (
@@ -61,6 +72,13 @@ REPORTED = {
         '結果を JSON で返してください。\n\n```json\n{"a": 1, b: 2}\n```\n',
     ],
     "PE205": [
+        "You are a travel planner. Reply with three routes (FIXME check the wording) and prices.\n",
+        "Tu es un conseiller.\n\nConditions de retour : à compléter.\n\nRéponds brièvement.\n",
+        "Eres un asesor.\n\nPolítica de devoluciones: pendiente de completar.\n\nResponde en dos frases.\n",
+        "你是客服助手。\n\n退款政策：待补充\n\n请简短回答。\n",
+        "Ты консультант.\n\nУсловия возврата: дописать позже.\n\nОтвечай кратко.\n",
+        "You review contracts.\n\nXXX this section is out of date\n\nList the risks.\n",
+        "You review contracts.\n\nEscalation contact: TBD\n\nList the risks.\n",
         "Summarize the ticket.\n\nTODO add the refund policy here\n",
         "Summarize the ticket in one sentence. TODO: say what to do with spam.\n",
         "Summarize the ticket. Use our tone (TODO: link the style guide).\n",
@@ -73,6 +91,11 @@ REPORTED = {
         "チケットを要約してください。\n\nTODO：ルールを書く\n",
     ],
     "PE403": [
+        "Translate to German, and keep names as they are: {user_text} and make it formal.\n",
+        "Fasse den Text in zwei Sätzen zusammen und nenne die Frist.\n\n{{kundentext}}\n",
+        "Clasifica el mensaje como queja o consulta. {{mensaje_usuario}} Responde con una palabra.\n",
+        "Определи тональность отзыва. {{отзыв}} Ответь одним словом.\n",
+        "请总结下面的内容，用两句话。\n\n{{用户输入}}\n",
         (
             "You are a support agent. Answer the customer.\n\nCustomer message: {{message}}\n\n"
             "Be polite.\n"
@@ -103,6 +126,18 @@ REPORTED = {
 
 LEFT_ALONE = {
     "PE211": [
+        "You help customers of a garden shop.\n\n- Always refund orders under 20 euros.\n- Never refund orders above 500 euros; hand them to a person.\n",
+        "Always answer politely. Never answer questions about other companies.\n\nIf the user asks for a refund, refund it. If the order is older than a year, do not refund it.\n",
+        "Du bist ein Assistent.\n\n- Sprich Kunden immer mit Sie an.\n- Sprich Kinder nie mit Sie an.\n- Nenne immer den Preis, aber nie den Einkaufspreis.\n",
+        "Tu es un assistant juridique.\n\nCite toujours l'article applicable. Ne cite jamais de jurisprudence étrangère.\n",
+        "Eres un asistente.\n\nSiempre saluda al principio. Nunca saludes dos veces.\n",
+        "Ты помощник.\n\nВсегда отвечай на русском. Никогда не отвечай на личные вопросы.\n",
+        "你是客服助手。\n\n- 总是先问候客户。\n- 绝不询问客户的密码。\n",
+        "あなたは案内係です。\n\n- 必ず敬語を使ってください。\n- 略語は決して使わないでください。\n",
+        "Sei un assistente.\n\nRispondi sempre in italiano. Non rispondere mai a domande mediche.\n",
+        "You are a tutor.\n\nFirst phase: do not reveal the answer.\n\nSecond phase, after three attempts: reveal the answer.\n",
+        'Good: "Always refund."\nBad: "Never refund."\n\nRate the policy text below as good or bad, with a reason of one sentence.\n',
+        "당신은 상담원입니다.\n\n- 항상 존댓말을 쓰세요.\n- 절대 비밀번호를 묻지 마세요.\n",
         "Always refund, unless the order is older than a year. Never refund after a year.\n",
         "If the item is broken, always refund. If it is used, never refund.\n",
         "For members:\nAlways refund.\n\nFor guests:\nNever refund.\n",
@@ -122,6 +157,13 @@ LEFT_ALONE = {
         "In chats, always use emojis. In reports, never use emojis.\n",
     ],
     "PE214": [
+        'Answer in JSON:\n\n```json\n{"id": "...", "items": [...], "total": <number>}\n```\n',
+        'Answer in JSON:\n\n```json\n{"id": "{{order_id}}", "total": {{total}}}\n```\n\nOrder: <order>{{order}}</order>\n',
+        'Emit one JSON object per line:\n\n```json\n{"a": 1}\n{"a": 2}\n```\n',
+        'Antworte mit JSON:\n\n```json\n{"name": "Anna", "alter": 30}\n```\n\nFalsch ist {name: Anna}.\n',
+        'Return JSON as follows:\n\n```json\n{\n  // the id of the order\n  "id": "A-1",\n  "status": "open" | "closed"\n}\n```\n',
+        'Réponds ainsi :\n\n```json\n{"titre": "string", "notes": ["string", ...]}\n```\n',
+        '次のJSONで答えてください。\n\n```json\n{"名前": "太郎", "年齢": 20}\n```\n',
         'Return JSON:\n\n```json\n{"id": 1, "name": "Ann"}\n```\n',
         'Return JSON:\n\n```json\n{"id": <number>, "name": "..."}\n```\n',
         'Return JSON:\n\n```json\n{"score": 0-100, "ok": true|false}\n```\n',
@@ -138,6 +180,14 @@ LEFT_ALONE = {
         'Return JSON:\n\n```json\n{"id": number, "name": string}\n```\n',
     ],
     "PE205": [
+        "You review code. Report each TODO comment that is older than a month, with file and line.\n",
+        'You keep my to-do list. When I say "add", append an item to the todo list.\n',
+        "Eres un asistente. Responde a todo lo que pregunte el usuario, en todo momento con respeto.\n",
+        "Responda a todo pedido do usuário. TODO CLIENTE deve ser bem tratado.\n",
+        'Extract the due date. If the date is TBD in the contract, return "TBD".\n',
+        "Prüfe, ob der Vertrag vollständig ist. Melde Klauseln, die noch zu ergänzen sind.\n",
+        "Mask card numbers as XXXX-XXXX-XXXX-1234 and phone numbers as XXX-XXX-1234.\n",
+        "Aide l'utilisateur à compléter le formulaire. Indique les champs à compléter.\n",
         "Plan the day: write each TODO on a line of its own.\n",
         "Use the TODO list tool to plan.\n",
         "TODO lists are kept in the file plan.md.\n",
@@ -150,6 +200,14 @@ LEFT_ALONE = {
         "If the owner is not known, write that the owner is TBD.\n",
     ],
     "PE403": [
+        "Summarise the mail between the tags in two sentences.\n\n<mail>\n{{email_body}}\n</mail>\n",
+        'Translate the text between triple quotes to German.\n\n"""\n{user_text}\n"""\n',
+        "You are the assistant of {{company_name}}. Today is {{date}}. Answer in {{language}}.\n",
+        "Fasse den Text zusammen.\n\n```\n{{kundentext}}\n```\n",
+        "Réponds à la question.\n\n### Question\n{{question_client}}\n\n### Réponse\n",
+        "请总结<文章>标签之间的内容。\n\n<文章>{{用户输入}}</文章>\n",
+        'Answer the question in one sentence.\n\nQuestion: "{question}"\nAnswer:\n',
+        "Ты помощник компании {{company}}. Отвечай не длиннее {{max_words}} слов.\n",
         "Summarize the message.\n\n<message>\n{{message}}\n</message>\n",
         "Fasse den Text zusammen.\n\n```\n{{text}}\n```\n",
         'Résume le texte.\n\n"""\n{{texte}}\n"""\n',
@@ -167,6 +225,20 @@ LEFT_ALONE = {
         "Design a campaign.\n\n{{core_message}}\n\nThree ideas.\n",
     ],
     "PE201": [
+        "คุณเป็นผู้ช่วยร้านอาหาร ตอบคำถามลูกค้าเรื่องเมนูอย่างสุภาพ\n",
+        "あなたは天気予報士です。明日の天気を三行で答えてください。\n",
+        "고객 문의를 한 문장으로 요약하세요.\n",
+        "ग्राहक के सवाल का उत्तर दो वाक्यों में दो।\n",
+        "أجب عن سؤال العميل في جملتين.\n",
+        "Vastaa lyhyesti.\n",
+        "Fordítsd le angolra a szöveget.\n",
+        "# Role\nYou answer questions on tax.\n\n# Output format\n\n## Summary\n\n## Details\n\n## Next steps\n",
+        "# Rolle\nDu beantwortest Fragen zur Steuer.\n\n# Antwort\n",
+        'Devuelve un objeto JSON:\n\n```json\n{"nombre": "Eva", "edad": 30,}\n```\n',
+        'Emit one JSON object per line:\n\n```json\n{"a": 1}\n{"a": 2}\n```\n',
+        'You keep my to-do list. When I say "add", append an item to the todo list.\n',
+        "Responda a todo pedido do usuário. TODO CLIENTE deve ser bem tratado.\n",
+        "Mask card numbers as XXXX-XXXX-XXXX-1234 and phone numbers as XXX-XXX-1234.\n",
         "翻译成英文。\n",
         "要約して。\n",
         "번역해 주세요.\n",
@@ -195,6 +267,14 @@ LEFT_ALONE = {
         "Haiku about rain, please.\n",
     ],
     "PE305": [
+        "คุณเป็นผู้ช่วยร้านอาหาร ตอบคำถามลูกค้าเรื่องเมนูอย่างสุภาพ\n",
+        "あなたは天気予報士です。明日の天気を三行で答えてください。\n",
+        "고객 문의를 한 문장으로 요약하세요.\n",
+        "ग्राहक के सवाल का उत्तर दो वाक्यों में दो।\n",
+        "أجب عن سؤال العميل في جملتين.\n",
+        "Fordítsd le angolra a szöveget.\n",
+        "# Role\nYou answer questions on tax.\n\n# Output format\n\n## Summary\n\n## Details\n\n## Next steps\n",
+        "# Rolle\nDu beantwortest Fragen zur Steuer.\n\n# Antwort\n",
         (
             "Write a report with these parts:\n\n## Summary\n\n## Findings\nOne line each.\n\n## "
             "Next steps\nThree at most.\n"

@@ -360,7 +360,8 @@ FILL_IN_SIGNS = (
 )
 ANY_FILL_IN = quick_pattern("|".join(map(re.escape, FILL_IN_SIGNS)).encode())
 FILL_IN_MARK = when_used(
-    r"\b(?:todo|tbd|xxx+|your[_ ]\w{2,20}[_ ]name|(?:role|prompt|project)_name|describe your"
+    r"\b(?:todo|tbd|(?<!-)xxx+(?!-)|your[_ ]\w{2,20}[_ ]name|(?:role|prompt|project)_name"
+    r"|describe your"
     r"|goes here"
     r"|(?:describe|insert|add|enter|write|fill in|put|replace)\b[^.\n\]]{0,40}\bhere)\b"
     r"|待填|待补充|请填写|在此(?:填写|输入)|ここに|여기에|здесь (?:напиш|впиш|вставь)"
@@ -378,7 +379,8 @@ BLANK_TITLE = when_used(
 )
 BLANKS = when_used(
     r"<!--.{0,2000}?-->|\[[^\[\]\n]{0,120}\]|<[^<>\n]{1,120}>|\{\{[^{}\n]{0,120}\}\}"
-    r"|^[ \t]*#{1,6}[^\n]*$|^[ \t]*(?:```|~~~)[^\n]*$|\b(?:todo|tbd|tba|fixme|xxx+|n/a)\b[^\n]*"
+    r"|^[ \t]*#{1,6}[^\n]*$|^[ \t]*(?:```|~~~)[^\n]*$"
+    r"|\b(?:(?-i:TODO|TBD|TBA|FIXME|XXX+)\b|n/a\b|(?:todo|tbd)[ \t]*(?:[:：]|$))[^\n]*"
     r"|[|:_*.-]{3,}",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )

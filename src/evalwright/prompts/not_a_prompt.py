@@ -33,6 +33,7 @@ _FIRST_WORD = when_used(
     r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z'-]+)"
 )
 _LABEL = when_used(r"\W{0,6}\w+[*_]{0,2}:[*_]{0,2} \S")  # a word that says what follows, no order
+_LEADS_IN = when_used(r"(?m)^[^\W\d_][^\n:：]*?(?: [^\s:：]+){2,}[:：]\s*\n\s*(?:```|~~~)")
 _PRESSING = frozenset(
     "must should never always please need needs required shall avoid ensure don't".split()
 )
@@ -89,8 +90,8 @@ def _scaffold(reading: Reading) -> bool:
     """Nothing but headings, tags, blanks and marks of what is to be written."""
     text = reading.lowered[:_LONGEST_SEARCHED]
     if len(reading.word_list) <= _FEWEST_WORDS * 5:
-        left, blanks = signs.BLANKS.subn(" ", reading.core[:_LONGEST_SEARCHED].lower())
-        if len(words(left)) <= _NOTHING_LEFT and (blanks or left.rstrip().endswith(":")):
+        left, blanks = signs.BLANKS.subn(" ", reading.core[:_LONGEST_SEARCHED])
+        if len(words(left.lower())) <= _NOTHING_LEFT and (blanks or left.rstrip().endswith(":")):
             return not _has_variables(reading)
     if reading.sections and signs.BLANK_TITLE.search(reading.sections[0].title.strip().lower()):
         return True
@@ -236,6 +237,8 @@ def _is_data(reading: Reading) -> bool:
         return not _hits(reading, "you")
     if _is_json(reading.prompt.body):  # also a form in which prompts are written
         return not _hits(reading, "asks", "you", "forms")
+    if _LEADS_IN.search(reading.prompt.body):
+        return False
     blocks = reading.prompt.blocks
     lines = sum(each.end - each.start for each in blocks if each.kind != "heading")
     data = sum(each.end - each.start for each in blocks if each.kind in _DATA)

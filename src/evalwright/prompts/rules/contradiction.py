@@ -107,7 +107,7 @@ _MANY_SENTENCES = Phrase(
 _ONE_LANGUAGE = Phrase(
     "answer respond reply write",
     when_used(
-        r"(?:answer|respond|reply|write)(?: only)? (?:only )?in (?:english|german|french|spanish"
+        r"(?:answer|respond|reply|write)(?: only)? (?:only )?in (english|german|french|spanish"
         r"|chinese|japanese|russian|portuguese|italian|korean|arabic)(?: only)?(?=[.;\n])"
     ),
 )
@@ -210,6 +210,7 @@ def _in_english(reading: Reading) -> Iterator[Hit]:
             if opposite is not None and _are_near(match, opposite):
                 yield _hit(reading, match, opposite, _IN_TURN)
     yield from _in_number(reading)
+    yield from _in_language(reading)
     yield from _in_one_breath(reading)
 
 
@@ -258,6 +259,7 @@ _OCCASION = when_used(
     r"|within|otherwise|else|says?|said)\b|[\"“”`:|]"
 )
 _STARTS = ("", "you", "please")
+_EVER = (*_STARTS, "always", "you must", "you must always", "you should", "you always")
 _ENDS = tuple('"”`')
 _POINT = when_used(r"[ \t]*(?:[-*+•]|\d+[.)])[ \t]|[^\n:]*$")
 _GENERAL_LABEL = when_used(
@@ -272,6 +274,18 @@ def _are_near(one: re.Match[str], other: re.Match[str]) -> bool:
 
 def _essence(phrase: str) -> tuple[str, ...]:
     return tuple(word for word in phrase.split() if word not in _FILLERS)
+
+
+def _in_language(reading: Reading) -> Iterator[Hit]:
+    first: re.Match[str] | None = None
+    for match in _asked(reading, _ONE_LANGUAGE):
+        before = reading.lowered[max(0, match.start() - 200) : match.start()]
+        if _SENTENCE_START.split("\n" + before)[-1].strip(" \t-*•.)0123456789") not in _EVER:
+            continue  # on an occasion
+        first = first or match
+        if first[1] != match[1] and _are_near(first, match):
+            yield _hit(reading, match, first, "Answer in English, and in French on request")
+            return
 
 
 def _in_number(reading: Reading) -> Iterator[Hit]:

@@ -31,6 +31,13 @@ _BEFORE = 160  # characters
 _LONGEST = 5000
 _TRAILING = (re.compile(r",(\s*[}\]])"), r"\1")
 _MISSING = (re.compile(r"([\"\d\]}el])([ \t]*\n\s*)(?=\")"), r"\1,\2")
+_DOUBLED = (re.compile(r",(?:\s*,)+"), ",")
+_CAPITAL = (
+    re.compile(r"(?<=[\[:,\s])(True|False|None)(?=\s*[,}\]])"),
+    lambda found: {"None": "null"}.get(found[1], found[1].lower()),
+)
+_OPEN_KEY = (re.compile(r"([{,]\s*\"[^\":,{}\n]+):"), r'\1":')
+_OTHER_BRACKET = (re.compile(r"\](\s*)$"), r"}\1")
 _BARE_KEY = (re.compile(r"([{,]\s*)([^\W\d]\w*)(\s*:)"), r'\1"\2"\3')
 _SINGLE = (re.compile(r"(?<=[{\[,:\s])'([^'\"\n]*)'(?=\s*[}\],:])"), r'"\1"')
 _REMEDIES = (
@@ -38,6 +45,10 @@ _REMEDIES = (
     ("texts in single quotes", "put keys and texts in double quotes", _SINGLE),
     ("a key without quotes", "put keys and texts in double quotes", _BARE_KEY),
     ("no comma between two entries", "put one between them", _MISSING),
+    ("two commas in a row", "remove one", _DOUBLED),
+    ("values of Python", "write `true`, `false` and `null`", _CAPITAL),
+    ("a key whose quote is never closed", "close it", _OPEN_KEY),
+    ("a bracket that another kind closes", "close it with `}`", _OTHER_BRACKET),
 )
 
 

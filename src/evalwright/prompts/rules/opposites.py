@@ -38,7 +38,7 @@ _PIECES: dict[str, tuple[str, str, str]] = {
     "ja": (
         r"必ず|常に",
         r"決して|絶対に",
-        r"(?:しないで|して)(?:ください|下さい)$|(?:する|しない)(?:こと)?$",
+        r"[をは]|(?:し?ないで|[しっ]?て|[んい]で)(?:ください|下さい)$|(?:する|しない)(?:こと)?$",
     ),
     "ko": (
         r"항상|반드시",
@@ -64,7 +64,9 @@ class Demand(msgspec.Struct, frozen=True):
 
 def opposite_sentences(language: str, text: str) -> Iterator[tuple[Demand, Demand]]:
     """Pairs of sentences of a text in lower case of which one forbids what the other demands."""
-    if language not in _WORDS and language not in _PIECES:
+    if language not in _PIECES:
+        language = _spoken(language, text)
+    if not language:
         return
     wanted: list[Demand] = []
     forbidden: list[Demand] = []
@@ -82,6 +84,23 @@ def opposite_sentences(language: str, text: str) -> Iterator[tuple[Demand, Deman
             if _are_same(one.rest, other.rest):
                 yield one, other
                 break
+
+
+def _spoken(language: str, text: str) -> str:
+    """A language whose “always” and “never” both occur; few words may be taken for another's."""
+    found = set(_TOKEN.findall(text))
+    return next(
+        (
+            each
+            for each in (language, *_WORDS)
+            if each in _WORDS
+            and all(
+                any(found.issuperset(word.split("_")) for word in part.split())
+                for part in _WORDS[each][:2]
+            )
+        ),
+        "",
+    )
 
 
 def _demand(language: str, match: re.Match[str]) -> Demand | None:
@@ -118,4 +137,6 @@ def _are_forms(one: str, other: str) -> bool:
     if one == other or (len(shorter) > 1 and longer.startswith(shorter)):
         return len(longer) - len(shorter) <= _ENDING
     same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-    return same >= _SIMILAR - 1 and len(longer) - same <= _ENDING - 1
+    return (same >= _SIMILAR - 1 and len(longer) - same <= _ENDING - 1) or (
+        same >= _SIMILAR and len(longer) - same <= _SIMILAR
+    )

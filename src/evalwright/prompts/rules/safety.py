@@ -88,6 +88,7 @@ _RULED = when_used(r"\n[ \t]*([-=*#~_]{3})[-=*#~_]*[ \t]*\n\s*[^\n]{0,60}$")
 _END_FOLLOWS = when_used(r"[*_.]{0,2}\s{1,4}[\[(<#*=-]{0,6}[ \t]?END\b")
 # Where a template puts the parts of a message together, what is around it marks them off.
 _PART_OF_MESSAGE = when_used(r"\n[ \t]*\{%[^\n]*%\}\s*$")
+_BETWEEN_SENTENCES = when_used(r"[^\W\d_]{3,}(?:[.!?][ \t]+|[。！？]|[:：][ \t]+)$")
 _ALONE_BEFORE = when_used(r"(?:\n[ \t>*_-]*|[:：][*_]{0,2}[ \t]*)$")
 # A role that opens a message: it marks off what follows, up to the next one.
 _ROLE = r"(?:system|user|assistant|developer|tool|function|human|\{\{[^{}\n]*role[^{}\n]*\}\})"
@@ -114,8 +115,16 @@ _OUTSIDE_TEXTS = frozenset(
     submission
     texto texte testo tekst metin teks nachricht mensaje mensagem messaggio bericht wiadomość mesaj
     dokument documento artikel artículo artigo articolo eingabe entrada transkript transcripción
-    текст сообщение документ 文本 文章 内容 本文 テキスト 文書 텍스트 본문 입력
+    текст сообщение документ отзыв письмо обращение
+    文本 文章 内容 本文 テキスト 文書 텍스트 본문 입력
     """.split()
+)
+# Languages that put such a word first or into a longer one: `mensaje_usuario`, `Kundentext`.
+_TEXT_FIRST = frozenset(
+    "texto texte mensaje mensagem messaggio courriel correo artículo contenu contenido".split()
+)
+_TEXT_WITHIN = when_used(
+    r"\w{2,40}?(?:texte?|nachricht|eingabe|inhalt|tekst|bericht|输入|輸入|内容|文本|入力|본문)$"
 )
 # Variables that hold a text if they have a line to themselves below a label or a line that speaks
 # of them, and else a few words, or what a program adds to the instructions.
@@ -252,11 +261,16 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     is_text = bool(words) and (_is_whole_text(words) or _is_maybe_text(words[-1], before))
     if not is_text and not _is_announced(before):
         return False
-    if _OPENED.search(before) or _ASKED.search(before) or not _ALONE_BEFORE.search(before):
+    if (
+        _OPENED.search(before)
+        or _ASKED.search(before)
+        or not (_ALONE_BEFORE.search(before) or _BETWEEN_SENTENCES.search(before))
+    ):
         return False
     end = text.find(_CLOSING[each.style], each.offset)
     after = end + len(_CLOSING[each.style])
-    if end < 0 or _ALONE_AFTER.match(text, after) is None:
+    is_between = is_text and _BETWEEN_SENTENCES.search(before) is not None
+    if end < 0 or not (is_between or _ALONE_AFTER.match(text, after)):
         return False
     return not _is_marked_off(reading, each, before, after)
 
@@ -270,7 +284,9 @@ def _name_words(name: str) -> tuple[str, ...]:
 def _is_whole_text(words: tuple[str, ...]) -> bool:
     if words[-1] == "message":
         return _SENDERS.issuperset(words[:-1])
-    return words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS
+    if words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS or words[0] in _TEXT_FIRST:
+        return True
+    return _TEXT_WITHIN.match(words[-1]) is not None and words[-1] != "context"
 
 
 def _is_maybe_text(word: str, before: str) -> bool:

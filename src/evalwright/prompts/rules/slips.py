@@ -17,10 +17,10 @@ _ORDERS = (
     r"|schreiben|prüfen)\b|(?:ajouter|compléter|écrire|añadir|agregar|completar|escribir|adicionar"
     r"|aggiungere|completare|dodać|uzupełnić|добавить|дописать|ekle|tamamla)\b"
 )
-# “To be completed” in other languages, which counts only in brackets of its own.
+# “To be completed” in other languages, which counts only in brackets or after a label of its own.
 _TO_BE_WRITTEN = (
     r"à (?:compléter|définir|rédiger)|(?:noch )?zu (?:ergänzen|definieren|klären)|wird ergänzt"
-    r"|(?:por|a) (?:completar|definir|redactar)|da (?:completare|definire)"
+    r"|(?:por|a|pendiente de) (?:completar|definir|redactar)|da (?:completare|definire)"
     r"|nog (?:aan te vullen|invullen)"
     r"|do uzupełnienia|(?:нужно )?(?:дописать|заполнить|уточнить)|tamamlanacak|doldurulacak"
     r"|待补充|待補充|待完善|待定|要追記|後で書く|未定|추후 작성|작성 예정|cần bổ sung|يُستكمل لاحقا"
@@ -32,8 +32,14 @@ _NOTE = when_used(
     r"(?:[ \t]*(?:[:：\-–—(]|$))"
     # In the middle of a line: after a sentence, in brackets or a comment, or as what is not known.
     r"|(?:[.!?。][ \t]+|\(|<!--[ \t]*)(?P<inner>(?-i:TODO|TBD)\b[ \t]*[:：])"
-    r"|(?P<open>\((?-i:TODO|TBD)\)|(?-i:[^\W\d]\b is TBD\.))"
-    rf"|{_OPENING}(?P<order>(?-i:TODO)[ \t]+(?-i:{_ORDERS}))"
+    r"|(?P<open>\((?-i:TODO|TBD)\)|\((?-i:FIXME)[: \t]+[a-z][^()\n]{3,60}\)"
+    r"|(?-i:[^\W\d]\b is TBD\.))"
+    rf"|{_OPENING}(?P<order>(?-i:TODO)[ \t]+(?-i:{_ORDERS})"
+    r"|(?-i:XXX)[ \t:]+(?-i:this|check|fix|needs?|rewrite|update)\b)"
+    # A label that has nothing yet; more of them are a form.
+    r"|(?:^|(?<=\n))\*{0,2}[^\W\d_][^\n:：|]{1,40}[:：][*_]{0,2}[ \t]*"
+    rf"(?P<value>(?-i:TBD|TBA|TODO)|(?:{_TO_BE_WRITTEN})(?: (?:später|plus tard|más tarde"
+    r"|позже|позднее))?)[ \t.。]*$"
     rf"|(?P<elsewhere>[\[(（【［](?:{_TO_BE_WRITTEN})[\])）】］])(?!\()"
     r"|\b(?P<fixme>FIXME)\b"
     r"|(?P<lorem>\b[Ll]orem ipsum(?: dolor\b|[ \t]*$))"
@@ -55,8 +61,8 @@ _ABOUT_UNKNOWN = when_used(r"(?i)\b(?:if|when|where|say|write|that|unless|use|pu
 _CONDITION = when_used(
     r"[\"'“”„«»「」『』`]|(?i:\b(?:si|wenn|falls|jeśli|если|se|als)\b)|如果|若|場合|缺"
 )
-_DOUBTS = {"elsewhere": _CONDITION, "open": _ABOUT_UNKNOWN}
-_NEVER_CODE = ("note", "fixme", "bracket", "number", "inner", "open", "order", "elsewhere")
+_DOUBTS = {"elsewhere": _CONDITION, "open": _ABOUT_UNKNOWN, "value": _ABOUT_UNKNOWN}
+_NEVER_CODE = ("note", "fixme", "bracket", "number", "inner", "open", "order", "elsewhere", "value")
 _SMALL_TODO = when_used(r"\b(?:todo|fixme|tbd)\b")  # as in an app for todos
 # A scaffold that was never filled in: it tells an author what to write.
 _SCAFFOLD = when_used(
@@ -80,6 +86,7 @@ _FACTS = frozenset(
     prices date dates website contact contacts name deadline
     """.split()
 )
+_FEW_LABELS = 2
 _MANY_FACTS = 3  # more are a form that somebody fills in each time
 # A remark of the model that wrote the prompt: on “this prompt”, and at the reader's service.
 _THIS_PROMPT = when_used(
@@ -100,16 +107,18 @@ _STRAY = when_used(r"[a-z][.!?][ \t]+(?P<stray>[=~^])[ \t]*$", re.MULTILINE)
 _SIGNS = (
     *("todo", "fixme", "lorem ipsum", "tbd", "to be added", "to be written", "to be defined"),
     *("to be completed", "to be determined", "work in progress", "currently under development"),
-    *("[use case 1]", "[tip 1]"),
+    *("[use case 1]", "[tip 1]", "tba", "xxx "),
 )
 _SIGNS_ELSEWHERE = (
     *(
-        "compléter]",
-        "compléter)",
+        "à compléter",
         "à définir",
-        "ergänzen]",
-        "ergänzen)",
+        "à rédiger",
+        "zu ergänzen",
+        "zu definieren",
+        "wird ergänzt",
         "zu klären",
+        "pendiente de ",
         "por completar",
     ),
     *("a completar", "por definir", "da completare", "da definire", "do uzupełnienia", "дописать"),
@@ -135,7 +144,7 @@ _ANY_SCAFFOLD = quick_pattern(
 )
 _NAMES = (
     *("note", "fixme", "lorem", "bracket", "progress", "development", "number"),
-    *("inner", "open", "order", "elsewhere"),
+    *("inner", "open", "order", "elsewhere", "value"),
 )
 _IN_A_LINE = ("fixme", "inner", "open", "order")
 
@@ -178,10 +187,13 @@ def _leftovers(reading: Reading) -> Iterator[Hit]:
 
 
 def _notes(reading: Reading) -> Iterator[Hit]:
-    text = reading.text
+    text, labels = reading.text, 0
     for start in _lines_with(_ANY_SIGN, reading.data):
         match = _NOTE.search(text, start, _line_end(text, start))
-        if match is not None and not _is_topic(reading, match):
+        if match is None or _is_topic(reading, match):
+            continue
+        labels += match["value"] is not None
+        if labels <= _FEW_LABELS:
             group = next(name for name in _NAMES if match[name])
             yield Hit(
                 match.start(group),

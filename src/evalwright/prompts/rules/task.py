@@ -114,6 +114,8 @@ _SENTENCE_START = when_used(r"(?:^|[.!?]\s|\n)[\s>*_#\d.()\-•\"']{0,40}([a-z']
 _IMPLIED = when_used(
     r",\s+[a-z]+ing\b|\b(?:who|that|which)\s+[a-z]+s\b|\b(?:should|must|shall|will|never|always|please"
     r"|do not|don't|only|need to|has to|have to|required|able to|designed to|task|goal)\b"
+    r"|(?:^|[\n.!?])\s*(?:when|whenever|if|once|after|before)\b[^.!?\n]{3,160},\s+(?!(?:i|you|we|it|he"
+    r"|she|they|the|an?|this|that|there|these|those|my|your|our|its|their|his|her)\b)[a-z]{3}"
 )
 # An answer that has a form by what it is: classes, tags, a letter, a question.
 _FORM_IMPLIED = when_used(
