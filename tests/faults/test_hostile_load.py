@@ -1,11 +1,13 @@
 """What one tenant does must not slow the others: many streams, and many tasks that take no time."""
 
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from builders import a_suite, a_task
 from evalwright.host import connection, routing
 from faults.soaking import scaled
 from host.attacks.raw_client import connected, request
-from host.server import ServedHost, running_host
+from host.server import ECHO, ServedHost, running_host
 
 LONG_RUNS = scaled(4, 16)
 TASKS = scaled(400, 10_000)
@@ -103,6 +105,49 @@ def test_streams_that_catch_up_leave_the_loop_to_others(lasting: ServedHost) -> 
     # With the whole run read on the event loop, each answer would come after those of all streams.
     assert caught_up < ASKED * READING, "the other tenant waits for part of them at most"
     assert len(probe.results) > caught_up / READING
+
+
+LONG_ANSWERS: dict[str, tuple[Any, list[Any]]] = {
+    "many": (
+        "The order has been shipped. " * scaled(10_000, 54_000),
+        [{"contains": f"absent {n}"} for n in range(1_000)],
+    ),
+    "endless": (
+        json.dumps([{"id": n} for n in range(scaled(10_000, 60_000))]),
+        [{"json": {"path": "$[*].id", "number": -n}} for n in range(500)],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LONG_ANSWERS)
+def test_the_host_answers_while_it_scores_and_ends_what_takes_too_long(
+    tmp_path: Path, kind: str
+) -> None:
+    output, checks = LONG_ANSWERS[kind]
+    tasks = [{"id": "long", "input": output, "checks": checks}]
+    suite = {"evalwright": 1, "name": "desk", "tasks": tasks}
+    settings = {"scoring_s": 0.2 if kind == "endless" else 30}
+    with running_host(tmp_path / "host.db", settings=settings) as served:
+        caller, other = served.caller("long"), served.caller("other")
+        theirs = other.evaluate(suite_of(1, "1.0.0"))
+
+        def asked_at() -> int:
+            assert other.get(f"/v1/runs/{theirs}").status == 200
+            return time.time_ns() // 1000
+
+        with Again(asked_at) as probe:
+            run_id = caller.evaluate(caller.publish(suite), ECHO)
+        answered, scored = (
+            {event.task_id: event.at_us for event in served.log.read(run_id, (kind_of_event,))}
+            for kind_of_event in ("agent.invocation.completed", "eval.scored")
+        )
+        (checked,) = (each.payload() for each in served.log.read(run_id, ("evalwright.checked",)))
+    meanwhile = [each for each in probe.results if answered["long"] < each < scored["long"]]
+    assert len(meanwhile) > 2, "nobody was answered while the long answer was scored"
+    if kind == "endless":
+        assert checked["error"]["code"] == "scoring_timeout"
+    else:
+        assert len(checked["checks"]) == 1_000
 
 
 SLOW = {

@@ -20,8 +20,8 @@ from evalwright.contracts.events import (
     ProviderUsage,
 )
 from evalwright.contracts.planning import RunOptions
-from evalwright.engine.checking import made_calls
 from evalwright.engine.clock import SystemClock, new_run_id
+from evalwright.engine.examination import made_calls
 from evalwright.engine.fitting import fitting, without_spare_judges
 from evalwright.engine.piecework import Piecework
 from evalwright.engine.session import Session, price_by, unheard

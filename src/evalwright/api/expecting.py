@@ -14,7 +14,7 @@ from evalwright.api import checks
 from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check
 from evalwright.api.runs import TaskReport
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.engine.checking import spent_on
+from evalwright.engine.examination import spent_on
 from evalwright.scoring.checks.base import Examined
 from evalwright.scoring.checks.table import prepare_checks, run_checks
 

@@ -70,6 +70,7 @@ class Options(TaskOptions, total=False):
     task_timeout_s: Limit
     run_timeout_s: Limit
     model_timeout_s: Limit
+    scoring_s: Limit
     max_cost_usd: Limit
     task_cost_usd: Limit
     known_costs_only: bool

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.errors import MissingExtra
 from evalwright.contracts.events import ToolCalled, ToolReturned
-from evalwright.engine.checking import made_calls
+from evalwright.engine.examination import made_calls
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.own_checks import OwnFacts

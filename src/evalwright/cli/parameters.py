@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from evalwright.cli.output import warn
-from evalwright.contracts.planning import MAX_JUDGE_SAMPLES, FailOn
+from evalwright.contracts.planning import MAX_JUDGE_SAMPLES, SCORING_S, FailOn
 from evalwright.reports.forms import FORMS_OF, Subject
 
 if TYPE_CHECKING:
@@ -161,6 +161,13 @@ model_timeout_option = click.option(
     "model_timeout_s",
     type=SECONDS,
     help="Seconds for one attempt to ask a model, whatever a settings file says.",
+)
+scoring_timeout_option = click.option(
+    "--scoring-timeout",
+    "scoring_s",
+    type=SECONDS,
+    show_default=f"{SCORING_S:g}, or what a settings file says",
+    help="Seconds that the checks of one long answer may take.",
 )
 
 

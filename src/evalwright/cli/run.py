@@ -20,6 +20,7 @@ from evalwright.cli.parameters import (
     plain_db_option,
     quiet_option,
     record_option,
+    scoring_timeout_option,
     secrets_option,
     tags_option,
 )
@@ -165,6 +166,7 @@ Examples:
     type=SECONDS,
     help="Seconds that the whole run may take.",
 )
+@scoring_timeout_option
 @model_timeout_option
 @tags_option
 @click.option("--agent-id", help="The agent's id, if its reference does not give one.")

@@ -15,6 +15,7 @@ from evalwright.contracts.events import (
     TERMINAL_TYPES,
     Checked,
     Decided,
+    ErrorDetail,
     EvalScored,
     EvalStarted,
     Event,
@@ -69,6 +70,7 @@ _AHEAD = 512  # events that are read at once where tasks are asked for in the or
 _WIDEST = 4096  # events; tasks that ran at the same time as a longer one are read by themselves
 _FAILURE_CLASSES = {
     "agent_timeout": "timeout",
+    "scoring_timeout": "timeout",
     "run_timeout": "timeout",
     "agent_unreachable": "network_error",
     "invalid_answer": "invalid_json",
@@ -392,7 +394,7 @@ class _AnsweredTask(msgspec.Struct):
             "events": steps,
             RESPONSE_FIELD: msgspec.to_builtins(self._coverage(steps)),
         }
-        if self._failed or self.decided is None:
+        if self._failed or self.decided is None or self._unscored is not None:
             response["runner_failure"] = self._failure()
         else:
             content = self.decided.decision
@@ -414,10 +416,18 @@ class _AnsweredTask(msgspec.Struct):
         failed = self.completed is not None and self.completed.outcome == "failed"
         return failed or self.decided is None
 
+    @property
+    def _unscored(self) -> ErrorDetail | None:
+        """Why the answer has no score of its own."""
+        checked = (each for each in self.evidence if isinstance(each, Checked))
+        return next((each.error for each in checked if each.error is not None), None)
+
     def _failure(self) -> dict[str, Any]:
         decision = self.decided.decision if self.decided else None
         error = decision.get("error") if isinstance(decision, dict) else None
         error = error if isinstance(error, dict) else {}
+        if self._unscored is not None:
+            error = msgspec.to_builtins(self._unscored)
         code = str(error.get("code", "agent_error"))
         return _present(
             {

@@ -300,6 +300,7 @@ class Checked(Payload, frozen=True):
     passed: bool
     repetition: Annotated[int, Meta(ge=1)] = 1
     check_score: Score | None = None  # the mean of the checks, where it is not the score
+    error: ErrorDetail | None = None  # in place of the checks, where the answer was not scored
 
 
 PAYLOADS: dict[str, type[Payload]] = {

@@ -20,6 +20,7 @@ MAX_REPEATS = 1000
 # of its checks, and a suite without a bar had 0.7.
 FIRST_RULE = 1
 CURRENT_RULE = 2
+SCORING_S = 30.0  # for the checks of one answer, unless something else is chosen
 FailOn = Literal["threshold", "findings", "regression", "significant-regression", "none"]
 
 
@@ -63,6 +64,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     fail_on: tuple[FailOn, ...] = ()
     flaky_as: Literal["fail", "warn"] | None = None
     priority: int | None = None  # among the runs of a tenant that share workers; higher is sooner
+    scoring_s: float | None = None  # for the checks of one answer
 
 
 DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)

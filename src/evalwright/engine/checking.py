@@ -1,14 +1,12 @@
 """Checking: the checks of a suite are prepared once, and then run on the answers to its tasks."""
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET
 
 from evalwright.attacks.derived import is_derived
 from evalwright.contracts.documents import without_collecting
@@ -18,15 +16,13 @@ from evalwright.contracts.events import (
     EvalScored,
     Judged,
     Payload,
-    ProviderUsage,
-    ToolCalled,
-    ToolReturned,
 )
 from evalwright.contracts.planning import FIRST_RULE, RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.asking import Asking
+from evalwright.engine.examination import Seen, examined
 from evalwright.engine.invocation import Repetition, TaskAnswer
 from evalwright.engine.own_checks import OwnChecks, Unusable
 from evalwright.engine.plan import Plan
@@ -35,15 +31,11 @@ from evalwright.scoring.checks.base import (
     Ask,
     CodeAsk,
     EmbeddingAsk,
-    Examined,
     JudgeAsk,
-    MadeCall,
     Prepared,
-    Spent,
 )
 from evalwright.scoring.checks.table import (
     prepare_checks,
-    run_checks,
     verdict_of,
 )
 from evalwright.scoring.pass_bars import task_score
@@ -182,50 +174,26 @@ class Checking:
         asks = _asks(self._checks.get(answer.task.task_id, ()))
         if not asks:
             return {}
-        return await self._asking.tell(asks, answer.task, self._examined(answer), known, record)
+        return await self._asking.tell(
+            asks, answer.task, examined(answer, self._agent_id), known, record
+        )
 
     def repetition(self, task: Task) -> int:
         """The number of the repetition that a task is at, from 1."""
         return len(self._done.get(task.task_id, ())) + 1
 
-    def _examined(self, answer: TaskAnswer) -> Examined:
-        """An answer as checks look at it."""
-        task, deeds, agent_id = answer.task, answer.deeds, self._agent_id
-
-        def make_trace() -> Any:
-            from evalwright.engine.findings import invocation_trace
-
-            return invocation_trace(task, agent_id, deeds)
-
-        def find_signals() -> Any:
-            from evalwright.engine.findings import invocation_signals
-
-            return invocation_signals(task, agent_id, deeds)
-
-        return Examined(
-            task_id=task.task_id,
-            input=task.input,
-            output=answer.output,
-            expected=None if task.reference is UNSET else task.reference,
-            calls=made_calls(deeds) if deeds else (),
-            spent=spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured),
-            coverage=answer.coverage,
-            make_trace=make_trace,
-            find_signals=find_signals,
-        )
+    def checks_of(self, task: Task) -> Sequence[Prepared]:
+        """The checks of a task."""
+        return self._checks.get(task.task_id, ())
 
     def verdict(
-        self,
-        answer: TaskAnswer,
-        told: Answers,
-        findings: Sequence[SafetyFinding] | None,
+        self, answer: TaskAnswer, seen: Seen, findings: Sequence[SafetyFinding] | None
     ) -> list[Payload]:
         """What the checks say; and the score of the task, once all its repetitions are made."""
         task = answer.task
-        results: list[CheckResult] = []
+        results = list(seen.checks)
         check_score, passed = 0.0, False
-        if answer.error is None:
-            results = run_checks(self._checks[task.task_id], self._examined(answer), told)
+        if answer.error is None and seen.error is None:
             check_score, passed = verdict_of(results, task.expected.threshold)
         if findings and is_blocking(findings):
             results.append(unsafe_check(findings))
@@ -244,11 +212,11 @@ class Checking:
                 answer.schema_valid,
                 None if findings is None else len(findings),
             )
-            return [Checked(results, score, passed, check_score=apart), scored]
+            return [Checked(results, score, passed, 1, apart, seen.error), scored]
         done = self._done.setdefault(task.task_id, [])
         usages = answer.usages
         done.append(Repetition(score, passed, answer.latency_ms, usages, answer.schema_valid))
-        checked = Checked(results, score, passed, len(done), apart)
+        checked = Checked(results, score, passed, len(done), apart, seen.error)
         if len(done) < task.repeat:
             return [checked]
         return [checked, score_of_repetitions(task, self._done.pop(task.task_id), findings)]
@@ -284,40 +252,3 @@ def unsafe_check(findings: Sequence[SafetyFinding]) -> CheckResult:
     grave = [f"{each.severity} {each.kind}" for each in findings if each.severity in BLOCKING]
     reason = f"safety findings: {', '.join(grave)}"
     return CheckResult("no_signals", False, 0.0, "no high or critical finding", grave, reason, 0.0)
-
-
-def made_calls(deeds: Sequence[Payload]) -> list[MadeCall]:
-    """The tool calls among what an invocation recorded, with their results."""
-    returned = {each.call_id: each for each in deeds if isinstance(each, ToolReturned)}
-    calls = []
-    for each in deeds:
-        if isinstance(each, ToolCalled):
-            result = returned.get(each.call_id)
-            is_ok = result is not None and result.error is UNSET and result.status in (UNSET, "ok")
-            value = None if result is None else plain(result.outcome)
-            calls.append(MadeCall(each.tool_name, plain(each.inputs), value, is_ok))
-    return calls
-
-
-def plain(value: Any) -> Any:
-    """A value as the log would give it back: payloads on their way there hold some as JSON."""
-    if value is UNSET:
-        return None
-    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
-
-
-def spent_on(
-    usages: Sequence[ProviderUsage], latency_ms: int | None, unmeasured: Collection[str] = ()
-) -> Spent:
-    """What the agent took; one of which no usage was observed is asked about its coverage."""
-    if not usages:
-        return Spent(0.0, 0, latency_ms)
-    cost = task_cost(usages)
-    tokens = sum(each.total_tokens or each.input_tokens + each.output_tokens for each in usages)
-    # What nobody has a price for, or counted, is above every limit.
-    return Spent(
-        math.inf if cost is None else cost,
-        math.inf if "tokens" in unmeasured else tokens,
-        latency_ms,
-        None if "turns" in unmeasured else len(usages),
-    )

@@ -128,11 +128,8 @@ def _is_kept(event: Event, failed: History, cut_off: set[str | None]) -> bool:
 
 
 def recall_answers(log: EventLog, history: History) -> None:
-    """Fill in what was answered and has no score yet: judges or checks may still have to speak."""
+    """Fill in what was answered and has no score yet, so that nobody is asked for it again."""
     plan = history.plan
-    has_checks = any(each.expected.kind == "checks" for each in plan.suite.tasks)
-    if plan.panel is None and not has_checks and not plan.is_recorded:
-        return
     events = log.read(history.run_id, _OF_ANSWERS)
     fill_in(history, recalled_tasks(events, plan, f"{log.place}: run {history.run_id}"))
 

@@ -11,6 +11,7 @@ from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.contracts import errors
 from evalwright.contracts.events import (
     CapBreached,
+    Checked,
     ErrorDetail,
     EvalScored,
     Found,
@@ -20,9 +21,17 @@ from evalwright.contracts.events import (
     RunCancelled,
     RunFailure,
 )
+from evalwright.contracts.planning import SCORING_S
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.budget import Overspent, budget_of
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
+from evalwright.engine.examination import (
+    NOTHING_SEEN,
+    Examination,
+    Seen,
+    examine,
+    is_long,
+)
 from evalwright.engine.history import History
 from evalwright.engine.invocation import (
     CLAIM_CONTRADICTED,
@@ -121,12 +130,12 @@ class Execution:
         if means.panel is not None or self._checking is not None:
             self._review = Review(self._plan, means.panel, self._checking)
         self._unjudged: list[tuple[str, JudgeFailed]] = []
-        self._look_for_findings = None
+        # Recorded answers were looked at when they were recorded.
+        self._for_signals = self._plan.is_adversarial and not self._is_rescored
         self._attacks: Mapping[str, Attack] = {}
-        if self._plan.is_adversarial:  # loaded before the run begins, so that no task waits for it
-            from evalwright.engine.findings import signal_findings
+        if self._for_signals:
+            import evalwright.engine.findings  # noqa: F401 - so that no task waits for it
 
-            self._look_for_findings = signal_findings
             self._attacks = self._plan.attacks
         self._invoker = Invoker(
             agent,
@@ -137,7 +146,7 @@ class Execution:
                 means.surroundings, observe=self._plan.settings.observe or "auto"
             ),
             self._plan.settings.task_timeout_s,
-            keep_deeds=self._look_for_findings is not None or self._checking is not None,
+            keep_deeds=self._for_signals or self._checking is not None,
             count=self._tally.add_usage,
             has_budget=has_budget,
         )
@@ -260,20 +269,12 @@ class Execution:
         return answer
 
     def _take(self, done: Done, index: int) -> bool:
-        """Record the end of an invocation; and its score, unless judges have to see it first.
+        """Record the end of an invocation; and its score, unless that takes long, or judges.
 
         While no invocation has been answered, scores are held back: should all of them fail, the
         agent was not there to be scored, and a resumed run asks it again.
         """
-        answer, ending, findings = done.answer, done.closing, None
-        task_id = answer.task.task_id
-        if self._look_for_findings is not None:
-            attack = self._attacks.get(task_id)
-            findings = self._look_for_findings(
-                answer.task, self._agent.agent_id, answer.deeds, attack and attack.mark
-            )
-            self._tally.add_findings(task_id, findings)
-            ending = [*ending, Found("signals", findings)] if findings else ending
+        answer, task_id = done.answer, done.answer.task.task_id
         if answer.error is None:
             self._tally.add_answer(task_id, answer.coverage)
         self._first_error = self._first_error or answer.error
@@ -283,28 +284,52 @@ class Execution:
             for withheld_id, verdict in self._withheld:
                 self._write(withheld_id, [], verdict)
             self._withheld.clear()
-        if self._review is not None and self._review.is_due(answer):
+        is_later = self._review is not None and self._review.is_due(answer)
+        if is_long(answer, for_signals=self._for_signals):
+            self._recorder.record(task_id, *done.closing)  # whoever resumes the run has the answer
+            return False
+        checks = () if is_later or self._checking is None else self._checking.checks_of(answer.task)
+        seen = NOTHING_SEEN
+        if not is_later or self._for_signals:
+            seen = examine(self._examination(answer, {}, for_signals=self._for_signals), checks)
+        ending = done.closing + self._found(task_id, seen)
+        if is_later:
             self._recorder.record(task_id, *ending)
             return False
-        if self._checking is not None and answer.task.expected.kind == "checks":
-            self._settle(answer, index, ending, {})
-            return True
-        scored = score_answer(answer, (), findings, self._plan.suite.thresholds)
-        if self._answered:
-            self._tally.add_score(scored)
-            self._recorder.record(task_id, *ending, scored)
-        else:
-            self._recorder.record(task_id, *ending)
-            self._withheld.append((task_id, [scored]))
+        self._settle(answer, index, ending, Reviewed(), seen)
         return True
 
+    def _examination(
+        self, answer: TaskAnswer, told: "Answers", *, for_signals: bool
+    ) -> Examination:
+        attack = self._attacks.get(answer.task.task_id)
+        mark = attack and attack.mark
+        return Examination(answer, self._agent.agent_id, told, for_signals, mark)
+
+    def _found(self, task_id: str, seen: Seen) -> list[Payload]:
+        """Count the signals that were found, and return what is recorded of them."""
+        self._tally.add_findings(task_id, seen.findings)
+        return [Found("signals", seen.findings)] if seen.findings else []
+
     def _settle(
-        self, answer: TaskAnswer, index: int, ending: list[Payload], told: "Answers"
+        self,
+        answer: TaskAnswer,
+        index: int,
+        ending: Sequence[Payload],
+        reviewed: Reviewed,
+        seen: Seen,
     ) -> None:
-        """Record what the checks of an answer say; a task with repetitions left goes on."""
-        assert self._checking is not None
+        """Record what an answer comes to; a task with repetitions left goes on."""
         task_id = answer.task.task_id
-        verdict = self._checking.verdict(answer, told, self._tally.findings(task_id))
+        findings = self._tally.findings(task_id)
+        verdict: list[Payload]
+        if self._checking is not None and answer.task.expected.kind == "checks":
+            verdict = self._checking.verdict(answer, seen, findings)
+        else:
+            thresholds = self._plan.suite.thresholds
+            verdict = [score_answer(answer, reviewed.judged, findings, thresholds, seen)]
+            if seen.error is not None:
+                verdict.insert(0, Checked([], 0.0, False, error=seen.error))
         if self._answered:
             self._write(task_id, ending, verdict)
         else:
@@ -323,7 +348,10 @@ class Execution:
         self._recorder.record(task_id, *ending, *verdict)
 
     async def _judge(self, answer: TaskAnswer, index: int) -> None:
-        """Ask the judges; a task that they give no verdict on stays without a score."""
+        """Ask the judges, and look at the answer: elsewhere, if that may take long.
+
+        A task that judges give no verdict on stays without a score.
+        """
         task_id = answer.task.task_id
 
         def count(usage: ProviderUsage) -> None:
@@ -338,16 +366,23 @@ class Execution:
         except JudgeFailed as failure:
             self._unjudged.append((task_id, failure))
             return
-        self._tally.add_findings(task_id, reviewed.findings)
-        said = list(reviewed.findings)
-        found: list[Payload] = [Found("judge", said)] if said else []
-        if answer.task.expected.kind == "checks":
-            self._settle(answer, index, found, reviewed.told)
-            return
-        findings = self._tally.findings(task_id)
-        scored = score_answer(answer, reviewed.judged, findings, self._plan.suite.thresholds)
-        self._tally.add_score(scored)
-        self._recorder.record(task_id, *found, scored)
+        found: list[Payload] = []
+        if is_long(answer, for_signals=self._for_signals):
+            from evalwright.engine.scoring_pool import scoring_pool  # answers are seldom that long
+
+            examination = self._examination(answer, reviewed.told, for_signals=self._for_signals)
+            origin, limit_s = self._plan.origin, self._plan.settings.scoring_s or SCORING_S
+            share = origin.owner.tenant if origin is not None else ""
+            await self._recorder.flush()  # no answer is lost meanwhile
+            seen = await scoring_pool().examine(share, examination, limit_s)
+            found = self._found(task_id, seen)
+        else:
+            checks = self._checking.checks_of(answer.task) if self._checking is not None else ()
+            seen = examine(self._examination(answer, reviewed.told, for_signals=False), checks)
+        if said := list(reviewed.findings):
+            self._tally.add_findings(task_id, said)
+            found.append(Found("judge", said))
+        self._settle(answer, index, found, reviewed, seen)
 
     async def _complete(self) -> Outcome:
         outcome = Outcome.of(self._history)

@@ -25,6 +25,7 @@ CHANGEABLE = frozenset(
     {"concurrency", "task_timeout_s", "run_timeout_s", "max_cost_usd", "task_cost_usd"}
     | {
         "model_timeout_s",
+        "scoring_s",
         "known_costs_only",
         "read_only",
         "tools",

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.events import InvocationCompleted
+from evalwright.contracts.events import Checked, InvocationCompleted
 from evalwright.contracts.planning import TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.history import read_history
@@ -208,10 +208,13 @@ def _latest_of(log: EventLog, suite_id: str, *, whole: bool = False) -> str | No
 
 
 def _errors(log: EventLog, run_id: str) -> set[str]:
-    """The tasks whose last invocation failed, and those that were answered and have no score."""
+    """The tasks whose last invocation failed, and those that were answered and not scored."""
     outcomes: dict[str, str] = {}
-    for event in log.read(run_id, (InvocationCompleted.TYPE,)):
-        outcomes[event.task_id or ""] = event.decode(InvocationCompleted).outcome
+    for event in log.read(run_id, (InvocationCompleted.TYPE, Checked.TYPE)):
+        if event.type == InvocationCompleted.TYPE:
+            outcomes[event.task_id or ""] = event.decode(InvocationCompleted).outcome
+        elif event.decode(Checked).error is not None:
+            outcomes[event.task_id or ""] = "failed"
     history = read_history(log, run_id)
     unjudged = outcomes.keys() - history.scored if history.end is not None else set()
     return unjudged | {task_id for task_id, outcome in outcomes.items() if outcome == "failed"}

@@ -216,6 +216,8 @@ class Session:
                 model=options.model and str(self.models.name(options.model)),
                 judges=tuple(str(self.models.name(judge)) for judge in options.judges),
             )
+        if (scoring_s := options.scoring_s or self.models.config.limits.scoring_s) is not None:
+            options = msgspec.structs.replace(options, scoring_s=scoring_s)
         self.options = options
         self._notify = notify
         if options.observe == "otel":

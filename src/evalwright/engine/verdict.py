@@ -13,10 +13,11 @@ from evalwright.contracts.events import (
 from evalwright.contracts.planning import AgentFacts, Baseline, FailOn, Group
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
+from evalwright.engine.examination import Seen
 from evalwright.engine.invocation import TaskAnswer
 from evalwright.engine.plan import Plan
 from evalwright.scoring.chance import ChangeVerdict
-from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, score_golden
+from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.regression import (
     RegressionReport,
     change_against_baseline,
@@ -33,13 +34,14 @@ def score_answer(
     judged: Sequence[Judged],
     findings: Sequence[SafetyFinding] | None,
     thresholds: Thresholds,
+    seen: Seen,
 ) -> EvalScored:
     """The score of a task by its kind; what a rubric must reach to pass is in the thresholds."""
     expected = answer.task.expected
-    if answer.error is not None:
+    if answer.error is not None or seen.error is not None:
         score, passes = 0.0, False
     elif expected.match is not None:
-        score = score_golden(answer.output, expected.match)
+        score = seen.match_score
         passes = score >= PASSING_GOLDEN_SCORE
     else:
         assert expected.rubric is not None

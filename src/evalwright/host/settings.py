@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.coverage import ToolsClaim, UsageClaim
-from evalwright.contracts.planning import RunSettings
+from evalwright.contracts.planning import SCORING_S, RunSettings
 from evalwright.contracts.suite import ModelClass
 from evalwright.models.config import Config, convert_table
 
@@ -137,6 +137,7 @@ class HostSettings(SettingsTable, frozen=True):
     concurrency: Whole = 10
     task_timeout_s: Positive = 300.0
     run_timeout_s: Positive = 3_600.0
+    scoring_s: Positive = SCORING_S  # for the checks of one answer; see also `[limits]`
     retention_days: Annotated[int, Meta(ge=7, le=36_500)] | None = None  # None: runs stay
     retention_keep_tags: tuple[str, ...] = ()
     quotas: QuotaSettings = QuotaSettings()
@@ -157,9 +158,12 @@ class HostSettings(SettingsTable, frozen=True):
             task_timeout_s=self.task_timeout_s,
             run_timeout_s=self.run_timeout_s,
             max_cost_usd=self.max_cost_usd_per_suite,
+            scoring_s=self.scoring_s,
         )
 
 
 def host_settings(config: Config) -> HostSettings:
     """The settings of the file; raises `InvalidDocument` if one is invalid."""
-    return convert_table(config.host, HostSettings, "host", config.source)
+    scoring_s = config.limits.scoring_s
+    table = config.host if scoring_s is None else {"scoring_s": scoring_s, **config.host}
+    return convert_table(table, HostSettings, "host", config.source)

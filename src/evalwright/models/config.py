@@ -37,7 +37,7 @@ _WRONG_TYPE = re.compile(r"^Expected (?P<rule>.+?)(?:, got (?P<got>.+?))?(?: - a
 _NOT_ALLOWED = re.compile(r"^Invalid enum value (?P<value>.+?)(?: - at `(?P<at>.+)`)?$")
 _UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(?P<field>.+?)`")
 
-_SECTIONS = dict.fromkeys(("models", "prices", "secrets", "tiers", "host", *NAMES))
+_SECTIONS = dict.fromkeys(("models", "prices", "secrets", "tiers", "limits", "host", *NAMES))
 _OTHER_SPELLINGS = {"fail_on"}
 _TIER_NUMBERS = frozenset("1234567")
 
@@ -77,6 +77,12 @@ class TierSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_input_tokens: Annotated[int, Meta(ge=1)] | None = None
 
 
+class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`[limits]`: of every run, and of the runs of a host."""
+
+    scoring_s: Positive | None = None  # for the checks of one answer
+
+
 class Config(msgspec.Struct, frozen=True):
     """What the file says; without a file, the defaults."""
 
@@ -88,6 +94,7 @@ class Config(msgspec.Struct, frozen=True):
     host: dict[str, Any] = {}  # for the host to read
     notices: tuple[str, ...] = ()  # what of the files that were found does not count, and why
     run: RunDefaults = NO_DEFAULTS
+    limits: LimitSettings = LimitSettings()
     model_timeout_s: float | None = None  # chosen for this command, whatever the file says
 
     def settings_of(self, provider: str) -> ProviderSettings:
@@ -198,13 +205,15 @@ def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
     secrets = _secrets(document.get("secrets", []), problems)
     tiers = _tiers(document, problems)
     host = _tables(document, "host", problems)
+    limits = _convert(document.get("limits", {}), LimitSettings, "limits", problems)
     run = _convert(spelled(document), RunDefaults, "$", problems) or NO_DEFAULTS
     others = document.keys() - _SECTIONS - _OTHER_SPELLINGS
     problems += (_unknown(field, field, ", ".join(_SECTIONS)) for field in others)
     if problems:
         raise InvalidDocument(name, sorted(problems, key=lambda problem: problem.path))
     run = run.found_from(Path(name).parent)
-    return Config(models, prices, secrets, name, tiers, host, run=run)
+    limits = limits or LimitSettings()
+    return Config(models, prices, secrets, name, tiers, host, run=run, limits=limits)
 
 
 def _settings_of(document: dict[str, Any], name: str) -> dict[str, Any]:

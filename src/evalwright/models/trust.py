@@ -72,7 +72,7 @@ def _trusted_part(config: Config, notices: list[str]) -> Config:
         f"run `evalwright trust {folder}`, or name it with --config"
     )
     harmless = config.run.without(config.run.sends)
-    return Config(secrets=config.secrets, source=config.source, run=harmless)
+    return Config(secrets=config.secrets, source=config.source, run=harmless, limits=config.limits)
 
 
 def _on_top(below: Config, above: Config) -> Config:
@@ -85,6 +85,7 @@ def _on_top(below: Config, above: Config) -> Config:
         tiers={**below.tiers, **above.tiers},
         host={**below.host, **above.host},
         run=above.run.on_top_of(below.run),
+        limits=above.limits if above.limits.scoring_s else below.limits,
     )
 
 

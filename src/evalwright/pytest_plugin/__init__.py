@@ -57,6 +57,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("tag", "tags", {"action": "append"}, "a tag for the runs"),
     ("timeout", "task_timeout_s", {"type": _amount}, "seconds that one task may take"),
     ("model-timeout", "model_timeout_s", {"type": _amount}, "seconds for one request to a model"),
+    ("scoring-timeout", "scoring_s", {"type": _amount}, "seconds for the checks of one answer"),
     ("tools", "tools", {"metavar": "FILE"}, "a file that describes tools"),
     ("gateway", "gateway", {"action": "store_true"}, "offer tools to an http or cmd agent"),
     ("isolate", "isolate", {"action": "store_true"}, "run Python agents in child processes"),

@@ -10,7 +10,7 @@ import pytest
 from evalwright.contracts.events import PAYLOADS, Event, ToolCalled, ToolReturned
 from evalwright.contracts.suite import Task
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.engine.checking import made_calls
+from evalwright.engine.examination import made_calls
 from evalwright.reports.console import Style, one_line, printable
 from evalwright.reports.run.judging import render_verdicts
 from evalwright.reports.run.stories import MADE_ID, TaskStory

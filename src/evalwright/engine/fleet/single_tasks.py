@@ -21,6 +21,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.clock import Clock
+from evalwright.engine.examination import NOTHING_SEEN
 from evalwright.engine.execution import Execution, Means
 from evalwright.engine.history import History
 from evalwright.engine.invocation import TaskAnswer, error_decision, invocation_id
@@ -132,7 +133,7 @@ class SingleTasks(Execution):
         error = ErrorDetail("task_lost", reason)
         findings: list[SafetyFinding] | None = [] if self._plan.is_adversarial else None
         answer = TaskAnswer(task, None, error, 0, [])
-        scored = score_answer(answer, (), findings, self._plan.suite.thresholds)
+        scored = score_answer(answer, (), findings, self._plan.suite.thresholds, NOTHING_SEEN)
         closing: list[Payload] = [error_decision(self._agent.agent_id, error)]
         self._recorder.record(task_id, *closing, scored)
         finished = self._finished(task_id, attempt, lost, None)

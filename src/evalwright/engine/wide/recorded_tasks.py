@@ -14,7 +14,7 @@ from evalwright.contracts.marks import MARK_START
 from evalwright.contracts.report import GRAVE
 from evalwright.contracts.suite import MAX_TASK_ID, Expected, Fixtures, Task
 from evalwright.contracts.yaml_writer import Noted
-from evalwright.engine.checking import made_calls
+from evalwright.engine.examination import made_calls
 from evalwright.engine.findings import invocation_signals
 from evalwright.engine.recorded_traces import RECORDED_AGENT, is_good, recorded_events
 from evalwright.engine.wide.ids import Ids, digest, row_id, slug

@@ -10,6 +10,7 @@ import msgspec
 
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
+    Checked,
     EvalScored,
     Event,
     InvocationCompleted,
@@ -31,7 +32,8 @@ PACE_OF = 200  # scores, the latest, that the pace is told by
 TaskState = Literal["waiting", "running", "passed", "failed", "error"]
 
 _TYPES = (
-    *(InvocationStarted.TYPE, InvocationCompleted.TYPE, EvalScored.TYPE, ProviderUsage.TYPE),
+    *(InvocationStarted.TYPE, InvocationCompleted.TYPE, Checked.TYPE),
+    *(EvalScored.TYPE, ProviderUsage.TYPE),
     *(RunPaused.TYPE, RunResumed.TYPE, *TERMINAL_TYPES),
 )
 
@@ -129,6 +131,11 @@ class RunProgress:
         if task is not None:
             task.has_failed = event.decode(InvocationCompleted).outcome == "failed"
 
+    def _check(self, event: Event) -> None:
+        task = self.tasks.get(event.task_id or "")
+        if task is not None and event.decode(Checked).error is not None:
+            task.has_failed = True
+
     def _score(self, event: Event) -> None:
         scored = event.decode(EvalScored)
         task = self.tasks.get(scored.task_id)
@@ -155,6 +162,7 @@ class RunProgress:
 _TAKERS: dict[str, Any] = {
     InvocationStarted.TYPE: RunProgress._start,
     InvocationCompleted.TYPE: RunProgress._answer,
+    Checked.TYPE: RunProgress._check,
     EvalScored.TYPE: RunProgress._score,
     ProviderUsage.TYPE: RunProgress._pay,
     RunPaused.TYPE: RunProgress._pause,

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from evalwright.contracts.events import (
     Checked,
     Decided,
+    ErrorDetail,
     EvalScored,
     Event,
     Found,
@@ -38,10 +39,13 @@ class TaskStory(msgspec.Struct, frozen=True):
     findings: Sequence[SafetyFinding] = ()
     checks: Sequence[CheckResult] = ()  # of repetitions, of the first one that did not pass
     passed_times: int = 0  # of the repetitions of a task that is repeated
+    unscored: ErrorDetail | None = None  # why the answer has no score of its own
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The error in place of an answer, where there was none."""
+        """The error in place of an answer, or of its score."""
+        if self.unscored is not None:
+            return {"code": self.unscored.code, "message": self.unscored.message}
         return self.decision.get("error") if not self.answered else None
 
 
@@ -130,6 +134,7 @@ class _StoryReader:
         self._findings: list[SafetyFinding] = []
         self._checks: list[CheckResult] = []
         self._passed_times = 0
+        self._unscored: ErrorDetail | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -159,6 +164,7 @@ class _StoryReader:
                 self._findings += event.decode(Found).findings
             case Checked.TYPE:
                 checked = event.decode(Checked)
+                self._unscored = self._unscored or checked.error
                 self._passed_times += checked.passed
                 if all(each.passed for each in self._checks):
                     self._checks = checked.checks
@@ -175,6 +181,7 @@ class _StoryReader:
             findings=self._findings,
             checks=self._checks,
             passed_times=self._passed_times,
+            unscored=self._unscored,
         )
 
 

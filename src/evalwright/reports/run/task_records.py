@@ -284,6 +284,8 @@ class _AttemptReader:
         error = decision.get("error") if failed and isinstance(decision, dict) else None
         output = decision if error is None else (error.get("details") or {}).get("answer")
         own = self.checked or scored
+        if self.checked is not None and self.checked.error is not None:
+            error = msgspec.to_builtins(self.checked.error)
         if self.checked is not None:
             checks = [_check_record(each) for each in self.checked.checks]
         else:

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import msgspec
+
 from evalwright.scoring.checks.base import (
     SHARE,
     Answers,
@@ -38,6 +40,22 @@ def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
             )
 
     return Prepared("python", look, (ask,))
+
+
+def portable(returned: Any) -> Any:
+    """What a function returned, as another process can be given it: without the user's classes."""
+    if isinstance(returned, Unanswered):
+        return returned
+    try:
+        if returned is None or isinstance(returned, bool | int | float | str | dict | list):
+            return msgspec.json.decode(msgspec.json.encode(returned))
+        names = ("passed", "score", "reason", "expected", "actual")
+        told = {name: shown(_field(returned, name)) for name in names}
+        if told["passed"] is None and told["score"] is None:
+            return _told(returned)  # which is no result, and is quoted
+        return msgspec.json.decode(msgspec.json.encode(told, enc_hook=str))
+    except Exception as error:  # noqa: BLE001 - an object of the user's, whose fields may raise
+        return Unanswered(_readable(f"what it returned cannot be read: {error!r}")[:2_000])
 
 
 def _look_of(returned: Any, enough: float, function: str, examined: Examined) -> Look:

@@ -1,0 +1,194 @@
+"""An examination: what checks, a match and signals find in an answer, here or elsewhere."""
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.contracts.events import (
+    PAYLOADS,
+    ErrorDetail,
+    Payload,
+    ProviderUsage,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.summary import SafetyFinding
+from evalwright.contracts.verdicts import CheckResult
+from evalwright.engine.invocation import TaskAnswer
+from evalwright.scoring.checks.base import Answers, CodeAsk, Examined, MadeCall, Prepared, Spent
+from evalwright.scoring.golden import score_golden
+from evalwright.scoring.summary import task_cost
+
+# Of the size of an answer times that of what is expected of it: some 10 ms of work at most.
+MOST_AT_ONCE = 8_000_000
+_LEAST_EXPECTED = 256  # as which short ones count: parsing an answer takes its time, too
+_SIZE = 8  # as which a number counts
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """An answer and what is to be found in it; what its checks asked has been answered."""
+
+    answer: TaskAnswer
+    agent_id: str
+    told: Answers = {}
+    for_signals: bool = False
+    mark: str | None = None  # of the attack that the task is
+
+    def portable(self) -> "Examination":
+        """The same as the log would give it back, so that any process can read it."""
+        from evalwright.scoring.checks.python_ import portable
+
+        answer = self.answer
+        deeds = [(each.TYPE, msgspec.json.encode(each)) for each in answer.deeds]
+        output = answer.output
+        if not isinstance(output, str):
+            output = msgspec.json.decode(msgspec.json.encode(output))
+        answer = msgspec.structs.replace(answer, output=output, deeds=deeds)
+        told = {
+            ask: portable(each) if isinstance(ask, CodeAsk) else each
+            for ask, each in self.told.items()
+        }
+        return msgspec.structs.replace(self, answer=answer, told=told)
+
+    def read(self) -> "Examination":
+        """What `portable` gave, with its deeds as they were."""
+        written: Any = self.answer.deeds
+        deeds = [msgspec.json.decode(body, type=PAYLOADS[kind]) for kind, body in written]
+        return msgspec.structs.replace(
+            self, answer=msgspec.structs.replace(self.answer, deeds=deeds)
+        )
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What an examination has found; with an error, nothing of it."""
+
+    findings: list[SafetyFinding] = []
+    checks: list[CheckResult] = []
+    match_score: float = 0.0
+    error: ErrorDetail | None = None
+
+
+NOTHING_SEEN = Seen()
+
+
+def is_long(answer: TaskAnswer, *, for_signals: bool) -> bool:
+    """Whether to examine an answer may take so long that others should not wait for it."""
+    expected = answer.task.expected
+    if expected.kind == "rubric" and not for_signals:
+        return False
+    most = MOST_AT_ONCE // (_LEAST_EXPECTED + len(msgspec.json.encode(expected)))
+    looked_at = [answer.output, answer.task.input] if for_signals else [answer.output]
+    for deed in answer.deeds:
+        if isinstance(deed, ToolCalled):
+            looked_at.append(deed.inputs)
+        elif isinstance(deed, ToolReturned):
+            looked_at.append(deed.outcome)
+    return _is_larger(looked_at, most)
+
+
+def _is_larger(values: list[Any], most: int) -> bool:
+    """Whether values are larger than so many bytes, about; the rest is not even looked at."""
+    left = most
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            left -= len(value)
+        elif isinstance(value, dict):
+            values += value.keys()
+            values += value.values()
+        elif isinstance(value, list | tuple):
+            values += value
+        elif isinstance(value, msgspec.Raw):
+            left -= len(bytes(value))
+        else:
+            left -= _SIZE
+        if left < len(values):
+            return True
+    return False
+
+
+def examine(examination: Examination, checks: Sequence[Prepared]) -> Seen:
+    """Look at an answer; of one that is an error there are only signals."""
+    answer, agent_id = examination.answer, examination.agent_id
+    findings: list[SafetyFinding] = []
+    if examination.for_signals:
+        from evalwright.engine.findings import signal_findings
+
+        findings = signal_findings(answer.task, agent_id, answer.deeds, examination.mark)
+    if answer.error is not None:
+        return Seen(findings)
+    match = answer.task.expected.match
+    if match is not None:
+        return Seen(findings, match_score=score_golden(answer.output, match))
+    if not checks:
+        return Seen(findings)
+    from evalwright.scoring.checks.table import run_checks
+
+    return Seen(findings, run_checks(checks, examined(answer, agent_id), examination.told))
+
+
+def examined(answer: TaskAnswer, agent_id: str) -> Examined:
+    """An answer as checks look at it."""
+    task, deeds = answer.task, answer.deeds
+
+    def make_trace() -> Any:
+        from evalwright.engine.findings import invocation_trace
+
+        return invocation_trace(task, agent_id, deeds)
+
+    def find_signals() -> Any:
+        from evalwright.engine.findings import invocation_signals
+
+        return invocation_signals(task, agent_id, deeds)
+
+    return Examined(
+        task_id=task.task_id,
+        input=task.input,
+        output=answer.output,
+        expected=None if task.reference is UNSET else task.reference,
+        calls=made_calls(deeds) if deeds else (),
+        spent=spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured),
+        coverage=answer.coverage,
+        make_trace=make_trace,
+        find_signals=find_signals,
+    )
+
+
+def made_calls(deeds: Sequence[Payload]) -> list[MadeCall]:
+    """The tool calls among what an invocation recorded, with their results."""
+    returned = {each.call_id: each for each in deeds if isinstance(each, ToolReturned)}
+    calls = []
+    for each in deeds:
+        if isinstance(each, ToolCalled):
+            result = returned.get(each.call_id)
+            is_ok = result is not None and result.error is UNSET and result.status in (UNSET, "ok")
+            value = None if result is None else plain(result.outcome)
+            calls.append(MadeCall(each.tool_name, plain(each.inputs), value, is_ok))
+    return calls
+
+
+def plain(value: Any) -> Any:
+    """A value as the log would give it back: payloads on their way there hold some as JSON."""
+    if value is UNSET:
+        return None
+    return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
+
+
+def spent_on(
+    usages: Sequence[ProviderUsage], latency_ms: int | None, unmeasured: Collection[str] = ()
+) -> Spent:
+    """What the agent took; one of which no usage was observed is asked about its coverage."""
+    if not usages:
+        return Spent(0.0, 0, latency_ms)
+    cost = task_cost(usages)
+    tokens = sum(each.total_tokens or each.input_tokens + each.output_tokens for each in usages)
+    # What nobody has a price for, or counted, is above every limit.
+    return Spent(
+        math.inf if cost is None else cost,
+        math.inf if "tokens" in unmeasured else tokens,
+        latency_ms,
+        None if "turns" in unmeasured else len(usages),
+    )
