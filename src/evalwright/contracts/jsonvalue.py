@@ -29,6 +29,8 @@ _PIECE_OF_STRINGS = re.compile(
 )
 
 _NO_SHAPE = bytes(set(range(256)) - set(b"{}[]:"))
+# One that is closed leaves nothing behind, the last one its quote, and half of an escape if so.
+_CLOSED_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"|(")(?:[^"\\]++|\\.)*+(\\?)\Z', re.DOTALL)
 _INNERMOST = re.compile(rb"\{:*+\}|\[\]")
 
 # Measured over texts, rows and events: what a value takes while it is compared or scanned.
@@ -89,20 +91,42 @@ def burden(text: bytes, most_values: int) -> str | None:
     return None
 
 
-def shape_burden(text: bytes, most_keys: int, most_levels: int) -> str | None:
-    """Why the shape of a JSON text is too much to be parsed, found without parsing it.
+class JsonShape:
+    """The shape of a JSON text that arrives in pieces, as far as it says whether to parse it.
 
     Innermost objects and arrays are taken away level by level; an object in which nothing else is
-    left has one colon for each of its keys.
+    left has one colon for each of its keys. What is still open is kept for the next piece.
     """
-    shape = b"".join(piece.translate(None, _NO_SHAPE) for piece in _outside(text))
-    for _ in range(most_levels):
-        if b":" * (most_keys + 1) in shape:
-            return f"an object has more than {most_keys} keys; send fewer"
-        shape, count = _INNERMOST.subn(b"", shape)
-        if not count:
-            return None  # what is left, if anything, is not JSON
-    return f"nested more than {most_levels} levels deep; send a flatter value" if shape else None
+
+    def __init__(self, most_values: int, most_keys: int, most_levels: int) -> None:
+        self._most_values = most_values
+        self._most_keys = most_keys
+        self._most_levels = most_levels
+        self._values = 0
+        self._string = b""  # the beginning of one that is still open
+        self._open = b""
+
+    def burden(self, piece: bytes) -> str | None:
+        """Why a text with this piece next is too much to be parsed; None if it is not so far."""
+        outside = _CLOSED_STRING.sub(rb"\1\2", self._string + piece)
+        outside, quote, escape = outside.partition(b'"')
+        self._string = quote + escape
+        self._values += _values(outside)
+        if self._values > self._most_values:
+            return f"it has more than {self._most_values} values; send fewer"
+        shape = self._open + outside.translate(None, _NO_SHAPE)
+        too_many = b":" * (self._most_keys + 1)
+        count = levels = 1
+        while count and levels <= self._most_levels:
+            if too_many in shape:
+                return f"an object has more than {self._most_keys} keys; send fewer"
+            shape, count = _INNERMOST.subn(b"", shape)
+            levels += 1
+        if (count and shape) or shape.count(b"{") + shape.count(b"[") > self._most_levels:
+            return f"nested more than {self._most_levels} levels deep; send a flatter value"
+        # What closes something that is not open is not JSON, and the parser stops there.
+        self._open = b"" if b"}" in shape or b"]" in shape else shape
+        return None
 
 
 def _values(text: bytes) -> int:

@@ -35,26 +35,26 @@ class ScoringPool:
 
     async def examine(self, share: str, examination: Examination, limit_s: float) -> Seen:
         """What an examination finds within a time that begins when a process does."""
-        order = _Order(examination, limit_s)
+        assignment = _Assignment(examination, limit_s)
         try:
             return await asyncio.wrap_future(
-                self._threads.submit(share, lambda: self._examined(order))
+                self._threads.submit(share, lambda: self._examined(assignment))
             )
         except asyncio.CancelledError:
-            if order.process is not None:
-                order.process.stop()
+            if assignment.process is not None:
+                assignment.process.stop()
             raise
 
-    def _examined(self, order: "_Order") -> Seen:
+    def _examined(self, assignment: "_Assignment") -> Seen:
         written = pickle.dumps(
-            (order.examination.portable(), order.limit_s), pickle.HIGHEST_PROTOCOL
+            (assignment.examination.portable(), assignment.limit_s), pickle.HIGHEST_PROTOCOL
         )
         while True:
             with self._change:
                 was_idle = bool(self._idle)
                 process = self._idle.pop() if was_idle else _Process()
                 self._busy.add(process)
-            order.process = process
+            assignment.process = process
             seen = process.ask(written)
             with self._change:
                 self._busy.discard(process)
@@ -63,7 +63,7 @@ class ScoringPool:
                     return seen
             code = process.end()
             if not was_idle or code == -signal.SIGALRM:  # else it had ended before it was asked
-                return Seen(error=_error(code, order.limit_s))
+                return Seen(error=_error(code, assignment.limit_s))
 
     def close(self) -> None:
         """End all processes at once; what they were at has no result."""
@@ -75,7 +75,7 @@ class ScoringPool:
             each.end()  # the others are let go of by whoever waits for them
 
 
-class _Order:
+class _Assignment:
     """An examination, and the process that is at it."""
 
     def __init__(self, examination: Examination, limit_s: float) -> None:

@@ -44,7 +44,7 @@ from evalwright.host.runs import Runs
 from evalwright.host.settings import HostSettings, host_settings
 from evalwright.host.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
-from evalwright.host.turns import PAGES_PER_ROUND, Arrivals, Turns
+from evalwright.host.turns import PAGES_PER_ROUND, SHAPES_PER_ROUND, Arrivals, Turns
 from evalwright.host.vault import Vault
 from evalwright.host.web.progress import ProgressCache
 from evalwright.host.web.run_figures import FiguresCache
@@ -181,6 +181,7 @@ class Host:
         self.progress = ProgressCache()
         self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
         self.arrivals = Arrivals()
+        self.shapes = Turns(SHAPES_PER_ROUND)  # of large bodies that arrive
         self.key_watch = KeyWatch(self.log)
         self.shared_reads = SharedReads()
 

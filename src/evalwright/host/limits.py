@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from evalwright.contracts.jsonvalue import NotJson, burden, child, parse, repeated_key, shape_burden
+from evalwright.contracts.jsonvalue import NotJson, burden, child, parse, repeated_key
 from evalwright.host.errors import ApiError, unavailable
 
 MOST_BUCKETS = 100_000  # per kind, however many clients there are
@@ -18,7 +18,7 @@ FEWEST_TO_SWEEP = 1_000
 MAX_DEPTH = 64
 MOST_VALUES = 400_000  # of a body
 MOST_KEYS = 10_000  # of one object in a body
-MANY_VALUES = 20_000  # from which on the shape of a body is checked before it is parsed
+LARGE_BODY = 32 * 1024  # from which on the shape of a body is looked at while it arrives
 MOST_PARSED = 2  # large bodies at once
 MOST_PARSED_PER_TENANT = 1
 LONGEST_QUOTE = 200  # characters of a body that a message repeats
@@ -179,9 +179,9 @@ class ConcurrencyLimit:
                 del self._held_by_tenant[tenant]
 
 
-def is_heavy(body: bytes) -> bool:
-    """Whether a body has so much in it that parsing it would keep others waiting."""
-    return sum(body.count(each) for each in (b",", b"[", b"{")) > MANY_VALUES
+def too_heavy(reason: str) -> ApiError:
+    """The refusal of a body that is not even parsed."""
+    return _bad_body("$", reason)
 
 
 def parse_body(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
@@ -194,10 +194,8 @@ def parse_body(body: bytes, max_depth: int = MAX_DEPTH) -> Any:
     except UnicodeDecodeError as error:
         raise _bad_body("$", f"byte {error.start} is not valid UTF-8; send UTF-8") from None
     heavy = burden(body, MOST_VALUES)
-    if heavy is None and is_heavy(body):
-        heavy = shape_burden(body, MOST_KEYS, max_depth)
     if heavy is not None:
-        raise _bad_body("$", heavy)
+        raise too_heavy(heavy)
     try:
         value = parse(body)
     except NotJson as error:

@@ -13,14 +13,23 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import Event
+from evalwright.contracts.jsonvalue import JsonShape
 from evalwright.contracts.schema import ValueSchema
 from evalwright.engine.clock import new_run_id
 from evalwright.host.errors import ApiError, invalid
-from evalwright.host.limits import is_heavy, parse_body
+from evalwright.host.limits import (
+    LARGE_BODY,
+    MAX_DEPTH,
+    MOST_KEYS,
+    MOST_VALUES,
+    parse_body,
+    too_heavy,
+)
 from evalwright.host.principal import Principal
 from evalwright.host.reading import read_soon
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.telemetry import TraceContext, audit, new_trace, read_trace
+from evalwright.host.turns import Turns
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange
 
@@ -239,7 +248,8 @@ class Route:
         """Read the body as a value that matches the schema; raises 400, 408, 413, 415."""
         if self.body_schema is None:
             return
-        call.raw = await read_raw(call.request, call.host.settings.max_body_bytes)
+        arriving = ArrivingShape(call.host.shapes, call.principal.tenant)
+        call.raw = await read_raw(call.request, call.host.settings.max_body_bytes, arriving)
         if not call.raw and not self.operation.needs_body:
             call.body = {}
             return
@@ -251,7 +261,7 @@ class Route:
 
     def _checked(self, raw: bytes) -> Any:
         assert self.body_schema is not None
-        if is_heavy(raw):
+        if len(raw) > LARGE_BODY:
             self._refuse_unknown(raw)
         body = parse_body(raw)
         problems = self.body_schema.problems(body)
@@ -358,7 +368,37 @@ def _check_media_type(request: Request) -> None:
         raise ApiError(415, "unsupported_media_type", "send the body as application/json")
 
 
-async def read_raw(request: Request, most: int) -> bytes:
+class ArrivingShape:
+    """Refuses a large body for its shape while it arrives, a piece in each turn on the loop."""
+
+    def __init__(self, turns: Turns, tenant: str) -> None:
+        self._turns = turns
+        self._share = turns.new_share(tenant)
+        self._shape = JsonShape(MOST_VALUES, MOST_KEYS, MAX_DEPTH)
+        self._waiting = b""
+        self._is_large = False
+
+    async def take(self, chunk: bytes) -> None:
+        """Look at what has come, unless it is little; raises 400."""
+        self._waiting += chunk
+        while len(self._waiting) > LARGE_BODY:
+            piece, self._waiting = self._waiting[:LARGE_BODY], self._waiting[LARGE_BODY:]
+            await self._look_at(piece)
+
+    async def end(self) -> None:
+        """Look at the rest of a body that is large; raises 400."""
+        if self._is_large:
+            await self._look_at(self._waiting)
+
+    async def _look_at(self, piece: bytes) -> None:
+        self._is_large = True
+        await self._turns.take(self._share)
+        reason = self._shape.burden(piece)
+        if reason is not None:
+            raise too_heavy(reason)
+
+
+async def read_raw(request: Request, most: int, arriving: ArrivingShape | None = None) -> bytes:
     """The body of a request; raises 400, 408, 413."""
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > most:
@@ -371,6 +411,10 @@ async def read_raw(request: Request, most: int) -> bytes:
                 if size > most:
                     raise _too_large(most)
                 chunks.append(chunk)
+                if arriving is not None:
+                    await arriving.take(chunk)
+            if arriving is not None:
+                await arriving.end()
     except TimeoutError:
         message = f"the body did not arrive within {BODY_SECONDS} s"
         raise ApiError(408, "request_timeout", message) from None

@@ -12,6 +12,7 @@ from itertools import count
 PAGES_PER_ROUND = 8
 SLICES_PER_ROUND = 1
 REQUESTS_PER_ROUND = 16
+SHAPES_PER_ROUND = 1
 CREDIT = 8  # turns that a new or idle share may have before it waits for the others
 
 

@@ -36,7 +36,7 @@ BOUNDS = {
     "chunk sizes, chunk extensions and trailers": [f"{connection.MOST_AROUND_BYTES // KIB} KiB"],
     "requests on a connection that wait for answers to those before": [connection.MOST_PIPELINED],
     "values in a body": [limits.MOST_VALUES, MOST_EXTREME],
-    f"keys of one object in a body of more than {limits.MANY_VALUES:,} values": [limits.MOST_KEYS],
+    f"keys of one object in a body of more than {limits.LARGE_BODY >> 10} KiB": [limits.MOST_KEYS],
     f"bodies of more than {routing.SMALL_BODY // KIB} KiB that are parsed": [
         f"{limits.MOST_PARSED} at once",
         f"for a tenant {limits.MOST_PARSED_PER_TENANT}",
