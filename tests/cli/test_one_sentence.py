@@ -45,7 +45,7 @@ def test_a_pair_of_runs_is_told_in_one_sentence(desk: Evalwright, tmp_path) -> N
     )
     desk("run", "desk.yaml", "--quiet")
     before = newest(desk, "runId")
-    files = {name: tmp_path / f"run.{name}" for name in ("html", "junit")}
+    files = {name: tmp_path / f"run.{name}" for name in ("html", "junit", "markdown")}
     ran = desk(
         *("run", "desk.yaml", "--baseline", before),
         *(part for name, path in files.items() for part in (f"--{name}", str(path))),
@@ -76,6 +76,7 @@ def test_repeats_decide_together_and_name_the_task_that_broke(desk: Evalwright, 
     ran = desk(
         *("run", "desk.yaml", "--repeat", "4", "--baseline", "main"),
         *("--fail-on", "significant-regression", "--html", str(tmp_path / "run.html")),
+        *("--markdown", str(tmp_path / "run.md")),
         env={"BROKEN": "1", "GITHUB_STEP_SUMMARY": str(tmp_path / "job.md")},
     )
     after = newest(desk, "group")
@@ -90,6 +91,7 @@ def test_repeats_decide_together_and_name_the_task_that_broke(desk: Evalwright, 
         "console": ran.out,
         "job": (tmp_path / "job.md").read_text(),
         "page": html.unescape((tmp_path / "run-1.html").read_text()),
+        "markdown": (tmp_path / "run.md").read_text(),
         "shown": desk("show", after).out,
         "compared": desk("compare", before, after).out,
         "python": ew.load(after, db=desk.db).sentence or "",

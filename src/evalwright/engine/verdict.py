@@ -165,11 +165,10 @@ def change_of_repeats(outcomes: Sequence[_WithResult]) -> ChangeVerdict | None:
 def _regression(report: RegressionReport, *, is_one: bool) -> str:
     """What fell; of one of several repeats it is not said how sure that is, as they decide."""
     change = f"score {report.score_delta:+.4g}"
-    parts = [f"{change} against the baseline"]
-    if report.newly_failing:
-        parts = [f"{len(report.newly_failing)} newly failing against the baseline", change]
     sure = f" ({'beyond' if report.verdict.is_worse else 'within'} chance)" if is_one else ""
-    return f"{', '.join(parts)}{sure}"
+    if not report.newly_failing:
+        return f"{change} against the baseline{sure}"
+    return f"{len(report.newly_failing)} newly failing against the baseline{sure}, {change}"
 
 
 def _unsafe(summary: EvalSummary) -> list[str]:

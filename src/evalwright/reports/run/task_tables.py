@@ -158,6 +158,7 @@ def _section(run: Reported) -> Iterator[str]:
     if isinstance(run, ReportedSeveral):
         yield from (f"## {inline(run.verdict)}: {inline(run.name)}", "")
         yield from (*(f"- {inline(reason)}" for reason in run.reasons), *[""] * bool(run.reasons))
+        yield from (f"**{inline(run.change)}**", "") if run.change else ()
         return
     if isinstance(run, FailedRun):
         yield f"## No result: {inline(run.code)}"
@@ -176,6 +177,9 @@ def _section(run: Reported) -> Iterator[str]:
         yield from [""] * bool(notes)
         if run.attacks is not None:
             yield from (*run.attacks.in_markdown(), "")
+        if run.change is not None and run.repeats is None:  # else they decide together
+            against = f"Against the baseline {inline(run.change.called)}"
+            yield from (f"{against}: **{inline(run.change.sentence)}**", "")
     head = ("Result", "Task", "Score", "Latency", "Cost", "Why", "Expected", "Actual")
     yield from table(head, map(_markdown_cells, failures_first(run.records())))
     yield ""
