@@ -160,8 +160,11 @@ def test_spans_are_awaited_until_the_one_that_continues_ours_and_all_within_it_a
 @pytest.mark.parametrize(
     ("which", "reason"),
     [
-        (slice(0, 0), r"no span came within 0\.05 s of the answer; start the agent with OTEL_EX"),
-        (slice(0, 3), r"traceparent did not end within 0\.05 s of the answer; end it with"),
+        (
+            slice(0, 0),
+            r"no span came within 0\.05 s of the answer; let the agent export to EVALWRIGHT",
+        ),
+        (slice(0, 3), r"traceparent did not end within 0\.05 s of the answer; end it before"),
     ],
     ids=["none", "not the last"],
 )
@@ -222,7 +225,7 @@ def test_spans_of_other_traces_are_dropped_and_counted(monkeypatch: pytest.Monke
 
     done, scene = observed(work)
     assert (done.events, done.coverage.calls) == ([], None)
-    assert "no span of the request's trace came" in str(done.coverage.lost)
+    assert "only spans of other traces came" in str(done.coverage.lost)
     assert scene.notices == ["4 spans belonged to no task, and were dropped"]
 
 

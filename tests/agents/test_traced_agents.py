@@ -116,7 +116,11 @@ def checked(evalwright: Evalwright, agent: str, *options: str) -> tuple[int, str
     [
         ("get_order", 0, ""),
         ("refunds.create", 1, "called"),
-        ("silent", 1, "no span came from the program until it ended; call shutdown() or force_"),
+        (
+            "silent",
+            1,
+            "no span came before the program ended; let it call shutdown() of its tracer",
+        ),
         ("refused", 1, "an export of spans cannot be read"),
     ],
 )

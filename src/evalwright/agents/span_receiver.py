@@ -47,7 +47,7 @@ _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 _ENCODINGS = {"": None, "identity": None, "gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _SECRET = re.compile(r"/([\w-]{16,128})/?", re.ASCII)
 _Export: TypeAlias = "asyncio.Future[None]"  # that is arriving
-_FLUSH = "call shutdown() or force_flush() of its tracer provider before it ends"
+_FLUSH = "let it call shutdown() of its tracer provider"
 
 # Separate threads: nothing else waits behind exports that take long to read.
 _readers = ThreadPoolExecutor(2, "spans")
@@ -120,7 +120,7 @@ class TaskSpans:
         if self.is_program:
             await self._arrive("it ended before all of its spans were sent; " + _FLUSH)
             if not self.found:
-                self.lose(f"no span came from the program until it ended; {_FLUSH}")
+                self.lose(f"no span came before the program ended; {_FLUSH}")
             elif not self._parents <= self._known | {self.span_id}:
                 self.lose(f"a span came without the one around it; {_FLUSH}")
             return
@@ -147,21 +147,12 @@ class TaskSpans:
     def _missing(self) -> str:
         within = f"within {SPANS_SECONDS:g} s of the answer"
         if self._children:
-            return f"a span came without the one around it {within}; export all spans of the agent"
+            return f"a span came without the one around it {within}; let it export all"
         if self.found:
-            return (
-                f"the span that continues the request's traceparent did not end {within}; "
-                "end it with the request, and let the agent export sooner (OTEL_BSP_SCHEDULE_DELAY)"
-            )
+            return f"the span that continues traceparent did not end {within}; end it before"
         if self.strangers:
-            return (
-                f"no span of the request's trace came {within}, but {self.strangers} of others: "
-                "let the agent continue the header traceparent (instrument its server)"
-            )
-        return (
-            f"no span came {within}; start the agent with OTEL_EXPORTER_OTLP_ENDPOINT set to "
-            f"what {ENDPOINT_VARIABLE} is for the run"
-        )
+            return f"only spans of other traces came {within}; let it continue traceparent"
+        return f"no span came {within}; let the agent export to {ENDPOINT_VARIABLE}"
 
     def in_order(self) -> list[Span | LogRecord]:
         """What arrived, each once, in an order that does not depend on when it came."""
