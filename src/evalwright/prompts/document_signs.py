@@ -380,7 +380,7 @@ BLANK_TITLE = when_used(
 BLANKS = when_used(
     r"<!--.{0,2000}?-->|\[[^\[\]\n]{0,120}\]|<[^<>\n]{1,120}>|\{\{[^{}\n]{0,120}\}\}"
     r"|^[ \t]*#{1,6}[^\n]*$|^[ \t]*(?:```|~~~)[^\n]*$"
-    r"|\b(?:(?-i:TODO|TBD|TBA|FIXME|XXX+)\b|n/a\b|(?:todo|tbd)[ \t]*(?:[:：]|$))[^\n]*"
+    r"|(?:^[ \t>*+-]*|[:：|(\[][ \t]*)(?:todo|tbd|tba|fixme|xxx+|n/a)\b[^\n]*"
     r"|[|:_*.-]{3,}",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )

@@ -33,7 +33,7 @@ _FIRST_WORD = when_used(
     r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z'-]+)"
 )
 _LABEL = when_used(r"\W{0,6}\w+[*_]{0,2}:[*_]{0,2} \S")  # a word that says what follows, no order
-_LEADS_IN = when_used(r"(?m)^[^\W\d_][^\n:：]*?(?: [^\s:：]+){2,}[:：]\s*\n\s*(?:```|~~~)")
+_LEADS_IN = when_used(r"(?m)^[^\W\d_][^\n:：]*?(?: [^\s:：]+)+[:：]\s*\n\s*(?:```|~~~)")
 _PRESSING = frozenset(
     "must should never always please need needs required shall avoid ensure don't".split()
 )
@@ -91,7 +91,12 @@ def _scaffold(reading: Reading) -> bool:
     text = reading.lowered[:_LONGEST_SEARCHED]
     if len(reading.word_list) <= _FEWEST_WORDS * 5:
         left, blanks = signs.BLANKS.subn(" ", reading.core[:_LONGEST_SEARCHED])
-        if len(words(left.lower())) <= _NOTHING_LEFT and (blanks or left.rstrip().endswith(":")):
+        is_order = _LEADS_IN.search(reading.prompt.body) is not None
+        if (
+            not is_order
+            and len(words(left.lower())) <= _NOTHING_LEFT
+            and (blanks or left.rstrip().endswith(":"))
+        ):
             return not _has_variables(reading)
     if reading.sections and signs.BLANK_TITLE.search(reading.sections[0].title.strip().lower()):
         return True

@@ -13,7 +13,7 @@ _LONGEST_NAME = 120
 
 _READING = """get list search find read fetch check view show look lookup query count calculat
 describ retriev inspect verif validat analyz analys review summariz monitor track brows open
-preview estimat compar explain think scan extract convert detect is has"""
+preview estimat compar explain think scan extract convert detect is has can"""
 # As the names of tools write them in German, Spanish, French, Italian, Portuguese, Dutch, Polish
 # and Turkish.
 _READING_ABROAD = """abrufen holen lesen suchen anzeigen zeigen auflisten finden pruefen abfragen

@@ -27,17 +27,20 @@ _SHOWN_AS_WRONG = when_used(
     r"|nieprawidł|błędn|неверн|неправил|ошибоч|yanlış|geçersiz|sai\b|错误|錯誤|无效|不要|誤|無効|悪い"
     r"|잘못|오류|خطأ|خاطئ|غلط|गलत|שגוי"
 )
+_PAIRS = {"{": "}", "[": "]"}
 _BEFORE = 160  # characters
 _LONGEST = 5000
 _TRAILING = (re.compile(r",(\s*[}\]])"), r"\1")
-_MISSING = (re.compile(r"([\"\d\]}el])([ \t]*\n\s*)(?=\")"), r"\1,\2")
+_MISSING = (
+    re.compile(r"([\"\d\]}el])([ \t]*\n\s*(?=\")|[ \t]+(?=\"[^\"\n]*\"[ \t]*:))"),
+    r"\1,\2",
+)
 _DOUBLED = (re.compile(r",(?:\s*,)+"), ",")
 _CAPITAL = (
     re.compile(r"(?<=[\[:,\s])(True|False|None)(?=\s*[,}\]])"),
     lambda found: {"None": "null"}.get(found[1], found[1].lower()),
 )
 _OPEN_KEY = (re.compile(r"([{,]\s*\"[^\":,{}\n]+):"), r'\1":')
-_OTHER_BRACKET = (re.compile(r"\](\s*)$"), r"}\1")
 _BARE_KEY = (re.compile(r"([{,]\s*)([^\W\d]\w*)(\s*:)"), r'\1"\2"\3')
 _SINGLE = (re.compile(r"(?<=[{\[,:\s])'([^'\"\n]*)'(?=\s*[}\],:])"), r'"\1"')
 _REMEDIES = (
@@ -48,7 +51,6 @@ _REMEDIES = (
     ("two commas in a row", "remove one", _DOUBLED),
     ("values of Python", "write `true`, `false` and `null`", _CAPITAL),
     ("a key whose quote is never closed", "close it", _OPEN_KEY),
-    ("a bracket that another kind closes", "close it with `}`", _OTHER_BRACKET),
 )
 
 
@@ -118,7 +120,12 @@ def _slip(example: str) -> tuple[str, str] | None:
     """What is wrong with an example, and what to do; None if it is JSON or something else."""
     if _is_json(example) or _are_values(example):
         return None
-    mended, slip = example, None
+    mended = _paired(example)
+    slip = (
+        None if mended == example else ("a bracket closed by the other kind", "close it by its own")
+    )
+    if slip is not None and _is_json(mended):
+        return slip
     for fault, remedy, (pattern, replacement) in _REMEDIES:
         changed = pattern.sub(replacement, mended)
         if changed != mended:
@@ -130,6 +137,17 @@ def _slip(example: str) -> tuple[str, str] | None:
     if closed != mended and _is_json(closed):
         return slip or ("an open bracket that is never closed", f"add `{closed[len(mended) :]}`")
     return None
+
+
+def _paired(text: str) -> str:
+    """A text in which every bracket that is opened is closed by its own kind."""
+    opened: list[str] = []
+    written: list[str] = []
+    for part in re.split(r'("(?:[^"\\\n]|\\.)*"|[{}\[\]])', text):
+        if part in _PAIRS:
+            opened.append(_PAIRS[part])
+        written.append(opened.pop() if part in ("}", "]") and opened else part)
+    return "".join(written)
 
 
 def _closing(text: str) -> str:

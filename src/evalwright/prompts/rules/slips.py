@@ -36,7 +36,7 @@ _NOTE = when_used(
     r"|(?-i:[^\W\d]\b is TBD\.))"
     rf"|{_OPENING}(?P<order>(?-i:TODO)[ \t]+(?-i:{_ORDERS})"
     r"|(?-i:XXX)[ \t:]+(?-i:this|check|fix|needs?|rewrite|update)\b)"
-    # A label that has nothing yet; more of them are a form.
+    # A label that has nothing yet.
     r"|(?:^|(?<=\n))\*{0,2}[^\W\d_][^\n:：|]{1,40}[:：][*_]{0,2}[ \t]*"
     rf"(?P<value>(?-i:TBD|TBA|TODO)|(?:{_TO_BE_WRITTEN})(?: (?:später|plus tard|más tarde"
     r"|позже|позднее))?)[ \t.。]*$"
@@ -86,7 +86,6 @@ _FACTS = frozenset(
     prices date dates website contact contacts name deadline
     """.split()
 )
-_FEW_LABELS = 2
 _MANY_FACTS = 3  # more are a form that somebody fills in each time
 # A remark of the model that wrote the prompt: on “this prompt”, and at the reader's service.
 _THIS_PROMPT = when_used(
@@ -187,13 +186,10 @@ def _leftovers(reading: Reading) -> Iterator[Hit]:
 
 
 def _notes(reading: Reading) -> Iterator[Hit]:
-    text, labels = reading.text, 0
+    text = reading.text
     for start in _lines_with(_ANY_SIGN, reading.data):
         match = _NOTE.search(text, start, _line_end(text, start))
-        if match is None or _is_topic(reading, match):
-            continue
-        labels += match["value"] is not None
-        if labels <= _FEW_LABELS:
+        if match is not None and not _is_topic(reading, match):
             group = next(name for name in _NAMES if match[name])
             yield Hit(
                 match.start(group),
@@ -234,9 +230,19 @@ def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
         return True
     if group in _NEVER_CODE and reading.is_code_at(match.start(group)):
         return True
+    if group == "value" and not _stands_alone(reading.text, match.start(), match.end()):
+        return True
     if group == "lorem" and _LISTED.match(line):
         return True  # among other things that an answer must not hold
     return group in ("note", "progress", "development") and line.lstrip().startswith("|")
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether a line is a paragraph after a finished one, and not part of a form."""
+    before = text[:start].rstrip(" \t*")
+    above = before.rstrip()
+    is_after = not above or (before.endswith("\n\n") and above[-1] in ".!?。！？")
+    return is_after and not text[end:].lstrip(" \t*").partition("\n")[2].partition("\n")[0].strip()
 
 
 def _scaffolds(reading: Reading) -> Iterator[Hit]:
