@@ -21,6 +21,7 @@ from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
 from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.schema import ROLE
+from evalwright.store.protocol import NewEvent
 from fleet.test_fleet_orders import event
 from fleet.workers_here import CLOCK, PATIENCE_SECONDS, Fleet, GivenEquipment, until
 
@@ -44,7 +45,11 @@ class HandWorker:
     async def work(self, run_id: str, task_id: str, number: int) -> FinishedTask:
         run = await self.runs.load(run_id)
         assert run is not None
-        return await run.work_on(task_id, number)
+
+        async def keep(events: list[NewEvent], own_from: int) -> None:
+            assert await self.ending.keep(run.at_work, task_id, number, events, own_from)
+
+        return await run.work_on(task_id, number, time.monotonic(), keep)
 
     async def end(self, finished: FinishedTask) -> set[str]:
         """Write what came of a task; the tasks that were still this worker's."""

@@ -172,7 +172,7 @@ async def _work(
     database = FleetDatabase(address, log, PgQueuer(settings.lease_s))
     limits = FleetLimits(database, config)
     await limits.declare()
-    worker = Worker(database, _AnyEquipper(log, config, limits), settings)
+    worker = Worker(database, _AnyEquipper(log, config, limits), settings, may_be_held=True)
     whose = f" of {', '.join(settings.tenants)}" if settings.tenants else ""
     say(
         f"worker {settings.name}: up to {settings.concurrency} tasks{whose} at once, "

@@ -124,6 +124,26 @@ class Ending:
         self._database.announce(due)
         return held.mine
 
+    async def keep(
+        self,
+        run: RunAtWork,
+        task_id: str,
+        attempt: int,
+        events: Sequence[NewEvent],
+        own_from: int,
+    ) -> bool:
+        """Write the answer to a task that goes on; False if it is another worker's by now."""
+        async with self._database.transaction() as connection:
+            held = await self._hold(connection, run.run_id, [(task_id, attempt)])
+            if held is None or not held.mine:
+                return False
+            if held.ledger is not None:
+                held.ledger.take(events[own_from:], run.plan)
+                held.ledger.lost[task_id] = attempt  # all that it cost is known
+                await connection.execute(_KEEP, run.run_id, held.ledger.encoded())
+            await self._database.append(connection, run.run_id, run.run, events)
+        return True
+
     async def _hold(
         self, connection: Connection, run_id: str, attempts: Sequence[tuple[str, int]]
     ) -> Held | None:

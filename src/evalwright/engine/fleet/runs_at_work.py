@@ -12,7 +12,7 @@ from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.ending import RunAtWork
 from evalwright.engine.fleet.equipment import Equipment, Equipper
 from evalwright.engine.fleet.handing import HandedPlan
-from evalwright.engine.fleet.single_tasks import FinishedTask, SingleTasks
+from evalwright.engine.fleet.single_tasks import FinishedTask, Keep, SingleTasks
 from evalwright.engine.history import History, read_history
 from evalwright.store.protocol import EventLog
 
@@ -39,7 +39,12 @@ class LoadedRun:
     """A run with its equipment; tasks that were tried before have a fresh memory."""
 
     def __init__(
-        self, at_work: RunAtWork, equipment: Equipment, history: History, clock: Clock
+        self,
+        at_work: RunAtWork,
+        equipment: Equipment,
+        history: History,
+        clock: Clock,
+        read_at: float,
     ) -> None:
         self.run_id = at_work.run_id
         self.at_work = at_work
@@ -47,6 +52,8 @@ class LoadedRun:
         self._equipment = equipment
         self._clock = clock
         self._work = SingleTasks(equipment.agent, history, clock, equipment.means)
+        self._read_at = read_at  # its history, which other workers may have added answers to since
+        self._reading = asyncio.Lock()
         # An attempt that was taken away may go on for a while beside the next one.
         self._at_work_on: dict[tuple[str, int], SingleTasks] = {}
 
@@ -55,19 +62,26 @@ class LoadedRun:
         """How many tasks are at work."""
         return len(self._at_work_on)
 
-    async def work_on(self, task_id: str, attempt: int) -> FinishedTask:
+    async def work_on(
+        self, task_id: str, attempt: int, begun_at: float, keep: Keep
+    ) -> FinishedTask:
         """Work on a task."""
-        return await (await self._fresh(task_id, attempt)).work_on(task_id, attempt)
+        work = await self._fresh(task_id, attempt, begun_at)
+        return await work.work_on(task_id, attempt, keep)
 
-    async def _fresh(self, task_id: str, attempt: int) -> SingleTasks:
+    async def _fresh(self, task_id: str, attempt: int, begun_at: float) -> SingleTasks:
         self.used_at = time.monotonic()
-        if self._work.has_tried(task_id):
-            history = await asyncio.to_thread(recorded_history, self.at_work.log, self.run_id)
-            history.plan = self.at_work.plan
-            equipment = self._equipment
-            self._work = SingleTasks(equipment.agent, history, self._clock, equipment.means)
-        self._at_work_on[task_id, attempt] = self._work
-        return self._work
+        async with self._reading:
+            may_be_answered = attempt > 1 and self._read_at < begun_at
+            if may_be_answered or self._work.has_tried(task_id):
+                read_at = time.monotonic()
+                history = await asyncio.to_thread(recorded_history, self.at_work.log, self.run_id)
+                history.plan = self.at_work.plan
+                equipment = self._equipment
+                self._work = SingleTasks(equipment.agent, history, self._clock, equipment.means)
+                self._read_at = read_at
+            self._at_work_on[task_id, attempt] = self._work
+            return self._work
 
     def give_up(self, task_id: str, attempt: int, reason: str) -> FinishedTask:
         """The result of a task that is not begun once more."""
@@ -136,6 +150,7 @@ class RunsAtWork:
         if place is None:
             return None
         log = self._database.log.for_tenant(place.tenant)
+        read_at = time.monotonic()
         history = await asyncio.to_thread(recorded_history, log, run_id)
         handed = msgspec.json.decode(place.plan, type=HandedPlan)
         history.plan = handed.applied_to(history.plan)
@@ -144,7 +159,7 @@ class RunsAtWork:
         equipment = await self._equip(place, history)
         redactor = equipment.means.surroundings.redactor
         at_work = RunAtWork(run_id, place.run, log, history.plan, history.started_at_us, redactor)
-        return LoadedRun(at_work, equipment, history, self._clock)
+        return LoadedRun(at_work, equipment, history, self._clock, read_at)
 
     async def _equip(self, place: _RunPlace, history: History) -> Equipment:
         loading = self._equipment.get(place.lane)

@@ -4,8 +4,9 @@ The log cannot tell the result from that of a run which one process executed.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +33,13 @@ from evalwright.store.records import RecordChange
 
 _VERDICTS = (Checked.TYPE, EvalScored.TYPE)
 
+# Writes events of a task that goes on, of which the first so many are of attempts before its own.
+Keep = Callable[[list[NewEvent], int], Awaitable[None]]
+
+
+class TakenAway(Exception):
+    """Another worker has the task by now."""
+
 
 class FinishedTask(NamedTuple):
     """What came of a task, in memory until the attempt is seen to be still its worker's."""
@@ -49,6 +57,15 @@ class FinishedTask(NamedTuple):
         """What happened, and the verdicts on it."""
         verdicts = [each for each in self.events if each.type in _VERDICTS]
         return [each for each in self.events if each.type not in _VERDICTS], verdicts
+
+
+@dataclass
+class _TaskAtWork:
+    """A task that is worked on."""
+
+    keep: Keep
+    lost: list[NewEvent]  # of attempts before its own, as long as they are not written
+    is_answered: bool  # by what is in the log
 
 
 class EventsByTask:
@@ -105,26 +122,42 @@ class SingleTasks(Execution):
         self._indexes = {task.task_id: n for n, task in enumerate(self._plan.suite.tasks)}
         self._earlier = dict(history.attempts)  # attempts that the log knows of
         self._tried: set[str] = set()
+        self._at_work: dict[str, _TaskAtWork] = {}
 
     def has_tried(self, task_id: str) -> bool:
         """Whether a task was begun here before: what is left of that would mix with another try."""
         return task_id in self._tried
 
-    async def work_on(self, task_id: str, attempt: int) -> FinishedTask:
-        """Work on a task until it has its score, or judges failed."""
-        index = self._indexes[task_id]
-        lost = self._begin(index, attempt)
-        while True:
-            await self._work_on(index)
-            if index not in self._pending:
-                break
-            self._pending.remove(index)  # it has another repetition
+    async def work_on(self, task_id: str, attempt: int, keep: Keep) -> FinishedTask:
+        """Work on a task until it has its score, or judges failed.
+
+        An answer that others are asked about is written before: whoever may have to take over
+        scores it, and nobody asks for it once more.
+        """
+        index, is_answered = self._indexes[task_id], bool(self._history.awaiting.get(task_id))
+        at_work = _TaskAtWork(keep, self._begin(index, attempt), is_answered)
+        self._at_work[task_id] = at_work
+        try:
+            while True:
+                await self._work_on(index)
+                if index not in self._pending:
+                    break
+                self._pending.remove(index)  # it has another repetition
+        finally:
+            del self._at_work[task_id]
         unjudged = next((each for each in self._unjudged if each[0] == task_id), None)
         if unjudged is not None:
             self._unjudged.remove(unjudged)
-        return self._finished(
-            task_id, attempt, lost, unjudged[1].message if unjudged is not None else None
-        )
+        reason = unjudged[1].message if unjudged is not None else None
+        finished = self._finished(task_id, attempt, at_work.lost, reason)
+        return finished._replace(is_answered=finished.is_answered or at_work.is_answered)
+
+    async def _judge(self, answer: TaskAnswer, index: int) -> None:
+        at_work = self._at_work[answer.task.task_id]
+        if answer.error is None and (events := self._sink.take(answer.task.task_id)):
+            await at_work.keep([*at_work.lost, *events], len(at_work.lost))
+            at_work.lost, at_work.is_answered = [], True
+        await super()._judge(answer, index)
 
     def give_up(self, task_id: str, attempt: int, reason: str) -> FinishedTask:
         """The result of a task that is not begun once more: it fails, for a recorded reason."""

@@ -14,11 +14,13 @@ from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.fleet.database import FleetDatabase, persistently
 from evalwright.engine.fleet.ending import BegunAttempt, Ending
 from evalwright.engine.fleet.equipment import Equipper
+from evalwright.engine.fleet.heartbeat import HeartbeatProcess
 from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, TakenTask, by_run
 from evalwright.engine.fleet.reconciling import end_overdue, reconcile
 from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
-from evalwright.engine.fleet.single_tasks import FinishedTask
+from evalwright.engine.fleet.single_tasks import FinishedTask, TakenAway
 from evalwright.engine.fleet.taking import TaskTaker
+from evalwright.store.protocol import NewEvent
 
 MOST_BEAT_SECONDS = 2.0  # however long leases are: others count who was heard of lately
 POLL_SECONDS = 0.5  # after which a worker with nothing to do looks again
@@ -46,6 +48,11 @@ class WorkerSettings(NamedTuple):
     drain_s: float = 30.0  # that tasks have to end when the worker is told to stop
     lease_s: float = LEASE_SECONDS
 
+    @property
+    def beat_s(self) -> float:
+        """The time between two heartbeats."""
+        return min(self.lease_s / BEATS_PER_LEASE, MOST_BEAT_SECONDS)
+
 
 class _BegunTask(NamedTuple):
     """A task that is worked on."""
@@ -54,6 +61,7 @@ class _BegunTask(NamedTuple):
     taken: TakenTask
     attempt: int
     lost: int  # attempts before it that ended with their workers
+    at: float  # when it was begun
 
     @property
     def key(self) -> BegunAttempt:
@@ -70,9 +78,14 @@ class Worker:
         equipper: Equipper,
         settings: WorkerSettings,
         clock: Clock | None = None,
+        *,
+        may_be_held: bool = False,
     ) -> None:
         self.worker = uuid.uuid4()
         self.settings = settings
+        self._heartbeats = (  # in its place while its loop is held
+            HeartbeatProcess(database.url, self.worker, settings.beat_s) if may_be_held else None
+        )
         self._database = database
         self._clock = clock or SystemClock()
         self._ending = Ending(database, self.worker, self._clock)
@@ -93,6 +106,8 @@ class Worker:
     async def run(self) -> None:
         """Work until told to stop, then let tasks end."""
         await self._database.patiently(self._register)
+        if self._heartbeats is not None:
+            await asyncio.to_thread(self._heartbeats.start)
         beside = [
             asyncio.create_task(persistently(each))
             for each in (self._beat, self._reconcile, partial(self._database.listen, self._hear))
@@ -106,6 +121,8 @@ class Worker:
                 each.cancel()
             await asyncio.gather(*beside, *self._held.values(), return_exceptions=True)
             await self._runs.close()
+            if self._heartbeats is not None:
+                self._heartbeats.close()
             await self._leave()
 
     @property
@@ -220,10 +237,10 @@ class Worker:
             await self._database.queue.drop(connection, gone)
             later = [each for each, row in found.items() if row["verdict"] == "later"]
             await self._database.queue.give_back(connection, later, LATER_SECONDS)
-        going = []
+        going, now = [], time.monotonic()
         for each, row in found.items():
             if row["verdict"] == "go":
-                going.append(_BegunTask(run, each, row["number"], row["lost"]))
+                going.append(_BegunTask(run, each, row["number"], row["lost"], now))
             elif row["verdict"] == "paused":
                 await self._ending.put_back(run.at_work, each, row["number"])
             elif row["verdict"] == "scored":
@@ -251,7 +268,7 @@ class Worker:
 
     async def _finished(self, begun: _BegunTask) -> FinishedTask | None:
         """Work on a task; None if it is not to be done now."""
-        run, taken, attempt, lost = begun
+        run, taken, attempt, lost, begun_at = begun
         if attempt > 1:
             self.leases_lost += lost > 0
             if not await self._database.patiently(
@@ -261,8 +278,17 @@ class Worker:
         if lost >= self.settings.most_attempts:
             reason = f"{lost} attempts ended with their workers"
             return run.give_up(taken.task_id, attempt, reason)
+
+        async def keep(events: list[NewEvent], own_from: int) -> None:
+            facts = run.at_work, taken.task_id, attempt, events, own_from
+            if not await self._database.patiently(lambda: self._ending.keep(*facts)):
+                raise TakenAway
+
         try:
-            return await run.work_on(taken.task_id, attempt)
+            return await run.work_on(taken.task_id, attempt, begun_at, keep)
+        except TakenAway:
+            run.forget(taken.task_id, attempt)
+            return None
         except Exception as error:
             reason = f"internal error: {type(error).__name__}"
             _logger.exception("task %s of run %s: %s", taken.task_id, taken.run_id, reason)
@@ -314,10 +340,11 @@ class Worker:
 
     async def _beat(self) -> None:
         """Say that this worker is there, and find out which tasks are no longer its own."""
-        beat_s = min(self.settings.lease_s / BEATS_PER_LEASE, MOST_BEAT_SECONDS)
         while True:
+            if self._heartbeats is not None:
+                self._heartbeats.tell()
             with suppress(TimeoutError):
-                async with asyncio.timeout(beat_s):
+                async with asyncio.timeout(self.settings.beat_s):
                     await self._looks_again.wait()
             self._looks_again.clear()
             await self._database.patiently(self._beat_once)

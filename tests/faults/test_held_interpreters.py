@@ -1,0 +1,88 @@
+"""Code of the user that holds a worker for longer than its lease: nothing is paid for twice."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from faults.fleet_processes import LEASE_SECONDS, FleetProcesses, fleet_processes
+from faults.soaking import scaled
+from postgres_server import PostgresServer
+
+HELD_SECONDS = 2 * LEASE_SECONDS
+
+# `PyDLL` calls C without letting go of the interpreter, as `re` does.
+HOLDS_THE_INTERPRETER = f"""
+import ctypes
+
+def check(output):
+    ctypes.PyDLL(None).usleep({HELD_SECONDS:.0f} * 1_000_000)
+    return output == "yes"
+"""
+WAITS_FOR_A_FILE = """
+import pathlib, time
+
+def check(output):
+    pathlib.Path("checking").touch()
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    return output == "yes"
+"""
+AGENT_THAT_BLOCKS_THE_LOOP = """
+import os, time
+
+calls = os.open(os.environ["CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+async def answer(task):
+    os.write(calls, f"{os.getpid()} {task.id}\\n".encode())
+    time.sleep(%s)
+    return "yes"
+"""
+
+SUITE = "evalwright: 1\nname: held\ntasks:\n"
+TASK = "  - {{id: task-{}, input: say yes, checks: [{{{}}}]}}\n"
+
+
+def hand_over(fleet: FleetProcesses, check: str, tasks: int) -> None:
+    """A run whose tasks have this check."""
+    lines = [TASK.format(number, check) for number in range(tasks)]
+    (fleet.folder / "suite.yaml").write_text(SUITE + "".join(lines))
+    fleet.hand_over("suite.yaml")
+
+
+@pytest.mark.parametrize("code", [HOLDS_THE_INTERPRETER, None])
+def test_a_worker_that_is_held_for_longer_than_its_lease_keeps_its_tasks(
+    own_postgres: PostgresServer, tmp_path: Path, code: str | None
+) -> None:
+    tasks = scaled(2, 20)
+    with fleet_processes(own_postgres, tmp_path) as fleet:
+        if code is None:
+            (tmp_path / "agent.py").write_text(AGENT_THAT_BLOCKS_THE_LOOP % HELD_SECONDS)
+        (tmp_path / "checks.py").write_text(code or "")
+        for _ in range(2):
+            fleet.start_worker(2)
+        hand_over(fleet, "python: checks.py:check" if code else 'equals: "yes"', tasks)
+        fleet.until(lambda: fleet.scored() == tasks)
+        fleet.until(lambda: fleet.ask("SELECT 1 FROM fleet_runs") == [])
+        assert sorted(fleet.invocations()) == sorted(f"task-{n}" for n in range(tasks))
+        fleet.check_log(1, tasks)
+
+
+def test_an_answer_is_scored_by_the_worker_that_takes_over_and_not_asked_for_again(
+    own_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with fleet_processes(own_postgres, tmp_path) as fleet:
+        (tmp_path / "checks.py").write_text(WAITS_FOR_A_FILE)
+        fleet.start_worker(2)
+        hand_over(fleet, "python: checks.py:check", 1)
+        fleet.until((tmp_path / "checking").exists)
+        fleet.workers[0].send_signal(signal.SIGKILL)
+        fleet.workers[0].wait()
+        (tmp_path / "go").touch()
+        fleet.start_worker(2)
+        fleet.until(lambda: fleet.scored() == 1)
+        fleet.until(lambda: fleet.ask("SELECT 1 FROM fleet_runs") == [])
+        assert fleet.invocations() == ["task-0"]
+        fleet.check_log(1, 1)
+        (passed,) = fleet.ask("SELECT passed FROM runs")
+        assert passed[0]
