@@ -56,7 +56,7 @@ def test_info_shows_what_is_in_the_log(evalwright: Evalwright, log: Path) -> Non
     assert (shown.code, shown.err) == (0, "")
     facts = shown.json()
     assert facts["database"] == str(log)
-    assert facts["schema"] == 4
+    assert facts["schema"] == 5
     assert facts["runs"] == {"completed": 2}
     assert facts["fileBytes"] == log.stat().st_size
     assert facts["pages"] * 4096 == facts["fileBytes"]
@@ -68,7 +68,7 @@ def test_info_shows_what_is_in_the_log(evalwright: Evalwright, log: Path) -> Non
     assert facts["bytes"] > 5000
 
     text = evalwright("db", "info").out
-    assert f"{log}: schema 4, " in text
+    assert f"{log}: schema 5, " in text
     assert "runs: 2 completed; " in text
     assert "tenant local: 2 completed; " in text
 
@@ -148,11 +148,14 @@ HARMS = {
     "facts": ("UPDATE run_facts SET events = 7 WHERE run = 1", "run number 1: what the list shows"),
     "sizes": ("UPDATE partition_sizes SET bytes = 1", "tenant local: the sizes of the tenant"),
     "annotation": (
-        "INSERT INTO records VALUES ('annotation', 'local', 'run_gone/ann_1', '{}', 0)",
+        "INSERT INTO records VALUES ('annotation', 'local', 'run_gone/ann_1', '{}', 0, NULL)",
         "run run_gone, run_gone/ann_1: the annotation belongs to a run that is not in the log",
     ),
     "evidence": (
-        "INSERT INTO records VALUES ('deployment', 'acme', 'a@1', '{\"evalRunId\": \"run_x\"}', 0)",
+        (
+            "INSERT INTO records (kind, tenant, key, body, at_us)"
+            " VALUES ('deployment', 'acme', 'a@1', '{\"evalRunId\": \"run_x\"}', 0)"
+        ),
         "run run_x, deployment a@1 of acme: the deployment refers to a run that is not",
     ),
     "schema": ("DROP INDEX one_end_per_run", "index one_end_per_run: it is missing"),
@@ -199,8 +202,10 @@ def test_a_summary_that_the_events_do_not_lead_to_is_found(
     run_id = evalwright.run_ids()[-1]
     harm(
         log,
-        "UPDATE events SET body = replace(body, '\"score\":1.0', '\"score\":0.5')"
+        "UPDATE events SET body = replace(body, '\"score\":1.0', '\"score\":0.5'), checksum = NULL"
         " WHERE run = 1 AND type = 'eval.scored'",
+        "UPDATE events SET checksum = NULL WHERE run = 1",
+        "UPDATE run_facts SET summed = 0, checksum = 0 WHERE run = 1",
     )
     assert evalwright("db", "check").code == 0
     checked = evalwright("db", "check", "--replay")

@@ -206,7 +206,11 @@ def test_check_finds_what_is_wrong_and_changes_nothing(
     )
     found = on_postgres("db", "check", "--json")
     assert found.code == 1
-    assert {each["rule"] for each in json.loads(found.out)["problems"]} == {"gap", "facts", "body"}
+    assert {each["rule"] for each in json.loads(found.out)["problems"]} == {
+        "gap",
+        "facts",
+        "checksum",
+    }
 
 
 def test_what_is_for_files_only_names_the_tool_for_a_database(on_postgres: Evalwright):

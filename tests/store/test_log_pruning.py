@@ -7,7 +7,7 @@ import pytest
 from log_events import Place, a_score, a_start, an_end, an_event, opened, raw_connection, written
 
 from evalwright.contracts.errors import LogConflict, RunNotFound, RunPruned
-from evalwright.store import schema
+from evalwright.store import checksums, schema
 from evalwright.store.protocol import EventLog
 
 pytestmark = pytest.mark.both_databases
@@ -28,6 +28,7 @@ def raw(log: EventLog, path: Place) -> Iterator[sqlite3.Connection]:
         view.append(run_id, [a_score(), *([] if run_id == "open" else [an_end()])])
     written(log, "open")
     with raw_connection(path) as connection:
+        connection.create_function("checksum_of", -1, checksums.of_values)
         yield connection
 
 
@@ -75,16 +76,16 @@ def test_a_content_goes_with_the_last_run_that_has_it(raw: sqlite3.Connection) -
     "statement",
     [
         pytest.param(
-            "INSERT INTO tombstones SELECT run, run_id, tenant, '', '', '', 0, 0, 0, 0, 0, ''"
+            "INSERT INTO tombstones SELECT run, run_id, tenant, '', '', '', 0, 0, 0, 0, 0, '', 0"
             " FROM runs WHERE run_id = 'open'",
             id="of a run that has not ended",
         ),
         pytest.param(
-            "INSERT INTO tombstones VALUES (1, 'older', 'acme', '', '', '', 0, 0, 0, 0, 0, '')",
+            "INSERT INTO tombstones VALUES (1, 'older', 'acme', '', '', '', 0, 0, 0, 0, 0, '', 0)",
             id="under the name of another run",
         ),
         pytest.param(
-            "INSERT INTO tombstones VALUES (9, 'nobody', 'acme', '', '', '', 0, 0, 0, 0, 0, '')",
+            "INSERT INTO tombstones VALUES (9, 'nobody', 'acme', '', '', '', 0, 0, 0, 0, 0, '', 0)",
             id="of a run that does not exist",
         ),
     ],

@@ -98,7 +98,9 @@ def test_documents_from_before_there_were_sums_are_counted(path: Path) -> None:
         old.execute(
             "INSERT INTO run_facts (run, tenant, started_us, ended_us) VALUES (1, 'a', 0, 0)"
         )
-        old.execute(schema.PRUNE_RUN, {"run_id": "gone", "at_us": 0, "reason": "old"})
+        old.execute(
+            "INSERT INTO tombstones VALUES (1, 'gone', 'a', '', '', 'failed', 0, 0, 1, 2, 0, 'old')"
+        )
     assert not list(find_problems(path))
 
     with closing(opened(path)) as log:

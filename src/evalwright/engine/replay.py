@@ -22,6 +22,7 @@ class _RecordedEnd(msgspec.Struct):
 
 def replay_run(log: EventLog, run_id: str) -> Outcome:
     """Rebuild the summary of a completed run; it must equal the recorded one byte for byte."""
+    log.verify(run_id)
     return rebuilt(read_history(log, run_id), log.place)
 
 

@@ -29,6 +29,7 @@ from evalwright.host.limits import (
     Rate,
     RateLimits,
 )
+from evalwright.host.log_check import LogCheck
 from evalwright.host.orders import RunOrders
 from evalwright.host.outages import StoreCheck
 from evalwright.host.pages import PageCache
@@ -228,6 +229,7 @@ class Host:
             self.key_watch.run,
             self.orders.run,
             self.recovery.run,
+            LogCheck(self.log).run,
             self.shared_webhooks.run,
         )
         background = [asyncio.create_task(work()) for work in works]

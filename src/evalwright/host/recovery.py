@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
-from evalwright.contracts.errors import StoreError
+from evalwright.contracts.errors import DamagedEventLog, StoreError
 from evalwright.host.executor_maker import ExecutorMaker
 from evalwright.host.hosts import Hosts
 from evalwright.host.run_handle import RunHandle
@@ -60,14 +60,17 @@ class Recovery:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _take_up(self, run: RunHandle) -> bool:
-        if not await run.beside(lambda: self._is_interrupted(run)):
-            return False
         try:
+            if not await run.beside(lambda: self._is_interrupted(run)):
+                return False
+            await run.beside(lambda: self._log.verify(run.run_id))
             await self._announce(run)
             return await self._runs.recover(run)
-        except msgspec.DecodeError:  # one unreadable run must not keep the host from starting
+        except DamagedEventLog as error:  # one damaged run must not keep the host from starting
+            _logger.error("run %s is not resumed: %s", run.run_id, error)  # noqa: TRY400
+        except msgspec.DecodeError:
             _logger.error("run %s is not resumed: its log cannot be read", run.run_id)  # noqa: TRY400
-            return False
+        return False
 
     def _is_interrupted(self, run: RunHandle) -> bool:
         return self._maker.knows(run) and run.open_status() == "running"

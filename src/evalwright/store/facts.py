@@ -20,7 +20,7 @@ from evalwright.contracts.events import (
     RunResumed,
     RunStarted,
 )
-from evalwright.store import contents
+from evalwright.store import checksums, contents
 from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
 from evalwright.store.protocol import NewEvent, RunFacts
 
@@ -31,13 +31,19 @@ Changes = dict[str, Any]  # new values, by column
 
 # Many rows with one statement: between two statements, a busy event loop would be waited for.
 _INSERTS = {
-    count: "INSERT INTO events (run, seq, type, task_id, at_us, body) VALUES "  # noqa: S608
-    + ", ".join(["(?, ?, ?, ?, ?, ?)"] * count)
+    count: "INSERT INTO events (run, seq, type, task_id, at_us, body, checksum) VALUES "  # noqa: S608
+    + ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * count)
     for count in (64, 8, 1)
 }
 _INSERT_THE_REST = (
-    "INSERT INTO events (run, seq, type, task_id, at_us, body, content, content_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO events (run, seq, type, task_id, at_us, body, checksum, content, content_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+_GROW = (
+    "UPDATE run_facts SET events = ?, bytes = bytes + ?, summed = summed + ?,"  # noqa: S608
+    f" checksum = (checksum * ? + ?) % {checksums.MODULUS} WHERE run = ?"
 )
 
 
@@ -163,31 +169,35 @@ class Growth:
     """What a transaction adds to the log: events, and what they change in the facts of runs."""
 
     connection: sqlite3.Connection
-    rows: list[tuple[int, int, str, str | None, int, str]] = field(default_factory=list)
+    rows: list[tuple[int, int, str, str | None, int, str, int]] = field(default_factory=list)
     begun: list[tuple[int, str, int]] = field(default_factory=list)  # run, tenant, time
     changes: list[tuple[int, str, Changes]] = field(default_factory=list)  # by run and tenant
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # events in all, bytes added
+    sums: dict[int, list[int]] = field(default_factory=dict)  # of the events that are added
 
-    def add(self, start: tuple[int, int, str], events: Sequence[NewEvent]) -> None:
+    def add(self, run_id: str, start: tuple[int, int, str], events: Sequence[NewEvent]) -> None:
         """Add events to a run, given with its number, next sequence and tenant."""
         run, first, tenant = start
+        seed, sums = checksums.seed_of(run_id), self.sums.setdefault(run, [])
         if first == 0:
             self.begun.append((run, tenant, events[0].at_us))
         size = self.sizes.get(run, (0, 0))[1]
         for sequence, event in enumerate(events, first):
             kind, task_id, at_us, body = event
             size += len(body)
+            checksum = checksums.of_event(seed, kind, task_id, at_us, body)
+            sums.append(checksum)
             if kind in SOURCE_TYPES:
                 self.changes.append((run, tenant, changes_by(event)))
             part = None
             if sequence < FRAME_EVENTS and len(body) >= SHARED_BYTES:
                 part = contents.cut(body)
             if part is None:
-                self.rows.append((run, sequence, kind, task_id, at_us, body.decode()))
+                self.rows.append((run, sequence, kind, task_id, at_us, body.decode(), checksum))
                 continue
             self.connection.executemany(_INSERTS[1], self.rows)  # what comes before it
             self.rows.clear()
-            row = (run, sequence, kind, task_id, at_us, part.rest.decode())
+            row = (run, sequence, kind, task_id, at_us, part.rest.decode(), checksum)
             content = contents.keep(self.connection, part)
             self.connection.execute(_INSERT_THE_REST, (*row, content, part.at))
         self.sizes[run] = first + len(events), size
@@ -216,10 +226,9 @@ class Growth:
                     "INSERT OR IGNORE INTO run_tags VALUES (?, ?, ?)",
                     [(tenant, tag, run) for tag in tags],
                 )
-        self.connection.executemany(
-            "UPDATE run_facts SET events = ?, bytes = bytes + ? WHERE run = ?",
-            [(events, size, run) for run, (events, size) in self.sizes.items()],
-        )
+        for run, (events, size) in self.sizes.items():
+            sums = self.sums[run]
+            self.connection.execute(_GROW, (events, size, len(sums), *checksums.batch(sums), run))
 
 
 def _whole(

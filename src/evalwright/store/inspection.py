@@ -4,8 +4,9 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +14,13 @@ import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.times import iso_time
-from evalwright.store import migration, schema
+from evalwright.store import checksums, migration, schema
 from evalwright.store.contents import join
-from evalwright.store.location import clear_errors, may_pass
+from evalwright.store.facts import SOURCE_TYPES, Changes, changes_by
+from evalwright.store.location import clear_errors, in_one_line, may_pass
+from evalwright.store.protocol import NewEvent
+
+_DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)  # what a damaged file may raise
 
 MOST_PER_RULE = 100  # problems that are listed
 
@@ -67,7 +72,7 @@ class _LogRule(NamedTuple):
 
 
 _ALL, _WITH_TENANTS, _WITH_CONTENTS = range(1, 100), range(2, 100), range(3, 100)
-_WITH_SIZES = range(4, 100)
+_WITH_SIZES, _WITH_CHECKSUMS = range(4, 100), range(5, 100)
 _ANNOTATED = "substr(key, 1, instr(key, '/') - 1)"
 _EVIDENCE = "json_extract(CAST(body AS TEXT), '$.evalRunId')"
 _KNOWN_SIZES = "SELECT tenant, runs, events, bytes FROM partition_sizes WHERE runs > 0"
@@ -211,7 +216,78 @@ _RULES = (
         f"SELECT {_EVIDENCE}, NULL, 'deployment ' || key || ' of ' || tenant FROM records"
         f" WHERE kind = 'deployment' AND {_EVIDENCE} NOT IN ({_KNOWN})",
     ),
+    _LogRule(
+        _WITH_CHECKSUMS,
+        "checksum",
+        "the document is not what was written: its checksum is another one",
+        "SELECT NULL, NULL, kind || ' ' || key || ' of ' || tenant FROM records"
+        " WHERE checksum IS NOT NULL"
+        " AND checksum IS NOT checksum_of(kind, tenant, key, body, at_us)",
+    ),
+    _LogRule(
+        _WITH_CHECKSUMS,
+        "checksum",
+        "the tombstone is not what was written: its checksum is another one",
+        "SELECT run_id, NULL, 'tombstone' FROM tombstones WHERE checksum IS NOT NULL"
+        " AND checksum IS NOT checksum_of(run, run_id, tenant, suite, agent, status, started_us,"
+        " ended_us, events, bytes, at_us, reason)",
+    ),
 )
+
+
+# What the list shows of a run whose events say nothing else.
+_FIRST_FACTS: Changes = {
+    "ended_us": None,
+    "status": "running",
+    "workflow": "",
+    "suite": None,
+    "agent": None,
+    "tags": "[]",
+    "modes": "[]",
+    "score": None,
+    "passed": None,
+    "repeats": None,
+    "resumed_from": None,
+}
+
+
+class RunCheck:
+    """A run, compared with its checksums and its facts while its events are read in order."""
+
+    def __init__(self, run_id: str) -> None:
+        self.events = 0
+        self._run_id = run_id
+        self.facts: Changes = {}  # as the events say
+        self._seed = checksums.seed_of(run_id)
+        self._checksums: list[int] = []
+
+    def is_sound(self, event: NewEvent, checksum: int | None) -> bool:
+        """Take the next event; whether it is what was written, as far as anybody knows."""
+        self.events += 1
+        if event.type in SOURCE_TYPES:
+            self.facts |= changes_by(event)
+        self.facts.setdefault("started_us", event.at_us)
+        if checksum is None:
+            return True
+        if checksum != checksums.of_event(self._seed, *event):
+            return False
+        self._checksums.append(checksum)
+        return True
+
+    def problems(self, known: Mapping[str, Any], tags: Collection[str]) -> Iterator[LogProblem]:
+        """What is wrong with the run as a whole, by its row of facts and its tags."""
+        run = f"run {self._run_id}"
+        summed = len(self._checksums), checksums.batch(self._checksums)[1]
+        if summed != (known["summed"], known["checksum"]):
+            yield LogProblem("checksum", run, checksums.BROKEN, self._run_id)
+        elif summed[0] == self.events:
+            said = {**_FIRST_FACTS, **self.facts}
+            unlike = [name for name, value in said.items() if known[name] != value]
+            if sorted(map(str, tags)) != sorted(set(msgspec.json.decode(said["tags"]))):
+                unlike.append("tags")
+            if unlike:
+                message = f"the list shows another {unlike[0]} than the events of the run say"
+                yield LogProblem("facts", run, message, self._run_id)
 
 
 def read_facts(path: Path) -> LogFacts:
@@ -239,9 +315,12 @@ def find_problems(
         version = _version(connection)
         yield from _missing_objects(connection, version)
         for done, rule in enumerate(_RULES):
-            progress(done, len(_RULES))
+            progress(done, len(_RULES) + 1)
             if version in rule.versions:
                 yield from _broken(connection, rule)
+        progress(len(_RULES), len(_RULES) + 1)
+        if version in _WITH_CHECKSUMS:
+            yield from islice(_changed_events(connection), MOST_PER_RULE)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -249,7 +328,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(place, uri=True, isolation_level=None)
     try:
         connection.execute("PRAGMA schema_version")
-    except sqlite3.DatabaseError as error:
+    except _DAMAGED as error:
         # Where nothing may be written, only a file that nobody else has open can be read.
         is_alone = not path.resolve().with_name(f"{path.resolve().name}-wal").exists()
         if may_pass(error) and is_alone:
@@ -257,18 +336,26 @@ def _opened(path: Path) -> sqlite3.Connection:
             connection = sqlite3.connect(f"{place}&immutable=1", uri=True, isolation_level=None)
     connection.text_factory = lambda raw: raw.decode(errors="replace")
     connection.create_function("sha256_of", 1, lambda body: hashlib.sha256(body).digest())
+    connection.create_function("checksum_of", -1, checksums.of_values)
     connection.create_function("joined", 3, _joined)
     return connection
 
 
-def _joined(rest: bytes, at: int, part: bytes | None) -> str:
-    return join(rest, at, part or b"").decode(errors="replace")
+def _joined(rest: Any, at: Any, part: bytes | None) -> str:
+    return _whole(rest, at, part).decode(errors="replace")
+
+
+def _whole(rest: Any, at: Any, part: bytes | None) -> bytes:
+    """The body of an event, whatever damage has made of its row."""
+    if not isinstance(rest, bytes) or not isinstance(at, int):
+        return b""
+    return join(rest, at, part or b"")
 
 
 def _version(connection: sqlite3.Connection) -> int:
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-    except sqlite3.DatabaseError:
+    except _DAMAGED:
         return 0
     return int(version)
 
@@ -279,28 +366,35 @@ def _broken_pages(connection: sqlite3.Connection) -> Iterator[LogProblem]:
         for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_PER_RULE})"):
             if found != "ok":
                 yield LogProblem("sqlite", "file", found.removeprefix("*** in database main ***\n"))
-    except sqlite3.DatabaseError as error:
+    except _DAMAGED as error:
         if may_pass(error):  # it cannot be read, which says nothing about it
             raise
-        yield LogProblem("sqlite", "file", str(error))
+        yield LogProblem("sqlite", "file", in_one_line(error))
 
 
 def _missing_objects(connection: sqlite3.Connection, version: int) -> Iterator[LogProblem]:
-    """Tables, indexes and triggers that enforce the rules, and are not there."""
-    if version != migration.VERSION:
+    """Tables, indexes and triggers that enforce the rules, and are not there or are others."""
+    if not 0 < version <= migration.VERSION:
         return
-    listed = "SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+    listed = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
-        migration.migrate(fresh, ":memory:")
+        migration.migrate(fresh, ":memory:", version)
         expected = fresh.execute(listed).fetchall()
     try:
-        found = set(connection.execute(listed))
-    except sqlite3.DatabaseError as error:
-        yield LogProblem("schema", "file", str(error))
+        found = {(kind, name): rest for kind, name, *rest in connection.execute(listed)}
+    except _DAMAGED as error:
+        yield LogProblem("schema", "file", in_one_line(error))
         return
-    for kind, name in expected:
+    for kind, name, table, sql in expected:
         if (kind, name) not in found:
             yield LogProblem("schema", f"{kind} {name}", "it is missing, and with it a safeguard")
+        elif [_plain(each) for each in found[kind, name]] != [_plain(table), _plain(sql)]:
+            yield LogProblem("schema", f"{kind} {name}", "it is not as Evalwright makes it")
+
+
+def _plain(sql: object) -> str:
+    """A definition without what versions of SQLite write in different ways."""
+    return "".join(str(sql or "").split()).replace('"', "")
 
 
 def _broken(connection: sqlite3.Connection, rule: _LogRule) -> Iterator[LogProblem]:
@@ -308,8 +402,42 @@ def _broken(connection: sqlite3.Connection, rule: _LogRule) -> Iterator[LogProbl
         for run_id, sequence, detail in connection.execute(f"{rule.query} LIMIT {MOST_PER_RULE}"):
             place = place_in_log(run_id, sequence, detail)
             yield LogProblem(rule.name, place, rule.message, run_id)
-    except sqlite3.DatabaseError as error:
-        yield LogProblem(rule.name, "file", f"cannot be checked: {error}")
+    except _DAMAGED as error:
+        yield LogProblem(rule.name, "file", f"cannot be checked: {in_one_line(error)}")
+
+
+_RUN_ROWS = "SELECT run_facts.*, run_id FROM run_facts JOIN runs USING (run) ORDER BY run"
+_EVENT_ROWS = (
+    "SELECT seq, type, task_id, at_us, CAST(events.body AS BLOB), content_at,"
+    " CAST(contents.body AS BLOB), checksum FROM events LEFT JOIN contents USING (content)"
+    " WHERE run = ? AND seq < ? ORDER BY seq"
+)
+_TAGS = "SELECT tag FROM run_tags WHERE run = ?"
+
+
+def _changed_events(connection: sqlite3.Connection) -> Iterator[LogProblem]:
+    """Events that are not what was written, and runs that are without one."""
+    try:
+        runs = connection.execute(_RUN_ROWS)
+        names = [column[0] for column in runs.description]
+        for row in runs:
+            known = dict(zip(names, row, strict=True))
+            run, run_id, check = known["run"], known["run_id"], RunCheck(str(known["run_id"]))
+            is_sound = True
+            for seq, kind, task_id, at_us, rest, at, part, checksum in connection.execute(
+                _EVENT_ROWS, (run, known["events"])
+            ):
+                body = rest if at is None else _whole(rest, at, part)
+                if not check.is_sound(NewEvent(kind, task_id, at_us, body), checksum):
+                    is_sound = False
+                    place = place_in_log(run_id, seq, kind)
+                    yield LogProblem("checksum", place, checksums.CHANGED, run_id)
+            if is_sound:
+                yield from check.problems(
+                    known, [tag for (tag,) in connection.execute(_TAGS, (run,))]
+                )
+    except _DAMAGED as error:
+        yield LogProblem("checksum", "file", f"cannot be checked: {in_one_line(error)}")
 
 
 def place_in_log(run_id: str | None, sequence: int | None, detail: str | None) -> str:
@@ -319,7 +447,7 @@ def place_in_log(run_id: str | None, sequence: int | None, detail: str | None) -
         f"event {sequence}" if sequence is not None else None,
         detail,
     )
-    return ", ".join(part for part in where if part is not None)
+    return ", ".join(str(part) for part in where if part is not None)  # damage leaves bytes
 
 
 # Tenant, status, runs, events, bytes, oldest, newest; before the third version they are counted.

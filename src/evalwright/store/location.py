@@ -254,20 +254,35 @@ def use_wal(connection: sqlite3.Connection) -> None:
         time.sleep(0.005)
 
 
+# What reading a file raises: the messages of SQLite name what is in it, which may be no text.
+UNREADABLE = (sqlite3.Error, OSError, UnicodeDecodeError)
+_NO_TEXT = "Could not decode to UTF-8"
+
+
 @contextmanager
 def clear_errors(place: str) -> Iterator[None]:
     """Turn what SQLite and the operating system raise into errors that name the place."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
+    except UNREADABLE as error:
         raise explain(place, error) from error
+
+
+def in_one_line(error: Exception) -> str:
+    """What SQLite says, which may quote lines of a definition that it cannot read."""
+    return " ".join(str(error).split())
 
 
 def explain(place: str, error: Exception) -> StoreError:
     """The error to raise for a log that cannot be read or written."""
+    if isinstance(error, UnicodeDecodeError) or _NO_TEXT in str(error):
+        return DamagedEventLog(
+            f"{place}: the database is damaged (a text in it is no UTF-8); "
+            "`evalwright db check` says where; restore it from a copy"
+        )
     if primary_code(error) in _DAMAGED:
         return DamagedEventLog(
-            f"{place}: the database is damaged ({error}); "
+            f"{place}: the database is damaged ({in_one_line(error)}); "
             "restore it from a copy, or name another file with --db"
         )
     if may_pass(error):
@@ -276,13 +291,13 @@ def explain(place: str, error: Exception) -> StoreError:
         elsewhere = error.filename and str(error.filename) != place
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if elsewhere else "")
         return StoreError(f"{place}: the event log cannot be opened: {reason}; {_ELSEWHERE}")
-    return StoreError(f"{place}: the event log cannot be used: {error}")
+    return StoreError(f"{place}: the event log cannot be used: {in_one_line(error)}")
 
 
 def unavailable(place: str, error: Exception) -> StoreUnavailable:
     """The error to raise for a log that cannot be used now."""
     remedy = _REMEDIES.get(primary_code(error))
-    message = f"{place}: the event log cannot be used: {error}"
+    message = f"{place}: the event log cannot be used: {in_one_line(error)}"
     return StoreUnavailable(f"{message}; {remedy}" if remedy else message, str(error))
 
 

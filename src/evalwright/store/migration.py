@@ -113,20 +113,23 @@ def _migrate_alone(path: Path, place: str, connect: Connect, patience: float) ->
         time.sleep(random.uniform(0.005, 0.05))  # noqa: S311
 
 
-def migrate(connection: sqlite3.Connection, place: str) -> None:
-    """Bring the database to the version of this program, in one transaction."""
-    if known_version(connection, place) == VERSION:
+def migrate(connection: sqlite3.Connection, place: str, version: int = 0) -> None:
+    """Bring the database to the version of this program, or another, in one transaction."""
+    version = version or VERSION
+    if known_version(connection, place) == version:
         return
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        missing = MIGRATIONS[known_version(connection, place) :]  # another process may have begun
+        missing = MIGRATIONS[
+            known_version(connection, place) : version
+        ]  # another process may have begun
         for step in missing:
             if isinstance(step, str):
                 execute_all(connection, step)
             else:
                 step(connection, place)
         connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -202,5 +205,6 @@ MIGRATIONS: tuple[Step, ...] = (
     schema.TENANTS_AND_RECORDS,
     _move_bodies_out_of_the_keys,
     schema.SIZES_OF_DOCUMENTS,
+    schema.CHECKSUMS,
 )
 VERSION = len(MIGRATIONS)

@@ -188,6 +188,9 @@ class EventLog(EventSink, Protocol):
     ) -> Iterator[Event]:
         """The events of a run in order: of these types, after a sequence, at most `limit`."""
 
+    def verify(self, run_id: str) -> None:
+        """Raise `DamagedEventLog` unless all events of a run are those that were written."""
+
     def edges(self, run_id: str) -> list[Event]:
         """The first two and the last two events of a run: enough to list it."""
 

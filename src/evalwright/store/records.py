@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from evalwright.contracts.errors import StoreError
+from evalwright.store import checksums
 
 if TYPE_CHECKING:
     import sqlite3
@@ -15,9 +16,10 @@ T = TypeVar("T")
 
 _PLACE = "kind = :kind AND tenant = :tenant AND key = :key"
 _PUT_RECORD = (
-    "INSERT INTO records (kind, tenant, key, body, at_us)"
-    " VALUES (:kind, :tenant, :key, :body, :at_us) ON CONFLICT (kind, tenant, key)"
-    " DO UPDATE SET body = excluded.body, at_us = excluded.at_us"
+    "INSERT INTO records (kind, tenant, key, body, at_us, checksum)"
+    " VALUES (:kind, :tenant, :key, :body, :at_us, :checksum) ON CONFLICT (kind, tenant, key)"
+    " DO UPDATE SET body = excluded.body, at_us = excluded.at_us,"
+    " checksum = excluded.checksum"
 )
 FORGOTTEN_AT_ONCE = 1000  # old documents: nobody waits long for the thread that writes
 _FORGET = (
@@ -121,4 +123,7 @@ def apply_change(connection: "sqlite3.Connection", change: RecordChange | Forget
     if change.body is None:
         execute(f"DELETE FROM records WHERE {_PLACE}", place)  # noqa: S608 - constants only
     else:
-        execute(_PUT_RECORD, {**place, "body": change.body, "at_us": time.time_ns() // 1000})
+        at_us = time.time_ns() // 1000
+        checksum = checksums.of_values(change.kind, change.tenant, change.key, change.body, at_us)
+        row = {**place, "body": change.body, "at_us": at_us, "checksum": checksum}
+        execute(_PUT_RECORD, row)

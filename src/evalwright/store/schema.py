@@ -320,12 +320,24 @@ BEGIN
 END;
 """.replace("{tombstone}", str(TOMBSTONE_BYTES))
 
-PRUNE_RUN = """
-INSERT INTO tombstones
-SELECT run, run_id, runs.tenant, suite, agent, status, started_us, ended_us, events, bytes,
-    :at_us, :reason
-FROM runs JOIN run_facts USING (run) WHERE run_id = :run_id AND ended_us IS NOT NULL
+# The fifth version: checksums, as `checksums.py` has them. What older versions wrote has none.
+CHECKSUMS = """
+ALTER TABLE events ADD COLUMN checksum INTEGER;
+ALTER TABLE run_facts ADD COLUMN summed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run_facts ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE records ADD COLUMN checksum INTEGER;
+ALTER TABLE tombstones ADD COLUMN checksum INTEGER;
 """
+
+_TOMBSTONE = (
+    "run, run_id, runs.tenant, suite, agent, status, started_us, ended_us, events, bytes,"
+    " :at_us, :reason"
+)
+PRUNE_RUN = f"""
+INSERT INTO tombstones
+SELECT {_TOMBSTONE}, checksum_of({_TOMBSTONE})
+FROM runs JOIN run_facts USING (run) WHERE run_id = :run_id AND ended_us IS NOT NULL
+"""  # noqa: S608 - only constants are added
 
 ENTER_RUN = """
 INSERT INTO runs (run_id, tenant) SELECT :run_id, :tenant WHERE NOT EXISTS (

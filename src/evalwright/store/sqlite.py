@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
 from evalwright.contracts.events import Event
-from evalwright.store import claims, contents, facts, location, migration
+from evalwright.store import checksums, claims, contents, facts, location, migration
 from evalwright.store.location import BUSY_SECONDS, Anchor, Patience, clear_errors, connect
 from evalwright.store.protocol import (
     ALL_RUNS,
@@ -35,7 +35,7 @@ T = TypeVar("T")
 MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
 
 _SELECT = (
-    "SELECT seq, type, task_id, at_us, CAST(body AS BLOB), content, content_at"
+    "SELECT seq, type, task_id, at_us, CAST(body AS BLOB), content, content_at, checksum"
     " FROM events WHERE run = ?"
 )
 
@@ -133,7 +133,7 @@ class Database(RecordTable):
                 self.refuse_closed()
                 connection = connect(self.path)
             return connection.execute(statement, values).fetchall()
-        except (sqlite3.Error, OSError) as error:  # same as `clear_errors`, but faster
+        except location.UNREADABLE as error:  # same as `clear_errors`, but faster
             raise location.explain(self.place, error) from error
         finally:
             if connection is not None:
@@ -284,8 +284,25 @@ class SqliteLog(WrittenLog[Database]):
             after, left = rows[-1][0], left - len(rows)
             del rows  # one page is held at a time
 
+    def verify(self, run_id: str) -> None:
+        """Raise `DamagedEventLog` unless all events of a run are those that were written."""
+        run = self._run(run_id)
+        rows = self._database.query(
+            "SELECT events, summed, checksum FROM run_facts WHERE run = ?", (run,)
+        )
+        for events, *known in rows:
+            for _ in self.read(run_id, limit=events):
+                pass
+            found = self._database.query(
+                "SELECT checksum FROM events WHERE run = ? AND seq < ?"
+                " AND checksum IS NOT NULL ORDER BY seq",
+                (run, events),
+            )
+            self.upkeep.refuse_pruned(run_id)
+            checksums.refuse_broken(self.place, run_id, (each for (each,) in found), tuple(known))
+
     def edges(self, run_id: str) -> list[Event]:
-        """The first two and the last two events of a run: enough to list it."""
+        """The first two and the last two events of a run: lists show damaged ones all the same."""
         known = self.known_edges(run_id)
         if known is not None:
             return known
@@ -297,18 +314,27 @@ class SqliteLog(WrittenLog[Database]):
         )
         if not rows:
             self.upkeep.refuse_pruned(run_id)
-        edges = list(self._events(run_id, rows))
+        edges = list(self._events(run_id, rows, is_checked=False))
         self._database.reading.ended_runs.put(self._tenant, run_id, edges)
         return edges
 
-    def _events(self, run_id: str, rows: Sequence[Any]) -> Iterator[Event]:
-        for sequence, kind, task_id, at_us, body, content, at in rows:
+    def _events(
+        self, run_id: str, rows: Sequence[Any], *, is_checked: bool = True
+    ) -> Iterator[Event]:
+        seed = checksums.seed_of(run_id)
+        for sequence, kind, task_id, at_us, body, content, at, checksum in rows:
             if content is not None:
                 try:
                     body = contents.join(body, at, self._database.parts.get(content))  # noqa: PLW2901
                 except DamagedEventLog:  # not if the run was pruned a moment ago
                     self.upkeep.refuse_pruned(run_id)
                     raise
+            if (
+                is_checked
+                and checksum is not None
+                and checksum != checksums.of_event(seed, kind, task_id, at_us, body)
+            ):
+                checksums.refuse_changed(self.place, run_id, sequence)
             yield Event(run_id, sequence, kind, task_id, at_us, body)
 
     def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":

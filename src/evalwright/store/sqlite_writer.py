@@ -89,5 +89,5 @@ class SqliteWriter(Writer):
                 raise WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
             starts.append(start)
             if events:  # else the run may have ended, and nothing would remove the position again
-                growth.add(start, events)
+                growth.add(run_id, start, events)
                 positions[run_id] = Position(run, sequence + len(events), owner)

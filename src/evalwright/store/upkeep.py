@@ -11,7 +11,7 @@ import msgspec
 
 from evalwright.contracts.errors import RunPruned
 from evalwright.contracts.times import iso_time
-from evalwright.store import schema
+from evalwright.store import checksums, schema
 from evalwright.store.claims import is_claimed
 from evalwright.store.location import BUSY_SECONDS, clear_errors, connect, primary_code
 
@@ -183,6 +183,7 @@ class SqliteUpkeep:
         """Delete ended runs for good, as one unit."""
         at_us, count = time.time_ns() // 1000, 0
         with self._transaction() as connection:
+            connection.create_function("checksum_of", -1, checksums.of_values)
             for run_id in run_ids:
                 values = {"run_id": run_id, "at_us": at_us, "reason": reason}
                 count += connection.execute(schema.PRUNE_RUN, values).rowcount

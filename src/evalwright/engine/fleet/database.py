@@ -224,7 +224,7 @@ class FleetDatabase:
         if not events:
             return
         self._grown.setdefault(connection, []).append(run_id)
-        growth = RunGrowth(Position(run, _NOT_AT_THE_START, ""), None)
+        growth = RunGrowth(run_id, Position(run, _NOT_AT_THE_START, ""), None)
         growth.add(events)
         writer = self._writers[connection]
         writer.appends += 1

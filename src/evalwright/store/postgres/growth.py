@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.store import contents
+from evalwright.store import checksums, contents
 from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
 from evalwright.store.facts import SOURCE_TYPES, Changes, changes_by
 from evalwright.store.postgres.address import AFTER_THE_END, EventRefused
@@ -25,17 +25,20 @@ _tags = msgspec.json.Decoder(list[str]).decode
 class RunGrowth:
     """What is added to one run."""
 
+    run_id: str
     start: Position
     owner: str | None  # the tenant through whose view it is written
     facts: Changes = field(default_factory=dict)
     events: Rows = field(default_factory=list)
     parts: Rows = field(default_factory=list)
+    sums: list[int] = field(default_factory=list)
     size: int = 0
 
     def add(self, events: Sequence[NewEvent]) -> int:
         """Add events; returns how many were there before them."""
         before = len(self.events)
         run, following, _ = self.start
+        seed = checksums.seed_of(self.run_id)
         self.facts.setdefault("started_us", events[0].at_us)
         for place, event in enumerate(events, before + 1):
             kind, task_id, at_us, body = event
@@ -45,6 +48,8 @@ class RunGrowth:
             self.size += len(body)
             if kind in SOURCE_TYPES:
                 self.facts |= changes_by(event)
+            checksum = checksums.of_event(seed, kind, task_id, at_us, body)
+            self.sums.append(checksum)
             content = at = None
             if len(body) >= SHARED_BYTES and following + place <= FRAME_EVENTS:
                 part = contents.cut(body)
@@ -52,7 +57,7 @@ class RunGrowth:
                     content, at, body = sha256(part.body).digest(), part.at, part.rest
                     self.parts.append((run, content, part.body))
             task = task_id if task_id is None else storable(task_id)
-            self.events.append((run, place, kind, task, at_us, body, content, at))
+            self.events.append((run, place, kind, task, at_us, body, content, at, checksum))
         return before
 
     def row(self, claims: dict[int, int]) -> tuple[Any, ...]:
@@ -62,7 +67,8 @@ class RunGrowth:
             storable(value) if isinstance(value, str) else value
             for value in map(self.facts.get, FACTS)
         )
-        return (run, self.owner, claims.get(run), len(self.events), self.size, *facts)
+        size = len(self.events), self.size, *checksums.batch(self.sums)
+        return (run, self.owner, claims.get(run), *size, *facts)
 
     @property
     def is_plain(self) -> bool:
@@ -71,10 +77,10 @@ class RunGrowth:
 
     def plain_values(self, claims: dict[int, int]) -> tuple[Any, ...]:
         """What the statement for such a run takes."""
-        _, _, kinds, tasks, times, bodies, _, _ = zip(*self.events, strict=True)
+        _, _, kinds, tasks, times, bodies, _, _, sums = zip(*self.events, strict=True)
         run = self.start.run
-        size = len(self.events), self.size
-        return run, self.owner, claims.get(run), *size, kinds, tasks, times, bodies
+        size = len(self.events), self.size, *checksums.batch(sums)
+        return run, self.owner, claims.get(run), *size, kinds, tasks, times, bodies, sums
 
     def tags(self) -> Rows:
         """The tags that the run gets."""
@@ -84,8 +90,8 @@ class RunGrowth:
 def arrays(runs: Sequence[RunGrowth], claims: dict[int, int]) -> Iterator[Sequence[Any]]:
     """The columns of all rows, in the order in which the statement takes them."""
     tables: list[tuple[int, Rows]] = [
-        (5 + len(FACTS), [each.row(claims) for each in runs]),
-        (8, [row for each in runs for row in each.events]),
+        (7 + len(FACTS), [each.row(claims) for each in runs]),
+        (9, [row for each in runs for row in each.events]),
         (3, [row for each in runs for row in each.parts]),
         (2, [row for each in runs for row in each.tags()]),
     ]

@@ -4,22 +4,27 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
 from evalwright.contracts.times import iso_time
+from evalwright.store import checksums
 from evalwright.store.inspection import (
     MOST_PER_RULE,
     LogFacts,
     LogProblem,
+    RunCheck,
     counts_by_status,
     place_in_log,
     tenant_facts,
 )
 from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.connections import LogConnections
-from evalwright.store.postgres.schema import EVERY_TENANT
+from evalwright.store.postgres.schema import EVERY_TENANT, OF_DOCUMENT, OF_TOMBSTONE
+from evalwright.store.postgres.texts import restored
+from evalwright.store.protocol import NewEvent
 from evalwright.store.schema import IS_END, TOMBSTONE_BYTES
 
 _GROUPS = (
@@ -28,15 +33,17 @@ _GROUPS = (
     " WHERE started_us IS NOT NULL GROUP BY tenant, status ORDER BY tenant, status"
 )
 _DOCUMENTS = "SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"
-# Bodies with the parts that are kept once, after an event; NULL where a part is missing.
-_WHOLE_BODIES = """
-SELECT events.run, seq, run_id, type, CASE WHEN content IS NULL THEN events.body ELSE
+# Events with the parts that are kept once, after an event; NULL where a part is missing.
+_WHOLE_EVENTS = """
+SELECT seq, type, task_id, at_us, checksum, CASE WHEN content IS NULL THEN events.body ELSE
     substring(events.body FROM 1 FOR content_at) || contents.body
     || substring(events.body FROM content_at + 1) END
-FROM events LEFT JOIN runs USING (run)
+FROM events
 LEFT JOIN contents ON contents.tenant = events.tenant AND contents.sha256 = events.content
-WHERE (events.run, seq) > ($1::bigint, $2::bigint) ORDER BY events.run, seq LIMIT $3
+WHERE run = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4
 """
+_RUN_ROWS = "SELECT * FROM runs WHERE run > $1 AND started_us IS NOT NULL ORDER BY run LIMIT $2"
+_TAGS = "SELECT tag FROM run_tags WHERE run = $1"
 INSPECTION_SECONDS = 24 * 3600.0  # all events of a large log are looked at for a rule
 _PAGE = 1000  # events whose bodies are looked at together
 
@@ -156,6 +163,18 @@ _RULES = (
         f" AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = {_EVIDENCE})"
         f" AND NOT EXISTS (SELECT 1 FROM tombstones WHERE run_id = {_EVIDENCE})",
     ),
+    _DatabaseRule(
+        "checksum",
+        "the document is not what was written: its checksum is another one",
+        "SELECT NULL, NULL::bigint, kind || ' ' || key || ' of ' || tenant FROM records"
+        f" WHERE checksum <> {OF_DOCUMENT}",
+    ),
+    _DatabaseRule(
+        "checksum",
+        "the tombstone is not what was written: its checksum is another one",
+        "SELECT run_id, NULL::bigint, 'tombstone' FROM tombstones"
+        f" WHERE checksum <> {OF_TOMBSTONE}",
+    ),
 )
 
 
@@ -206,18 +225,42 @@ class DatabaseInspection:
                 place = place_in_log(run_id, sequence, detail)
                 yield LogProblem(rule.name, place, rule.message, run_id)
         progress(len(_RULES), len(_RULES) + 1)
-        yield from self._bad_bodies()
+        yield from islice(self._changed_events(), MOST_PER_RULE)
 
-    def _bad_bodies(self) -> Iterator[LogProblem]:
-        """Events whose bodies are not JSON; a part that is missing was found before."""
-        after, found = (0, -1), 0
-        while page := self._query(_WHOLE_BODIES, *after, _PAGE):
-            for run, seq, run_id, kind, body in page:
-                after = run, seq
-                if body is not None and not _is_json(body) and found < MOST_PER_RULE:
-                    found += 1
-                    place = place_in_log(run_id, seq, kind)
+    def _changed_events(self) -> Iterator[LogProblem]:
+        """Events that are not what was written, and runs that are without one."""
+        last = 0
+        while rows := self._query(_RUN_ROWS, last, _PAGE):
+            for row in rows:
+                last = row["run"]
+                yield from self._changed_in(dict(row))
+
+    def _changed_in(self, known: dict[str, Any]) -> Iterator[LogProblem]:
+        """The same of one run; a part that is missing was found before."""
+        run, run_id, after, is_sound = known["run"], known["run_id"], -1, True
+        check = RunCheck(run_id)
+        while page := self._query(_WHOLE_EVENTS, run, after, known["last_seq"], _PAGE):
+            for seq, kind, task_id, at_us, checksum, body in page:
+                after = seq
+                if body is None:
+                    is_sound = False
+                    continue
+                event = NewEvent(kind, task_id and restored(task_id), at_us, body)
+                place = place_in_log(run_id, seq, kind)
+                if not check.is_sound(event, checksum):
+                    is_sound = False
+                    yield LogProblem("checksum", place, checksums.CHANGED, run_id)
+                elif not _is_json(body):
                     yield LogProblem("body", place, "the body of the event is not JSON", run_id)
+        if is_sound and self._query(
+            "SELECT 1 FROM runs WHERE run = $1", run
+        ):  # not pruned meanwhile
+            facts = {
+                name: restored(value) if isinstance(value, str) else value
+                for name, value in known.items()
+            }
+            tags = [restored(tag) for (tag,) in self._query(_TAGS, run)]
+            yield from check.problems(facts, tags)
 
 
 @contextmanager

@@ -15,19 +15,21 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.events import Event
-from evalwright.store import contents
+from evalwright.store import checksums, contents
 from evalwright.store.location import Patience
 from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.connections import READ_SECONDS, LogConnections, tenants_of
 from evalwright.store.postgres.leases import Leases
 from evalwright.store.postgres.news import RunNews
 from evalwright.store.postgres.queries import (
+    CHECKSUMS,
     CONTENT,
     EDGES,
     FACTS_OF_RUN,
     OPEN_RUNS,
     RUN,
     RUN_IDS,
+    SUMS_OF_RUN,
     events_of,
     run_facts,
     runs_with,
@@ -266,20 +268,33 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
                 most = min(2 * most, _LARGEST_PAGE)
             del rows  # one page is held at a time
 
+    def verify(self, run_id: str) -> None:
+        """Raise `DamagedEventLog` unless all events of a run are those that were written."""
+        run = self._run(run_id)
+        for last, *known in self._rows_of(f"{SUMS_OF_RUN}{self._mine(2)}", run_id):
+            for _ in self.read(run_id, limit=last + 1):
+                pass
+            found = self._query(f"{CHECKSUMS}{self._mine(3)} ORDER BY seq", run, last)
+            self.upkeep.refuse_pruned(run_id)
+            checksums.refuse_broken(self.place, run_id, (each for (each,) in found), tuple(known))
+
     def edges(self, run_id: str) -> list[Event]:
-        """The first two and the last two events of a run: enough to list it."""
+        """The first two and the last two events of a run: lists show damaged ones all the same."""
         known = self.known_edges(run_id)
         if known is not None:
             return known
         rows = self._rows_of(f"{EDGES}{self._mine(2)} ORDER BY seq", run_id)
         if not rows:
             self._look_up(run_id)  # raises, unless the run has no events yet
-        edges = list(self._events(run_id, rows))
+        edges = list(self._events(run_id, rows, is_checked=False))
         self._database.reading.ended_runs.put(self._tenant, run_id, edges)
         return edges
 
-    def _events(self, run_id: str, rows: Sequence[Any]) -> Iterator[Event]:
-        for sequence, kind, task_id, at_us, body, content, at, tenant in rows:
+    def _events(
+        self, run_id: str, rows: Sequence[Any], *, is_checked: bool = True
+    ) -> Iterator[Event]:
+        seed = checksums.seed_of(run_id)
+        for sequence, kind, task_id, at_us, body, content, at, tenant, checksum in rows:
             if content is not None:
                 try:
                     part = self._database.parts.get((tenant, content))
@@ -288,6 +303,12 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
                     raise
                 body = contents.join(body, at, part)  # noqa: PLW2901
             task = task_id and restored(task_id)
+            if (
+                is_checked
+                and checksum is not None
+                and checksum != checksums.of_event(seed, kind, task, at_us, body)
+            ):
+                checksums.refuse_changed(self.place, run_id, sequence)
             yield Event(run_id, sequence, kind, task, at_us, body)
 
     def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":

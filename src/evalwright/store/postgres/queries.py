@@ -9,10 +9,12 @@ from evalwright.store import facts
 from evalwright.store.postgres.texts import end_of_prefix, restored, storable
 from evalwright.store.protocol import RunFacts, RunFilter
 
-_EVENT = "seq, type, task_id, at_us, body, content, content_at, tenant"
+_EVENT = "seq, type, task_id, at_us, body, content, content_at, tenant, checksum"
 
 RUN = "SELECT run, last_seq FROM runs WHERE run_id = $1"
 CONTENT = "SELECT body FROM contents WHERE tenant = $1 AND sha256 = $2"
+SUMS_OF_RUN = "SELECT last_seq, summed, checksum FROM runs WHERE run_id = $1"
+CHECKSUMS = "SELECT checksum FROM events WHERE run = $1 AND seq <= $2 AND checksum IS NOT NULL"
 EDGES = (
     f"SELECT {_EVENT} FROM (SELECT run, last_seq FROM runs WHERE run_id = $1) AS asked"
     " JOIN events USING (run) WHERE seq = ANY"

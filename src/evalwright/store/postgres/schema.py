@@ -323,9 +323,26 @@ _FLEET = "".join(
     )
 )
 
+# Checksums, as `checksums.py` has them; those of documents and tombstones are the server's. What
+# older versions write, also beside this one, has none.
+OF_DOCUMENT = (
+    "sha256(body || int8send(at_us) || decode(md5(kind || '/' || tenant || '/' || key), 'hex'))"
+)
+OF_TOMBSTONE = (
+    "md5(run_id || '/' || tenant || '/' || reason || '/' || status || '/' || at_us::text)"
+)
+_CHECKSUMS = f"""
+ALTER TABLE events ADD COLUMN checksum bigint;
+ALTER TABLE runs ADD COLUMN summed bigint NOT NULL DEFAULT 0,
+    ADD COLUMN checksum bigint NOT NULL DEFAULT 0;
+ALTER TABLE records ADD COLUMN checksum bytea GENERATED ALWAYS AS ({OF_DOCUMENT}) STORED;
+ALTER TABLE tombstones ADD COLUMN checksum text GENERATED ALWAYS AS ({OF_TOMBSTONE}) STORED;
+"""
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(_FIRST + _GUARDS, oldest=1),
     Migration(_FLEET, oldest=1),
     Migration(_SIZES + guarded("record_sizes", "SELECT, INSERT, UPDATE"), oldest=1),
+    Migration(_CHECKSUMS, oldest=1),
 )
 VERSION = len(MIGRATIONS)

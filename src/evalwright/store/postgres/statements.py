@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - statements are made of constants only
 
+from evalwright.store.checksums import MODULUS
 from evalwright.store.records import FORGOTTEN_AT_ONCE
 
 REGISTER = (
@@ -48,6 +49,8 @@ _GROWTH = {
     "holder": "bigint",
     "count": "bigint",
     "size": "bigint",
+    "factor": "bigint",
+    "addend": "bigint",
     **FACTS,
 }
 _EVENT = {
@@ -59,6 +62,7 @@ _EVENT = {
     "body": "bytea",
     "content": "bytea",
     "content_at": "integer",
+    "checksum": "bigint",
 }
 _PART = {"run": "bigint", "sha256": "bytea", "body": "bytea"}
 _TAG = {"run": "bigint", "tag": "text"}
@@ -102,7 +106,9 @@ APPEND = f"""
 WITH mine AS ({TAKE}),
 given AS MATERIALIZED (SELECT * FROM {_given("given", _GROWTH, _first_of())}),
 moved AS (
-    UPDATE runs SET last_seq = last_seq + given.count, bytes = bytes + given.size, {_SET}
+    UPDATE runs SET last_seq = last_seq + given.count, bytes = bytes + given.size,
+        summed = summed + given.count,
+        checksum = (checksum * given.factor + given.addend) % {MODULUS}, {_SET}
     FROM given
     WHERE runs.run = given.run AND runs.ended_us IS NULL
     AND (given.owner IS NULL OR runs.tenant = given.owner)
@@ -130,9 +136,9 @@ tagged AS (
     ON CONFLICT DO NOTHING
 ),
 added AS (
-    INSERT INTO events (run, seq, tenant, type, task_id, at_us, body, content, content_at)
+    INSERT INTO events (run, seq, tenant, type, task_id, at_us, body, content, content_at, checksum)
     SELECT moved.run, moved.before + event.place, moved.tenant, event.type, event.task_id,
-        event.at_us, event.body, event.content, event.content_at
+        event.at_us, event.body, event.content, event.content_at, event.checksum
     FROM {_given("event", _EVENT, _first_of(_GROWTH))} JOIN moved ON moved.run = event.run
 )
 {_RESULT}"""
@@ -141,18 +147,19 @@ added AS (
 APPEND_TO_ONE = f"""
 WITH mine AS ({TAKE}),
 moved AS (
-    UPDATE runs SET last_seq = last_seq + $7, bytes = bytes + $8
+    UPDATE runs SET last_seq = last_seq + $7, bytes = bytes + $8, summed = summed + $7,
+        checksum = (checksum * $9 + $10) % {MODULUS}
     WHERE run = $4 AND ended_us IS NULL
     AND ($5::text IS NULL OR tenant = $5) AND ($6::bigint IS NULL OR claim = $6)
     AND EXISTS (SELECT 1 FROM mine)
     RETURNING run, last_seq - $7 AS before, tenant
 ),
 added AS (
-    INSERT INTO events (run, seq, tenant, type, task_id, at_us, body)
+    INSERT INTO events (run, seq, tenant, type, task_id, at_us, body, checksum)
     SELECT moved.run, moved.before + event.place, moved.tenant, event.type, event.task_id,
-        event.at_us, event.body
-    FROM moved, unnest($9::text[], $10::text[], $11::bigint[], $12::bytea[])
-    WITH ORDINALITY AS event (type, task_id, at_us, body, place)
+        event.at_us, event.body, event.checksum
+    FROM moved, unnest($11::text[], $12::text[], $13::bigint[], $14::bytea[], $15::bigint[])
+    WITH ORDINALITY AS event (type, task_id, at_us, body, checksum, place)
 )
 {_RESULT}"""
 

@@ -58,7 +58,8 @@ WITH pruned AS MATERIALIZED (
     SELECT * FROM runs WHERE run_id = ANY ($1::text[]) AND ended_us IS NOT NULL{mine}
     ORDER BY run FOR UPDATE
 )
-INSERT INTO tombstones
+INSERT INTO tombstones (run, run_id, tenant, suite, agent, status, started_us, ended_us, events,
+    bytes, at_us, reason)
 SELECT run, run_id, tenant, suite, agent, status, started_us, ended_us, last_seq + 1, bytes,
     $2, $3
 FROM pruned RETURNING run, run_id, tenant

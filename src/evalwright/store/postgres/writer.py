@@ -231,7 +231,7 @@ class PostgresWriter(Writer):
     ) -> tuple[Starts, dict[str, Position]]:
         """What `_append` does, for the writes that most are."""
         run, _, tenant = position
-        growth = RunGrowth(position, writes[0].tenant)
+        growth = RunGrowth(writes[0].run_id or "", position, writes[0].tenant)
         offsets = [growth.add(write.events) for write in writes]
         first = (await self._send(connection, [growth]))[run]
         starts: Starts = [Position(run, first + offset, tenant) for offset in offsets]
@@ -285,7 +285,7 @@ class PostgresWriter(Writer):
             if tenant not in (None, position.tenant):
                 raise WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
             if run_id not in runs:
-                runs[run_id] = RunGrowth(position, tenant)
+                runs[run_id] = RunGrowth(run_id, position, tenant)
                 if self._companions and position.following == 0 and events:
                     changes += self._companion_changes(run_id, position, events)
         return runs, changes
