@@ -134,7 +134,7 @@ def test_a_signal_kind_is_found_compared_and_suppressed(
     (tmp_path / "known.yaml").write_text(
         "suppressions: [{kind: rounded_payment, reason: known, expires: '2099-01-01'}]\n"
     )
-    found = json.loads(evalwright("signals", "--traces", "new.jsonl").stdout)
+    found = json.loads(evalwright("signals", "--traces", "new.jsonl", "--json").stdout)
     assert [each["kind"] for each in found["signals"]] == ["rounded_payment"]
     sides = ("compare", "--baseline", "old.jsonl", "--new", "new.jsonl", "--json")
     shown = evalwright(*sides, "--out", "shown")
@@ -214,7 +214,7 @@ def test_an_importer_reads_every_record(evalwright: Evalwright, tmp_path: Path) 
     key = "AKIAZ5GQ7LMNTRVB2XYC"
     records = [{"journal": ["I look.", f"It is {key}."], "id": "a"}, {"journal": [], "id": "b"}]
     (tmp_path / "journal.jsonl").write_text(traces(*records))
-    ran = evalwright("signals", "--traces", "journal.jsonl")
+    ran = evalwright("signals", "--traces", "journal.jsonl", "--json")
     assert ran.returncode == 0, ran.stderr
     found = {each["id"]: each["signals"] for each in map(json.loads, ran.stdout.splitlines())}
     assert [each["kind"] for each in found["a"]] == ["secret_in_output"]
