@@ -31,6 +31,8 @@ CONFIG = f"""
 concurrency = 20
 [host.agents."local.bench.instant"]
 ref = "{HERE / "agents.py"}:instant"
+[host.agents."local.bench.echo"]
+ref = "{HERE / "agents.py"}:echo"
 [host.agents."local.bench.slow"]
 ref = "{HERE / "agents.py"}:slow"
 """
@@ -87,8 +89,17 @@ class Served:
                 return int(line.split()[1])
         raise RuntimeError("no VmRSS")
 
+    def cpu_with_children_s(self) -> float:
+        """The CPU time of the process and of those that it has started and that still run."""
+        listed = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        pids = [pid for each in listed for pid in each.read_text().split()]
+        return self.cpu_s() + sum(self._cpu_of(pid) for pid in pids)
+
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return self._cpu_of(self.process.pid)
+
+    def _cpu_of(self, pid: int | str) -> float:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -27,7 +27,7 @@ LIMITS = """
 max_tasks_per_suite = 10000
 max_streams_per_tenant = 2000
 """
-AGENT = "local.bench.instant"
+AGENT, ECHO = "local.bench.instant", "local.bench.echo"
 
 
 def suite_of(ref: str, tasks: int) -> dict[str, Any]:
@@ -56,8 +56,8 @@ class Tenant:
         assert status in (200, 201), (status, answer[:300])
         return json.loads(answer)
 
-    async def create(self, suite_ref: str) -> str:
-        body = {"mode": "eval", "evalSuiteRef": suite_ref, "agentId": AGENT}
+    async def create(self, suite_ref: str, agent: str = AGENT) -> str:
+        body = {"mode": "eval", "evalSuiteRef": suite_ref, "agentId": agent}
         return str((await self.ask("POST", "/v1/runs", body))["runId"])
 
     async def finish(self, run_id: str) -> None:
@@ -259,6 +259,52 @@ async def measure_bodies(mine: Tenant, other: Tenant, *, bodies: int, keys: int)
     return figures
 
 
+def long_answers(length: int) -> dict[str, dict[str, Any]]:
+    """Wide suites of one task each, whose answer is long and has very many checks."""
+    prose = ("The order has been shipped. " * (length // 28))[:length]
+    numbers = ("12 345 7 " * (length // 9))[:length]
+    items = json.dumps([{"id": n} for n in range(20_000)])
+    wanted = [{"id": n} for n in range(20_000)]
+    answers: dict[str, tuple[str, list[Any]]] = {
+        "1,000 contains": (prose, [{"contains": f"absent {n}"} for n in range(1_000)]),
+        "500 in any case": (
+            prose,
+            [{"contains": {"value": f"ABSENT {n}", "ignore_case": True}} for n in range(500)],
+        ),
+        "300 number": (numbers, [{"number": n + 0.5} for n in range(300)]),
+        "300 similar": (prose, [{"similar": f"Order {n} was not shipped"} for n in range(300)]),
+        "subset of 20,000": (items, [{"json": {"subset": wanted}}]),
+    }
+    return {
+        name: {"evalwright": 1, "name": f"long-{number}", "tasks": [task]}
+        for number, (name, (output, checks)) in enumerate(answers.items())
+        if (task := {"id": "long", "input": output, "checks": checks})
+    }
+
+
+async def measure_scoring(
+    served: Served, mine: Tenant, other: Tenant, *, length: int, runs: int
+) -> Any:
+    """Runs whose one answer is long and has very many checks, one after the other."""
+    theirs = await other.create(SHORT_SUITE)
+    await other.finish(theirs)
+    figures = {}
+    for name, long in long_answers(length).items():
+        ref = (await mine.ask("POST", "/v1/suites", long))["evalSuiteRef"]
+        await mine.finish(await mine.create(ref, ECHO))  # starts what is started once
+        before = served.cpu_with_children_s()
+
+        async def attack(ref: str = ref) -> dict[str, int]:
+            for _ in range(runs):
+                await mine.finish(await mine.create(ref, ECHO))
+            return {"runs": runs}
+
+        figures[name] = await probed(attack, mine, other, f"/v1/runs/{theirs}", 5)
+        spent = served.cpu_with_children_s() - before
+        figures[name]["cpu_s_with_probes"] = round(spent, 2)
+    return figures
+
+
 async def measure_fairness(mine: Tenant, other: Tenant, *, runs: int) -> Any:
     """A short run alone, and beside long ones of its tenant and of another."""
     for tenant in (mine, other):
@@ -314,6 +360,9 @@ async def measure(served: Served, only: set[str], *, quick: bool) -> None:
         ),
         "bodies": lambda: measure_bodies(
             mine, other, bodies=10 if quick else 40, keys=100_000 if quick else 350_000
+        ),
+        "scoring": lambda: measure_scoring(
+            served, mine, other, length=300_000 if quick else 1_500_000, runs=2 if quick else 5
         ),
         "slow": lambda: measure_slow(
             mine, other, senders=100 if quick else 500, seconds=5 if quick else 20
