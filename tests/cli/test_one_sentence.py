@@ -116,3 +116,20 @@ def test_one_run_is_put_beside_all_repeats_of_a_group_that_is_named(desk: Evalwr
     )
     assert sentence in ran.out
     assert sentence in desk("compare", before, newest(desk, "runId")).out
+
+
+def test_repeats_as_a_baseline_count_together_whichever_was_the_last(desk: Evalwright) -> None:
+    """Of three repeats the last was lucky: the task passed in it alone."""
+    (desk.folder / "moody.py").write_text(
+        "import itertools\nasked = itertools.count(1)\n\n\ndef answer(task):\n"
+        "    return 'right' if task.input or next(asked) == 3 else 'wrong'\n"
+    )
+    desk("run", "desk.yaml", "--agent", "moody.py:answer", "--repeat", "3", "--quiet")
+    before = newest(desk, "group")
+    ran = desk("run", "desk.yaml", "--baseline", before, env={"BROKEN": "1"})
+    assert "Newly failing" not in ran.out, "it failed in most of them"
+    assert "pass rate 91.7% → 91.7%" in ran.out
+    assert "score 0.9444 → 0.9167" in ran.out
+    compared = desk("compare", before, newest(desk, "runId")).out
+    assert "1 case fails as before" in compared
+    assert "pass rate 91.7% → 91.7%" in compared

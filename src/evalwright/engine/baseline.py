@@ -30,7 +30,8 @@ def read_baseline(
 ) -> Baseline:
     """What a run came to; raises `BadInput` if it cannot be a baseline for the suite.
 
-    With repeats, the repeats that it is one of are counted as well.
+    With repeats, all repeats that it is one of count: scores are means of theirs, and a task passed
+    if it did in most of them.
 
     A suite that has changed is compared by the tasks that are the same in both. Where it is a part
     of itself, so is the baseline. A run of a part is no baseline unless it is allowed to be.
@@ -57,8 +58,11 @@ def read_baseline(
         part = [task for task in recorded.tasks if task.task_id in wanted]
         recorded = replace(recorded, tasks=part)
     left_out = left_out_tasks(recorded, suite, redactor.redact)
-    summary, rescored = _scored_now(log, history)
-    results = {task.task_id: task for task in summary.tasks}
+    group = history.plan.group if with_repeats else None
+    found = [_scored_now(log, each) for each in (_completed(log, group.id) if group else [history])]
+    results = {
+        of_task[0].task_id: of_task for of_task in zip(*(s.tasks for s, _ in found), strict=True)
+    }
     others = {*left_out.changed, *left_out.new}
     shared = [results[task.task_id] for task in suite.tasks if task.task_id not in others]
     is_same = left_out == LeftOut() and recorded.version == suite.version
@@ -67,18 +71,23 @@ def read_baseline(
             f"--baseline: run {run_id} has no task in common with {suite.suite_id}@{suite.version} "
             "as it is now; name another run"
         )
-    group = history.plan.group if with_repeats else None
-    passes = _repeated(log, group.id) if group is not None else {}
+    tasks = []
+    for repeats in shared:
+        runs, passes = len(repeats), sum(each.passed for each in repeats)
+        verdicts = None if group is None else (passes, runs)
+        tasks.append(
+            BaselineTask(mean([each.score for each in repeats]), passes * 2 > runs, verdicts)
+        )
     return Baseline(
         run_id,
-        summary.aggregate_score
+        mean([summary.aggregate_score for summary, _ in found])
         if is_same and not is_part
-        else mean([task.score for task in shared]),
-        [BaselineTask(task.score, task.passed, passes.get(task.task_id)) for task in shared],
+        else mean([task.score for task in tasks]),
+        tasks,
         history.plan.panel.judges if history.plan.panel else [],
         None if is_same else left_out,
         group=None if group is None else group.id,
-        rescored=rescored,
+        rescored=any(is_other for _, is_other in found),
     )
 
 
@@ -109,11 +118,7 @@ def _scored_now(log: EventLog, history: History) -> tuple[EvalSummary, bool]:
     return replace(summary, tasks=tasks, aggregate_score=aggregate), tasks != summary.tasks
 
 
-def _repeated(log: EventLog, group_id: str) -> dict[str, tuple[int, int]]:
-    """How often each task passed in the completed runs of a group, and of how many runs."""
+def _completed(log: EventLog, group_id: str) -> list[History]:
+    """The repeats of a group that have a result."""
     histories = [read_history(log, each) for each in runs_of_group(log, group_id)]
-    completed = [project(each).summary for each in histories if each.status == "completed"]
-    return {
-        results[0].task_id: (sum(one.passed for one in results), len(results))
-        for results in zip(*(summary.tasks for summary in completed), strict=True)
-    }
+    return [each for each in histories if each.status == "completed"]
