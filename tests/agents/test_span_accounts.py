@@ -163,6 +163,11 @@ def test_a_request_without_usage_is_covered_by_the_layer_or_the_agent_around_it(
     assert (alone.usages, alone.has_all_usages) == (None, False)
 
 
+def test_where_spans_are_missing_the_usage_is_not_whole_either() -> None:
+    told = account_of([chat("m", 0, 1, SAID)], "some are missing")
+    assert (tokens(told), told.has_all_usages) == ([(12, 3)], False)
+
+
 def test_tokens_from_a_cache_are_told() -> None:
     (usage,) = account_of([chat("m", 0, 1, SAID, usage__cache_read__input_tokens=8)]).usages or ()
     assert (usage.provider, usage.input_tokens, usage.cache_read_tokens) == ("openai", 12, 8)

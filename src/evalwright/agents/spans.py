@@ -81,6 +81,7 @@ def account_of(
     response["events"] = _without(_given(operations), response["events"])
     deeds, unknown = deeds_in(decode_trace(response, SPANS))
     usages, has_all_usages = requests.usages()
+    has_all_usages = has_all_usages and lost is None  # a span that is missing may have had some
     models = [each for each in operations if each.kind == "model"]
     speaks = any(each.output for each in models)
     silent = [each for each in requests.innermost() if not requests.answer_of(each)]
