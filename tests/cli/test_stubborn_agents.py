@@ -1,5 +1,6 @@
 """Agents that do not let go: the run ends all the same, with a result and its own exit code."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from builders import a_suite, a_task
 from evalwright.engine.workers import CLOSED_DESCRIPTORS
 from subjects import logs
 from subjects.command import Evalwright, subject
-from subjects.waiting import TIME_LIMIT_S, Journal
+from subjects.waiting import TIME_LIMIT_S, Journal, eventually
 
 LIMIT = f"{TIME_LIMIT_S:g}"
 TIME_PASSES = {"TIME_PASSES": "when the others have answered"}
@@ -156,3 +157,46 @@ def test_an_agent_that_swallows_everything_does_not_keep_the_process(
     done = evalwright("run", suite, "--agent", "deaf.py:answer", "--timeout", "0.2")
     assert done.code == 3
     assert "agent_timeout" in done.err or "no answer within" in done.err
+
+
+HOLDING = ["hold_the_interpreter", "hold_the_loop", "block_the_loop"]
+
+
+@pytest.mark.parametrize("agent", HOLDING)
+def test_an_agent_that_keeps_the_process_busy_ends_the_run_soon_after_its_limit(
+    evalwright: Evalwright, journal: Journal, agent: str
+) -> None:
+    """No timeout is heard then; the message has the task and the remedy, and the run is resumed."""
+    tasks = [a_task("task-1"), a_task("task-2", input="wait")]
+    suite = evalwright.suite(a_suite(tasks))
+    ran = evalwright(
+        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--timeout", "1",
+        "--concurrency", "1", env=journal.environment,
+    )  # fmt: skip
+    assert ran.code == 3
+    assert "1 s are over, but the agent's code for task task-2 keeps the whole process" in ran.err
+    assert "with --isolate, only the task fails" in ran.err
+    assert "resume with: evalwright run --resume run_" in ran.err
+    resumed = evalwright(
+        "run", "--resume", "latest", "--isolate", "--json", env=journal.environment
+    )
+    assert resumed.code == 1, resumed.err
+    assert [task["passed"] for task in resumed.json()["tasks"]] == [True, False]
+    logs.assert_complete(evalwright.events())
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("agent", HOLDING[:2])
+def test_a_run_whose_agent_keeps_the_process_busy_can_be_stopped(
+    evalwright: Evalwright, journal: Journal, agent: str, stop: signal.Signals
+) -> None:
+    suite = evalwright.suite(a_suite([a_task("task-1", input="wait")]))
+    run = evalwright.start(
+        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), env=journal.environment
+    )
+    eventually(journal.lines, "the task")
+    run.send_signal(stop)
+    ran = evalwright.finish(run)
+    assert ran.code == 130
+    assert "the run is to stop, but the agent's code" in ran.err
+    assert "resume with: evalwright run --resume run_" in ran.err

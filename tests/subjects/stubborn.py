@@ -5,9 +5,11 @@ import atexit
 import io
 import itertools
 import os
+import re
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -149,4 +151,25 @@ def go_elsewhere(task: Any) -> str:
 def take_stdout(task: Any) -> str:
     """Replace stdout, as capturing from several threads at once leaves it."""
     sys.stdout = io.StringIO()
+    return "yes"
+
+
+def hold_the_interpreter(task: Any) -> str:
+    """Call into C, which never ends and lets nobody else have the interpreter."""
+    if task.input == "wait":
+        note(task.id)
+        re.match(r"(a+)+$", "a" * 40 + "b")
+    return "yes"
+
+
+async def hold_the_loop(task: Any) -> str:
+    """The same in the event loop."""
+    return hold_the_interpreter(task)
+
+
+async def block_the_loop(task: Any) -> str:
+    """Let others have the interpreter, but not the loop."""
+    if task.input == "wait":
+        note(task.id)
+        time.sleep(600)  # noqa: ASYNC251 - that is what it does
     return "yes"

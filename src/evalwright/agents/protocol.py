@@ -138,6 +138,7 @@ class Invocation:
         self.refused = False  # the model refused the request
         self.took_s: float | None = None  # the agent's own time, where that is known
         self.aside_s = 0.0  # that was spent on what is recorded, and is not the agent's
+        self.works_here: Callable[[], None] | None = None  # told by a thread that works on it
         self.was_given = False  # the answer was there before, and nobody took the time just now
         self.given_latency_ms: int | None = None  # of such an answer, where that is known
         self.was_late = False  # it was ended before it had answered

@@ -153,6 +153,8 @@ class PythonAgent:
         started = invocation.now_s()
         current.set(invocation)
         at_work.add(invocation)
+        if invocation.works_here is not None:
+            invocation.works_here()
         try:
             output = self._function(AgentTask(invocation))
             if not (is_bare := _is_bare(output)) and not inspect.isawaitable(output):

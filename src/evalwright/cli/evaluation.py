@@ -3,6 +3,7 @@
 import gc
 import os
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -42,6 +43,7 @@ from evalwright.store.location import existing_log, opened_log, shown_db
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
+    from evalwright.cli.watchdog import Watchdog
     from evalwright.engine.rescoring import Rescore
     from evalwright.engine.selection import Wanted
 
@@ -283,6 +285,7 @@ class ProgressObserver:
         self._shown = ExitStack()
         self._run_id: str | None = None  # of the run that is being executed
         self._watch = log.watch
+        self._watchdog: Watchdog | None = None  # over agents in this process
 
     def run(self, session: Session, pending: "Sequence[Plan | History | Rescore]") -> list[Outcome]:
         """Execute all of them; the first that fails is the last."""
@@ -293,7 +296,12 @@ class ProgressObserver:
 
             handed = HandedRuns(session, fleet_address(self._request.db), say)
             execute, self._watch = handed.run, handed.watch
-        with self._shown:
+        with ExitStack() as until_it_ends:
+            if "evalwright.agents.python" in sys.modules and not self._request.workers:
+                from evalwright.cli.watchdog import watching
+
+                self._watchdog = until_it_ends.enter_context(watching(session))
+            until_it_ends.enter_context(self._shown)
             try:
                 return run_until_interrupted(execute(self._log, pending, self))
             except (Interrupted, CannotEvaluate) as error:
@@ -305,9 +313,7 @@ class ProgressObserver:
     def _explain(self, error: EvalwrightError) -> None:
         if self._run_id is None:
             return
-        db = self._request.db
-        where = f" --db {shlex.quote(shown_db(db))}" if db else ""
-        more = " --workers" if self._request.workers else ""
+        where, more = self._where(), " --workers" if self._request.workers else ""
         if self._request.workers and isinstance(error, Interrupted):
             again = f"evalwright run --resume {self._run_id} --workers{where}"
             error.add_note(f"run {self._run_id} stays with the workers; follow it again: {again}")
@@ -316,11 +322,20 @@ class ProgressObserver:
         if isinstance(error, RunFailed):
             error.add_note(f"see why: evalwright show {self._run_id}{where}")
             more += " --max-cost MORE" if error.code == "budget_exhausted" else ""
-        error.add_note(f"resume with: evalwright run --resume {self._run_id}{more}{where}")
+        error.add_note(self._how_to_resume(more))
+
+    def _where(self) -> str:
+        db = self._request.db
+        return f" --db {shlex.quote(shown_db(db))}" if db else ""
+
+    def _how_to_resume(self, more: str) -> str:
+        return f"resume with: evalwright run --resume {self._run_id}{more}{self._where()}"
 
     def run_begins(self, history: History) -> None:
         """Open the display of a run."""
         self._run_id = history.run_id
+        if self._watchdog is not None:
+            self._watchdog.advise(self._how_to_resume(" --isolate"))
         plan, done, quiet = history.plan, len(history.scored), self._request.results.quiet
         count = len(plan.suite.tasks)
         if not quiet:

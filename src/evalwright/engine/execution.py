@@ -38,6 +38,7 @@ from evalwright.engine.invocation import (
     Done,
     Invoker,
     TaskAnswer,
+    WatchOverTasks,
     error_decision,
     invocation_id,
 )
@@ -97,6 +98,7 @@ class Means(msgspec.Struct, frozen=True):
     panel: Panel | None = None
     embedder: Model | None = None  # for checks that compare meanings
     may_go_on: MayGoOn | None = None  # waited for before each task
+    watch: WatchOverTasks | None = None  # sees the tasks that are worked on
 
 
 class Execution:
@@ -149,6 +151,7 @@ class Execution:
             keep_deeds=self._for_signals or self._checking is not None,
             count=self._tally.add_usage,
             has_budget=has_budget,
+            watch=means.watch,
         )
 
     def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:

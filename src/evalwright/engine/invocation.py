@@ -4,7 +4,8 @@ import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import msgspec
 
@@ -101,6 +102,19 @@ def _false_claim(claim: str, observed: str) -> ErrorDetail:
     return ErrorDetail(CLAIM_CONTRADICTED, message)
 
 
+class WatchOverTasks(Protocol):
+    """Who looks on from outside while agents work in this process."""
+
+    def begin(self, task_id: str, due_s: float, limit_s: float) -> int:
+        """An agent works on a task from here on, and is to end by then; gives a number."""
+
+    def works_here(self, slot: int) -> None:
+        """The calling thread works on the task of this number."""
+
+    def end(self, slot: int) -> None:
+        """It has ended."""
+
+
 class Invoker:
     """Invokes one agent for the tasks of one run."""
 
@@ -116,6 +130,7 @@ class Invoker:
         keep_deeds: bool,
         count: Callable[[ProviderUsage, str], None] = lambda _usage, _task_id: None,
         has_budget: bool = False,
+        watch: WatchOverTasks | None = None,
     ) -> None:
         self._agent = agent
         self._agent_ready: Callable[[], Awaitable[None]] | None = getattr(agent, "ready", None)
@@ -132,6 +147,7 @@ class Invoker:
         self._timeout_s = timeout_s
         self._keep_deeds = keep_deeds
         self._count = count
+        self._watch = watch
         # What a process that is killed did not see the end of counts towards the budget.
         self._record_start = recorder.note if has_budget else recorder.hold
 
@@ -159,7 +175,17 @@ class Invoker:
             now_s=self._clock.monotonic_s,
         )
         invocation.allowed_tools = self._agent.allowed_tools
-        output, error, taken_ms = await self._ask(invocation, self._agent.invoke(invocation))
+        if (watch := self._watch) is None:
+            output, error, taken_ms = await self._ask(invocation, self._agent.invoke(invocation))
+        else:
+            limit_s = math.inf if self._timeout_s is None else self._timeout_s
+            slot = watch.begin(task.task_id, asyncio.get_running_loop().time() + limit_s, limit_s)
+            invocation.works_here = partial(watch.works_here, slot)
+            try:
+                work = self._agent.invoke(invocation)
+                output, error, taken_ms = await self._ask(invocation, work)
+            finally:
+                watch.end(slot)
         latency_ms = invocation.given_latency_ms if invocation.was_given else taken_ms
         usages = list(invocation.usages)
         coverage = invocation.coverage()

@@ -39,6 +39,7 @@ from evalwright.engine.clock import SystemClock, new_group_id
 from evalwright.engine.continuation import resume_run
 from evalwright.engine.execution import Means, Outcome, start_run
 from evalwright.engine.history import History
+from evalwright.engine.invocation import WatchOverTasks
 from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.judging import Panel
 from evalwright.engine.plan import Plan, plan_run
@@ -262,6 +263,7 @@ class Session:
         if options.embedding_model is not None:
             self._embedder = self.models.load_embedder(options.embedding_model)
         self._toolbox = NO_TOOLS
+        self.watch: WatchOverTasks | None = None
 
     def plan(
         self,
@@ -366,6 +368,8 @@ class Session:
         if self._embedder is not None:
             means = msgspec.structs.replace(means, embedder=self._embedder)
         self._toolbox = means.surroundings.toolbox
+        if self.watch is not None:
+            means = msgspec.structs.replace(means, watch=self.watch)
         if self._gateway is not None:
             await self._gateway.start()
         if self._receiver is not None:

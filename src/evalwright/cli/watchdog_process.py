@@ -1,0 +1,164 @@
+"""The process that looks on while agents work in that of a run; it needs nothing but Python."""
+
+import mmap
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+MOST_TEXT = 230
+HEAD = struct.Struct("q4088s")  # how often the event loop has shown itself; how to go on
+HEAD_BYTES = HEAD.size
+SLOT = struct.Struct(f"ddq{MOST_TEXT}s")  # due, limit, thread, task; nobody works in one due at 0
+SLOT_BYTES = 256
+PATIENCE_SECONDS = 3.0  # with an event loop that does not go on
+TICK_SECONDS = 0.25
+_MEASURED_SECONDS = 0.3
+_MOST_NAMED = 5
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+class WatchedTask(NamedTuple):
+    """A task that an agent works on."""
+
+    due_s: float
+    limit_s: float
+    thread: int  # 0 in the event loop
+    name: str
+
+
+class Onlooker:
+    """What is known of the run from outside."""
+
+    def __init__(self, seen: mmap.mmap, talk: socket.socket, exits: list[int]) -> None:
+        self._seen = seen
+        self._talk = talk
+        self._exits = exits
+        self._run = os.getppid()
+        self._beats = -1
+        self._beat_at = self._looked_at = time.monotonic()
+        self._stopped_at: float | None = None  # by a signal that may not have been heard
+
+    def look(self) -> bool:
+        """Look once; False when the run is gone."""
+        if select.select([self._talk], [], [], TICK_SECONDS)[0]:
+            data = self._talk.recv(4096)
+            if not data:
+                return False
+            if any(each in _STOPS for each in data) and self._stopped_at is None:
+                self._stopped_at = time.monotonic()
+        if os.getppid() != self._run:
+            return False
+        now, beats = time.monotonic(), HEAD.unpack_from(self._seen)[0]
+        was_paused = now - self._looked_at > 4 * TICK_SECONDS or self._is_paused()
+        self._looked_at = now
+        if beats != self._beats or was_paused:
+            self._beats, self._beat_at = beats, now
+            return True
+        if now - self._beat_at < PATIENCE_SECONDS:
+            return True
+        tasks = self._tasks()
+        late = [each for each in tasks if now > each.due_s + PATIENCE_SECONDS]
+        is_stopped = self._stopped_at is not None and now > self._stopped_at + PATIENCE_SECONDS
+        if not late and not is_stopped:
+            return True
+        held = self._holding(late or tasks)
+        if held is None or HEAD.unpack_from(self._seen)[0] != self._beats:  # it goes on after all
+            return True
+        self._end_run(held, is_late=bool(late))
+        return False
+
+    def _tasks(self) -> list[WatchedTask]:
+        found = []
+        for place in range(HEAD_BYTES, len(self._seen), SLOT_BYTES):
+            due_s, limit_s, thread, name = SLOT.unpack_from(self._seen, place)
+            if due_s:
+                text = name.rstrip(b"\0").decode("utf-8", "replace")
+                found.append(WatchedTask(due_s, limit_s, thread, text))
+        return found
+
+    def _holding(self, tasks: list[WatchedTask]) -> list[WatchedTask] | None:
+        """Those of the tasks that may hold the interpreter: one that works does, if any works.
+
+        None if it is the thread of the event loop that works, and no agent does so in that.
+        """
+        before = self._work_of_threads()
+        time.sleep(_MEASURED_SECONDS)
+        after = self._work_of_threads()
+        worked = {each: after[each] - before.get(each, 0) for each in after}
+        busy = max(worked, key=worked.__getitem__, default=0)
+        if not worked.get(busy):
+            return tasks
+        if busy == self._run:
+            return [each for each in tasks if not each.thread] or None
+        return [each for each in tasks if each.thread == busy] or tasks
+
+    def _work_of_threads(self) -> dict[int, int]:
+        """How long each thread of the run has worked, where the system tells."""
+        found = {}
+        with suppress(OSError):
+            threads = f"/proc/{self._run}/task"
+            for thread in os.listdir(threads):  # noqa: PTH208 - it starts sooner without pathlib
+                fields = _stat(f"/proc/{self._run}/task/{thread}/stat")
+                found[int(thread)] = int(fields[11]) + int(fields[12])
+        return found
+
+    def _is_paused(self) -> bool:
+        with suppress(OSError):
+            return _stat(f"/proc/{self._run}/stat")[0] in (b"T", b"t")
+        return False
+
+    def _end_run(self, held: list[WatchedTask], *, is_late: bool) -> None:
+        """Say the truth, and end the run."""
+        advice = HEAD.unpack_from(self._seen)[1].rstrip(b"\0").decode("utf-8", "replace")
+        more = f" and {len(held) - _MOST_NAMED} more" if len(held) > _MOST_NAMED else ""
+        names = ", ".join(each.name for each in held[:_MOST_NAMED]) + more
+        who = {0: "", 1: f" for task {names}"}.get(len(held), f" for one of the tasks {names}")
+        when = f"{held[0].limit_s:g} s are over" if is_late else "the run is to stop"
+        text = (
+            f"evalwright: {when}, but the agent's code{who} keeps the whole process busy, which "
+            "only the end of the process stops: the run ends here; with --isolate, only the task "
+            f"fails\n{advice}\n"
+        )
+        if os.isatty(2):
+            text = f"\n\x1b[?25h{text}"
+        with suppress(OSError):
+            os.write(2, text.encode())
+        if self._exits:
+            with suppress(OSError):
+                os.eventfd_write(self._exits[0 if is_late else 1], 1)
+            with suppress(OSError):
+                select.select([self._talk], [], [], 1.0)
+        if os.getppid() == self._run:
+            time.sleep(TICK_SECONDS)
+        if os.getppid() == self._run:
+            with suppress(OSError):
+                os.kill(self._run, signal.SIGKILL)
+
+
+def _stat(path: str) -> list[bytes]:
+    """The fields behind the name of a process or a thread."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 4096).rpartition(b")")[2].split()
+    finally:
+        os.close(descriptor)
+
+
+def main(memory: int, talk: int, *exits: int) -> None:
+    """Look on until the run is gone."""
+    for each in _STOPS:
+        signal.signal(each, signal.SIG_IGN)
+    seen = mmap.mmap(memory, 0)
+    onlooker = Onlooker(seen, socket.socket(fileno=talk), list(exits))
+    while onlooker.look():
+        pass
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
