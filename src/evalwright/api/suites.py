@@ -49,6 +49,7 @@ class Task:
         vars: Mapping[str, Any] | None = None,  # noqa: A002
         matrix: bool | Sequence[str] | None = None,
         description: str | None = None,
+        title: str | None = None,
     ) -> None:
         if not isinstance(id, str | None):
             raise BadInput(f"a task begins with its id, a text, not {id!r:.60}")
@@ -66,6 +67,7 @@ class Task:
         self.vars = vars
         self.matrix = matrix
         self.description = description
+        self.title = title
 
     def written(self, own: OwnFunctions) -> dict[str, Any]:
         """The task as a suite file has it."""
@@ -160,7 +162,7 @@ class Suite:
         """
         name = str(path)
         given = as_checks(checks, name)
-        columns = _columns(input, expected, id, None)
+        columns = _columns(input, expected, id, None, None)
         if not (is_data_file(name) or columns or given):
             return _FileSuite(Path(path))
         entry = {"file": Path(path).name, "map": columns, "checks": given}
@@ -177,6 +179,7 @@ class Suite:
         expected: str | None = None,
         id: str | None = None,  # noqa: A002
         tags: str | None = None,
+        title: str | None = None,
         checks: Iterable[CheckGiven] = (),
         name: str = "rows",
         **fields: Any,
@@ -184,15 +187,15 @@ class Suite:
         """A suite with a task of each row: dictionaries, or a frame of pandas, polars or Arrow.
 
         `input` names the columns that the agent receives: `input="question"` gives it
-        `{"question": …}`, and `input={"q": "question"}` calls it `q`. `expected`, `id` and `tags`
-        name one each. What is not named goes by the usual names of columns. `checks` are those of
-        every row and may use its columns: `ew.contains("{{ expected }}")`. Other fields are those
-        of `Suite`.
+        `{"question": …}`, and `input={"q": "question"}` calls it `q`. `expected`, `id`, `tags`
+        and `title` name one each. What is not named goes by the usual names of columns. `checks`
+        are those of every row and may use its columns: `ew.contains("{{ expected }}")`. Other
+        fields are those of `Suite`.
         """
         listed = [_row(row, number) for number, row in enumerate(_rows(rows), 1)]
         entry = {
             "rows": listed,
-            "map": _columns(input, expected, id, tags),
+            "map": _columns(input, expected, id, tags, title),
             "checks": as_checks(checks, name),
         }
         return cls(name, data=[_without_nothing(entry)], **fields)
@@ -337,6 +340,7 @@ def _shown_task(task: contract.Task) -> Task:
         threshold=expected.threshold,
         repeat=None if task.repeat == 1 else task.repeat,
         pass_rate=None if task.pass_rate == 1 else task.pass_rate,
+        title=task.title or None,
     )
 
 
@@ -358,13 +362,17 @@ def _without_nothing(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _columns(
-    given: Columns | None, expected: str | None, task_id: str | None, tags: str | None
+    given: Columns | None,
+    expected: str | None,
+    task_id: str | None,
+    tags: str | None,
+    title: str | None,
 ) -> dict[str, str]:
     """Columns as the `map` of a data file has them."""
     named = {given: given} if isinstance(given, str) else given or {}
     pairs = named if isinstance(named, Mapping) else {column: column for column in named}
     fields = {f"input.{name}": column for name, column in pairs.items()}
-    chosen = {"expected": expected, "id": task_id, "tags": tags}
+    chosen = {"expected": expected, "id": task_id, "tags": tags, "title": title}
     return fields | {field: column for field, column in chosen.items() if column is not None}
 
 

@@ -25,6 +25,7 @@ from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import find_runs, is_live
 from evalwright.engine.replay import project
 from evalwright.engine.run_files import log_for
+from evalwright.engine.task_names import TaskNames
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.run.junit import FailedRun
 from evalwright.reports.run.reported import (
@@ -207,7 +208,7 @@ class LogViewer:
             say(LIVE)
         if task_id is not None:
             history = read_history(self._log, run_id)
-            _require_task(history, task_id)
+            task_id = _task_meant(history, task_id)
             if not self._as_json:
                 self._task(history, task_id)
         for event in self._log.read(run_id):
@@ -238,10 +239,12 @@ def _masked_event(event: Event) -> Event:
     return msgspec.structs.replace(event, body=mask_bytes(event.body, personal=False))
 
 
-def _require_task(history: History, task_id: str) -> None:
+def _task_meant(history: History, typed: str) -> str:
+    """The id of a task by what somebody typed: the id, or the name that stands for it."""
     suite = history.plan.suite
-    if task_id not in {task.task_id for task in suite.tasks}:
-        raise BadInput(f"the suite {suite_name(suite.suite_id)} has no task {task_id!r}")
+    if (found := TaskNames.of_tasks(suite.tasks).find(typed)) is not None:
+        return found
+    raise BadInput(f"the suite {suite_name(suite.suite_id)} has no task {typed!r}")
 
 
 def _line(event: Event) -> str:

@@ -31,6 +31,7 @@ from evalwright.engine.selection import NothingSelected
 from evalwright.engine.session import reasons_against, verdict_on
 from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.engine.suite_files import find_suites
+from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.reports.console import Style, printable
 from evalwright.reports.run.junit import Reported, ReportedSeveral
 from evalwright.reports.run.side_by_side import aligned, render_side_by_side
@@ -232,7 +233,7 @@ def _closing(
     """What all runs come to."""
     yield ""
     for each in compared:
-        yield from render_side_by_side(each, style)
+        yield from render_side_by_side(each, style, _called(each, ended))
         yield ""
     marks = [_mark(each, style) for each in ended]
     columns = zip(*(_cells(each) for each in ended), strict=True)
@@ -247,6 +248,13 @@ def _closing(
     let = f", {within} with failed tasks within the bar" if within else ""
     behind = f", {len(worse)} worse than the first beyond chance" if worse else ""
     yield f"{style.bold(verdict)}  {passed} of {len(ended)} runs passed{let}{behind}"
+
+
+def _called(compared: SideBySide, ended: Sequence[EndedJob]) -> TaskNames:
+    """What the tasks of the suite are called that is compared."""
+    suites = (job.job.subject.suite for job in ended)
+    tasks = [each.tasks for each in suites if each.suite_id == compared.suite_id]
+    return TaskNames.of_tasks(tasks[0]) if tasks else NO_NAMES
 
 
 def _mark(ended: EndedJob, style: Style) -> str:

@@ -114,6 +114,7 @@ class Task(Closed, frozen=True):
     repeat: int = 1  # invocations, of which a share of `pass_rate` must pass
     pass_rate: Score = 1.0
     reference: Any = msgspec.UNSET  # what a wide suite calls `expected`
+    title: str = ""  # for people; without one, what is asked
 
 
 class Suite(Closed, frozen=True):

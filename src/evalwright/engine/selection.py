@@ -19,11 +19,13 @@ from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.history import read_history
 from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.listing import find_run, last_continuation, runs_of_group
+from evalwright.engine.task_names import MADE_ID, TaskNames, asked, cut, slug_of
 from evalwright.store.protocol import EventLog, RunFilter
 
 OF_THIS_SUITE = ""  # in place of a run: the latest one of the suite
 MOST_SEEDS = 1_000_000
 _NEAR = 5
+_MOST_NAMED = 1000  # tasks whose names are looked for one that is like what was typed
 
 
 class NothingSelected(BadInput):
@@ -83,7 +85,9 @@ class _TaskChoice:
     def by_id(self) -> None:
         patterns = self._wanted.tasks
         if patterns:
-            left = [task for task in self.tasks if _fits(task, patterns)]
+            names = TaskNames.of_tasks(self._suite.tasks)
+            named = {found for each in patterns if (found := names.find(each)) is not None}
+            left = [task for task in self.tasks if task.task_id in named or _fits(task, patterns)]
             self._narrow(left, lambda: _no_such_id(self._suite, patterns))
             self.by += [f"--task {pattern}" for pattern in patterns]
 
@@ -119,7 +123,11 @@ class _TaskChoice:
 
 
 def _fits(task: Task, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(task.task_id, pattern) for pattern in patterns)
+    """Whether a pattern fits the id, or the name that stands for it."""
+    made = MADE_ID.fullmatch(task.task_id)
+    called = f"{slug_of(cut(task.title or asked(task.input)))}-{made[1][:4]}" if made else ""
+    told = (task.task_id, called) if called else (task.task_id,)
+    return any(fnmatchcase(each, pattern) for pattern in patterns for each in told)
 
 
 def _sampled(tasks: Sequence[Task], count: int, seed: int) -> list[Task]:
@@ -133,7 +141,9 @@ def _sampled(tasks: Sequence[Task], count: int, seed: int) -> list[Task]:
 
 
 def _no_such_id(suite: Suite, patterns: Sequence[str]) -> str:
-    ids = [task.task_id for task in suite.tasks]
+    names = TaskNames.of_tasks(suite.tasks)
+    several = len(suite.tasks) > _MOST_NAMED
+    ids = [task.task_id if several else names.of(task.task_id).name for task in suite.tasks]
     near = [each for pattern in patterns for each in _near(pattern.strip("*"), ids)]
     return f"no task fits --task {' or '.join(patterns)}; {_meant(near, ids)}"
 

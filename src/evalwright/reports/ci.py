@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from evalwright.contracts.documents import read_input
+from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.errors import EvalwrightError
+from evalwright.engine.subjects import is_data_file
 from evalwright.reports.forms import STEP_SUMMARY
 
+_ANY = [{"contains": "any"}]  # of a file of rows, where only its lines matter
 MOST_NOTES = 10  # GitHub shows no more of one step
 _REPOSITORY = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
 _IN_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
@@ -32,13 +34,16 @@ class NotedFile:
     @property
     def name(self) -> str:
         """Its path from the top of the repository, as far as that is known."""
-        top = Path(os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR") or ".")
-        path, top = self._path.absolute(), top.absolute()
-        return (path.relative_to(top) if path.is_relative_to(top) else self._path).as_posix()
+        return _from_top(self._path)
 
-    def line(self, task_id: str) -> int:
-        """The line of a task; one that data made stands where the data is named."""
-        return self._lines.get(task_id, self._lines.get("", 1))
+    def place(self, task_id: str) -> tuple[str, int]:
+        """The file and the line of a task: that of its row, if a data file made it."""
+        if task_id in self._lines:
+            return self.name, self._lines[task_id]
+        if task_id in self._rows:
+            file, line = self._rows[task_id]
+            return _from_top(self._path.parent / file), line
+        return self.name, self._lines.get("", 1)
 
     def link(self, task_id: str) -> str | None:
         """The address of the line on the code host, in its own jobs."""
@@ -46,17 +51,39 @@ class NotedFile:
         if not all(found):
             return None
         server, repository, commit = map(str, found)
-        path = quote(self.name)
-        return f"{server}/{repository}/blob/{commit}/{path}#L{self.line(task_id)}"
+        path, line = self.place(task_id)
+        return f"{server}/{repository}/blob/{commit}/{quote(path)}#L{line}"
 
     @cached_property
     def _lines(self) -> dict[str, int]:
         from evalwright.engine.wide.places import lines_of_tasks
 
         try:
-            return lines_of_tasks(read_input(str(self._path)))
+            return {} if self._is_data else lines_of_tasks(read_input(str(self._path)))
         except EvalwrightError:  # it may be gone by now, and a line is not worth an error
             return {}
+
+    @cached_property
+    def _rows(self) -> dict[str, tuple[str, int]]:
+        from evalwright.engine.wide.loader import lines_of_rows
+
+        document: Any = {"evalwright": 1, "data": [{"file": self._path.name, "checks": _ANY}]}
+        try:
+            if not self._is_data:
+                document = parse_document(read_input(str(self._path)), str(self._path))
+            return lines_of_rows(self._path, document)
+        except EvalwrightError:
+            return {}
+
+    @property
+    def _is_data(self) -> bool:
+        return is_data_file(self._path.name)
+
+
+def _from_top(path: Path) -> str:
+    top = Path(os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR") or ".")
+    whole, top = path.absolute(), top.absolute()
+    return (whole.relative_to(top) if whole.is_relative_to(top) else path).as_posix()
 
 
 class Note(NamedTuple):

@@ -25,6 +25,7 @@ class JunitCase(NamedTuple):
     milliseconds: float | None = None
     problem: JunitProblem | None = None
     file: str = ""
+    title: str = ""
 
 
 class JunitSuite(NamedTuple):
@@ -76,6 +77,9 @@ def _case(case: JunitCase) -> ET.Element:
         element.set("file", _xml_text(case.file))
     if case.milliseconds is not None:
         element.set("time", _seconds(case.milliseconds))
+    if case.title:
+        properties = ET.SubElement(element, "properties")
+        ET.SubElement(properties, "property", name="title", value=_xml_text(case.title))
     if case.problem is not None:
         tag, kind, message, text = case.problem
         problem = ET.SubElement(element, tag, message=_xml_text(message), type=_xml_text(kind))

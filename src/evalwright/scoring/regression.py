@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from evalwright.contracts.planning import Baseline, LeftOut
-from evalwright.contracts.suite import Suite
+from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import EvalSummary
 from evalwright.contracts.times import span_in_words
 from evalwright.scoring.bootstrap import ScoreChange, score_change
@@ -92,8 +92,8 @@ def left_out_tasks(
 
     A bar that decides on rubric tasks is a part of them.
     """
-    old = {task.task_id: msgspec.json.encode(task) for task in before.tasks}
-    new = {task.task_id: redact(msgspec.json.encode(task)) for task in now.tasks}
+    old = {task.task_id: _told(task) for task in before.tasks}
+    new = {task.task_id: redact(_told(task)) for task in now.tasks}
     other_bar = pass_score(before.thresholds) != pass_score(now.thresholds)
     judged = {task.task_id for task in now.tasks if task.expected.kind == "rubric" and other_bar}
     return LeftOut(
@@ -103,6 +103,11 @@ def left_out_tasks(
         new=[each for each in new if each not in old],
         removed=[each for each in old if each not in new],
     )
+
+
+def _told(task: Task) -> bytes:
+    """A task as it decides; its title is for people."""
+    return msgspec.json.encode(msgspec.structs.replace(task, title="") if task.title else task)
 
 
 def compare_to_baseline(summary: EvalSummary, baseline: Baseline) -> RegressionReport:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.engine.wide.rows import Row
+from evalwright.trace.model import text_of
 
 _ASKED = (
     *("question", "prompt", "input", "inputs", "query", "instruction", "user_input", "problem"),
@@ -22,6 +23,7 @@ _EXPECTED = (
 )
 _IDS = ("id", "task_id", "taskid", "question_id", "questionid", "qid", "example_id", "uid", "uuid")
 _TAGS = ("tags", "tag")
+_TITLES = ("title",)
 _WHOLE = ("input", "inputs")  # the input itself, not a part of it
 _SEPARATORS = re.compile(r"\s*[,;]\s*")
 
@@ -33,6 +35,7 @@ class Fields(NamedTuple):
     expected: Any
     id: Any
     tags: list[str]
+    title: str
 
 
 class UnknownColumn(Exception):
@@ -57,7 +60,12 @@ def guessed(columns: Iterable[str]) -> dict[str, str]:
     elif asked:
         taken = [asked, *(name for name in _WITH_IT if name in named)]
         found |= {f"input.{named[name]}": named[name] for name in taken}
-    for field, names in (("expected", _EXPECTED), ("id", _IDS), ("tags", _TAGS)):
+    for field, names in (
+        ("expected", _EXPECTED),
+        ("id", _IDS),
+        ("tags", _TAGS),
+        ("title", _TITLES),
+    ):
         column = next((name for name in names if name in named and name != asked), None)
         if column:
             found[field] = named[column]
@@ -81,6 +89,7 @@ def taker(fields: Mapping[str, str]) -> Callable[[Row], Fields]:
     given = _value_of({k: v for k, v in fields.items() if _is_of(k, "input")}, "input")
     expected = _value_of({k: v for k, v in fields.items() if _is_of(k, "expected")}, "expected")
     id_column, tags_column = fields.get("id"), fields.get("tags")
+    title_column = fields.get("title")
 
     def take(row: Row) -> Fields:
         try:
@@ -89,6 +98,7 @@ def taker(fields: Mapping[str, str]) -> Callable[[Row], Fields]:
                 expected(row),
                 None if id_column is None else row[id_column],
                 [] if tags_column is None else tags_of(row[tags_column]),
+                "" if title_column is None else text_of(row[title_column]).strip(),
             )
         except KeyError as missing:
             column = missing.args[0]

@@ -145,7 +145,8 @@ class DataReading:
             given = self._entry["input"]
         tags = [*recipe.tags, *fields.tags] if fields.tags else recipe.tags
         task_id = self._id(fields, given, reference, number, opened)
-        return recipe.task(task_id, given, reference, values, tags, opened.place, number)
+        place = opened.place
+        return recipe.task(task_id, given, reference, values, tags, fields.title, place, number)
 
     def _id(self, fields: Fields, given: Any, reference: Any, number: int, opened: Opened) -> str:
         named = row_id(fields.id)

@@ -113,6 +113,10 @@ def _task() -> dict[str, Any]:
             "maxLength": 128,
             "examples": ["refund-window"],
         },
+        "title": {
+            **_text("What lists call the task, which may be a template; else what is asked."),
+            "maxLength": 500,
+        },
         "description": _text("What the task is for."),
         "input": {"description": "What the agent receives; texts may be templates."},
         **_common(),
@@ -152,7 +156,7 @@ def _data() -> dict[str, Any]:
             "type": "object",
             "additionalProperties": {"type": "string"},
             "propertyNames": {
-                "pattern": r"^(input(\..+)?|expected(\..+)?|id|tags)$",
+                "pattern": r"^(input(\..+)?|expected(\..+)?|id|tags|title)$",
                 "examples": ["input.question"],
             },
             "examples": [{"input.question": "question", "expected": "answer"}],

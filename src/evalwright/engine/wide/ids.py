@@ -41,8 +41,15 @@ class Ids:
 
     def place(self, task_id: str) -> str:
         """Where the task stands that took an id."""
-        code = self._numbers[self._order.index(hash(task_id))]
+        return self._place(self._numbers[self._order.index(hash(task_id))])
+
+    def _place(self, code: int) -> str:
         return self._places[code >> _NUMBER](code & (1 << _NUMBER) - 1)
+
+    @property
+    def last_place(self) -> str:
+        """Where the task stands that took an id last."""
+        return self._place(self._numbers[-1])
 
     def numbered(self, task_id: str, number: int) -> str:
         """The id with the next number that is free."""

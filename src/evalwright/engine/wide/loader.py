@@ -42,6 +42,7 @@ _NO_TASKS = Problem(
     "there are no tasks",
     "add some to `tasks` or `data`; by `defaults` alone `evalwright score` scores recorded traces",
 )
+_ROW_PLACE = re.compile(r"([^$].*), (line|row) (\d+)", re.DOTALL)
 _ELSEWHERE = ("http://", "https://", "cmd:")
 
 
@@ -184,6 +185,16 @@ def content_hash(suite: Suite) -> str:
     return f"sha256:{sha256(msgspec.json.encode(suite)).hexdigest()}"
 
 
+def lines_of_rows(path: Path, document: Any) -> dict[str, tuple[str, int]]:
+    """The file and the line of each task that a row of a data file made, by its id."""
+    reading = read_document(document, str(path), path.parent, allow_code=True, allow_files=True)
+    found = {}
+    for task_id, place in reading.places():
+        if (told := _ROW_PLACE.fullmatch(place)) is not None:
+            found[task_id] = told[1], int(told[3]) if told[2] == "line" else 1
+    return found
+
+
 def agent_and_claims(given: Any) -> tuple[str | None, Claims]:
     """The reference of a suite's `agent`, and what the suite claims of it."""
     if not isinstance(given, dict):
@@ -259,6 +270,12 @@ class WideReading:
                 self.problems.add("$.tasks", message, "raise one")
         except TooManyProblems:
             return
+
+    def places(self) -> Iterator[tuple[str, str]]:
+        """The id of each task, and where it stands."""
+        with suppress(TooManyProblems):
+            for task in self._bounded_tasks():
+                yield task.task_id, self._ids.last_place
 
     def all_problems(self) -> list[Problem]:
         """Every problem of entries that are not broken."""

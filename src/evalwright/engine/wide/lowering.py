@@ -15,6 +15,7 @@ from evalwright.engine.wide.references import Missing
 from evalwright.engine.wide.templates import BadTemplate, Render, Templates, TooMuch
 from evalwright.scoring.checks.base import CodeAsk
 from evalwright.scoring.checks.table import prepare_checks
+from evalwright.trace.model import text_of
 
 MOST_COMBINED = 10_000  # tasks of one matrix
 MOST_PROBLEMS = 1000
@@ -119,6 +120,7 @@ class Recipe:
         self.columns: Mapping[str, str] = {}  # of the fields of rows
         self.input = self.compiled("input")
         self.expected = self.compiled("expected")
+        self.title = self.compiled("title")
 
     def compiled(self, field: str) -> Render | None:
         """What renders a field of the entry; None if there is no template in it."""
@@ -133,6 +135,7 @@ class Recipe:
         reference: Any,
         values: Mapping[str, Any],
         tags: list[str],
+        title: str = "",
         place: Callable[[int], str] | None = None,
         number: int = 0,
     ) -> Task:
@@ -150,6 +153,7 @@ class Recipe:
             self._repeat,
             self._pass_rate,
             reference,
+            title,
         )
 
     def begin_task(self) -> None:
@@ -160,7 +164,8 @@ class Recipe:
     def has_templates(self) -> bool:
         """Whether anything depends on the values that templates are given."""
         is_constant = self.checks.is_constant and self._more.is_constant
-        return not (is_constant and self.input is None and self.expected is None)
+        plain = self.input is None and self.expected is None and self.title is None
+        return not (is_constant and plain)
 
     def _checks(self, values: Mapping[str, Any], where: Callable[[Any], str]) -> Expected:
         own = self.checks.rendered(values, where)
@@ -245,7 +250,7 @@ def tasks_of_entry(
     if not recipe.has_templates and not entry.get("matrix"):
         given, reference = entry.get("input"), entry.get("expected", msgspec.UNSET)
         task_id = entry.get("id") or content_id("task", given, reference)
-        yield recipe.task(task_id, given, reference, {}, recipe.tags)
+        yield recipe.task(task_id, given, reference, {}, recipe.tags, entry.get("title", ""))
         return
     for suffix, variables in _combinations(entry, shared, recipe.path, problems):
         values = {**variables, "vars": variables}
@@ -260,7 +265,8 @@ def tasks_of_entry(
             values["input"] = given
             task_id = entry.get("id") or content_id("task", given, reference)
             task_id = f"{task_id}-{suffix}" if suffix else task_id
-            yield recipe.task(task_id, given, reference, values, recipe.tags)
+            title = text_of(recipe.title(values)) if recipe.title else entry.get("title", "")
+            yield recipe.task(task_id, given, reference, values, recipe.tags, title)
         except BadTemplate as bad:
             is_own = bad.path.startswith(recipe.path)
             place = bad.path if is_own else f"{recipe.path}, {bad.path}"

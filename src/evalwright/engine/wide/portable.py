@@ -73,6 +73,8 @@ def _modes(suite: Suite, tasks: list[Task]) -> list[Mode]:
 
 def _lost_settings(task: Task, *, has_weights: bool) -> list[str]:
     lost = []
+    if task.title:
+        lost.append("title")
     if task.repeat != 1:
         lost.append(f"repeat: {task.repeat}")
     if has_weights and task.weight != 1:
@@ -182,6 +184,7 @@ def _written_task(task: Task) -> dict[str, Any]:
     fields = {
         "input": _literal(task.input),
         "expected": None if task.reference is msgspec.UNSET else _literal(task.reference),
+        "title": _literal(task.title) or None,
         "checks": _literal(task.expected.checks),
         "threshold": task.expected.threshold,
     }

@@ -282,12 +282,21 @@ def _several_line(
     """A task in all runs: how it came out in each, its scores, and its traces."""
     worse = badge_html(CHANGES["regression"])
     scores = " → ".join(_score(side, task_id) for side in sides)
+    called = name_html(_called(sides, task_id))
     return Html(
         f'<li data-task{Html(" data-failed") if passed[-1] is False else NO_HTML}><div class="row">'
-        f"{worse if _got_worse(passed) else NO_HTML}<code>{name_html(task_id)}</code> "
+        f"{worse if _got_worse(passed) else NO_HTML}<code>{called}</code> "
         f'{dots_html(passed, are_repeats=False)} <span class="muted">score {text_html(scores)}'
         f"</span>{Html(''.join([_trace_link(side, task_id) for side in sides]))}</div></li>"
     )
+
+
+def _called(sides: Sequence[ComparedSide], task_id: str) -> str:
+    """What a task is called in the last run that has it."""
+    having = [side for side in sides if task_id in side.tasks.places]
+    found = having[-1].frame.names.of(task_id)
+    called = (found.name, found.beside)
+    return "  ".join(filter(None, called))
 
 
 def _score(side: ComparedSide, task_id: str) -> str:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from evalwright.contracts import amounts
 from evalwright.contracts.report import Summary
+from evalwright.engine.task_names import TaskName
 from evalwright.host.web.page import (
     PageCall,
     href_html,
@@ -281,7 +282,10 @@ def _lines(
     rows = compared.deep.rows if compared.deep else {}
     flaky = _flaky(compared)
     for task in tasks:
-        head = Html(f"{_BADGES[task.group]} <code>{name_html(task.task_id)}</code>")
+        called = _called(compared.pair, task.task_id)
+        head = Html(f"{_BADGES[task.group]} <code>{name_html(called.name)}</code>")
+        if called.beside:
+            head = Html(f"{head} <span>{text_html(called.beside)}</span>")
         facts = _facts(task)
         dots = [dots_html(of[task.task_id]) for of in compared.repeats if task.task_id in of]
         unsure = Html(' <span class="badge warn">&#8776; flaky</span>')
@@ -347,6 +351,12 @@ def _opens(task: PairedTask, asked: CompareAsked) -> Html:
         f' hx-swap="innerHTML"><summary>Answers to {name_html(task.task_id)} side by side</summary>'
         '<div class="task"></div></details>'
     )
+
+
+def _called(pair: PairedRuns, task_id: str) -> TaskName:
+    """What a task is called in the new run, or in the baseline where only that has it."""
+    side = pair.after if task_id in pair.after.tasks.places else pair.before
+    return side.frame.names.of(task_id)
 
 
 def case_html(sides: Sequence[RunView], task_id: str) -> Html:

@@ -1,7 +1,7 @@
 """The review: a queue, and one task of it at a time with a form that the keyboard is enough for."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from evalwright.contracts.annotation import Annotation, AnnotationTarget, Signal
 from evalwright.contracts.events import Decided, Event
 from evalwright.contracts.suite import Task
+from evalwright.engine.task_names import TaskNames
 from evalwright.host.errors import ApiError
 from evalwright.host.v1.annotations import tell_of
 from evalwright.host.web.made_test import suite_of, test_name
@@ -70,6 +71,16 @@ class ReviewAsked(NamedTuple):
         """Those that are set, but for the page."""
         return {name: value for name, value in self._asdict().items() if value and name != "page"}
 
+    def place_in(self, found: Sequence[ReviewItem]) -> tuple[int, int]:
+        """The page of a list that is asked for, and how many there are."""
+        pages = max(1, -(-len(found) // AT_ONCE))
+        return min(max(1, int(number_of(self.page) or 1)), pages), pages
+
+    def part_of(self, found: Sequence[ReviewItem]) -> Sequence[ReviewItem]:
+        """The items on that page."""
+        number, _ = self.place_in(found)
+        return found[(number - 1) * AT_ONCE : number * AT_ONCE]
+
     def address(self, number: int = 1) -> str:
         """The address of a page of the same list."""
         given = self.given | ({"page": str(number)} if number > 1 else {})
@@ -117,20 +128,27 @@ async def show(call: PageCall) -> Response:
 
 async def _read(call: PageCall, asked: ReviewAsked) -> dict[str, Any]:
     queue = await asked.read(call)
-    return await call.beside(lambda: _listed(call, asked, queue))
-
-
-def _listed(call: PageCall, asked: ReviewAsked, queue: ReviewQueue) -> dict[str, Any]:
     found = [item for item in queue.items if asked.takes(queue, item)]
-    pages = max(1, -(-len(found) // AT_ONCE))
-    number = min(max(1, int(number_of(asked.page) or 1)), pages)
+    views, names = views_of(call.host), dict[str, TaskNames]()
+    for item in asked.part_of(found):
+        run_id = item.run.facts.run_id
+        if run_id not in names:
+            names[run_id] = await views.names(call.run_with(run_id))
+    return await call.beside(lambda: _listed(call, asked, queue, names))
+
+
+def _listed(
+    call: PageCall, asked: ReviewAsked, queue: ReviewQueue, names: Mapping[str, TaskNames]
+) -> dict[str, Any]:
+    found = [item for item in queue.items if asked.takes(queue, item)]
+    number, pages = asked.place_in(found)
     free = [item for item in found if not is_taken(call, queue.leases.get(item.key))]
     return {
         "asked": asked._asdict(),
         "hidden": list(asked.given.items()),
         "rows": [
-            _row(call, asked, queue, item)
-            for item in found[(number - 1) * AT_ONCE : number * AT_ONCE]
+            _row(call, asked, queue, item, names[item.run.facts.run_id])
+            for item in asked.part_of(found)
         ],
         "total": len(found),
         "free": len([item for item in free if item.key not in queue.said]),
@@ -149,11 +167,16 @@ def _listed(call: PageCall, asked: ReviewAsked, queue: ReviewQueue) -> dict[str,
 
 
 def _row(
-    call: PageCall, asked: ReviewAsked, queue: ReviewQueue, item: ReviewItem
+    call: PageCall,
+    asked: ReviewAsked,
+    queue: ReviewQueue,
+    item: ReviewItem,
+    names: TaskNames,
 ) -> dict[str, Any]:
-    said = queue.said.get(item.key)
+    said, called = queue.said.get(item.key), names.of(item.row.task_id)
     return {
-        "task_id": item.row.task_id,
+        "called": called.name,
+        "title": called.beside,
         "address": asked.item_address(item.key),
         "run_id": item.run.facts.run_id,
         "suite": item.run.facts.suite,
@@ -251,9 +274,12 @@ async def _item_told(
     _, lease = await held(call, key)
     has_it = lease is not None and not is_taken(call, lease)
     found = await call.beside(partial(_read_item, call, view, task))
+    called = await call.beside(partial(view.names.of, task.task_id))
     return {
         "run_id": view.run.run_id,
         "task_id": task.task_id,
+        "called": called.name,
+        "asked": called.beside,
         "suite": view.facts.suite,
         "agent": view.frame.agent.name,
         "address": asked.item_address(key).partition("?")[0],

@@ -16,6 +16,7 @@ import msgspec
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import Event
 from evalwright.contracts.suite import Task
+from evalwright.engine.task_names import TaskNames
 from evalwright.host.errors import ApiError
 from evalwright.host.run_handle import RunHandle
 from evalwright.reports.run.paired_runs import PairedRuns
@@ -102,8 +103,14 @@ class RunView(NamedTuple):
         """Whether all tasks of the run are known, and not only the one that is wanted."""
         return len(self.tasks.rows) >= len(self.frame.suite.tasks)
 
+    @property
+    def names(self) -> TaskNames:
+        """What its tasks are called."""
+        return self.frame.names
+
     def task(self, task_id: str) -> Task:
-        """A task of the suite; raises `ApiError` 404."""
+        """A task of the suite, by its id or its name; raises `ApiError` 404."""
+        task_id = self.names.find(task_id) or task_id
         place = self.tasks.places.get(task_id)
         found = None if place is None else self.frame.task(task_id, place)
         if found is None:
@@ -145,8 +152,17 @@ class RunViews:
         if facts.events <= FEW_EVENTS or self.knows(run):
             return await self.of(run)
         frame = await self._frames.get((run.partition, run.run_id), partial(_read_frame, run))
-        found = await run.beside(partial(one_task, run.log, facts, task_id))
+
+        def read() -> TaskList:
+            return one_task(run.log, facts, frame.names.find(task_id) or task_id)
+
+        found = await run.beside(read)
         return RunView(run, facts, frame, found)
+
+    async def names(self, run: RunHandle) -> TaskNames:
+        """What the tasks of a run are called."""
+        key = run.partition, run.run_id
+        return (await self._frames.get(key, partial(_read_frame, run))).names
 
     async def facts(self, run: RunHandle) -> RunFacts:
         """A few facts of an evaluation, which are found quickly however large it is."""

@@ -336,8 +336,11 @@ def _line(
 ) -> Html:
     status = row.status if read is None else status_of(read.record)
     is_far = read is None and not body and row.passed is False
-    address = href_html(task_address(view.run.run_id, row.task_id))
-    name = Html(f'<a href="{address}"><code>{name_html(row.task_id)}</code></a>')
+    called = view.names.of(row.task_id)
+    address = href_html(task_address(view.run.run_id, called.name))
+    name = Html(f'<a href="{address}"><code>{name_html(called.name)}</code></a>')
+    if called.beside:
+        name = Html(f"{name} <span>{text_html(called.beside)}</span>")
     told_checks = "" if read is None else read.record.checks_on_pages
     head = Html(f"{BADGES[status]} {name} {_figures(row, told_checks)}{_dots(read, repeats)}")
     told = NO_HTML

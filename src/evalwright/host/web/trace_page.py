@@ -90,7 +90,9 @@ async def show(call: PageCall) -> Response:
     """The page, or only a part of its steps."""
     views, asked, task_id = views_of(call.host), StepsAsked.of(call), call.path["taskId"]
     if call.asked("beside"):
-        return part(call, "trace_around.html", **_around(await views.of(call.run), task_id))
+        whole = await views.of(call.run)
+        found = await call.beside(lambda: _around(whole, whole.task(task_id).task_id))
+        return part(call, "trace_around.html", **found)
     is_patient = bool(call.asked("wait"))
     view = await (views.of(call.run) if is_patient else views.for_task(call.run, task_id))
     task = await call.beside(partial(view.task, task_id))
@@ -99,13 +101,16 @@ async def show(call: PageCall) -> Response:
     if call.is_part:
         return part(call, "trace_steps.html", **steps)
     told = await call.beside(partial(_told, view, task))
-    address = task_address(view.run.run_id, task.task_id)
+    called = view.names.of(task.task_id)
+    address = task_address(view.run.run_id, called.name)
     return page(
         call,
         "trace.html",
-        title=f"Trace of {task.task_id}",
+        title=f"Trace of {called.name}",
         run_id=view.run.run_id,
         task_id=task.task_id,
+        called=called._asdict(),
+        asked=called.beside,
         tiles=list(_tiles(timeline)),
         here_around=f"{address}?beside=1",
         **(_around(view, task.task_id) if view.is_whole else {"around": None}),
@@ -176,7 +181,10 @@ def _around(view: RunView, task_id: str) -> dict[str, Any]:
     run_id = view.run.run_id
     around = {
         "place": found.place,
-        "links": [(key, words, task_address(run_id, name)) for key, words, name in links],
+        "links": [
+            (key, words, task_address(run_id, view.names.of(name).name))
+            for key, words, name in links
+        ],
     }
     return {"around": around, "of": len(view.tasks.rows)}
 
@@ -194,7 +202,7 @@ def _part(view: RunView, task: Task, timeline: TaskTimeline, asked: StepsAsked) 
     count = len(timeline.steps)
     end = count if asked.until is None else max(0, min(asked.until, count))
     steps = timeline.steps[first : min(first + size, end)]
-    address = task_address(view.run.run_id, task.task_id)
+    address = task_address(view.run.run_id, view.names.of(task.task_id).name)
     if asked.view == "timeline":
         events = _events_of(view, steps)
         lines = [_step_html(step, timeline, events, address) for step in steps]

@@ -11,6 +11,7 @@ from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_
 from evalwright.reports.run.stories import TaskStory
 
 if TYPE_CHECKING:
+    from evalwright.engine.task_names import TaskNames
     from evalwright.reports.ci import NotedFile
     from evalwright.reports.run.attack_table import AttackTable
     from evalwright.reports.run.task_records import RunReading, TaskRecord
@@ -58,6 +59,7 @@ class ReportedRun(NamedTuple):
     tag_bars: Sequence[str] = ()  # a line for each tag that has a bar
     repeat: str = ""  # which of several repeats it is
     repeats: ReportedSeveral | None = None  # of them all, where it is one
+    names: "TaskNames | None" = None  # of its tasks
 
     @property
     def passed(self) -> bool:
@@ -137,16 +139,24 @@ def _suite(run: ReportedRun, *, is_last: bool) -> JunitSuite:
     properties += [("mark", mark) for mark in run.marks]
     if run.repeats is not None:
         properties += [("repeat", run.repeat), ("verdictOnAllRepeats", run.repeats.verdict)]
-    cases = [_case(name, result, stories.get(result.task_id)) for result in summary.tasks]
+    cases = [
+        _case(name, result, stories.get(result.task_id), run.names) for result in summary.tasks
+    ]
     if is_last:
         cases += _thresholds(name, (run.repeats or run).reasons)
     took = sum(result.latency_ms or 0 for result in summary.tasks)
     return JunitSuite(name, cases, took, properties)
 
 
-def _case(suite: str, result: TaskResult, story: TaskStory | None) -> JunitCase:
+def _case(
+    suite: str, result: TaskResult, story: TaskStory | None, names: "TaskNames | None"
+) -> JunitCase:
     problem = None if story is None else problem_of(story)
-    return JunitCase(suite, result.task_id, result.latency_ms or 0, problem)
+    took = result.latency_ms or 0
+    if names is None:
+        return JunitCase(suite, result.task_id, took, problem)
+    called = names.of(result.task_id)
+    return JunitCase(suite, called.name, took, problem, title=called.beside)
 
 
 def problem_of(story: TaskStory) -> JunitProblem:

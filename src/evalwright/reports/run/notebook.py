@@ -60,7 +60,12 @@ def render_notebook(
 
 def _row(record: TaskRecord) -> dict[str, Any]:
     score = "" if record.score is None else f"{record.score:.4g}"
-    texts = (record.task_id, score, record.output, "" if record.passed else why(record))
+    texts = (
+        " ".join(filter(None, (record.called.name, record.called.beside))),
+        score,
+        record.output,
+        "" if record.passed else why(record),
+    )
     return {
         "mark": "✓" if record.passed else "✗",
         "colour": _GOOD if record.passed else _BAD,
@@ -71,12 +76,12 @@ def _row(record: TaskRecord) -> dict[str, Any]:
 def _repeated_row(task: TaskRepeats, records: Sequence[TaskRecord]) -> dict[str, Any]:
     """A task over all repeats; the answer is that of the first in which it failed, if any."""
     row = _row(failures_first(records)[0])
-    _, _, output, reason = row["texts"]
+    name, _, output, reason = row["texts"]
     score = f"{task.score.mean:.4g}"
     passed = f"{task.passes} of {task.runs}"
     mark = "~" if task.verdict == "flaky" else row["mark"]
     return {
         **row,
         "mark": mark,
-        "texts": [clipped(task.task_id, _LONG), passed, score, output, reason],
+        "texts": [name, passed, score, output, reason],
     }

@@ -9,6 +9,7 @@ from evalwright.contracts.amounts import dollars, percent, span
 from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.events import Event, Judged, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.verdicts import Verdict
+from evalwright.engine.task_names import asked, cut
 from evalwright.reports.html.markup import (
     NAMES,
     NO_HTML,
@@ -21,7 +22,6 @@ from evalwright.reports.html.markup import (
 )
 from evalwright.reports.html.worddiff import Marked, mark_differences
 from evalwright.reports.html.words import RESULTS, SEVERITIES, VERDICTS, Label, badge_html
-from evalwright.reports.run.stories import MADE_ID
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.reports.run.task_tables import failed_checks, why
 from evalwright.scoring.rubric import agreement_of
@@ -29,7 +29,6 @@ from evalwright.scoring.rubric import agreement_of
 _LONG = 20_000  # characters of one text
 _COMPARED = 4_000  # characters of a text whose words are compared
 _SHORT = 240
-_ASKED = 120
 _MOST = 200  # steps of a trace, repetitions, verdicts
 BADGES = {code: badge_html(label) for code, label in VERDICTS.items()}
 _CHECKED = {passed: badge_html(label) for passed, label in RESULTS.items()}
@@ -74,16 +73,19 @@ def task_line(task: ReadTask, number: int, body: Html = NO_HTML, *, is_open: boo
         facts.append(dollars(record.usage.cost_usd))
     reason = shortened(why(record), _SHORT) if status != "passed" or record.repetitions else ""
     told = Html(f'<span class="why">{text_html(reason)}</span>' if reason else "")
-    if MADE_ID.fullmatch(record.task_id):
-        asked = shown(record.input)
-        asked = asked if len(asked) <= _ASKED else f"{asked[:_ASKED]}…"
-        told = Html(f'<span class="why">{text_html(asked)}</span>{told}')
+    told = Html(f"{title_html(record)}{told}")
     opened = Html(" open" if is_open else "")
     figures = text_html(" · ".join(facts))
-    head = Html(f"{BADGES[status]} <code>{name_html(record.task_id)}</code>")
+    head = Html(f"{BADGES[status]} <code>{name_html(record.called.name)}</code>")
     summary = Html(f'<summary>{head} <span class="muted">{figures}</span> {told}</summary>')
     below = Html(f'<div class="task">{body}</div>')
     return Html(f'<li><details id="t{number}"{opened}>{summary}{below}</details></li>')
+
+
+def title_html(record: TaskRecord) -> Html:
+    """The title of a task beside its name, or what is asked in more words than that has."""
+    title = record.called.beside or cut(asked(record.input))
+    return Html(f'<span class="why">{text_html(title)}</span>' if title else "")
 
 
 def searched_line(task: ReadTask, number: int) -> TaskLine:
@@ -91,7 +93,7 @@ def searched_line(task: ReadTask, number: int) -> TaskLine:
     record = task.record
     names = dict.fromkeys(check.check for check in failed_checks(record))
     tags = record.tags or []
-    text = f"{record.task_id}\n{why(record)}".lower()
+    text = f"{record.task_id}\n{record.called.name}\n{record.title}\n{why(record)}".lower()
     return TaskLine(
         status_of(record), _listed(names), _listed(tags), text[:1000], task_line(task, number)
     )

@@ -118,14 +118,14 @@ def _failures(run: ReportedRun) -> Iterator[str]:
 def _row(run: ReportedRun, story: TaskStory) -> tuple[str, str]:
     task_id = story.task.task_id
     is_new = run.change is not None and task_id in run.change.newly_failing
-    return f"{_named(run, task_id)}{' (new)' * is_new}", inline(
-        one_line(problem_of(story).message, _SHORT)
-    )
+    told = " ".join(filter(None, (_named(run, task_id), inline(story.called.beside))))
+    return f"{told}{' (new)' * is_new}", inline(one_line(problem_of(story).message, _SHORT))
 
 
 def _named(run: ReportedRun, task_id: str) -> str:
     link = None if run.file is None else run.file.link(task_id)
-    return f"`{task_id}`" if link is None else f"[`{task_id}`]({link})"
+    name = task_id if run.names is None else run.names.of(task_id).name
+    return f"`{name}`" if link is None else f"[`{name}`]({link})"
 
 
 def notes_on(runs: Sequence[Reported]) -> list[Note]:
@@ -152,8 +152,14 @@ def _notes(run: Reported) -> Iterator[Note]:
         yield from (Note(suite_name(run.summary.suite_id), reason, path) for reason in run.reasons)
     level: Level = "warning" if (run.repeats or run).passed else "error"
     for story in run.stories:
-        line = 1 if run.file is None else run.file.line(story.task.task_id)
-        yield Note(f"{story.task.task_id} failed", problem_of(story).message, path, line, level)
+        at, line = (path, 1) if run.file is None else run.file.place(story.task.task_id)
+        yield Note(
+            f"{story.called.name or story.task.task_id} failed",
+            problem_of(story).message,
+            at,
+            line,
+            level,
+        )
 
 
 def render_code_quality(runs: Sequence[Reported]) -> bytes:
@@ -175,11 +181,11 @@ def _issues(run: ReportedRun | FailedRun) -> Iterator[dict[str, Any]]:
         return
     for story in run.stories:
         problem, task_id = problem_of(story), story.task.task_id
-        line = 1 if run.file is None else run.file.line(task_id)
+        at, line = (path, 1) if run.file is None else run.file.place(task_id)
         severity: Severity = "critical" if problem.tag == "error" or story.findings else "major"
-        message = f"{task_id}: {problem.message}"
+        message = f"{story.called.name or task_id}: {problem.message}"
         rule = f"evalwright/{problem.kind}"
-        yield quality_issue(rule, message, path, line, severity, run.summary.suite_id, task_id)
+        yield quality_issue(rule, message, at, line, severity, run.summary.suite_id, task_id)
     for number, reason in enumerate(() if run.stories else run.reasons, 1):
         name = run.summary.suite_id
         yield quality_issue(_THRESHOLD, f"{name}: {reason}", path, 1, "major", name, str(number))

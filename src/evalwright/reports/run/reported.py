@@ -9,6 +9,7 @@ from evalwright.contracts.short_names import suite_name
 from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.session import verdict_of, verdict_on
+from evalwright.engine.task_names import TaskNames
 from evalwright.engine.verdict import change_of_repeats
 from evalwright.reports.console import Style, printable
 from evalwright.reports.run.junit import ReportedRun, ReportedSeveral
@@ -83,6 +84,7 @@ def _reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> Report
         tag_bars=tag_lines(plan, outcome.summary),
         attacks=run.attacks,
         repeat=f"{group.index} of {group.size}" if group else "",
+        names=TaskNames.of_tasks(plan.suite.tasks),
     )
 
 
@@ -115,7 +117,8 @@ def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) 
     report = replace(report, runs_passed=passed)  # by their gates, too
     summary, plan = outcome.summary, outcome.plan
     verdict = verdict_on([each.outcome for each in runs])
-    lines = render_repeats(report, style, full=full)
+    names = TaskNames.of_tasks(plan.suite.tasks)
+    lines = render_repeats(report, style, names, full=full)
     if plan.baseline is not None:
         changes = [each.outcome.summary.regression for each in runs]
         deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]

@@ -14,12 +14,13 @@ from evalwright.engine.isolation import explained
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import verdict_of
+from evalwright.engine.task_names import MADE_ID, TaskNames
 from evalwright.reports.console import SHORT, Style, one_line, printable
 from evalwright.reports.run.differences import both_sides, last_frame, render_checks
 from evalwright.reports.run.judging import render_panel, render_verdicts
 from evalwright.reports.run.several_runs import render_regression
 from evalwright.reports.run.side_by_side import aligned
-from evalwright.reports.run.stories import MADE_ID, TaskStory
+from evalwright.reports.run.stories import TaskStory
 from evalwright.scoring.pass_bars import pass_bars, results_of
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.rubric import agreement_of
@@ -47,7 +48,11 @@ def render_outcome(
     plan, summary = outcome.plan, outcome.summary
     first: list[str] = []
     if plan.baseline is not None:
-        first = render_regression(compare_to_baseline(summary, plan.baseline), style)
+        first = render_regression(
+            compare_to_baseline(summary, plan.baseline),
+            style,
+            TaskNames.of_tasks(plan.suite.tasks),
+        )
         first += _other_judges(plan, style)
     verdict = verdict_of(outcome)
     details = tag_lines(plan, summary)
@@ -192,7 +197,9 @@ def render_story(
     mark = style.green("✓") if passed else style.red("✗")
     if story.scored is None and story.answered:
         mark = style.yellow("?")
-    lines = [f"  {mark} {style.bold(story.task.task_id)}  {style.dim(_facts(story))}"]
+    name = printable(story.called.name or story.task.task_id)
+    title = f"{printable(story.called.title)}  " if story.task.title else ""
+    lines = [f"  {mark} {style.bold(name)}  {title}{style.dim(_facts(story))}"]
     if not with_trace and MADE_ID.fullmatch(story.task.task_id):  # a trace comes with the input
         lines.append(f"      input     {one_line(story.task.input, limit)}")
     match, error = story.task.expected.match, story.error

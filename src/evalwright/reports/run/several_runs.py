@@ -6,6 +6,7 @@ import msgspec
 
 from evalwright.contracts.amounts import percent, share_interval
 from evalwright.contracts.planning import LeftOut
+from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.reports.console import Style, printable
 from evalwright.reports.figures import points_in_words
 from evalwright.scoring.chance import ChangeVerdict
@@ -19,16 +20,18 @@ FEWEST_CHANGES = 6  # with fewer, an interval would promise more than it can kee
 _ORDER = ("flaky", "failed", "passed")
 
 
-def render_regression(report: RegressionReport, style: Style, *, full: bool = False) -> list[str]:
+def render_regression(
+    report: RegressionReport, style: Style, names: TaskNames = NO_NAMES, *, full: bool = False
+) -> list[str]:
     """The lines of the comparison; `full` leaves no task out."""
     limit = None if full else MOST_CHANGES
     failing = _named(report.tasks, report.newly_failing)
     passing = _named(report.tasks, report.newly_passing)
     return [
         style.bold(f"Against the baseline {printable(report.called)}"),
-        *_section("Newly failing", failing, _marked(style.red("✗")), limit),
-        *_section("Newly passing", passing, _marked(style.green("✓")), limit),
-        *_section("Same verdict, lower score", report.score_drops, _marked("↓"), limit),
+        *_section("Newly failing", failing, _marked(style.red("✗"), names), limit),
+        *_section("Newly passing", passing, _marked(style.green("✓"), names), limit),
+        *_section("Same verdict, lower score", report.score_drops, _marked("↓", names), limit),
         *_still_failing(report),
         *_not_compared(report.left_out, limit),
         *_statistics(report),
@@ -57,8 +60,12 @@ def _section(
     return lines
 
 
-def _marked(mark: str) -> Callable[[TaskChange], str]:
-    return lambda task: f"{mark} {task.task_id}  {_from_to(task.baseline_score, task.score)}"
+def _marked(mark: str, names: TaskNames) -> Callable[[TaskChange], str]:
+    def told(task: TaskChange) -> str:
+        name = printable(names.of(task.task_id).name)
+        return f"{mark} {name}  {_from_to(task.baseline_score, task.score)}"
+
+    return told
 
 
 def _still_failing(report: RegressionReport) -> list[str]:
@@ -110,13 +117,15 @@ def _named(tasks: Iterable[TaskChange], ids: Sequence[str]) -> list[TaskChange]:
     return [task for task in tasks if task.task_id in wanted]
 
 
-def render_repeats(report: RepeatsReport, style: Style, *, full: bool = False) -> list[str]:
+def render_repeats(
+    report: RepeatsReport, style: Style, names: TaskNames = NO_NAMES, *, full: bool = False
+) -> list[str]:
     """The lines of the summary; `full` leaves no task out."""
     tasks = worst_first(report.tasks)
     shown = tasks if full else tasks[:MOST_REPEATS]
     return [
         style.bold(f"{report.runs} {'run' if report.runs == 1 else 'runs'}"),
-        *_table(shown, style),
+        *_table(shown, style, names),
         *_left_out(tasks[len(shown) :]),
         f"  {_overall(report)}",
         *_pass_hat(report),
@@ -129,8 +138,8 @@ def worst_first(tasks: Iterable[TaskRepeats]) -> list[TaskRepeats]:
     return sorted(tasks, key=lambda task: _ORDER.index(task.verdict))
 
 
-def _table(tasks: Sequence[TaskRepeats], style: Style) -> list[str]:
-    rows = [_cells(task) for task in tasks]
+def _table(tasks: Sequence[TaskRepeats], style: Style, names: TaskNames) -> list[str]:
+    rows = [_cells(task, printable(names.of(task.task_id).name)) for task in tasks]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         f"  {_mark(task, style)} "
@@ -144,11 +153,11 @@ def _mark(task: TaskRepeats, style: Style) -> str:
     return marks[task.verdict]
 
 
-def _cells(task: TaskRepeats) -> tuple[str, ...]:
+def _cells(task: TaskRepeats, name: str) -> tuple[str, ...]:
     low, high = task.interval
     spread = task.score
     return (
-        task.task_id,
+        name,
         task.verdict,
         f"{task.passes} of {task.runs}",
         f"{percent(task.pass_rate)} (95% interval {share_interval(low, high)})",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evalwright.contracts.amounts import NOTHING, dollars, percent, share_interval, span
+from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.reports.console import Style, printable
 from evalwright.reports.figures import points_in_words
 from evalwright.scoring.side_by_side import (
@@ -17,13 +18,15 @@ MOST_DIFFERENCES = 20
 _HEAD = ("", "passed", "pass rate (95% interval)", "score", "cost", "latency p50", "p95")
 
 
-def render_side_by_side(compared: SideBySide, style: Style) -> list[str]:
+def render_side_by_side(
+    compared: SideBySide, style: Style, names: TaskNames = NO_NAMES
+) -> list[str]:
     """A line for each variant, how far it is from the first, and the tasks that differ."""
     return [
         style.bold(f"{compared.name}, side by side"),
         *_table([_HEAD, *map(_cells, compared.variants)]),
         *(f"  {line}" for change in compared.changes for line in _change(compared, change, style)),
-        *_differences(compared, style),
+        *_differences(compared, style, names),
     ]
 
 
@@ -73,12 +76,12 @@ def _change(compared: SideBySide, change: VariantChange, style: Style) -> Iterat
         yield f"  pass rate {rate}; {score} ({p_in_words(change.score_p)})"
 
 
-def _differences(compared: SideBySide, style: Style) -> list[str]:
+def _differences(compared: SideBySide, style: Style, names: TaskNames) -> list[str]:
     if not compared.differences:
         return ["  every task came out the same"]
     shown = compared.differences[:MOST_DIFFERENCES]
     head = ["", *(printable(variant.name) for variant in compared.variants)]
-    rows = [head, *(_difference_cells(each) for each in shown)]
+    rows = [head, *(_difference_cells(each, names) for each in shown)]
     count = len(compared.differences)
     lines = [f"  {count} {'task differs' if count == 1 else 'tasks differ'}", *_table(rows)]
     if len(shown) < len(compared.differences):
@@ -86,9 +89,9 @@ def _differences(compared: SideBySide, style: Style) -> list[str]:
     return lines
 
 
-def _difference_cells(task: TaskDifference) -> list[str]:
+def _difference_cells(task: TaskDifference, names: TaskNames) -> list[str]:
     marks = ("✓" if passed else "✗" for passed in task.passed)
     return [
-        printable(task.task_id),
+        printable(names.of(task.task_id).name),
         *(f"{mark} {score:.4g}" for mark, score in zip(marks, task.scores, strict=True)),
     ]

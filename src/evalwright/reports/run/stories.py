@@ -1,6 +1,5 @@
 """Why tasks failed: what was expected and what the agent said, read from the log."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,10 +21,8 @@ from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import UNTOLD, CheckResult
 from evalwright.engine.history import read_history
+from evalwright.engine.task_names import TaskName, TaskNames
 from evalwright.store.protocol import EventLog
-
-# An id that was made from the content of a task says nothing to a reader; its input does.
-MADE_ID = re.compile(r"(?:row|task)-[0-9a-f]{12}(?:-\d+)?")
 
 
 class TaskStory(msgspec.Struct, frozen=True):
@@ -40,6 +37,7 @@ class TaskStory(msgspec.Struct, frozen=True):
     checks: Sequence[CheckResult] = ()  # of repetitions, of the first one that did not pass
     passed_times: int = 0  # of the repetitions of a task that is repeated
     unscored: ErrorDetail | None = None  # why the answer has no score of its own
+    called: TaskName = TaskName("", "")
 
     @property
     def error(self) -> dict[str, Any] | None:
@@ -53,6 +51,7 @@ def task_stories(
     suite: Suite, events: Iterable[Event], wanted: set[str] | None = None
 ) -> list[TaskStory]:
     """The tasks that did not pass or were not answered, or those asked for, in suite order."""
+    names = TaskNames.of_tasks(suite.tasks)
     stories = {
         task.task_id: _StoryReader(task)
         for task in suite.tasks
@@ -64,7 +63,8 @@ def task_stories(
             story.take(event)
             if wanted is None and story.scored is not None and story.scored.passed:
                 del stories[story.task.task_id]
-    return [story.end() for story in stories.values() if story.has_ended]
+    ended = [story.end() for story in stories.values() if story.has_ended]
+    return [replace(each, called=names.of(each.task.task_id)) for each in ended]
 
 
 def read_stories(log: EventLog, run_id: str, wanted: set[str]) -> list[TaskStory]:

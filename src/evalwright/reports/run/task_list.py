@@ -33,6 +33,7 @@ from evalwright.contracts.planning import (
 from evalwright.contracts.suite import Mode, Task, Thresholds
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.invocation import repetition_of
+from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.thresholds import is_blocking
 from evalwright.store.protocol import EventLog, RunFacts
 
@@ -208,7 +209,7 @@ class PlannedSuite(msgspec.Struct, frozen=True, rename="camel"):
     thresholds: Thresholds = Thresholds()
 
 
-class RunFrame(msgspec.Struct, frozen=True, rename="camel"):
+class RunFrame(msgspec.Struct, frozen=True, rename="camel", dict=True):
     """What a run was planned with."""
 
     suite: PlannedSuite
@@ -237,6 +238,12 @@ class RunFrame(msgspec.Struct, frozen=True, rename="camel"):
         ids = (each for each in chain(likely, all_tasks) if _id_of(each) == task_id)
         found = next(ids, None)
         return None if found is None else msgspec.json.decode(found, type=Task)
+
+    @cached_property
+    def names(self) -> TaskNames:
+        """What its tasks are called."""
+        places = {_id_of(each): place for place, each in enumerate(self.suite.tasks)}
+        return TaskNames(places, lambda task_id: self.task(task_id, places.get(task_id)))
 
     def raw_tasks(self) -> dict[str, msgspec.Raw]:
         """The tasks as they were recorded, by their ids."""

@@ -35,6 +35,7 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import UNTOLD, CheckResult
 from evalwright.engine.checking import unsafe_check
 from evalwright.engine.invocation import repetition_of
+from evalwright.engine.task_names import TaskName, TaskNames, called
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, explain_difference
 from evalwright.scoring.rubric import all_votes, criterion_name
 from evalwright.scoring.summary import task_cost
@@ -96,6 +97,7 @@ class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
     task_id: str
     passed: bool | None
     score: float | None
+    title: str
     input: Any
     output: Any
     checks: list[CheckRecord]
@@ -109,6 +111,11 @@ class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
     coverage: dict[str, str | None] | UnsetType = UNSET
     check_score: float | UnsetType = UNSET  # the mean of its checks, whether it passed or not
     attack: AttackRecord | UnsetType = UNSET  # of a suite that was derived from another one
+
+    @property
+    def called(self) -> TaskName:
+        """What lists call it."""
+        return called(self.task_id, self.title)
 
     @property
     def checks_in_words(self) -> str:
@@ -173,8 +180,11 @@ def _read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
             started = event
         elif event.type == Planned.TYPE:
             planned = event.decode(Planned)
+            names = TaskNames.of_tasks(planned.suite.tasks, is_masked=True)
+            agent = planned.agent
             readers = {
-                task.task_id: _RecordReader(task, planned.agent) for task in planned.suite.tasks
+                task.task_id: _RecordReader(task, agent, names.of(task.task_id).title)
+                for task in planned.suite.tasks
             }
     if started is None or planned is None:
         raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
@@ -210,7 +220,8 @@ def read_task(
     mask = _mask()
     shown = msgspec.json.decode(mask(msgspec.json.encode(task)), type=Task)
     kept = [_masked(event, mask) for event in events]
-    reader = _RecordReader(shown, agent)
+    title = TaskNames.of_tasks([shown], is_masked=True).of(task.task_id).title
+    reader = _RecordReader(shown, agent, title)
     for event in kept:
         reader.take(event)
     return reader.end(), kept
@@ -338,8 +349,9 @@ class _AttemptReader:
 class _RecordReader:
     """Reads one task from the log."""
 
-    def __init__(self, task: Task, claims: AgentFacts) -> None:
+    def __init__(self, task: Task, claims: AgentFacts, title: str) -> None:
         self._task = task
+        self._title = title
         self._claims = claims
         self._scored: EvalScored | None = None
         self._attempts: dict[int, _AttemptReader] = {}  # by repetition
@@ -377,6 +389,7 @@ class _RecordReader:
             task.task_id,
             verdict,
             None if scored is None else scored.score,
+            self._title,
             task.input,
             shown.output,
             shown.checks,

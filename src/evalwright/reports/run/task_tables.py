@@ -10,7 +10,7 @@ from evalwright.contracts.amounts import NOTHING, dollars, span
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.contracts.short_names import suite_name
 from evalwright.engine.isolation import EXPLANATIONS
-from evalwright.reports.console import Style, one_line
+from evalwright.reports.console import Style, one_line, printable
 from evalwright.reports.csv_cells import csv_document, csv_text
 from evalwright.reports.markdown import inline, table
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
@@ -39,6 +39,7 @@ _COLUMNS = (
     "checks",
     "runId",
     "checkScore",
+    "title",
 )
 
 
@@ -76,7 +77,9 @@ def why(record: TaskRecord) -> str:
 def render_tasks(records: Sequence[TaskRecord], style: Style) -> str:
     """A table for a console."""
     ordered = failures_first(records)
-    rows = [("task", "score", "latency", "cost", ""), *map(_cells, ordered)]
+    rows = [("task", "title", "score", "latency", "cost", ""), *map(_cells, ordered)]
+    if not any(each.called.beside for each in ordered):
+        rows = [(name, *rest) for name, _, *rest in rows]
     head, *lines = aligned(rows)
     colours = {True: style.green, False: style.red, None: style.yellow}
     marked = [
@@ -88,7 +91,8 @@ def render_tasks(records: Sequence[TaskRecord], style: Style) -> str:
 
 def _cells(record: TaskRecord) -> tuple[str, ...]:
     return (
-        record.task_id,
+        printable(record.called.name),
+        printable(record.called.beside),
         NOTHING if record.score is None else f"{record.score:.4g}",
         NOTHING if record.latency_ms is None else span(record.latency_ms),
         NOTHING if record.usage.cost_usd is None else dollars(record.usage.cost_usd),
@@ -132,6 +136,7 @@ def _row(run_id: str, record: TaskRecord) -> list[str]:
         csv_text(msgspec.json.encode(record.checks).decode()),
         csv_text(run_id),
         "" if record.check_score is UNSET else _number(record.check_score),
+        csv_text(record.title),
     ]
 
 
@@ -188,10 +193,10 @@ def _section(run: Reported) -> Iterator[str]:
 def _markdown_cells(record: TaskRecord) -> list[str]:
     failed = failed_checks(record)
     first = failed[0] if failed else None
-    task, score, latency, cost, _ = _cells(record)
+    task, title, score, latency, cost, _ = _cells(record)
     return [
         f"{_MARKS[record.passed]} {_VERDICTS[record.passed]}",
-        inline(task),
+        " ".join(inline(each) for each in (task, title) if each),
         score,
         latency,
         inline(cost),
