@@ -81,14 +81,14 @@ def test_failed_tasks_are_named_in_the_summary_and_at_their_lines(
     )
     assert done.code == 1
     assert "::error file=evals/desk.yaml,line=9,title=order failed::contains" in done.out
-    assert "::error file=evals/desk.yaml,line=4,title=sum failed::contains" in done.out
+    assert "::error file=evals/rows.csv,line=2,title=sum failed::contains" in done.out
     told = summary_of(desk).partition("## ❌ Failed")[2]
     assert "| score | 1 | 0.3333 | -0.6667 (95% interval" in told
     assert "**Newly failing (2)**: `order`, `sum`" in told
-    assert "| `order` (new) | contains: “shipped” is not in the output |" in told
+    assert "| `order` (new) where? | contains: “shipped” is not in the output |" in told
     assert "greeting" not in told
     issues = {issue["location"]["lines"]["begin"]: issue for issue in quality(desk)}
-    assert set(issues) == {4, 9}
+    assert set(issues) == {2, 9}
     assert issues[9]["severity"] == "major"
     assert issues[9]["location"]["path"] == "evals/desk.yaml"
 

@@ -1,6 +1,7 @@
 """Wide suites and data files from the command line: run, validate, export, schema."""
 
 import json
+import re
 
 import pytest
 
@@ -21,6 +22,7 @@ tasks:
     input: { question: "When?" }
     checks: [ { equals: On Tuesday. } ]
 """
+END = "run.completed"  # with the summary
 ROWS = "question,answer\nWhere?,Rome\nWhen?,Monday\n"
 
 
@@ -161,3 +163,34 @@ def test_schemas_are_printed(evalwright: Evalwright) -> None:
     assert "wide-suite" in evalwright("schema").out
     assert json.loads(evalwright("schema", "wide-suite").out)["title"] == "Wide evaluation suite"
     assert evalwright("schema", "nope").code == 2
+
+
+def test_a_row_without_an_id_is_named_by_its_question_wherever_an_id_may_be(
+    evalwright: Evalwright,
+) -> None:
+    folder = evalwright.folder
+    (folder / "q.csv").write_text("question,expected,title\nHow long is it?,30 m,\nHi,x,Greets\n")
+    (folder / "agent.py").write_text("def answer(question): return '30 m'\n")
+    (folder / "desk.yaml").write_text(
+        "evalwright: 1\ndata: [{file: q.csv, checks: [contains: '{{ expected }}']}]\n"
+    )
+    done = evalwright("run", "desk.yaml", "--agent", "agent.py:answer", "--github")
+    shown = evalwright("show", "latest", "--tasks", "--json").out
+    tasks = [json.loads(line) for line in shown.splitlines()]
+    assert [re.sub("[0-9a-f]{4}$", "…", task["title"]) for task in tasks] == [
+        "how-long-is-it-…",
+        "Greets",
+    ]
+    assert all(list(task).index("title") < list(task).index("input") for task in tasks)
+    named = tasks[0]["title"]
+    again = evalwright("run", "desk.yaml", "--agent", "agent.py:answer", "--task", named)
+    assert (again.code, f"--task {named}" in again.out) == (0, True)
+    assert evalwright("show", "latest", "--task", named).code == 0
+    assert "::error file=q.csv,line=3,title=greets-" in done.out
+    events = [
+        json.loads(line)
+        for line in evalwright("show", "latest", "--events", "--json").out.splitlines()
+    ]
+    kept = [msg for msg in events if msg["type"].startswith("eval.") or msg["type"] == END]
+    assert len(kept) > 2
+    assert "long" not in json.dumps(kept).lower()

@@ -49,7 +49,7 @@ def test_failures_come_first_with_what_was_expected_and_what_came():
 def test_a_task_whose_id_was_made_from_its_content_is_told_by_its_input():
     suite = a_suite([a_task("row-0123456789ab-2", input={"question": "How far is it?"}), a_task()])
     card = scorecard(suite, {task.task_id: "no" for task in suite.tasks})
-    assert '✗ row-0123456789ab-2  score 0, 5 ms\n      input     {"question":"How' in card
+    assert '✗ how-far-is-it-0123-2  score 0, 5 ms\n      input     {"question":"How' in card
     assert card.count("input  ") == 1
 
 

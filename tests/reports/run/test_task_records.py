@@ -36,7 +36,8 @@ from evalwright.reports.console import Style
 from evalwright.reports.run.task_records import TaskRecord, read_tasks
 from evalwright.reports.run.task_tables import failures_first, render_tasks, task_lines, why
 
-NAMES = ["taskId", "passed", "score", "input", "output", "checks", "usage", "latencyMs", "findings"]
+NAMES = ["taskId", "passed", "score", "title", "input", "output", "checks"]
+NAMES += ["usage", "latencyMs", "findings"]
 NAMES.append("coverage")
 
 

@@ -118,8 +118,8 @@ def _failures(run: ReportedRun) -> Iterator[str]:
 def _row(run: ReportedRun, story: TaskStory) -> tuple[str, str]:
     task_id = story.task.task_id
     is_new = run.change is not None and task_id in run.change.newly_failing
-    told = " ".join(filter(None, (_named(run, task_id), inline(story.called.beside))))
-    return f"{told}{' (new)' * is_new}", inline(one_line(problem_of(story).message, _SHORT))
+    parts = _named(run, task_id), "(new)" * is_new, inline(story.called.beside)
+    return " ".join(filter(None, parts)), inline(one_line(problem_of(story).message, _SHORT))
 
 
 def _named(run: ReportedRun, task_id: str) -> str:
