@@ -11,6 +11,7 @@ import msgspec
 
 from evalwright import __version__
 from evalwright.contracts.errors import BadInput, CannotEvaluate, EvalwrightError
+from evalwright.contracts.short_names import agent_id_of
 from evalwright.engine.history import read_history
 from evalwright.engine.listing import LATEST, find_run, last_continuation, list_standings
 from evalwright.engine.named_baselines import age_of, find_baseline, list_baselines
@@ -55,9 +56,9 @@ class LogTools:
         with existing_log(self._db) as log:
             rows = [
                 {**_builtins(row), "result": result}
-                for row, result, called in list_standings(log)
+                for row, result in list_standings(log)
                 if suite in f"{row.suite_id}@{row.suite_version}"
-                and (agent in row.agent_id or agent in called)
+                and agent_id_of(agent) in row.agent_id
             ]
         return {"runs": rows[: _within(limit, MOST_RUNS)], "total": len(rows)}
 

@@ -8,7 +8,7 @@ import click
 from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.listing import RunRow, list_runs, list_standings
+from evalwright.engine.listing import RunRow, agent_called, list_runs, list_standings
 from evalwright.store.location import log_exists, nothing_recorded, opened_log
 from evalwright.store.protocol import EventLog
 
@@ -23,7 +23,7 @@ def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     """List the runs in the log, newest first."""
     if as_json:
         print_json(_read(db, limit, list_runs))
-    elif rows := _read(db, limit, list_standings):
+    elif rows := _read(db, limit, _standings):
         tell(_table([_HEAD, *(_cells(*row) for row in rows)]))
     else:
         say(nothing_recorded(db))
@@ -36,6 +36,14 @@ def _read(
         return []
     with opened_log(db) as log:
         return read(log, limit)
+
+
+def _standings(log: EventLog, limit: int | None) -> list[tuple[RunRow, str, str]]:
+    """Each run with how it stands, and what its agent is called."""
+    return [
+        (row, result, agent_called(log, row.run_id, row.agent_id))
+        for row, result in list_standings(log, limit)
+    ]
 
 
 _HEAD = ["run", "started", "status", "result", "score", "suite", "agent"]

@@ -38,18 +38,17 @@ def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
     return [_row(log, run) for run in log.find_runs(_EVALUATIONS, limit)]
 
 
-def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str, str]]:
-    """The same, each with how it stands by its bars and its gates, and what its agent is called."""
+def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str]]:
+    """The same, each with how it stands by its bars and its gates."""
     found = log.find_runs(_EVALUATIONS, limit)
-    return [(_row(log, run), standing_of(log, run), agent_called(log, run)) for run in found]
+    return [(_row(log, run), standing_of(log, run)) for run in found]
 
 
-def agent_called(log: EventLog, run: RunFacts) -> str:
+def agent_called(log: EventLog, run_id: str, agent_id: str) -> str:
     """What the agent of a run is called."""
-    agent_id = run.agent or ""
     if not agent_id.startswith("local."):
         return agent_id  # as most are on a host: nothing has to be read
-    agent = read_agent(log, run.run_id)
+    agent = read_agent(log, run_id)
     return agent_id if agent is None else agent.name
 
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from evalwright.contracts import amounts
 from evalwright.contracts.errors import EvalwrightError
+from evalwright.engine.task_names import TaskName
 from evalwright.host.comparing import FACTS, PROGRESS, SECONDS, compare_for
 from evalwright.host.errors import ApiError
 from evalwright.host.v1.comparisons import Download
@@ -282,21 +283,20 @@ def _several_line(
     """A task in all runs: how it came out in each, its scores, and its traces."""
     worse = badge_html(CHANGES["regression"])
     scores = " → ".join(_score(side, task_id) for side in sides)
-    called = name_html(_called(sides, task_id))
+    called = _called(sides, task_id)
+    title = Html(f" <span>{text_html(called.beside)}</span>" if called.beside else "")
     return Html(
         f'<li data-task{Html(" data-failed") if passed[-1] is False else NO_HTML}><div class="row">'
-        f"{worse if _got_worse(passed) else NO_HTML}<code>{called}</code> "
+        f"{worse if _got_worse(passed) else NO_HTML}<code>{name_html(called.name)}</code> "
         f'{dots_html(passed, are_repeats=False)} <span class="muted">score {text_html(scores)}'
-        f"</span>{Html(''.join([_trace_link(side, task_id) for side in sides]))}</div></li>"
+        f"</span>{Html(''.join([_trace_link(side, task_id) for side in sides]))}{title}</div></li>"
     )
 
 
-def _called(sides: Sequence[ComparedSide], task_id: str) -> str:
+def _called(sides: Sequence[ComparedSide], task_id: str) -> TaskName:
     """What a task is called in the last run that has it."""
     having = [side for side in sides if task_id in side.tasks.places]
-    found = having[-1].frame.names.of(task_id)
-    called = (found.name, found.beside)
-    return "  ".join(filter(None, called))
+    return having[-1].frame.names.of(task_id)
 
 
 def _score(side: ComparedSide, task_id: str) -> str:

@@ -86,7 +86,7 @@ class FiguresCache:
         """What the agent of a run is called."""
         key = _key(run)
         if key not in self._agents:
-            self._agents[key] = agent_called(log, run)
+            self._agents[key] = agent_called(log, run.run_id, run.agent or "")
             if len(self._agents) > MOST_KEPT:
                 self._agents.pop(next(iter(self._agents)))
         return self._agents[key]
