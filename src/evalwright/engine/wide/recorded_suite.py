@@ -18,6 +18,7 @@ _ABOUT = (
     "Look it through before you rely on it. Tools answer as they were recorded, in that order.",
     "Checks hold the calls, facts and words of the recorded answers that are likely to stay;",
     f"`similar` wants {LIKENESS:.0%} of the words. Where you know more, say more: docs/checks.md.",
+    "Calls that nobody observed are no evidence: docs/agent-guide.md says how they are observed.",
 )
 _ALL = {"passScore": 1}
 _ALL_NOTE = "So that nothing passes while a TODO is left; then lower this, or take it out."
