@@ -14,6 +14,7 @@ from evalwright.contracts.errors import DamagedEventLog
 
 MODULUS = 2**31 - 1  # a prime; products fit into 64 bits with their sign
 BASE = 1_664_525
+_TIMES = 2**32 - 5  # a prime: no bit of a time is lost
 
 CHANGED = "the event is not what was written: its checksum is another one"
 _REMEDY = "`evalwright db check` lists all damage"
@@ -29,9 +30,8 @@ def of_event(seed: int, kind: str, task_id: str | None, at_us: int, body: bytes 
     """The checksum of an event; no other is that of a damaged row without a body."""
     if body is None:
         return -1
-    task = "" if task_id is None else f"={task_id}"
-    head = f"{kind}\0{at_us}\0{task}\0".encode(errors="surrogatepass")
-    return crc32(body, crc32(head, seed))
+    name = kind if task_id is None else f"{kind}={task_id}"
+    return crc32(body, crc32(name.encode(), seed) ^ at_us % _TIMES)
 
 
 def of_values(*values: Any) -> int:
@@ -41,11 +41,10 @@ def of_values(*values: Any) -> int:
 
 def batch(checksums: Sequence[int]) -> tuple[int, int]:
     """The factor and the addend by which events change the checksum of their run."""
-    factor, addend = 1, 0
+    addend = 0
     for each in checksums:
-        factor = factor * BASE % MODULUS
         addend = (addend * BASE + each) % MODULUS
-    return factor, addend
+    return pow(BASE, len(checksums), MODULUS), addend
 
 
 def refuse_changed(place: str, run_id: str, sequence: int) -> None:
