@@ -17,6 +17,7 @@ from evalwright.engine.scoring_pool import ScoringPool
 from evalwright.scoring.checks.base import CodeAsk, Unanswered
 from evalwright.scoring.checks.table import prepare_checks
 from subjects.runs import Workshop
+from subjects.waiting import eventually
 
 DATA = [{"id": n, "price": n * 1.5} for n in range(1_000)]
 ROWS = json.dumps(DATA)
@@ -116,6 +117,29 @@ def test_a_process_that_ended_while_it_was_idle_is_replaced_unnoticed() -> None:
     idle._popen.wait()
     (result,) = examined_by(pool, {"contains": "jane"}).checks
     assert result.passed
+    pool.close()
+
+
+@pytest.mark.parametrize("uses", [0, 1])
+def test_nobody_goes_on_with_an_answer_that_nobody_waits_for(uses: int) -> None:
+    pool = ScoringPool(1)
+    for _ in range(uses):
+        examined_by(pool, {"contains": "jane"})
+
+    async def give_up() -> list[Any]:
+        task = a_checked_task("task-1", *[{"json": {"valid": True}}] * 20)
+        work = Examination(TaskAnswer(task, LONG * 20, None, 1, []), "acme.clerk")
+        examining = asyncio.create_task(pool.examine("", work, 60))
+        await asyncio.to_thread(eventually, lambda: pool._busy, "a process at work")
+        processes = list(pool._busy)
+        examining.cancel()
+        await asyncio.wait((examining,))
+        await asyncio.to_thread(eventually, lambda: not pool._busy, "nobody at work")
+        return processes
+
+    (process,) = asyncio.run(give_up())
+    assert process._popen.wait() == -signal.SIGKILL
+    assert pool._idle == []
     pool.close()
 
 

@@ -31,7 +31,7 @@ class ScoringPool:
         self._threads = ReadingThreads(most, max(1, most // 2), "scoring")
         self._change = threading.Lock()  # guards the rest
         self._idle: list[_Process] = []
-        self._busy: set[_Process] = set()
+        self._busy: dict[_Process, _Assignment] = {}
 
     async def examine(self, share: str, examination: Examination, limit_s: float) -> Seen:
         """What an examination finds within a time that begins when a process does."""
@@ -41,8 +41,7 @@ class ScoringPool:
                 self._threads.submit(share, lambda: self._examined(assignment))
             )
         except asyncio.CancelledError:
-            if assignment.process is not None:
-                assignment.process.stop()
+            assignment.stop()
             raise
 
     def _examined(self, assignment: "_Assignment") -> Seen:
@@ -53,26 +52,28 @@ class ScoringPool:
             with self._change:
                 was_idle = bool(self._idle)
                 process = self._idle.pop() if was_idle else _Process()
-                self._busy.add(process)
-            assignment.process = process
+                assignment.process = process
+                self._busy[process] = assignment
             seen = process.ask(written)
             with self._change:
-                self._busy.discard(process)
+                del self._busy[process]
                 if seen is not None:
                     self._idle.append(process)
                     return seen
             code = process.end()
-            if not was_idle or code == -signal.SIGALRM:  # else it had ended before it was asked
+            is_last = not was_idle or code == -signal.SIGALRM or assignment.is_over
+            if is_last:  # else it had ended before it was asked
                 return Seen(error=_error(code, assignment.limit_s))
 
     def close(self) -> None:
         """End all processes at once; what they were at has no result."""
         with self._change:
             idle, self._idle = self._idle, []
-            for each in [*idle, *self._busy]:
-                each.stop()
-        for each in idle:
-            each.end()  # the others are let go of by whoever waits for them
+            for assignment in self._busy.values():
+                assignment.stop()  # whoever waits for it lets go of the process
+        for process in idle:
+            process.stop()
+            process.end()
 
 
 class _Assignment:
@@ -82,6 +83,13 @@ class _Assignment:
         self.examination = examination
         self.limit_s = limit_s
         self.process: _Process | None = None
+        self.is_over = False
+
+    def stop(self) -> None:
+        """Stop its process, whatever that is at: nobody waits for it any more."""
+        self.is_over = True
+        if self.process is not None:
+            self.process.stop()
 
 
 class _Process:
