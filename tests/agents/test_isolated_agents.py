@@ -9,7 +9,7 @@ import pytest
 import evalwright as ew
 from subjects import thorough
 from subjects.command import SUBJECTS
-from subjects.waiting import eventually
+from subjects.waiting import eventually, is_gone
 
 ANY = ew.not_(ew.equals("?"))
 FIXTURES = {
@@ -118,7 +118,7 @@ def test_a_process_is_warm_for_the_next_task_and_none_is_left(tmp_path: Path) ->
     processes = {int(words.split()[-1]) for words in told if " in " in words}
     assert len(processes) == 1
     for process in {*processes, int(told[1].split()[-1])}:
-        eventually(lambda p=process: not is_alive(p), f"the end of {process}")
+        eventually(lambda p=process: is_gone(p), f"the end of {process}")
 
 
 def test_an_agent_that_holds_the_interpreter_is_killed_when_its_time_is_up(tmp_path: Path) -> None:
@@ -129,14 +129,6 @@ def test_an_agent_that_holds_the_interpreter_is_killed_when_its_time_is_up(tmp_p
     )  # fmt: skip
     assert run.tasks["hold"].error["code"] == "agent_timeout"
     assert run.tasks["nothing"].passed
-
-
-def is_alive(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from builders import a_suite, a_task
 from subjects import logs
 from subjects.command import Evalwright, subject
-from subjects.waiting import Journal, eventually
+from subjects.waiting import Journal, eventually, is_gone
 
 HOLDING = """\
 import os, re, sys
@@ -21,14 +21,6 @@ def answer(task):
         re.match(r"(a+)+$", "a" * 40 + "b")
     return "yes"
 """
-
-
-def is_gone(process: int) -> bool:
-    """Whether nothing but its number is left of a process."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

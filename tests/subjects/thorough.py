@@ -95,3 +95,11 @@ async def attack_async(task: Any) -> str:
         asyncio.get_running_loop().stop()
         await asyncio.sleep(0)
     return attack(task)
+
+
+def noted_attack(task: Any) -> str:
+    """The same, with a note of the process that it is done to."""
+    from journal import note  # beside this file, where the agent is loaded from
+
+    note(str(os.getpid()))
+    return attack(task)

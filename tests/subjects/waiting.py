@@ -24,6 +24,14 @@ def eventually(condition: Callable[[], T], what: str = "the condition") -> T:
     raise AssertionError(f"{what} did not come true within {DEADLINE_SECONDS} s")
 
 
+def is_gone(process: int) -> bool:
+    """Whether nothing but its number is left of a process."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def let_time_pass(seconds: float) -> None:
     """In an event loop of asyncio: what would come due meanwhile is due now."""
     loop = asyncio.get_running_loop()
