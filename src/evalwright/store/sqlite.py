@@ -290,6 +290,8 @@ class SqliteLog(WrittenLog[Database]):
         rows = self._database.query(
             "SELECT events, summed, checksum FROM run_facts WHERE run = ?", (run,)
         )
+        if not rows:
+            raise self._not_found(run_id)
         for events, *known in rows:
             for _ in self.read(run_id, limit=events):
                 pass

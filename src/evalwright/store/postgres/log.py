@@ -271,7 +271,10 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
     def verify(self, run_id: str) -> None:
         """Raise `DamagedEventLog` unless all events of a run are those that were written."""
         run = self._run(run_id)
-        for last, *known in self._rows_of(f"{SUMS_OF_RUN}{self._mine(2)}", run_id):
+        rows = self._rows_of(f"{SUMS_OF_RUN}{self._mine(2)}", run_id)
+        if not rows:
+            raise self._not_found(run_id)
+        for last, *known in rows:
             for _ in self.read(run_id, limit=last + 1):
                 pass
             found = self._query(f"{CHECKSUMS}{self._mine(3)} ORDER BY seq", run, last)
