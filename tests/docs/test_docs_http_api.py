@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from doc_pages import ROOT, code, prose, rows, section
 
-from evalwright.host.conformance import EXTENSION
 from evalwright.host.deployments.refusals import DeploymentRefusal
 from evalwright.host.host import Host
 from evalwright.host.routing import Route
@@ -18,9 +17,10 @@ from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.routes import v1_routes
 from evalwright.models.config import Config
 from evalwright.store.sqlite import SqliteLog
+from evalwright_conformance import EXTENSION
 
 HTTP_API = ROOT / "docs" / "http-api.md"
-SOURCES = ROOT / "src" / "evalwright" / "host"
+SOURCES = (ROOT / "src" / "evalwright" / "host", ROOT / "tools" / "conformance")
 
 ALWAYS = {429, 503}
 WITH_KEY = {401, 403}
@@ -101,7 +101,7 @@ RAISERS = ("ApiError", "try_again")  # each takes status and code first
 
 def raised_codes() -> Iterator[tuple[int, str]]:
     """Status and code of every refusal in the sources."""
-    for source in SOURCES.glob("**/*.py"):
+    for source in (source for folder in SOURCES for source in folder.glob("**/*.py")):
         for node in ast.walk(ast.parse(source.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RAISERS:
                 status, error = map(ast.unparse, node.args[:2])

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host.conformance import EXTENSION
 from evalwright.host.v1.routes import v1_routes
 from evalwright.store.sqlite import Database
+from evalwright_conformance import EXTENSION
 from host.caller import Caller
 from host.core.requests_of_routes import SAMPLES, Ids, request_for
 from host.server import GATED, TENANT, ServedHost, running_host

@@ -4,6 +4,7 @@ import os
 import shlex
 from contextlib import closing
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from evalwright.cli.parameters import (
     fleet_address,
     plain_db_option,
 )
+from evalwright.contracts.errors import BadInput
 from evalwright.models.config import Config
 from evalwright.store.location import HOST_PATIENCE, shown_db
 from evalwright.store.records import LOCAL_TENANT
@@ -52,6 +54,10 @@ CONFORMANCE = """
 * Never use it with real data.                                                           *
 ******************************************************************************************
 """
+NO_CONFORMANCE = (
+    "--conformance: the package evalwright_conformance is not found. It is not installed with"
+    " Evalwright: in a checkout of its repository, set PYTHONPATH=tools/conformance"
+)
 
 
 @click.command(epilog=EXAMPLES)
@@ -140,13 +146,15 @@ def command(
 
 
 def _extension(*, conformance: bool) -> "Extension":
-    if conformance:
-        from evalwright.host.conformance import EXTENSION
+    if not conformance:
+        from evalwright.host.extension import NO_EXTENSION
 
-        return EXTENSION
-    from evalwright.host.extension import NO_EXTENSION
+        return NO_EXTENSION
+    if find_spec("evalwright_conformance") is None:
+        raise BadInput(NO_CONFORMANCE)
+    from evalwright_conformance import EXTENSION
 
-    return NO_EXTENSION
+    return EXTENSION
 
 
 def _warn_of_detours(config: Config) -> None:

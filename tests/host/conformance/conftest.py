@@ -4,8 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from evalwright.host.conformance import EXTENSION
-from host.server import ServedHost, running_host
+from evalwright_conformance import EXTENSION
+from host.conformance.fixture_runs import IN_CHECKOUT
+from host.server import HostProcess, ServedHost, running_host
+from subjects.command import Evalwright
+from subjects.waiting import Journal
+
+
+@pytest.fixture
+def process(evalwright: Evalwright, journal: Journal) -> HostProcess:
+    """`evalwright serve` where it finds the package; not started yet."""
+    return HostProcess(evalwright, {**journal.environment, **IN_CHECKOUT})
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,14 @@
 """Runs of the suite's workflows, as its scenarios make them."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import evalwright_conformance
 from host.caller import Caller, Reply
 from subjects.waiting import eventually
 
+IN_CHECKOUT = {"PYTHONPATH": str(Path(evalwright_conformance.__file__).parents[1])}
 LONG = {"delayMs": 30_000}  # nothing waits for it: the run is given up before
 SHORT = {"delayMs": 20}
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from evalwright.host.conformance import EXTENSION
 from evalwright.host.routing import Route
+from evalwright_conformance import EXTENSION
 from host.caller import Caller, Reply
-from host.conformance.fixture_runs import create
+from host.conformance.fixture_runs import IN_CHECKOUT, create
 from host.server import HostProcess, ServedHost, running_host
 from subjects.command import Evalwright
 from subjects.waiting import Journal
@@ -73,11 +73,18 @@ def test_only_conformance_mode_documents_the_seams(ordinary: ServedHost, lasting
 def test_only_the_flag_loads_the_package(
     evalwright: Evalwright, journal: Journal, arguments: tuple[str, ...], *, is_loaded: bool
 ):
-    process = HostProcess(evalwright, {**journal.environment, "PYTHONPROFILEIMPORTTIME": "1"})
+    variables = {"PYTHONPROFILEIMPORTTIME": "1", **IN_CHECKOUT}
+    process = HostProcess(evalwright, {**journal.environment, **variables})
     process.start(*arguments)
     caller = process.caller()
     caller.evaluate()
     assert create(caller, "noop").status == (201 if is_loaded else 404)
     assert process.stop() == 0
     assert "evalwright.host.host" in process.output, "the modules that are loaded are listed"
-    assert ("evalwright.host.conformance" in process.output) is is_loaded
+    assert ("evalwright_conformance" in process.output) is is_loaded
+
+
+def test_where_the_package_is_not_found_the_flag_says_where_it_is(evalwright: Evalwright):
+    refused = evalwright("serve", "--port", "0", "--conformance", env={"PYTHONPATH": ""})
+    assert (refused.code, refused.out) == (2, "")
+    assert "set PYTHONPATH=tools/conformance" in refused.err

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evalwright.host.conformance import EXTENSION
+from evalwright_conformance import EXTENSION
 from host.caller import Caller
 from host.conformance.fixture_runs import LONG, SHORT, create, pause, start, types
 from host.server import running_host

@@ -9,7 +9,7 @@ import pytest
 from wire_schemas import assert_valid, assert_valid_event
 
 from builders import a_rubric_task, a_suite, a_task
-from evalwright.host.conformance import EXTENSION
+from evalwright_conformance import EXTENSION
 from host.caller import Caller
 from host.server import BROKEN, GATED, PRICED, RIGHT, WRONG, ServedHost, running_host
 from subjects.waiting import Journal

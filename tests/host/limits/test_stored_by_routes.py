@@ -12,13 +12,13 @@ import pytest
 
 from builders import a_suite, a_suite_document
 from evalwright.host.catalogue import BUNDLED_AGENT
-from evalwright.host.conformance import EXTENSION
 from evalwright.host.routing import Route
 from evalwright.host.v1.routes import v1_routes
 from evalwright.host.web import sessions
 from evalwright.host.web.page import WebPage
 from evalwright.host.web.table import KEY_PAGES, PAGES
 from evalwright.prompts.evaluate import lint_files
+from evalwright_conformance import EXTENSION
 from host.caller import Caller
 from host.core.requests_of_routes import Asked, Ids, request_for
 from host.server import RIGHT, TENANT, WRONG, ServedHost, running_host

@@ -1,6 +1,7 @@
 """Test seams and fixture workflows of the protocol's conformance suite.
 
-Only `serve --conformance` loads this package. The seams are paths below `/v1/host/sample/` that
+`serve --conformance` loads this package where it is found; it is no part of the product, and needs
+nothing but what a host offers to extensions. The seams are paths below `/v1/host/sample/` that
 bring a host into states that the suite could not reach otherwise. Each acts only on what belongs to
 the caller's own tenant.
 """
@@ -8,16 +9,16 @@ the caller's own tenant.
 from typing import get_args
 
 from evalwright.contracts.events import DrainPolicy
-from evalwright.host.conformance import (
+from evalwright.host.extension import Extension
+from evalwright.host.v1.runs import MOST_CANCELLED
+from evalwright_conformance import (
     deployments,
     evaluations,
     events,
     invocations,
     workflow_routes,
 )
-from evalwright.host.conformance.workflows import WORKFLOWS
-from evalwright.host.extension import Extension
-from evalwright.host.v1.runs import MOST_CANCELLED
+from evalwright_conformance.workflows import WORKFLOWS
 
 __all__ = ["EXTENSION"]
 

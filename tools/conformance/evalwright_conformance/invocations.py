@@ -28,8 +28,6 @@ from evalwright.engine.clock import Clock
 from evalwright.engine.invocation import Done, Invoker, invocation_id
 from evalwright.engine.recorder import Recorder
 from evalwright.host.catalogue import BUNDLED_AGENT, RegisteredAgent
-from evalwright.host.conformance.evaluations import GREETING
-from evalwright.host.conformance.seams import seam
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.routing import ApiCall, Schema, json_response
 from evalwright.host.run_handle import RunHandle
@@ -46,6 +44,8 @@ from evalwright.host.v1.schemas import (
     opened,
 )
 from evalwright.store.protocol import NewEvent
+from evalwright_conformance.evaluations import GREETING
+from evalwright_conformance.seams import seam
 
 WORKFLOW_ID = "evalwright.invocation"
 STRICT = "conformance-strict-handoff"

@@ -7,8 +7,6 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.engine.clock import new_run_id
-from evalwright.host.conformance.seams import TAG, read_seam, seam
-from evalwright.host.conformance.workflows import NOOP, WORKFLOWS, FixtureWorkflow
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal
 from evalwright.host.quotas import RUN
@@ -17,6 +15,8 @@ from evalwright.host.run_handle import RunHandle
 from evalwright.host.v1.creation import run_started
 from evalwright.host.v1.schemas import ID, NAME, OBJECT, closed, listed, opened, ref, refusals
 from evalwright.host.v1.shapes import Snapshot, snapshot
+from evalwright_conformance.seams import TAG, read_seam, seam
+from evalwright_conformance.workflows import NOOP, WORKFLOWS, FixtureWorkflow
 
 _SNAPSHOT = ref("RunSnapshot")
 

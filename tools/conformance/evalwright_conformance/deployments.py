@@ -12,8 +12,6 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.host.catalogue import BUNDLED_AGENT
-from evalwright.host.conformance.evaluations import evaluate, golden_suite, unmet_suite
-from evalwright.host.conformance.seams import seam
 from evalwright.host.deployments.archive import DEPLOYMENT
 from evalwright.host.deployments.record import DEFAULT_CHANNEL, LATEST
 from evalwright.host.deployments.refusals import DeploymentRefusal, NoActiveDeployment
@@ -25,6 +23,8 @@ from evalwright.host.routing import ApiCall, json_response
 from evalwright.host.v1.deployments import RECORD, api_error
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, closed
 from evalwright.store.records import RecordChange
+from evalwright_conformance.evaluations import evaluate, golden_suite, unmet_suite
+from evalwright_conformance.seams import seam
 
 
 class Subject(NamedTuple):
@@ -134,7 +134,7 @@ async def _pin(call: ApiCall, subject: Subject) -> Result:
 
 
 async def _resolve(call: ApiCall, subject: Subject) -> str:
-    draw = random.random()  # noqa: S311 - no secret
+    draw = random.random()
     resolve, tenant = call.host.deployments.resolve, call.principal.tenant
     return await call.read_soon(lambda: resolve(tenant, subject.agent_id, subject.channel, draw))
 

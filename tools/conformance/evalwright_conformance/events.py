@@ -14,13 +14,13 @@ from starlette.responses import Response
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.times import iso_time
-from evalwright.host.conformance.seams import read_seam, seam
 from evalwright.host.errors import ApiError
 from evalwright.host.quotas import BYTES, FREE
 from evalwright.host.routing import ApiCall, Schema, json_response
 from evalwright.host.v1.schemas import FLAG, ID, RUN_ID, TEXT, WHOLE, closed, listed, query, ref
 from evalwright.signals.masking import mask_text
 from evalwright.store.records import RecordChange
+from evalwright_conformance.seams import read_seam, seam
 
 EMITTED = "emitted"  # the kind of the records that hold emitted events
 MOST_READ = 10_000

@@ -9,7 +9,6 @@ from starlette.responses import Response
 from evalwright.contracts.planning import Origin, RunOptions
 from evalwright.contracts.suite import parse_suite
 from evalwright.host.catalogue import BUNDLED_AGENT
-from evalwright.host.conformance.seams import seam
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import EvalRequest
 from evalwright.host.routing import ApiCall, json_response
@@ -17,6 +16,7 @@ from evalwright.host.run_handle import RunHandle
 from evalwright.host.v1.creation import owner_of
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, WHOLE, closed, listed
 from evalwright.host.v1.shapes import listed_run
+from evalwright_conformance.seams import seam
 
 TASK_COUNT = 3
 MOST_TASKS = 100
