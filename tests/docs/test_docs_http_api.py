@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from doc_pages import ROOT, code, prose, rows, section
 
-from evalwright.host.deployments.refusals import DeploymentRefusal
+from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.host import Host
 from evalwright.host.routing import Route
 from evalwright.host.scopes import SCOPES

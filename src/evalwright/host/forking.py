@@ -22,7 +22,7 @@ from evalwright.engine.history import History, read_history
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.engine.plan import Plan, limited, merged
 from evalwright.engine.replay import replay_run
-from evalwright.host.deployments import management as deployments
+from evalwright.host.deployments.model import WORKFLOW_ID as DEPLOYMENT_WORKFLOW
 from evalwright.host.errors import ApiError
 from evalwright.host.evaluation import Planner
 from evalwright.host.run_handle import RunHandle, is_evaluation
@@ -175,7 +175,7 @@ def _with_marks(tags: list[str], before: list[str]) -> list[str]:
 def _repeat(run: RunHandle, request: ForkRequest, now_us: int) -> list[NewEvent]:
     """The events of the source as events of the new run, with the current time."""
     source = list(run.log.read(request.source))
-    if source[0].decode(RunStarted).workflow_id == deployments.WORKFLOW_ID:
+    if source[0].decode(RunStarted).workflow_id == DEPLOYMENT_WORKFLOW:
         message = "a run that manages deployments cannot be replayed"
         raise ApiError(501, "capability_not_provided", message)
     end = source[-1]

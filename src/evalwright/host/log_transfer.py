@@ -18,7 +18,7 @@ from evalwright.contracts.pack import PACK_KIND
 from evalwright.engine.named_baselines import BASELINE_KIND
 from evalwright.host import keys
 from evalwright.host.catalogue import AGENT, DELETED_SUITE, SUITE
-from evalwright.host.deployments.archive import DEPLOYMENT, GATE
+from evalwright.host.deployments.model import DEPLOYMENT, GATE
 from evalwright.host.prompt_library import EVALUATION_KIND, FILE_KIND
 from evalwright.host.transfer import TransferHeader, export_run, import_run, parse_transfer
 from evalwright.host.v1.admission import SCOPE_KIND

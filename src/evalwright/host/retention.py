@@ -19,9 +19,9 @@ from evalwright.contracts.errors import EvalwrightError, RunBusy, RunNotFound
 from evalwright.contracts.events import EvalStarted, Event, Planned, RunCompleted, RunStarted
 from evalwright.engine.clock import Clock
 from evalwright.engine.named_baselines import BASELINE_KIND, NamedBaseline
-from evalwright.host.deployments.archive import DEPLOYMENT, GATE
-from evalwright.host.deployments.gate import run_of_gate
-from evalwright.host.deployments.management import WORKFLOW_ID as DEPLOYMENT_WORKFLOW
+from evalwright.host.deployments.approvals import run_of_gate
+from evalwright.host.deployments.model import DEPLOYMENT, GATE
+from evalwright.host.deployments.model import WORKFLOW_ID as DEPLOYMENT_WORKFLOW
 from evalwright.host.settings import HostSettings
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 

@@ -14,8 +14,8 @@ from evalwright.contracts.planning import Origin, Owner, RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run
-from evalwright.host.deployments.gate import Ballot
-from evalwright.host.deployments.request import TransitionRequest
+from evalwright.host.deployments.approvals import Ballot
+from evalwright.host.deployments.model import TransitionRequest
 from evalwright.host.deployments.service import Deployments, Transitioned
 from evalwright.host.principal import Principal
 from evalwright.host.settings import DeploymentSettings

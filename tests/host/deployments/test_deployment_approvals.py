@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from deploying import AGENT_ID, a_key, accept, activate, ask
 
-from evalwright.host.deployments.gate import Ballot
-from evalwright.host.deployments.refusals import (
+from evalwright.host.deployments.approvals import Ballot
+from evalwright.host.deployments.model import (
     AlreadyVoted,
     ApprovalPending,
     Conflict,

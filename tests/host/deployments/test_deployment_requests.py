@@ -10,14 +10,14 @@ from deploying import AGENT_ID, a_key, activate, ask
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evalwright.host.deployments.refusals import (
+from evalwright.host.deployments.model import (
+    SCOPES,
     Conflict,
     IllegalTransition,
     NoActiveDeployment,
     NoSuchAgent,
     NotAllowed,
 )
-from evalwright.host.deployments.request import SCOPES
 from evalwright.store.records import RecordChange
 
 

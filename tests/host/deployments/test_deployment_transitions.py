@@ -5,17 +5,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.deployments.channels import resolve
 from evalwright.host.deployments.events import (
     DeploymentCanaryAdjusted,
     DeploymentPromoted,
     DeploymentRolledBack,
     DeploymentStateChanged,
 )
-from evalwright.host.deployments.record import STATES, Deployment, public_records
-from evalwright.host.deployments.refusals import IllegalTransition, NoActiveDeployment
-from evalwright.host.deployments.request import SCOPES, Proof, TransitionRequest
-from evalwright.host.deployments.transition import NO_PROOF, transition
+from evalwright.host.deployments.model import (
+    SCOPES,
+    STATES,
+    Deployment,
+    IllegalTransition,
+    NoActiveDeployment,
+    Proof,
+    TransitionRequest,
+    public_records,
+)
+from evalwright.host.deployments.transitions import NO_PROOF, resolve, transition
 from evalwright.host.settings import DeploymentSettings
 
 AGENT_ID = "vendor.acme.clerk"

@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 
 from evalwright.contracts.schema import ValueSchema
-from evalwright.host.deployments import events, refusals
-from evalwright.host.deployments.record import STATES
-from evalwright.host.deployments.request import SCOPES
+from evalwright.host.deployments import events, model
+from evalwright.host.deployments.model import SCOPES, STATES
 from evalwright.host.settings import ApprovalSettings, DeploymentSettings
 from evalwright.host.v1.deployments import ANSWER, TRANSITION, api_error
 
@@ -45,9 +44,9 @@ def test_every_event_is_named():
 def test_every_refusal_is_named_with_its_status():
     known = [
         kind("")
-        for kind in vars(refusals).values()
+        for kind in vars(model).values()
         if isinstance(kind, type)
-        and issubclass(kind, refusals.DeploymentRefusal)
+        and issubclass(kind, model.DeploymentRefusal)
         and "code" in vars(kind)
     ]
     statuses = {(str(api_error(refusal).status), refusal.code) for refusal in known}

@@ -12,10 +12,14 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.host.catalogue import BUNDLED_AGENT
-from evalwright.host.deployments.archive import DEPLOYMENT
-from evalwright.host.deployments.record import DEFAULT_CHANNEL, LATEST
-from evalwright.host.deployments.refusals import DeploymentRefusal, NoActiveDeployment
-from evalwright.host.deployments.request import TransitionRequest
+from evalwright.host.deployments.model import (
+    DEFAULT_CHANNEL,
+    DEPLOYMENT,
+    LATEST,
+    DeploymentRefusal,
+    NoActiveDeployment,
+    TransitionRequest,
+)
 from evalwright.host.deployments.service import Transitioned
 from evalwright.host.errors import ApiError
 from evalwright.host.principal import Principal

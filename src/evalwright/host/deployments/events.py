@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from evalwright.contracts.events import ClosedPayload
 from evalwright.contracts.planning import AgentId, Text
-from evalwright.host.deployments.record import Channel, Percent, State, Version
+from evalwright.host.deployments.model import Channel, Percent, State, Version
 
 APPROVAL_NODE = "approval"  # the node of a managing run that waits for approval
 
@@ -42,10 +42,6 @@ class EvidenceRead(ClosedPayload, frozen=True):
     passed: bool
     overridden_scores: tuple[OverriddenScore, ...] = ()
     marks: tuple[str, ...] = ()  # how far the scores depend on more than the suite
-
-    def events(self) -> "list[EvidenceRead]":
-        """Itself, where it says more than the summary does."""
-        return [self] if self.overridden_scores or self.marks else []
 
 
 class DeploymentPromoted(ClosedPayload, frozen=True, kw_only=True):

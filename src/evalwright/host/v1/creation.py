@@ -14,7 +14,7 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import RunStarted
 from evalwright.contracts.planning import Origin, Owner, from_configurable
 from evalwright.engine.isolation import EXPLANATIONS
-from evalwright.host.deployments.refusals import DeploymentRefusal
+from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.errors import ApiError, invalid, shown_problem
 from evalwright.host.evaluation import ALL_MODES, EvalRequest, PlannedEvaluation
 from evalwright.host.principal import Principal

@@ -3,9 +3,10 @@
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.deployments.gate import Ballot
-from evalwright.host.deployments.record import STATES
-from evalwright.host.deployments.refusals import (
+from evalwright.host.deployments.approvals import Ballot
+from evalwright.host.deployments.model import SCOPES as TRANSITION_SCOPES
+from evalwright.host.deployments.model import (
+    STATES,
     Conflict,
     DeploymentRefusal,
     EvalGateUnmet,
@@ -14,9 +15,8 @@ from evalwright.host.deployments.refusals import (
     NoSuchAgent,
     NoSuchGate,
     NotAllowed,
+    TransitionRequest,
 )
-from evalwright.host.deployments.request import SCOPES as TRANSITION_SCOPES
-from evalwright.host.deployments.request import TransitionRequest
 from evalwright.host.deployments.service import Transitioned
 from evalwright.host.errors import ApiError
 from evalwright.host.quotas import BYTES, Stores

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from evalwright import __version__
 from evalwright.contracts.errors import StoreError
-from evalwright.host.deployments.record import LATEST, STATES
+from evalwright.host.deployments.model import LATEST, STATES
 from evalwright.host.errors import unavailable
 from evalwright.host.host import Host
 from evalwright.host.routing import (

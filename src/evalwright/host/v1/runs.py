@@ -21,7 +21,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.times import iso_time
 from evalwright.engine.isolation import marks_of
-from evalwright.host.deployments.refusals import DeploymentRefusal
+from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.errors import ApiError
 from evalwright.host.quotas import BYTES, FREE
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response

@@ -8,12 +8,19 @@ from starlette.responses import Response
 
 from evalwright.contracts import amounts
 from evalwright.host.catalogue import RegisteredAgent
+from evalwright.host.deployments.approvals import ApprovalGate, Ballot
 from evalwright.host.deployments.events import APPROVAL_NODE
-from evalwright.host.deployments.gate import ApprovalGate, Ballot
-from evalwright.host.deployments.promotion import NEXT
-from evalwright.host.deployments.record import FULL, LATEST, AgentDeployment
-from evalwright.host.deployments.refusals import DeploymentRefusal, IllegalTransition
-from evalwright.host.deployments.request import SCOPES, Transition, TransitionRequest
+from evalwright.host.deployments.model import (
+    FULL,
+    LATEST,
+    SCOPES,
+    AgentDeployment,
+    DeploymentRefusal,
+    IllegalTransition,
+    Transition,
+    TransitionRequest,
+)
+from evalwright.host.deployments.transitions import NEXT
 from evalwright.host.settings import DeploymentSettings
 from evalwright.host.v1.deployments import api_error, transitioned
 from evalwright.host.versions import version_key
