@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from evalwright.models.config import OwnPrice, ProviderSettings, parse_config
+from evalwright.models.config import LimitSettings, OwnPrice, ProviderSettings, parse_config
 from evalwright.models.protocol import ModelErrorCode
 from evalwright.models.providers import PROVIDERS
 from evalwright.models.scripted import ScriptRule, When, parse_rules
@@ -37,7 +37,7 @@ def fields(kind: type[msgspec.Struct]) -> list[str]:
 def test_every_setting_is_told_with_its_default() -> None:
     both = [row for part in PAGE.split("| setting | default") for row in _rows_at_start(part)]
     told = {row[0]: row[1] for row in both}
-    assert list(told) == fields(ProviderSettings) + fields(OwnPrice)
+    assert list(told) == fields(ProviderSettings) + fields(LimitSettings) + fields(OwnPrice)
     defaults = ProviderSettings()
     for name in ("concurrency", "timeout_s", "retries"):
         assert told[name] == f"{getattr(defaults, name):g}"

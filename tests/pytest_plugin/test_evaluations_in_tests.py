@@ -400,7 +400,9 @@ def test_an_agent_that_raises_is_told_with_its_traceback(bench: Bench) -> None:
     told = text(bench.pytest("--evalwright"))
     assert "AssertionError: evaluate: agent_error: ValueError: no such order" in told
     assert 'raise ValueError("no such order")' in told
-    assert "RECORDED  local.pytest.evals." in told  # and did not pass, as there is no bar
+    assert (
+        "RECORDED  test-an-agent-that-raises-is-told-with-its-traceback" in told
+    )  # and did not pass, as there is no bar
     assert "1 of 2 tasks passed" in told
 
 

@@ -58,7 +58,7 @@ class Captured:
 def require_sdk() -> None:
     """Raise `BadInput` where spans are to be observed, and nothing can make any."""
     if not _is_there(_SDK):
-        raise BadInput("--observe otel needs OpenTelemetry: pip install 'evalwright[otel]'")
+        raise BadInput("--observe otel needs OpenTelemetry: pip install 'PATH_TO_THE_CLONE[otel]'")
 
 
 def _is_there(module: str) -> bool:

@@ -60,14 +60,17 @@ def back_up(source: Path, target: Path, progress: Progress, *, replace: bool = F
 def _drop_clear_secrets(part: Path) -> int:
     """Keep out what version 0.2 stored in clear text; the host encrypts it when it starts."""
     with closing(connect(part.absolute())) as connection:
-        has_documents = connection.execute("PRAGMA table_info(records)").fetchone()
-        if not has_documents:
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(records)")}
+        if not columns:
             return 0
         (count,) = connection.execute(f"SELECT count(*) FROM records WHERE {_CLEAR}").fetchone()  # noqa: S608
         if count:
             connection.execute("PRAGMA journal_mode = MEMORY")
             connection.execute("PRAGMA secure_delete = ON")
-            connection.execute(f"UPDATE records SET body = {_CLEARED} WHERE {_CLEAR}")  # noqa: S608
+            changes = f"body = {_CLEARED}"
+            if "checksum" in columns:
+                changes += ", checksum = NULL"  # as documents of that version have it
+            connection.execute(f"UPDATE records SET {changes} WHERE {_CLEAR}")  # noqa: S608
             connection.execute("DELETE FROM records WHERE kind = 'idempotency'")
         return int(count)
 

@@ -155,7 +155,8 @@ def test_a_run_whose_log_is_damaged_is_a_fault_of_the_store(
     damage(served, run_id)
     reply = download(caller, run_id, run_id)
     assert reply.refusal == (503, "service_unavailable")
-    assert f"run {run_id} cannot be read" in caplog.text
+    assert f"run {run_id}, event " in caplog.text
+    assert "the event is not what was written" in caplog.text
 
 
 def damage(served: ServedHost, run_id: str) -> None:
