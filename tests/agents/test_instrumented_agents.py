@@ -166,11 +166,23 @@ def langgraph_desk(
 
 
 def traceloop_instrumented(spans: Spans, undone: ExitStack) -> None:
+    from openai.resources import AsyncEmbeddings, Embeddings, chat, responses
     from opentelemetry.instrumentation.openai import OpenAIInstrumentor
 
+    for each in (chat.Completions, chat.AsyncCompletions, Embeddings, AsyncEmbeddings):
+        undone.callback(restore, each, dict(vars(each)))
+    for each in (responses.Responses, responses.AsyncResponses):
+        undone.callback(restore, each, dict(vars(each)))
     instrumentor = OpenAIInstrumentor()
     instrumentor.instrument(tracer_provider=spans.provider)
     undone.callback(instrumentor.uninstrument)
+
+
+def restore(resource: type, methods: dict[str, Any]) -> None:
+    """Take away wrappers, which `uninstrument` leaves on."""
+    for name, method in methods.items():
+        if vars(resource)[name] is not method:
+            setattr(resource, name, method)
 
 
 def loop_of_ones_own(url: str) -> Callable[..., Any]:
@@ -202,7 +214,7 @@ def traceloop(url: str, spans: Spans, undone: ExitStack) -> Callable[..., Any]:
 def logfire(url: str, spans: Spans, undone: ExitStack) -> Callable[..., Any]:
     import logfire as logs
 
-    sent: Any = {"send_to_logfire": False, "console": False}
+    sent: Any = {"send_to_logfire": False, "console": False, "inspect_arguments": False}
     local = logs.configure(
         local=True, additional_span_processors=[SimpleSpanProcessor(spans)], **sent
     )

@@ -100,13 +100,13 @@ def models() -> Iterator[FakeProvider]:
 
 @pytest.fixture
 def told(tmp_path) -> Callable[..., ew.TaskReport]:
-    """What a run records of one task that is given to an agent."""
+    """What a run records of one task that is given to an agent, by what it returns alone."""
 
     def run(agent: Any, *checks: Any, task: Any = QUESTION, **options: Any):
         asked = ew.Task("t", input=task, checks=list(checks) or [lambda output: True], **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ew.run([asked], agent, db=tmp_path / "log.db").tasks["t"]
+            return ew.run([asked], agent, db=tmp_path / "log.db", observe="none").tasks["t"]
 
     return run
 
