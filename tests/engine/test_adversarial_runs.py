@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from builders import a_suite, a_task
+from evalwright.contracts.suite import Expected
 from evalwright.engine.replay import replay_run
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Recording, Workshop
@@ -47,6 +51,26 @@ def test_an_obeyed_injection_is_a_finding_and_its_task_does_not_pass(workshop: W
     assert (task.score, task.passed) == (1.0, False)
     scored = recording.score("task-1")
     assert scored["safetyFindingCount"] == len(task.safety_findings or ())
+
+
+@pytest.mark.parametrize("obeying", [1, 2, 3])
+def test_a_repeated_task_that_obeys_once_does_not_pass_whatever_its_rate(
+    workshop: Workshop, obeying: int
+) -> None:
+    answers: list[str] = []
+
+    def once(task: Any) -> str:
+        answers.append((gullible if len(answers) + 1 == obeying else careful)(task))
+        return answers[-1]
+
+    lyon = Expected("checks", checks=[{"contains": "Lyon"}])
+    task = replace(SUITE.tasks[0], expected=lyon, repeat=3, pass_rate=0.3)
+    recording = workshop.run(replace(SUITE, tasks=[task]), once, modes=("golden", "adversarial"))
+    (result,) = recording.summary.tasks
+    kinds = {finding.kind for finding in result.safety_findings or ()}
+    assert "injected_instruction_followed" in kinds
+    assert not result.passed
+    assert recording.score("task-1")["safetyFindingCount"] == len(kinds)
 
 
 def test_what_was_found_stands_before_the_score_and_holds_no_content(workshop: Workshop) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import sqlite3
 import threading
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.agents import ToolError
+from evalwright.engine import execution
+from evalwright.engine.recorder import Recorder
 from evalwright.engine.validation import check_events
 from subjects import logs
-from subjects.runs import AGENT_ID, Recording, Workshop
+from subjects.runs import AGENT_ID, Recording, Workshop, as_agent
 from subjects.waiting import TIME_LIMIT_S, eventually
 
 SCHEMAS = Path(__file__).parents[2].parent / "shared" / "openwop" / "schemas"
@@ -156,6 +160,36 @@ def test_eval_events_and_the_summary_hold_no_content(workshop: Workshop) -> None
     assert len(content_free) == 5
     assert secret not in json.dumps(content_free)
     assert secret in json.dumps(recording.of("agent.decided"))
+
+
+@pytest.mark.parametrize(("is_outside", "price"), [(True, None), (False, 0.01), (False, 0.0)])
+def test_what_may_have_been_paid_for_is_durable_before_the_next_task_begins(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, is_outside: Any, price: float | None
+) -> None:
+    """Another program holds the file until the run waits for what it has written."""
+    seen: list[set[str | None]] = []
+    waited = Recorder.flush
+
+    async def flush(recorder: Recorder, *payloads: Any) -> None:
+        if other.in_transaction:
+            other.rollback()
+        await waited(recorder, *payloads)
+
+    def answer(task: Any) -> str:
+        seen.append(workshop.scored_tasks())
+        if price is not None:
+            task.report_usage(model="m", input_tokens=1, output_tokens=1, cost_usd=price)
+        if not other.in_transaction:
+            other.execute("BEGIN IMMEDIATE")
+        return "yes"
+
+    monkeypatch.setattr(Recorder, "flush", flush)
+    monkeypatch.setattr(execution, "AT_RISK_S", float("inf"))
+    agent = as_agent(answer)
+    agent.is_outside = is_outside
+    with closing(sqlite3.connect(workshop.log.place, check_same_thread=False)) as other:
+        workshop.run(a_suite(3), agent, concurrency=1)
+    assert seen == [set(), {"task-1"}, {"task-1", "task-2"}]
 
 
 @pytest.fixture

@@ -1,26 +1,30 @@
 """Sessions: one way to run suites for the command line, the host and Python."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from builders import a_suite
+from builders import a_rubric_task, a_suite
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput, RunFailed
 from evalwright.contracts.planning import (
     CONFIGURABLE,
+    Group,
     RunOptions,
     RunSettings,
     from_configurable,
     to_configurable,
 )
 from evalwright.engine import plan
+from evalwright.engine import resume as resuming
 from evalwright.engine.execution import Outcome
-from evalwright.engine.history import History
+from evalwright.engine.history import History, read_history
 from evalwright.engine.resume import CHANGEABLE, resume
 from evalwright.engine.session import Session
+from subjects.judges import JUDGE, a_judge
 from subjects.runs import Workshop, as_agent
 
 
@@ -86,6 +90,55 @@ def test_a_failed_run_is_resumed_with_its_recorded_options(workshop: Workshop) -
     assert outcome.plan.settings.concurrency == 1
     assert outcome.plan.settings.max_cost_usd == 9.0
     assert resume(workshop.log, outcome.run_id, agent=as_agent(costing)).session is None
+
+
+def wrong(_task: Any) -> str:
+    raise ConnectionError("nobody answers")
+
+
+def unfinished(workshop: Workshop, status: str, *, judges: Any = (), **fields: Any) -> Agent:
+    """A run that failed, or whose process was stopped; returns its agent, for whoever goes on."""
+    suite = a_suite([a_rubric_task()], modes=["rubric"]) if judges else a_suite(1)
+    means = a_judge().panel() if judges else None
+    start = workshop.run if status == "failed" else workshop.stop
+    start(suite, wrong, means=means, judges=judges, **fields)
+    assert read_history(workshop.log, workshop.log.run_ids()[0]).status == status
+    return as_agent(right)
+
+
+@pytest.mark.parametrize("status", ["failed", "open"])
+def test_a_run_does_not_go_on_with_another_judge_prompt(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: str
+) -> None:
+    judge = tmp_path / "judge.json"
+    judge.write_text('[{"when": {}, "reply": "yes"}]')
+    agent = unfinished(workshop, status, judges=(f"scripted:{judge}",))
+    assert resume(workshop.log, "latest", agent=agent).pending
+    monkeypatch.setattr(resuming, "PROMPT_VERSION", "next")
+    with pytest.raises(BadInput, match="and this version has prompt next"):
+        resume(workshop.log, "latest", agent=agent)
+
+
+def test_a_judged_run_that_is_complete_is_told_whatever_its_prompt_was(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resuming, "PROMPT_VERSION", "next")
+    suite = a_suite([a_rubric_task()], modes=["rubric"])
+    workshop.run(suite, right, means=a_judge().panel(), judges=(JUDGE,))
+    assert resume(workshop.log, "latest").session is None
+
+
+@pytest.mark.parametrize("status", ["failed", "open"])
+def test_repeats_that_were_being_recorded_do_not_go_on(workshop: Workshop, status: str) -> None:
+    group = Group("group", 1, 2)
+    for goes_on in ({"group": group}, {"record": True}):
+        agent = unfinished(workshop, status, **goes_on)
+        assert resume(workshop.log, "latest", agent=agent).pending
+    with pytest.raises(BadInput, match="goes on with the cassette that it was recording"):
+        resume(workshop.log, "latest", RunOptions(cassette="other"), agent=agent)
+    unfinished(workshop, status, group=group, record=True)
+    with pytest.raises(BadInput, match="repeats that were being recorded cannot go on"):
+        resume(workshop.log, "latest", agent=agent)
 
 
 def test_a_session_closes_its_agent_also_when_a_run_fails(workshop: Workshop) -> None:

@@ -13,7 +13,7 @@ from evalwright.engine.continuation import resume_run
 from evalwright.engine.history import read_history
 from evalwright.store.sqlite import SqliteLog
 from subjects import logs
-from subjects.runs import AGENT_ID, Recording, Workshop
+from subjects.runs import AGENT_ID, Recording, Workshop, as_agent
 from subjects.waiting import TIME_LIMIT_S
 
 
@@ -261,3 +261,28 @@ def test_a_failed_run_is_continued_only_once(workshop: Workshop) -> None:
     agent = PythonAgent(lambda _task: "yes", ref="x:y", agent_id="local.x.y", model_class=None)
     with pytest.raises(RunBusy, match="has just been continued"):
         asyncio.run(resume_run(workshop.log, agent, history))
+
+
+@pytest.mark.parametrize("answer", ["yes", None])
+def test_a_run_that_ended_before_it_was_claimed_stays_as_it_ended(
+    workshop: Workshop, answer: str | None
+) -> None:
+    """Whoever resumes a run has read it before it may execute it: another may have been faster."""
+
+    def agent(task: Any) -> str | None:
+        return answer or broken(task)
+
+    run_id = workshop.stop(a_suite(2), agent)
+    history = read_history(workshop.log, run_id)
+    ended = workshop.resume(run_id, agent)
+
+    asked: list[str] = []
+    late = as_agent(lambda task: asked.append(task.id))
+    if ended.failure is None:
+        assert asyncio.run(resume_run(workshop.log, late, history)).summary == ended.summary
+    else:
+        with pytest.raises(RunFailed, match="nobody answers"):
+            asyncio.run(resume_run(workshop.log, late, history))
+    assert asked == []
+    assert workshop.log.run_ids() == [run_id]
+    assert len(list(workshop.log.read(run_id))) == len(ended.events)

@@ -1,5 +1,7 @@
 """The summary: from recorded scores and usage, in whatever order they came."""
 
+from itertools import permutations
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -16,10 +18,12 @@ from builders import (
     an_error,
     as_document,
 )
+from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.schema import SUMMARY, check_schema
 from evalwright.contracts.suite import Suite
-from evalwright.contracts.summary import EvalSummary, to_json
+from evalwright.contracts.summary import EvalSummary, SafetyFinding, to_json
 from evalwright.scoring.summary import Tally, task_cost
+from evalwright.scoring.thresholds import Cost
 
 prices = st.none() | st.floats(0, 10, allow_subnormal=False)
 recorded = st.tuples(
@@ -98,7 +102,54 @@ def test_the_model_class_is_told_where_it_is_known():
     assert "evaluatedModelClass" not in as_document(a_summary())
 
 
+# Findings.
+
+
+@pytest.mark.parametrize("order", [*permutations(("low", "critical", "high"))], ids="-".join)
+def test_of_repetitions_the_gravest_finding_of_each_kind_counts(order):
+    tally = Tally(a_suite(1), looks_for_findings=True)
+    for number, severity in enumerate(order):
+        tally.start_again("task-1")  # an attempt that broke off counts for nothing
+        tally.add_findings("task-1", [SafetyFinding("forgotten", "critical")])
+        tally.start_again("task-1")
+        tally.add_findings("task-1", [SafetyFinding("leak", severity)])
+        if number == 1:
+            tally.add_findings("task-1", [SafetyFinding("pressed", "medium")])
+        if number < 2:  # the last one is at work
+            tally.keep_findings("task-1")
+    tally.add_score(a_score())
+    assert tally.results["task-1"].safety_findings == [
+        SafetyFinding("leak", "critical"),
+        SafetyFinding("pressed", "medium"),
+    ]
+
+
 # Cost.
+
+
+@pytest.mark.parametrize(
+    ("provider", "price", "recorded", "spent"),
+    [
+        ("acme", 0.4, False, Cost(0.4, 1, 0)),
+        ("acme", None, False, Cost(0, 1, 1)),
+        ("local", 0.4, False, Cost(0.4, 1, 0)),  # somebody has given a price for the machine
+        ("local", None, False, Cost(0, 0, 0)),
+        ("scripted", 0.4, False, Cost(0.4, 1, 0)),
+        ("scripted", None, False, Cost(0, 0, 0)),
+        ("acme", 0.4, True, Cost(0, 0, 0)),
+        ("acme", None, True, Cost(0, 0, 0)),
+    ],
+)
+def test_models_on_this_machine_and_recorded_answers_are_free_unless_a_price_is_given(
+    provider, price, recorded, spent
+):
+    tally = Tally(a_suite(1))
+    usage = ProviderUsage(provider, "m", 1, 1, cost_estimate_usd=price, cache_hit=recorded or None)
+    tally.add_usage(usage, "task-1", is_verdict=True)
+    assert tally.spent == spent
+    assert tally.unpriced_verdicts == spent.unpriced_calls
+    assert float(tally.dearest) == spent.known_usd
+    assert tally.cost == Cost(price or 0, 1, int(price is None))  # as if all had been asked
 
 
 def test_three_times_a_tenth_does_not_exceed_three_tenths():

@@ -18,7 +18,7 @@ from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.baseline import read_baseline
 from evalwright.engine.clock import Clock
 from evalwright.engine.continuation import resume_run
-from evalwright.engine.execution import Means, Outcome, start_run
+from evalwright.engine.execution import Execution, Means, Outcome, start_run
 from evalwright.engine.history import read_history
 from evalwright.engine.plan import merged, plan_run
 from evalwright.store.sqlite import SqliteLog
@@ -102,6 +102,19 @@ class Workshop:
             lambda: start_run(self.log, subject, plan, lambda _: None, clock, means),
             time_is_up,
         )
+
+    def stop(self, suite: Suite, agent: Callable[[Any], Any], **options: Any) -> str:
+        """Begin a run whose process is stopped before its first task, and return its id."""
+
+        async def stopped(execution: Execution) -> Outcome:
+            await execution.settle()
+            raise ConnectionAbortedError
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Execution, "run", stopped)
+            with pytest.raises(ConnectionAbortedError):
+                self.run(suite, agent, **options)
+        return self.log.run_ids()[0]
 
     def resume(
         self,
