@@ -13,7 +13,7 @@ _LONGEST_NAME = 120
 
 _READING = """get list search find read fetch check view show look lookup query count calculat
 describ retriev inspect verif validat analyz analys review summariz monitor track brows open
-preview estimat compar explain think scan extract convert detect is has can"""
+preview estimat simulat quot audit compar explain think scan extract convert detect is has can"""
 # As the names of tools write them in German, Spanish, French, Italian, Portuguese, Dutch, Polish
 # and Turkish.
 _READING_ABROAD = """abrufen holen lesen suchen anzeigen zeigen auflisten finden pruefen abfragen
@@ -21,10 +21,20 @@ hole lies suche zeige liste finde pruefe obtener consultar buscar listar leer ve
 obtenir consulter chercher lister lire afficher trouver recuperer voir ottieni ottenere cerca
 cercare elenca elencare leggi leggere mostra trova obter ler exibir pesquisar haal ophalen zoek
 zoeken toon tonen lees lezen pobierz znajdz szukaj pokaz lista getir listele bul oku goster ara"""
+# What is done, likewise: money is moved, data is destroyed, something is cancelled or booked.
+_PAYING_ABROAD = """ueberweis ueberweisen bezahl bezahlen rembourser virer pagar reembolsar
+pagare rimborsare betaal betalen zaplac zwroc"""
+_DESTROYING_ABROAD = """loesch loeschen supprimer effacer eliminar borrar excluir elimina
+eliminare cancellare verwijder wissen usun skasuj"""
+_DISCARDING_ABROAD = """stornier stornieren kuendig kuendigen annuler resilier cancelar anular
+annulla annullare annuleer opzeggen anuluj iptal"""
+_BOOKING_ABROAD = """buch buchen bestell bestellen reserver commander reservar pedir comprar
+prenota prenotare ordina boek zarezerwuj zamow"""
 # These are verbs wherever they stand in a name; other words of reading may be things there.
 _READING_ANYWHERE = "get fetch find read retriev list search query describ lookup show view"
 # What is known of a thing: `order_status`.
-_TOLD = "status history detail info information summary statistic metadata schema"
+_TOLD = """status state history detail info information summary statistic metadata schema report
+overview receipt"""
 _PROTECTING = """anti protect prevent secur shield guard detect scan block verif validat check
 enforc complianc monitor audit defens"""
 _CHANGING = """set updat chang modif edit add remov assign reset enabl disabl elevat escalat giv
@@ -33,7 +43,7 @@ alter turn stop clear wip eras configur insert upsert apply"""
 _STOPPING = """disabl delet clear wip eras stop turn overrid bypass truncat alter tamper remov
 edit modif purg rotat set updat chang"""
 _MOVING = """send transfer schedul creat updat modif mak execut submit process approv authoriz
-mov initiat plac issu releas divert chang edit add withdraw diver"""
+mov initiat plac issu appl settl releas divert chang edit add withdraw diver"""
 
 _STEMS: dict[str, str] = {
     "reading": f"{_READING} {_READING_ABROAD}",
@@ -45,10 +55,11 @@ _STEMS: dict[str, str] = {
     "stopping": _STOPPING,
     "moving": _MOVING,
     "paying": """pay wir withdraw withdrawal remit refund reimburs donat purchas buy payout disburs
-liquidat cashout sell""",
+liquidat cashout sell """
+    + _PAYING_ABROAD,
     "money": """money fund payment transaction cash wallet crypto bitcoin invoic salar payroll iban
-bank transfer billing asset""",
-    "booking": "book reserv order subscrib enroll hir checkout rent prescrib",
+bank transfer billing asset credit""",
+    "booking": "book reserv order subscrib enroll hir checkout rent prescrib " + _BOOKING_ABROAD,
     "committing": "plac submit mak creat confirm finaliz upgrad",
     "commitment": "order booking reservation subscription purchas trad bid bet plan membership",
     "halting": """shutdown shut halt stop suspend freez paus reboot restart rollback revert drain
@@ -63,8 +74,10 @@ guest worker account contractor seller vendor participant""",
     "passing": """fil window tab pag connection session dialog cursor modal popup menu socket stream
 browser handl screen selection duplicat filter highlight column view""",
     "destroying": """delet eras wip purg drop destroy destruct truncat shred terminat kill corrupt
-destro overwrit obliterat""",
-    "discarding": "remov cancel clear discard trash revok unsubscrib close deactivat empt",
+destro overwrit obliterat """
+    + _DESTROYING_ABROAD,
+    "discarding": "remov cancel clear discard trash revok unsubscrib close deactivat empt void "
+    + _DISCARDING_ABROAD,
     "harming": """sabotag tamper exfiltrat ransom mal backdoor keylog poison hijack theft
 steal fraud spoof deface defacement phish malwar""",
     "permitting": "grant revok chmod chown shar impersonat unlock",
@@ -99,6 +112,11 @@ _HALTING_PAIRS = frozenset(
     ]
 )  # fmt: skip
 _HALTING_ALONE = frozenset(["shutdown", "reboot", "rollback", "poweroff"])
+# What is done to one thing, where the same verb does something harmless to another.
+_DONE_TO: dict[Deed, dict[str, str]] = {
+    "money": {"charge": "card customer account client payment"},
+    "destroy": {"format": "disk drive volume partition", "reset": "database db"},
+}
 _SORTING = frozenset(["by", "asc", "desc", "in", "from", "of"])
 
 # In names these are things as often as deeds: `order_get`, `transfer_list`.
@@ -108,6 +126,8 @@ reservation booking checkout enrollment donation reimbursement wire sms dm notif
 http release lock ban discharge deployment security system register host sale mal"""
 _THINGS_TOO = frozenset(_NAMED_THINGS.split())
 _ONLY_READ = frozenset(["get", "show", "fetch", "find", "describe", "read", "retrieve"])
+# A name may begin with such a thing: `quote_accept`, `views_drop`.
+_READ_THINGS = frozenset(["quote", "list", "view", "review", "estimate", "query", "scan", "audit"])
 _NAMING_DEEDS = ("ion", "ment", "al", "ing")
 _JOINED = frozenset(["and", "or", "then"])
 
@@ -158,7 +178,8 @@ def profile(tool: str) -> ToolProfile:
 @lru_cache(maxsize=4096)
 def _profile(tool: str) -> ToolProfile:
     words = words_of(tool)
-    has = set().union(*map(_classes_of, words))
+    # `deleted_users` are things: nobody is deleted.
+    has = set().union(*(_classes_of(word) for word in words if not _is_participle(word)))
     reads = bool(words) and _reads(words) and not _opens_entry(words)
     deeds = _deeds(words, has) if words and not reads else set()
     stores = bool(words) and is_of("remembering", words[0])
@@ -167,7 +188,8 @@ def _profile(tool: str) -> ToolProfile:
 
 def _reads(words: tuple[str, ...]) -> bool:
     """`get_orders`, `orders_get`, `shop.refunds.list`, `order_status`; but not `delete_list`."""
-    if is_of("reading", words[0]):
+    is_thing = words[0] in _READ_THINGS or (len(words[0]) > 3 and words[0].endswith("s"))
+    if is_of("reading", words[0]) and not (is_thing and _is_deed(words[-1])):
         return _JOINED.isdisjoint(words) or not any(map(_is_deed, words[1:]))
     deeds = [word for word in words if _is_deed(word)]
     if deeds and _JOINED.isdisjoint(words) and is_of("reading", words[-1]):
@@ -178,6 +200,10 @@ def _reads(words: tuple[str, ...]) -> bool:
     if is_of("reading", words[-1]) and words[-1] != "open":
         return True
     return is_of("told", words[-1]) or any(is_of("reading anywhere", word) for word in words)
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith("ed") and word not in _CLASSES_OF_STEMS
 
 
 @lru_cache(maxsize=4096)
@@ -212,6 +238,7 @@ def _deeds(words: tuple[str, ...], has: set[str]) -> set[Deed]:
         "download": "downloading" in has,
     }
     found: set[Deed] = {deed for deed, holds in rules.items() if holds}
+    found |= {deed for deed in _DONE_TO if _is_done_to(words, _DONE_TO[deed])}
     if "protecting" in has:
         found -= {"harm", "destroy"}
     if len(words) > 1 and all(is_of("passing", word) for word in words[1:]):
@@ -219,11 +246,18 @@ def _deeds(words: tuple[str, ...], has: set[str]) -> set[Deed]:
     return found
 
 
+def _is_done_to(words: tuple[str, ...], things: dict[str, str]) -> bool:
+    return any(each in things.get(words[0], "").split() for each in words[1:])
+
+
 def _commits(words: tuple[str, ...]) -> bool:
     """`book_flight`, `place_order`; but not `order_by_date`."""
     if is_of("booking", words[0]):
         return _SORTING.isdisjoint(words[1:2])
-    return is_of("committing", words[0]) and any(is_of("commitment", word) for word in words[1:])
+    for verb, rest in ((words[0], words[1:]), (words[-1], words[:-1])):
+        if is_of("committing", verb) and any(is_of("commitment", word) for word in rest):
+            return True
+    return False
 
 
 def _disrupts(words: tuple[str, ...]) -> bool:
