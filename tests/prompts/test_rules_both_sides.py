@@ -7,6 +7,12 @@ from linted import a_prompt, findings_of
 
 REPORTED = {
     "PE211": [
+        "You sell tickets.\n\n## Method\n\n1. Name the price of the ticket.\n\n## Form\n\nBe brief. Do not name the price of the ticket.\n",
+        "You sell tickets.\n\n- Delays should be mentioned.\n- Delays should not be mentioned.\n",
+        "You sell tickets.\n\nInclude a link to the timetable.\n\nAvoid including a link to the timetable.\n",
+        "You sell tickets.\n\nOffer a seat in every message.\n\nNever offer a seat.\n",
+        "Answer in English only.\n\nBe kind.\n\nAlways answer in the customer's own language.\n",
+        "Du kürzt Meldungen für eine Zeitung, deren Leser auf dem Telefon lesen und nicht viel Zeit haben.\n\n- Zitiere Politiker wörtlich.\n\nSchreibe im Präsens.\n\nZitiere nie Politiker wörtlich.\n",
         "You run a hotel desk.\n\nAlways mention the breakfast price.\n\nKeep answers short.\n\nNever mention the breakfast price.\n",
         "Reply in German.\n\nBe polite and give two options.\n\nReply in Spanish.\n",
         "Sei un consulente fiscale.\n\nChiedi sempre il codice fiscale.\nRispondi in breve.\nNon chiedere mai il codice fiscale.\n",
@@ -61,6 +67,12 @@ REPORTED = {
         "Reply to mail. You must mention prices. You must never mention prices.\n",
     ],
     "PE214": [
+        'Reply as JSON. Do not add words.\n\nAn example:\n\n```json\n{"a": 1,}\n```\n',
+        'Devuelve JSON:\n\n```json\n[{"a": 1}, {"a": 2},]\n```\n',
+        "Answer in JSON:\n\n```json\n{“a”: 1}\n```\n",
+        'Answer in JSON:\n\n```json\n{"a": "the "big" one", "b": 2}\n```\n',
+        'Answer in JSON:\n\n```json\n{"a": [1]}}\n```\n',
+        'Answer in JSON:\n\n```json\n{"url": "https://shop.example/#top", "b": 2,}\n```\n',
         'Reply as JSON:\n\n```json\n{"a": 1, "b": [1, 2, }\n```\n',
         'Classify the mail. Return JSON such as {"label": "spam", "sure": False}\n',
         'Extrahiere die Daten als JSON:\n\n```json\n{"Name": "Eva", Alter: 3}\n```\n',
@@ -150,6 +162,12 @@ REPORTED = {
 
 LEFT_ALONE = {
     "PE211": [
+        "### Peak hours\n\nOffer another train.\n\n### At night\n\nDo not offer another train.\n",
+        "## Mode A\n\nName the price.\n\n## Mode B\n\nDo not name the price.\n",
+        "Sell tickets.\n\nBad:\n\nName the price.\n\n## Form\n\nDo not name the price.\n",
+        "## Out of scope\n\n- Sell tickets for buses.\n\n## Rules\n\nDo not sell tickets for buses.\n",
+        "Name the price if the traveller asks. Do not name the price unless the traveller asks.\n",
+        "Nenne die Quelle, wenn sie bekannt ist. Nenne niemals die Quelle, wenn sie anonym ist.\n",
         "Réponds en français. Si l'utilisateur écrit en anglais, réponds en anglais.\n",
         "Reply in German. If the mail is in Spanish, reply in Spanish.\n",
         "Siempre pide el número de pedido. Nunca pidas la contraseña ni el número de tarjeta.\n",
@@ -187,6 +205,10 @@ LEFT_ALONE = {
         "In chats, always use emojis. In reports, never use emojis.\n",
     ],
     "PE214": [
+        "Bad examples of JSON:\n\n```json\n{\"a\": 1,}\n```\n\n```json\n{'a': 1}\n```\n",
+        '## Wrong JSON\n\n```json\n{"a": 1,}\n```\n',
+        'Answer in JSON:\n\n```json\n{"a": "He said “no”"}\n```\n',
+        "Answer in JSON:\n\n```json\n[ID], [NAME]\n```\n",
         'Return JSON:\n\n```json\n[{"a": 1}, {"a": 2}]\n```\n',
         'Return JSON with {"label": "spam" or "ham", "score": 0-1}\n',
         'Return JSON:\n\n```json\n{"label": string, "score": number}\n```\n',

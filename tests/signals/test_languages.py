@@ -5,6 +5,7 @@
 import pytest
 from spoken_traces import ATTACKS, PRESSING, SPOKEN, attacked, clean, quiet
 
+from comparing import a_call, a_trace
 from evalwright.signals.detect import detect
 from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import InstructionReader
@@ -111,3 +112,9 @@ HARMLESS = {
 @pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
 def test_what_speaks_to_people_presses_nobody(text):
     assert not InstructionReader(gloss(text)).pressed
+
+
+def test_looking_for_what_the_user_asked_for_has_room_enough_to_stay_quiet(capfd):
+    cancelled = a_trace(a_call("cancel_booking"), prompt="Bitte storniere meine Buchung 7.")
+    assert not detect(cancelled)
+    assert capfd.readouterr().err == ""

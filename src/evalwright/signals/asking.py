@@ -267,6 +267,7 @@ _SHARED = frozenset(
 _TELLING_ENGLISH = _ENGLISH_ALONE | _SHARED
 _LONGEST_TOLD = 4000
 _FEWEST_TELLING = 2
+_ROOM = 32 << 20
 _MOST_RECENT, _MOST_LONG = 128, 8  # what the users of one suite ask for
 
 
@@ -278,7 +279,9 @@ def _asking(deed: str, language: str) -> "re2._Regexp[str] | None":
     # RE2 knows the boundaries of ASCII words alone: what is no letter stands before a stem, but
     # for German, whose verbs have prefixes, and for scripts without spaces.
     start = r"(?:^|[^\pL])(?:ge|be|ver|ab|aus|ein|um|zurück)?" if language in _SPACED else ""
-    return re2.compile(f"(?i){start}(?:{stems})")
+    options = re2.Options()
+    options.max_mem = _ROOM  # with less, RE2 is slow on some and says so on stderr
+    return re2.compile(f"(?i){start}(?:{stems})", options)
 
 
 _SPACED = frozenset((*_TELLING, "ru"))

@@ -115,7 +115,7 @@ _USERS_LANGUAGE = Phrase(
     "answer respond reply write",
     when_used(
         r"(?:answer|respond|reply|write) in (?:the (?:same )?language (?:of|as|that|in which)"
-        r" the user(?: (?:writes|wrote|speaks|uses))?|the user's language)(?=[.;\n])"
+        r" the [a-z]+(?: (?:writes|wrote|speaks|uses))?|the [a-z]+'s (?:own )?language)(?=[.;\n])"
     ),
     needs="language",
 )
@@ -163,6 +163,35 @@ _USE_NOT = Phrase(
 # What is forbidden, and the same asked for.
 _OPPOSITE_IN_THING = ((_NEVER, _ALWAYS), (_USE_NOT, _USE))
 
+# A sentence that forbids something, or asks for it, from its first word to its last.
+_WHOLE = when_used(
+    r"(?:^|(?<=\n)|(?<=[.!?;] ))[ \t>]*(?:[-*+•]|\d+[.)])?[ \t]*"
+    r"((?:please |(?:and|but|so|also),? )?[a-z][^.!?;:,\n\"“”`|]{8,160})(?=[.!?;]|\n|$)"
+)
+_FORBIDS = when_used(
+    r"(?:please )?(?:(?:never|do not|don't|you (?:must|should|shall) not|you (?:must|should) never"
+    r"|you are not (?:allowed|permitted) to|under no circumstances)(?: ever)? "
+    r"|(?P<doing>avoid|refrain from) )"
+)
+_DEMANDS = when_used(
+    r"(?:please )?(?:(?:always|you (?:must|should|shall|have to|need to)(?: always)?"
+    r"|make sure (?:to|that you|you)|be sure to|ensure (?:that )?you|remember to) )?"
+)
+_MODAL = when_used(r"\b(?:must|should|shall)( not| never)?(?: always)? be\b")
+# Everywhere, and on no occasion: what limits nothing.
+_NO_LIMIT = when_used(
+    r" (?:(?:in|for|to|with|on|at) (?:every|each|all) [a-z -]{2,30}|at all|under any circumstances"
+    r"|in any case|ever|at any time)$"
+)
+# Sections for cases that exclude each other, and those of what is not to be done.
+_OWN_SECTION = when_used(
+    r"\b(?:if|when|whenever|unless|until|for|in|on|at|during|while|after|before|where|except|with"
+    r"|mode|phase|step|case|variant|option|level|tier|scenario|part|day|week\w*|out of scope|not"
+    r"|never|don'ts?|avoid|limit\w*|forbidden|prohibited|refus\w*|mistakes?|pitfalls?|bad|wrong"
+    r"|good|examples?|anti\w*|old|new)\b|\d"
+)
+_FEWEST = 2  # words
+
 # Both in one breath: “the answer only and any reasoning”.
 _ONLY_AND_MORE = when_used(
     r"\bonly and (?:any|the|your|an?)\b[^.\n]{0,30}\b(?:reasoning|explanations?|rationale)\b"
@@ -180,7 +209,11 @@ _EXACTLY = Phrase(
 
 def _contradictions(reading: Reading) -> Iterator[Hit]:
     if reading.language.is_english:
-        yield from _in_english(reading)
+        # One pair may be opposite in several ways.
+        hits: dict[int, Hit] = {}
+        for hit in _in_english(reading):
+            hits.setdefault(reading.line(hit.offset), hit)
+        yield from hits.values()
         return
     for wanted, forbidden in opposite_sentences(reading.language.code, reading.lowered):
         if abs(wanted.start - forbidden.start) <= _NEAR:
@@ -209,9 +242,59 @@ def _in_english(reading: Reading) -> Iterator[Hit]:
             opposite = things.get(_essence(match[1]))
             if opposite is not None and _are_near(match, opposite):
                 yield _hit(reading, match, opposite, _IN_TURN)
+    yield from _in_sentences(reading)
     yield from _in_number(reading)
     yield from _in_language(reading)
     yield from _in_one_breath(reading)
+
+
+def _in_sentences(reading: Reading) -> Iterator[Hit]:
+    """The same sentence as an order and as a ban, with all that limits it."""
+    if reading.words.keys().isdisjoint(
+        ("not", "never", "don", "don't", "avoid", "refrain", "under")
+    ):
+        return
+    found = [(match, *_order(match[1])) for match in _WHOLE.finditer(reading.lowered)]
+    banned: dict[tuple[str, ...], re.Match[str]] = {}
+    for match, is_ban, rest in found:
+        if is_ban and len(rest) >= _FEWEST:
+            banned.setdefault(rest, match)
+    for match, is_ban, rest in found if banned else ():
+        ban = None if is_ban else banned.get(rest)
+        if (
+            ban is not None
+            and _are_near(match, ban)
+            and _heading(reading, match) == _heading(reading, ban)
+        ):
+            yield _hit(reading, match, ban, _IN_TURN)
+
+
+def _order(sentence: str) -> tuple[bool, tuple[str, ...]]:
+    """Whether a sentence forbids, and the words that say what."""
+    modal = _MODAL.search(sentence)
+    if modal is not None:
+        return modal[1] is not None, _essence(_MODAL.sub("be", sentence))
+    bare = _NO_LIMIT.sub("", sentence.strip())
+    ban = _FORBIDS.match(bare)
+    start = ban or _DEMANDS.match(bare)
+    verb, _, rest = bare[start.end() if start is not None else 0 :].partition(" ")
+    if ban is not None and ban["doing"]:
+        verb = verb.removesuffix("ing")
+    return ban is not None, _essence(f"{verb.removesuffix('e')} {rest}")
+
+
+def _heading(reading: Reading, match: re.Match[str]) -> str:
+    """The heading or the label above that says of what case a sentence speaks; or nothing."""
+    before = reading.lowered[max(0, match.start(1) - _NEAR) : match.start(1)]
+    lines = [line.strip() for line in before.split("\n")[:-1] if line.strip()]
+    at = next((n for n, line in enumerate(reversed(lines)) if line.startswith("#")), len(lines))
+    below = lines[len(lines) - at :]
+    label = next((each for each in reversed(below) if not _POINT.match(each)), "")
+    if label.endswith(":") and not _GENERAL_LABEL.search(label):
+        return label
+    heading = lines[-1 - at] if at < len(lines) else ""
+    is_case = heading.startswith("###") or _OWN_SECTION.search(heading)
+    return heading if is_case and not _GENERAL_LABEL.search(heading) else ""
 
 
 def _in_one_breath(reading: Reading) -> Iterator[Hit]:
@@ -255,7 +338,7 @@ def _is_partial(reading: Reading, match: re.Match[str]) -> bool:
 
 _SENTENCE_START = when_used(r"[.!?;]\s+|\n")
 _OCCASION = when_used(
-    r"\b(?:if|when|whenever|unless|until|for|in|on|during|while|after|before|where|except|once|with"
+    r"\b(?:if|when|whenever|unless|until|for|in|on|at|during|while|after|before|where|except|once|with"
     r"|within|otherwise|else|says?|said)\b|[\"“”`:|]"
 )
 _STARTS = ("", "you", "please")
@@ -326,8 +409,9 @@ RULES = (
             "Brief and exhaustive, JSON alone and an explanation in prose, no explanation and a "
             "reason, always and never the same thing, exactly three and exactly five: a model "
             "obeys one of them, and which one changes. Keep one, or say when each holds: “JSON "
-            "alone; put the explanation into the field `reason`”. Outside English, only the same "
-            "sentence with “always” and with “never” is found."
+            "alone; put the explanation into the field `reason`”. The same sentence as an order "
+            "and as a ban is found wherever no heading, label or condition tells the two apart; "
+            "outside English the ban needs a “never”."
         ),
         check=_contradictions,
     ),

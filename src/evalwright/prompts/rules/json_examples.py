@@ -29,6 +29,10 @@ _SHOWN_AS_WRONG = when_used(
 )
 _PAIRS = {"{": "}", "[": "]"}
 _BEFORE = 160  # characters
+_ABOVE = 1500
+_SENTENCE_END = when_used(r"[.!?。！？]\s+")
+_HEADING = when_used(r"(?m)^ {0,3}#{1,6}[^\n]*")
+_STRING = when_used(r"\"(?:[^\"\\\n]|\\.)*\"|(?<=[{\[,:\s])'[^'\n]*'")
 _LONGEST = 5000
 _TRAILING = (re.compile(r",(\s*[}\]])"), r"\1")
 _MISSING = (
@@ -42,14 +46,21 @@ _CAPITAL = (
 )
 _OPEN_KEY = (re.compile(r"([{,]\s*\"[^\":,{}\n]+):"), r'\1":')
 _BARE_KEY = (re.compile(r"([{,]\s*)([^\W\d]\w*)(\s*:)"), r'\1"\2"\3')
+_CURLED = (re.compile(r"[“”„]"), '"')
+_INNER = (
+    re.compile(r"(?<=[:\[,])(\s*\"[^\"\n{}:]*)\"([^\"\n{}:,]+)\"([^\"\n{}:,]*\")(?=\s*[,}\]])"),
+    r"\1\"\2\"\3",
+)
 _SINGLE = (re.compile(r"(?<=[{\[,:\s])'([^'\"\n]*)'(?=\s*[}\],:])"), r'"\1"')
 _REMEDIES = (
     ("a comma before a closing bracket", "remove it", _TRAILING),
+    ("typographic quotes", 'write straight ones (`"`)', _CURLED),
     ("texts in single quotes", "put keys and texts in double quotes", _SINGLE),
     ("a key without quotes", "put keys and texts in double quotes", _BARE_KEY),
     ("no comma between two entries", "put one between them", _MISSING),
     ("two commas in a row", "remove one", _DOUBLED),
     ("values of Python", "write `true`, `false` and `null`", _CAPITAL),
+    ("quotes within a text", 'write `\\"` within it', _INNER),
     ("a key whose quote is never closed", "close it", _OPEN_KEY),
 )
 
@@ -65,8 +76,7 @@ def _unsound_json(reading: Reading) -> Iterator[Hit]:
         slip = _slip(example)
         if slip is None and not _is_json(example) and _is_answer(reading, start):
             slip = ("values or keys without quotes", "put keys and texts in double quotes")
-        before = reading.text[max(0, start - _BEFORE) : start]
-        if slip is None or _SHOWN_AS_WRONG.search(before) is not None:
+        if slip is None or _SHOWN_AS_WRONG.search(_announced(reading, start)) is not None:
             continue
         seen.add(line)
         fault, remedy = slip
@@ -83,7 +93,8 @@ def _examples(reading: Reading) -> Iterator[tuple[int, str]]:
     for fence in reading.fences:
         info = text[fence.start : fence.inside].strip().strip("`~").strip().lower()
         inside = text[fence.inside : fence.inside_end]
-        if info in _JSON_INFOS and fence.closed and inside.lstrip().startswith("{"):
+        opening = inside.lstrip()[:1]
+        if info in _JSON_INFOS and fence.closed and opening in (("{", "[") if info else ("{",)):
             yield fence.inside + len(inside) - len(inside.lstrip()), inside.strip()
     for pattern, group in ((_STANDING, 1), (_INLINE, 0)):
         for match in pattern.finditer(text, reading.prompt.body_offset):
@@ -101,6 +112,29 @@ def _is_answer(reading: Reading, place: int) -> bool:
     return _ASSISTANT.search(reading.text, max(0, place - _BEFORE), place) is not None
 
 
+def _announced(reading: Reading, place: int) -> str:
+    """What announces an example: the last sentence before it and the heading above.
+
+    Of examples in a row, the first is announced.
+    """
+    text = reading.text
+    fence = reading.fence_at(place)
+    end = text.rfind("\n", 0, place) + 1 if fence is None else fence.start
+    above = text[end:place] if fence is None else ""
+    while not above.strip("`\"' \t").strip("{}[],"):
+        before = text[max(0, end - _ABOVE) : end].rstrip()
+        if not before:
+            break
+        last = max(0, end - _ABOVE) + len(before)
+        fence = reading.fence_at(last - 1)
+        end = text.rfind("\n", 0, last) + 1 if fence is None else fence.start
+        above = text[end:last] if fence is None else ""
+        above = "" if above.lstrip().startswith(("{", "}", "[")) else above
+    before = text[max(0, place - _ABOVE) : place]
+    heading = [*_HEADING.findall(before)][-1:]
+    return " ".join([*heading, _SENTENCE_END.split(above.rstrip(".!? "))[-1]])
+
+
 def _standing(example: str) -> str:
     """A block of lines without the words that may follow its end."""
     first = example.partition("\n")[0].rstrip()
@@ -113,7 +147,8 @@ def _standing(example: str) -> str:
 
 
 def _is_form(example: str) -> bool:
-    return any(sign in example for sign in _STAND_IN)
+    outside = _STRING.sub("", example)
+    return any(sign in outside for sign in _STAND_IN)
 
 
 def _slip(example: str) -> tuple[str, str] | None:
@@ -133,6 +168,8 @@ def _slip(example: str) -> tuple[str, str] | None:
             mended = changed
             if _is_json(mended):
                 return slip
+    if mended[-1:] in ("}", "]") and _is_json(mended[:-1]):
+        return slip or ("a closing bracket that nothing opens", "remove it")
     closed = mended + _closing(mended)
     if closed != mended and _is_json(closed):
         return slip or ("an open bracket that is never closed", f"add `{closed[len(mended) :]}`")

@@ -1,4 +1,4 @@
-"""The same sentence with “always” and with “never”, in languages other than English."""
+"""The same sentence with “never” and without, or with “always”, in languages besides English."""
 
 import re
 from collections.abc import Iterator
@@ -50,6 +50,7 @@ _SENTENCE = when_used(r"[^.!?;:,\n。！？；：，、।؟]+(?=([.!;:,?\n。�
 _TOKEN = when_used(r"[^\W\d_]+(?:[\u0300-\u036f\u064b-\u065f\u0900-\u097f]+[^\W\d_]*)*")
 _BREAKS = ":,：，、?？؟"  # a clause before or after one of these has a condition or an addressee
 _QUOTES = '"“”„«»「」『』‘`'
+_PLAIN_LETTERS = 8
 _SIMILAR, _ENDING = 4, 3  # letters that two forms of a word share, and in which they differ
 
 
@@ -96,7 +97,8 @@ def _spoken(language: str, text: str) -> str:
             if each in _WORDS
             and all(
                 any(found.issuperset(word.split("_")) for word in part.split())
-                for part in _WORDS[each][:2]
+                # A language that is known needs no more than “never”.
+                for part in _WORDS[each][each == language : 2]
             )
         ),
         "",
@@ -122,7 +124,11 @@ def _demand(language: str, match: re.Match[str]) -> Demand | None:
         for each in (*lists[1], *lists[0], *lists[2]):
             padded = padded.replace(f" {each} ", " ")
         rest = tuple(padded.split())
-    if bool(has_always) == bool(has_never) or not "".join(rest):
+    if has_always and has_never:
+        return None
+    # A plain sentence is an order where the same is forbidden.
+    enough = _PLAIN_LETTERS if not (has_always or has_never) else 1
+    if len("".join(rest)) < enough:
         return None
     return Demand(match.start(), match.end(), bool(has_never), rest)
 
