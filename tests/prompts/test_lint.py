@@ -53,7 +53,7 @@ def test_an_unknown_rule_is_bad_input_with_a_suggestion(name, suggestion):
 
 def test_a_finding_tells_the_line_and_the_column_of_its_words():
     # The first letter of Istanbul in Turkish grows when it is lowered.
-    prompt = with_front_matter("Compare İİİİ drafts.\nTODO: say how.\nThen FIXME too.\n")
+    prompt = with_front_matter("Compare İİİİ drafts.\nTODO: say how.\nThen stop. FIXME too.\n")
 
     found = [each for each in lint([prompt])[0] if each.rule == "PE205"]
 

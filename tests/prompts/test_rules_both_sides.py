@@ -96,6 +96,8 @@ REPORTED = {
         '結果を JSON で返してください。\n\n```json\n{"a": 1, b: 2}\n```\n',
     ],
     "PE205": [
+        "Tu réponds aux locataires.\n\n- À COMPLÉTER : règles pour les urgences\n\nSois bref.\n",
+        "Answer mail.\n\n## Tone\n\nTo be added.\n",
         "You plan meals. Use the list of allergens. (TODO: add the list)\n",
         "You plan meals.\n\n**Tone:** TBD\n\nGive three dishes.\n",
         "Sei un cuoco. Dai tre piatti.\n\nTono: da definire\n",
@@ -121,6 +123,7 @@ REPORTED = {
         "チケットを要約してください。\n\nTODO：ルールを書く\n",
     ],
     "PE403": [
+        "Fasse {{ transkript }} in drei Sätzen zusammen.\n",
         "Rate the tone from 1 to 5.\n\n{{review_text}}\n",
         "Detect the language of this text. {{document}} Answer with the ISO code.\n",
         "Riassumi in due frasi.\n\n{{testo}}\n",
@@ -237,6 +240,8 @@ LEFT_ALONE = {
         'Return JSON:\n\n```json\n{"id": number, "name": string}\n```\n',
     ],
     "PE205": [
+        "Review the diff. List each FIXME in it with its line.\n",
+        "Tu réponds aux locataires. Si le dossier est à compléter, demande les pièces.\n",
         "If a field is missing, write\n\nOwner: TBD\n",
         "Liste les champs à compléter : nom, date, lieu.\n",
         "Count the XXX ratings in the list and skip todo items.\n",
@@ -291,6 +296,7 @@ LEFT_ALONE = {
         "Design a campaign.\n\n{{core_message}}\n\nThree ideas.\n",
     ],
     "PE201": [
+        "You work for the archive of a radio station and answer requests by listeners. Be precise, name the programme and its date, and write two paragraphs at most.\n\n{% if article %}An article exists.{% endif %}\n\nIf nothing fits, say so in one sentence.\n",
         "Napisz wiersz.\n",
         "请把下面的句子翻译成英文，并保持礼貌。\n",
         'List three risks.\n\n```json\n{"risk": "..."}\n```\n',

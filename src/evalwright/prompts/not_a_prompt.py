@@ -32,6 +32,10 @@ _STARTS = when_used(r"\n\s*\S|[.!?]\s+\S")
 _FIRST_WORD = when_used(
     r"[\n.!?:;][\s>*_#\d.()\-•]{0,40}(?:please |then |next, |now,? )?([a-z'-]+)"
 )
+# “You review contracts”; but not “You can see …”, which readers are told, too.
+_TELLS_WHAT_YOU_DO = when_used(
+    r"you (?!can\b|could|may\b|might|have\b|know|want|need|don't)[a-z]+\b"
+)
 _LABEL = when_used(r"\W{0,6}\w+[*_]{0,2}:[*_]{0,2} \S")  # a word that says what follows, no order
 _LEADS_IN = when_used(r"(?m)^[^\W\d_][^\n:：]*?(?: [^\s:：]+)+[:：]\s*\n\s*(?:```|~~~)")
 _PRESSING = frozenset(
@@ -206,7 +210,10 @@ def _no_instructions(reading: Reading) -> bool:
     if count < _FEWEST_TO_JUDGE:  # so short an order may be in words that no table holds
         return _is_data(reading) or _is_poem(reading)
     if language == "en":
-        return not _opens_with_order(reading) and _directed(reading) < _DIRECTED
+        opening = _first_paragraph(reading).lower()
+        if _opens_with_order(reading) or _TELLS_WHAT_YOU_DO.match(opening):
+            return False
+        return _directed(reading) < _DIRECTED
     return _hits(reading, "asks", "you", "limits") < max(2, _SPEAKS * len(reading.words))
 
 

@@ -223,8 +223,9 @@ def _title(frontmatter: dict[str, Any], key: str, blocks: Sequence[Block], shown
     if isinstance(stated, str) and stated.strip():
         return stated.strip()
     for block in blocks:
-        if block.kind == "heading" and block.text.strip():
-            return _EMPHASIS.sub("", " ".join(block.text.split()))
+        title = _EMPHASIS.sub("", " ".join(block.text.split())) if block.kind == "heading" else ""
+        if title:
+            return title
     if shown == STDIN:
         return "Standard input"
     stem = PurePosixPath(shown).name.split(".", 1)[0] or PurePosixPath(shown).name

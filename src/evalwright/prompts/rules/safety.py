@@ -89,6 +89,12 @@ _END_FOLLOWS = when_used(r"[*_.]{0,2}\s{1,4}[\[(<#*=-]{0,6}[ \t]?END\b")
 # Where a template puts the parts of a message together, what is around it marks them off.
 _PART_OF_MESSAGE = when_used(r"\n[ \t]*\{%[^\n]*%\}\s*$")
 _BETWEEN_SENTENCES = when_used(r"[^\W\d_]{3,}(?:[.!?][ \t]+|[。！？]|[:：][ \t]+)$")
+# Within a sentence only names that are nothing but texts count; a code or a log may be a word.
+_WITHIN_BEFORE = when_used(r"[^\W\d_]{2,}[,:]?[ \t]+$")
+_WITHIN_AFTER = when_used(r"[ \t]+[^\W\d_]{2,}|[.!?。]?[ \t\r]*(?:\n|$)")
+_MAYBE_WORDS = frozenset(
+    "code log logs body input content contents comments snippet snippets texts".split()
+)
 _ALONE_BEFORE = when_used(r"(?:\n[ \t>*_-]*|[:：][*_]{0,2}[ \t]*)$")
 # A role that opens a message: it marks off what follows, up to the next one.
 _ROLE = r"(?:system|user|assistant|developer|tool|function|human|\{\{[^{}\n]*role[^{}\n]*\}\})"
@@ -133,6 +139,7 @@ _ASKED = when_used(r"(?i)\b(?:question|query|q)[*_ ]*:[*_ \t]*$")  # a line, not
 _MAYBE_TEXTS = frozenset("context statements review reviews examples ticket complaint".split())
 # A message is a text if somebody sends it; a key message or a commit message is a phrase.
 _SENDERS = frozenset("user customer client chat email mail incoming last latest".split())
+_COUNTING = frozenset("num number n max min count total top".split())
 _OUTSIDERS = frozenset("pasted paste raw retrieved scraped untrusted".split())
 _FILLED_IN = ("", "here", "your", "the")
 _CLOSING = {"{{}}": "}}", "[]": "]", "${}": "}", "<>": ">", "{}": "}"}
@@ -261,14 +268,21 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     is_text = bool(words) and (_is_whole_text(words) or _is_maybe_text(words[-1], before))
     if not is_text and not _is_announced(before):
         return False
-    if (
-        _OPENED.search(before)
-        or _ASKED.search(before)
-        or not (_ALONE_BEFORE.search(before) or _BETWEEN_SENTENCES.search(before))
-    ):
+    if _OPENED.search(before) or _ASKED.search(before):
         return False
     end = text.find(_CLOSING[each.style], each.offset)
     after = end + len(_CLOSING[each.style])
+    if not (_ALONE_BEFORE.search(before) or _BETWEEN_SENTENCES.search(before)):
+        is_within = (
+            is_text and each.style not in ("[]", "<>") and not _MAYBE_WORDS.issuperset(words)
+        )
+        return (
+            is_within
+            and end >= 0
+            and _WITHIN_BEFORE.search(before) is not None
+            and _WITHIN_AFTER.match(text, after) is not None
+            and not _is_marked_off(reading, each, before, after)
+        )
     is_between = is_text and _BETWEEN_SENTENCES.search(before) is not None
     if end < 0 or not (is_between or _ALONE_AFTER.match(text, after)):
         return False
@@ -282,6 +296,8 @@ def _name_words(name: str) -> tuple[str, ...]:
 
 
 def _is_whole_text(words: tuple[str, ...]) -> bool:
+    if words[0] in _COUNTING:
+        return False
     if words[-1] == "message":
         return _SENDERS.issuperset(words[:-1])
     if words[-1] in _OUTSIDE_TEXTS or words[0] in _OUTSIDERS or words[0] in _TEXT_FIRST:

@@ -26,6 +26,12 @@ _TO_BE_WRITTEN = (
     r"|待补充|待補充|待完善|待定|要追記|後で書く|未定|추후 작성|작성 예정|cần bổ sung|يُستكمل لاحقا"
 )
 
+# The same in capitals at the start of a line, as people mark what they have to do.
+_LABELS_OF_NOTES = (
+    "À COMPLÉTER|A COMPLETER|À FAIRE|POR HACER|COMPLETAR|DA FARE|DA COMPLETARE|A FAZER"
+    "|ZU ERLEDIGEN|NOG DOEN|TE DOEN|DO ZROBIENIA|DO UZUPEŁNIENIA|СДЕЛАТЬ"
+    "|ДОПИСАТЬ|YAPILACAK|待办|待辦|未完"
+)
 # Where a line is a note of its author to himself, and not a rule about such notes.
 _NOTE = when_used(
     rf"{_OPENING}\[?(?P<note>TODO|FIXME|TBD)\]?"
@@ -34,6 +40,8 @@ _NOTE = when_used(
     r"|(?:[.!?。][ \t]+|\(|<!--[ \t]*)(?P<inner>(?-i:TODO|TBD)\b[ \t]*[:：])"
     r"|(?P<open>\((?-i:TODO|TBD)\)|\((?-i:FIXME)[: \t]+[a-z][^()\n]{3,60}\)"
     r"|(?-i:[^\W\d]\b is TBD\.))"
+    rf"|{_OPENING}\(?(?P<whole>to be (?:added|written|defined|completed|determined))[)_*.… \t]*$"
+    rf"|{_OPENING}(?P<capitals>(?-i:{_LABELS_OF_NOTES}))[ \t]*[:：]"
     rf"|{_OPENING}(?P<order>(?-i:TODO)[ \t]+(?-i:{_ORDERS})"
     r"|(?-i:XXX)[ \t:]+(?-i:this|check|fix|needs?|rewrite|update)\b)"
     # A label that has nothing yet.
@@ -41,7 +49,7 @@ _NOTE = when_used(
     rf"(?P<value>(?-i:TBD|TBA|TODO)|(?:{_TO_BE_WRITTEN})(?: (?:später|plus tard|más tarde"
     r"|позже|позднее))?)[ \t.。]*$"
     rf"|(?P<elsewhere>[\[(（【［](?:{_TO_BE_WRITTEN})[\])）】］])(?!\()"
-    r"|\b(?P<fixme>FIXME)\b"
+    rf"|(?:{_OPENING}|[.!?][ \t]+)(?P<fixme>FIXME)\b"
     r"|(?P<lorem>\b[Ll]orem ipsum(?: dolor\b|[ \t]*$))"
     r"|(?P<bracket>\[[^\]\n`]{0,60}\bto be (?:added|written|defined|completed|determined)\b"
     r"[^\]\n`]{0,40}\]|\[(?:TBD|TODO)\b[^\]\n]{0,40}\])(?!\()"
@@ -54,6 +62,7 @@ _NOTE = when_used(
 _ABOUT_NOTES = when_used(
     r"(?i)\b(?:todo|hack|xxx|comments?|notes?|marks?|markers?|tags?|search|find|grep)\b|[\"'“`]"
 )
+_CODE_SPAN = when_used(r"`[^`\n]*`")
 _IN_CODE = when_used(r"[#/{(*:][ \t]*FIXME\b")  # a comment, or a blank to fill in
 _LISTED = when_used(r"[ \t>]*(?:[-*+•]|\d+[.)])[^\n]*?[Ll]orem ipsum[ \t.]*(?:\n|$)")
 # How an answer is to say that something is not known.
@@ -134,7 +143,11 @@ _SIGNS_ELSEWHERE = (
     *("要追記", "後で書く", "未定", "추후 작성", "작성 예정", "cần bổ sung", "aan te vullen"),
 )
 _ANY_SIGN = quick_pattern(
-    b"(?i)" + b"|".join(re.escape(sign.encode()) for sign in (*_SIGNS, *_SIGNS_ELSEWHERE))
+    b"(?i)"
+    + b"|".join(
+        re.escape(sign.encode())
+        for sign in (*_SIGNS, *_SIGNS_ELSEWHERE, *_LABELS_OF_NOTES.split("|"))
+    )
 )
 _ANY_SCAFFOLD = quick_pattern(
     rb"(?i)xxx|your_\w|insert_\w|document open"
@@ -143,7 +156,7 @@ _ANY_SCAFFOLD = quick_pattern(
 )
 _NAMES = (
     *("note", "fixme", "lorem", "bracket", "progress", "development", "number"),
-    *("inner", "open", "order", "elsewhere", "value"),
+    *("inner", "open", "order", "elsewhere", "value", "capitals", "whole"),
 )
 _IN_A_LINE = ("fixme", "inner", "open", "order")
 
@@ -224,6 +237,8 @@ def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
         return True
     if group in _IN_A_LINE and group != "fixme":
         line = line.replace(match[group], "")
+    if group == "fixme":
+        line = _CODE_SPAN.sub("", line)
     if group in _IN_A_LINE and (_ABOUT_NOTES.search(line) or _IN_CODE.search(line)):
         return True
     if group == "note" and _SMALL_TODO.search(match[group]):
@@ -234,7 +249,9 @@ def _is_topic(reading: Reading, match: re.Match[str]) -> bool:
         return True
     if group == "lorem" and _LISTED.match(line):
         return True  # among other things that an answer must not hold
-    return group in ("note", "progress", "development") and line.lstrip().startswith("|")
+    return group in ("note", "capitals", "progress", "development") and line.lstrip().startswith(
+        "|"
+    )
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
