@@ -148,6 +148,9 @@ def test_a_flipped_bit_is_reported_or_changes_nothing_that_is_read(
         (["UPDATE records SET body = x'00' WHERE key = 'key-3'"], "note key-3"),
         (["DELETE FROM records WHERE key = 'key-3'"], "sizes"),
         (["UPDATE tombstones SET reason = 'another'"], "tombstone"),
+        (["UPDATE run_facts SET tags = '['"], "another tags"),
+        (["UPDATE events SET content = 1 WHERE run = 3 AND seq = 5"], "event 5"),
+        (["UPDATE events SET content_at = 0 WHERE run = 3 AND seq = 5"], "event 5"),
     ],
 )
 def test_a_row_that_was_changed_exchanged_or_removed_is_reported_with_its_place(
@@ -158,11 +161,13 @@ def test_a_row_that_was_changed_exchanged_or_removed_is_reported_with_its_place(
     without_safeguards(path, statements)
     problems = [f"{each.place}: {each.message}" for each in find_problems(path)]
     assert any(found in each for each in problems), problems
+    read_or_refused(path)
 
 
 def without_safeguards(path: Path, statements: list[str]) -> None:
     """Change a file as damage does: past its triggers, which are there again afterwards."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
         triggers = connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
         ).fetchall()

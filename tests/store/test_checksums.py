@@ -113,6 +113,16 @@ def test_a_changed_event_is_refused_by_what_reads_it_and_not_by_lists(
         log.verify("run")
 
 
+def test_a_run_that_has_lost_its_hold_on_a_content_is_reported(postgres_address: str) -> None:
+    """Else the content would go with another run that has it."""
+    with closing(opened(postgres_address)) as log:
+        log.append("run", [a_start(), an_event(body='{"plan":"' + "x" * 9000 + '"}')])
+        log.flush("run").result()
+    assert problems(postgres_address) == []
+    change(postgres_address, "DELETE FROM run_contents")
+    assert any("is not said to be of its run" in each for each in problems(postgres_address))
+
+
 def test_events_of_older_versions_have_none_and_are_sound(log: EventLog, path: Place) -> None:
     a_run(log)
     log.flush("run").result()

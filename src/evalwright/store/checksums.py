@@ -17,7 +17,7 @@ BASE = 1_664_525
 _TIMES = 2**32 - 5  # a prime: no bit of a time is lost
 
 CHANGED = "the event is not what was written: its checksum is another one"
-_REMEDY = "`evalwright db check` lists all damage"
+REMEDY = "`evalwright db check` lists all damage"
 BROKEN = "events of the run are missing, added or exchanged: its checksum is another one"
 
 
@@ -49,11 +49,11 @@ def batch(checksums: Sequence[int]) -> tuple[int, int]:
 
 def refuse_changed(place: str, run_id: str, sequence: int) -> None:
     """Raise for an event that was read, and is not what was written."""
-    raise DamagedEventLog(f"{place}: run {run_id}, event {sequence}: {CHANGED}; {_REMEDY}")
+    raise DamagedEventLog(f"{place}: run {run_id}, event {sequence}: {CHANGED}; {REMEDY}")
 
 
 def refuse_broken(place: str, run_id: str, found: Iterable[int], known: tuple[int, int]) -> None:
     """Raise unless the events of a run have the checksum of the run, known with their number."""
     checksums = list(found)
     if (len(checksums), batch(checksums)[1]) != known:
-        raise DamagedEventLog(f"{place}: run {run_id}: {BROKEN}; {_REMEDY}")
+        raise DamagedEventLog(f"{place}: run {run_id}: {BROKEN}; {REMEDY}")

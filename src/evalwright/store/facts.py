@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     EvalCompleted,
@@ -76,8 +77,12 @@ _decode_list = msgspec.json.Decoder(list[str]).decode
 def from_row(row: Sequence[Any]) -> RunFacts:
     """Facts from the columns `COLUMNS`."""
     values = list(row)  # lists are long, and `_replace` is slow
-    for place in _LISTS:
-        values[place] = [] if values[place] == "[]" else _decode_list(values[place])
+    try:
+        for place in _LISTS:
+            values[place] = [] if values[place] == "[]" else _decode_list(values[place])
+    except msgspec.MsgspecError:
+        about = f"run {values[0]}: its {RunFacts._fields[place]} are not what was written"
+        raise DamagedEventLog(f"{about}; {checksums.REMEDY}") from None
     if values[_PASSED] is not None:
         values[_PASSED] = bool(values[_PASSED])
     return RunFacts._make(values)

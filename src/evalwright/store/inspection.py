@@ -169,6 +169,13 @@ _RULES = (
         "SELECT run_id, seq, 'content ' || content FROM events LEFT JOIN runs USING (run)"
         " WHERE content IS NOT NULL AND content NOT IN (SELECT content FROM contents)",
     ),
+    _LogRule(  # which a file that is only read is not asked for by SQLite itself
+        _WITH_CONTENTS,
+        "content",
+        "where the content of the event belongs is not known",
+        "SELECT run_id, seq, type FROM events LEFT JOIN runs USING (run)"
+        " WHERE (content IS NULL) <> (content_at IS NULL)",
+    ),
     _LogRule(
         _WITH_CONTENTS,
         "facts",

@@ -118,10 +118,11 @@ _RULES = (
     ),
     _DatabaseRule(
         "content",
-        "the content of the event is missing",
+        "the content of the event is missing, or is not said to be of its run",
         "SELECT run_id, seq, 'content ' || encode(content, 'hex') FROM events AS e"
         " LEFT JOIN runs USING (run) WHERE content IS NOT NULL AND NOT EXISTS (SELECT 1"
-        " FROM contents AS c WHERE c.tenant = e.tenant AND c.sha256 = e.content)",
+        " FROM contents AS c JOIN run_contents AS r USING (tenant, sha256)"
+        " WHERE c.tenant = e.tenant AND c.sha256 = e.content AND r.run = e.run)",
     ),
     _DatabaseRule(
         "facts",
