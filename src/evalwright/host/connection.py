@@ -55,6 +55,7 @@ class GuardedConnection(HttpToolsProtocol):
         if self._stall_timer is not None:
             self._stall_timer.cancel()
         super().connection_lost(exc)
+        self.pipeline.clear()  # each refers to this one: else they wait for a garbage collection
 
     def data_received(self, data: bytes) -> None:
         """Take in data piece by piece, unless there is more of a request than may be."""
@@ -91,8 +92,6 @@ class GuardedConnection(HttpToolsProtocol):
             self.send_400_response("There is too much around the body.")
         elif self._body_bytes > MOST_UNWANTED_BYTES and self.scope["method"] in ("GET", "HEAD"):
             self.send_400_response("This method has no use for a long body.")
-        elif len(self.pipeline) > MOST_PIPELINED:
-            self.send_400_response("Too many requests wait for answers on one connection.")
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what has come, and close the connection."""
@@ -119,6 +118,8 @@ class GuardedConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A request head is complete."""
+        if len(self.pipeline) == MOST_PIPELINED:
+            raise ValueError("too many requests wait for answers")  # as for headers
         self._stop_waiting()
         self._is_head = False
         self._body_bytes = self._around_bytes = 0

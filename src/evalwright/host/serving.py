@@ -1,6 +1,7 @@
 """Serving: the application on a socket, until it is stopped."""
 
 import asyncio
+import gc
 import signal
 import socket
 import sys
@@ -114,7 +115,7 @@ def create_server(
 
 def serve(server: Server, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, or until `should_exit` is set."""
-    with _switching_often():
+    with _switching_often(), _collecting_little():
         loop = (server.config.get_loop_factory() or asyncio.new_event_loop)()
         complete(loop, loop.create_task(server.serve(sockets=[listener])))
 
@@ -128,3 +129,13 @@ def _switching_often() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
+
+
+@contextmanager
+def _collecting_little() -> Iterator[None]:
+    """Keep what the start has made out of garbage collections: a full one would stop everybody."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

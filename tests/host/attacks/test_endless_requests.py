@@ -1,6 +1,7 @@
 """Requests that do not end: everything that arrives is counted and timed until it is answered."""
 
 import asyncio
+import gc
 import socket
 from contextlib import suppress
 
@@ -13,6 +14,7 @@ from evalwright.host.app import App
 from host.attacks.raw_client import all_of, connected, request
 from host.caller import Caller
 from host.server import ServedHost
+from subjects.waiting import eventually
 
 HEALTH = "/v1/host/healthz"
 POST = b"POST /v1/runs HTTP/1.1\r\nHost: h\r\n"
@@ -100,10 +102,26 @@ def test_a_head_has_only_so_many_headers(lasting: ServedHost, count: int, status
         assert client.recv(4096).split()[1] == status
 
 
-def test_only_so_many_requests_wait_for_those_before_them(lasting: ServedHost) -> None:
+def test_only_so_many_requests_wait_for_those_before_them(
+    lasting: ServedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[connection.GuardedConnection] = []
+    monkeypatch.setattr(
+        connection.HttpToolsProtocol, "connection_lost", lambda *on: lost.append(on[0])
+    )
     with connected(lasting.nobody()) as client, suppress(OSError):
         client.sendall((GET + b"\r\n") * 5_000)
         assert all_of(client).count(b"HTTP/1.1 200") < 5_000
+    eventually(
+        lambda: lost and not lost[0].pipeline, "the end of what waited, without a collection"
+    )
+
+
+def test_a_garbage_collection_does_not_look_at_all_that_the_host_has_loaded(
+    served: ServedHost,
+) -> None:
+    assert served.nobody().get(HEALTH).status == 200
+    assert gc.get_freeze_count() > len(gc.get_objects()) / 2
 
 
 @pytest.mark.parametrize(
