@@ -12,6 +12,7 @@ from builders import a_suite_document
 from effort import takes_at_most
 from evalwright.contracts.jsonvalue import JsonShape
 from evalwright.host import routing
+from evalwright.host.byte_budget import ByteBudget
 from evalwright.host.errors import ApiError
 from evalwright.host.limits import LARGE_BODY, MAX_DEPTH, MOST_KEYS, MOST_VALUES, parse_body
 from faults.soaking import scaled
@@ -146,17 +147,17 @@ class Parsing:
                 self.now -= 1
 
 
+def publish(caller: Caller) -> int:
+    document = a_suite_document(1)
+    document["tasks"][0]["input"] = ["x" * 100] * 1_000
+    return caller.post("/v1/suites", document).status
+
+
 def test_a_tenants_large_bodies_are_parsed_one_by_one_and_others_go_on(
     lasting: ServedHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsing = Parsing(routing.parse_body)
     monkeypatch.setattr(routing, "parse_body", parsing)
-    document = a_suite_document(1)
-    document["tasks"][0]["input"] = ["x" * 100] * 1_000
-
-    def publish(caller: Caller) -> int:
-        return caller.post("/v1/suites", document).status
-
     mine, other, third = (lasting.caller(name) for name in ("one", "two", "three"))
     with ThreadPoolExecutor(BODIES + 2) as pool:
         sent = [pool.submit(publish, mine) for _ in range(BODIES)]
@@ -168,3 +169,21 @@ def test_a_tenants_large_bodies_are_parsed_one_by_one_and_others_go_on(
         parsing.gate.set()
         assert {each.result() for each in sent} <= {200, 201}
     assert parsing.most == 2
+
+
+def test_a_tenant_with_many_large_bodies_in_work_is_told_to_wait_and_others_are_not(
+    lasting: ServedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lasting.host, "bodies", ByteBudget(most_per_tenant=150_000))
+    parsing = Parsing(routing.parse_body)
+    monkeypatch.setattr(routing, "parse_body", parsing)
+    mine, other = lasting.caller("four"), lasting.caller("five")
+    with ThreadPoolExecutor(2) as pool:
+        sent = [pool.submit(publish, mine)]
+        eventually(lambda: parsing.now == 1, "a body that is parsed")
+        assert publish(mine) == 429
+        sent.append(pool.submit(publish, other))
+        eventually(lambda: parsing.now == 2, "another tenant's body")
+        parsing.gate.set()
+        assert [each.result() for each in sent] == [201, 201]
+    assert lasting.host.bodies.held == 0

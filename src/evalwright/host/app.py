@@ -127,7 +127,7 @@ async def _answer(call: ApiCall, route: Route) -> Response:
                 await _let_in(call, route, held)
                 await call.host.arrivals.enter(call.principal.tenant)
             route.read_query(call)
-            await route.read_body(call)
+            await route.read_body(call, held)
             response = await _once(call, route)
             return call.host.response_budget.counted(response, call.principal.tenant)
     except Exception as error:  # noqa: BLE001 - every failure gets a response, in one shape

@@ -11,6 +11,7 @@ from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStart
 from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.session import ModelPool
 from evalwright.host.annotations import AnnotationStore
+from evalwright.host.byte_budget import MOST_BODIES, MOST_BODIES_PER_TENANT, ByteBudget
 from evalwright.host.catalogue import Catalogue
 from evalwright.host.deployments.service import Deployments
 from evalwright.host.egress import Egress, EgressPolicy
@@ -38,7 +39,6 @@ from evalwright.host.prompt_library import PromptLibrary
 from evalwright.host.quotas import Quotas
 from evalwright.host.reading import SharedReads
 from evalwright.host.recovery import Recovery
-from evalwright.host.response_budget import ResponseBudget
 from evalwright.host.retention import Retention
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
@@ -199,7 +199,10 @@ class Host:
         self.comparisons = ConcurrencyLimit(
             "comparisons", MOST_COMPARISONS, MOST_COMPARISONS_PER_TENANT
         )
-        self.response_budget = ResponseBudget()
+        self.response_budget = ByteBudget()
+        self.bodies = ByteBudget(
+            MOST_BODIES, MOST_BODIES_PER_TENANT, "large bodies are in work", "retry later"
+        )
         self.parsers = ReadingThreads(MOST_PARSED, MOST_PARSED_PER_TENANT, "parser")
         per_key, per_tenant, per_address = (
             Rate(rate, max(1, int(rate * rates.seconds_of_burst)))

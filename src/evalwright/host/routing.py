@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -29,7 +29,6 @@ from evalwright.host.principal import Principal
 from evalwright.host.reading import read_soon
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.telemetry import TraceContext, audit, new_trace, read_trace
-from evalwright.host.turns import Turns
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange
 
@@ -244,11 +243,14 @@ class Route:
                 raise invalid([Problem(name, problems[0].message)])
             call.query[name] = value
 
-    async def read_body(self, call: ApiCall) -> None:
-        """Read the body as a value that matches the schema; raises 400, 408, 413, 415."""
+    async def read_body(self, call: ApiCall, held: ExitStack) -> None:
+        """Read the body as a value that matches the schema; raises 400, 408, 413, 415, 429, 503.
+
+        A large one counts until `held` is closed.
+        """
         if self.body_schema is None:
             return
-        arriving = ArrivingShape(call.host.shapes, call.principal.tenant)
+        arriving = ArrivingShape(call.host, call.principal.tenant, held)
         call.raw = await read_raw(call.request, call.host.settings.max_body_bytes, arriving)
         if not call.raw and not self.operation.needs_body:
             call.body = {}
@@ -371,27 +373,29 @@ def _check_media_type(request: Request) -> None:
 class ArrivingShape:
     """Refuses a large body for its shape while it arrives, a piece in each turn on the loop."""
 
-    def __init__(self, turns: Turns, tenant: str) -> None:
-        self._turns = turns
-        self._share = turns.new_share(tenant)
+    def __init__(self, host: "Host", tenant: str, held: ExitStack) -> None:
+        self._turns = host.shapes
+        self._share = host.shapes.new_share(tenant)
+        self._hold = lambda size: held.enter_context(host.bodies.hold(tenant, size))
         self._shape = JsonShape(MOST_VALUES, MOST_KEYS, MAX_DEPTH)
         self._waiting = b""
         self._is_large = False
 
     async def take(self, chunk: bytes) -> None:
-        """Look at what has come, unless it is little; raises 400."""
+        """Look at what has come, unless it is little; raises 400, 429, 503."""
         self._waiting += chunk
         while len(self._waiting) > LARGE_BODY:
             piece, self._waiting = self._waiting[:LARGE_BODY], self._waiting[LARGE_BODY:]
             await self._look_at(piece)
 
     async def end(self) -> None:
-        """Look at the rest of a body that is large; raises 400."""
+        """Look at the rest of a body that is large; raises 400, 429, 503."""
         if self._is_large:
             await self._look_at(self._waiting)
 
     async def _look_at(self, piece: bytes) -> None:
         self._is_large = True
+        self._hold(len(piece))
         await self._turns.take(self._share)
         reason = self._shape.burden(piece)
         if reason is not None:
@@ -399,7 +403,7 @@ class ArrivingShape:
 
 
 async def read_raw(request: Request, most: int, arriving: ArrivingShape | None = None) -> bytes:
-    """The body of a request; raises 400, 408, 413."""
+    """The body of a request; raises 400, 408, 413, 429, 503."""
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > most:
         raise _too_large(most)

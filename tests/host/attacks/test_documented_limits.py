@@ -9,11 +9,11 @@ from evalwright.agents.http import LONG_ANSWER
 from evalwright.contracts.jsonvalue import MOST_EXTREME
 from evalwright.host import (
     annotations,
+    byte_budget,
     catalogue,
     connection,
     host,
     limits,
-    response_budget,
     routing,
 )
 from evalwright.host.v1 import events, frames
@@ -41,6 +41,10 @@ BOUNDS = {
         f"{limits.MOST_PARSED} at once",
         f"for a tenant {limits.MOST_PARSED_PER_TENANT}",
     ],
+    f"bodies of more than {limits.LARGE_BODY >> 10} KiB that arrive or are in work": [
+        f"{byte_budget.MOST_BODIES // MIB} MiB",
+        f"for a tenant {byte_budget.MOST_BODIES_PER_TENANT // MIB} MiB",
+    ],
     "reports that compare two runs": [
         host.MOST_COMPARISONS,
         f"for a tenant {host.MOST_COMPARISONS_PER_TENANT}",
@@ -50,8 +54,8 @@ BOUNDS = {
         f"for a tenant {host.MOST_LISTS_PER_TENANT}",
     ],
     "answers sent but not read yet": [
-        f"{response_budget.MOST_UNREAD // MIB} MiB",
-        f"for a tenant {response_budget.MOST_UNREAD_PER_TENANT // MIB} MiB",
+        f"{byte_budget.MOST_UNREAD // MIB} MiB",
+        f"for a tenant {byte_budget.MOST_UNREAD_PER_TENANT // MIB} MiB",
     ],
     "reading an answer": [
         f"{connection.LEAST_READ_BYTES // KIB} KiB",

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from starlette.responses import Response, StreamingResponse
 
 from builders import a_suite, a_task
+from evalwright.host.byte_budget import LONG, MIB, ByteBudget
 from evalwright.host.errors import ApiError
-from evalwright.host.response_budget import LONG, MIB, ResponseBudget
 from host.attacks.raw_client import connected, request
 from host.caller import Caller
 from host.server import ServedHost
@@ -35,7 +35,7 @@ def _path(caller: Caller) -> str:
 def test_a_tenant_that_leaves_much_unread_waits_and_others_do_not(
     served: ServedHost, long_suite: Caller
 ) -> None:
-    served.host.response_budget = ResponseBudget(most_per_tenant=2 * LENGTH)
+    served.host.response_budget = ByteBudget(most_per_tenant=2 * LENGTH)
     other = served.caller("other")
     other.publish(a_suite([a_task("long", input="x" * LENGTH)]))
     path = _path(long_suite)
@@ -53,7 +53,7 @@ def test_a_stream_that_finds_no_room_ends_and_can_be_resumed(
 ) -> None:
     run_id = long_suite.start(_path(long_suite).removeprefix("/v1/suites/"))
     whole = long_suite.frames(run_id)
-    served.host.response_budget = ResponseBudget(most_per_tenant=LENGTH + MIB)
+    served.host.response_budget = ByteBudget(most_per_tenant=LENGTH + MIB)
     with served.host.response_budget.hold("acme", LENGTH):
         begun = long_suite.frames(run_id)
     rest = long_suite.frames(run_id, last=begun[-1].id if begun else -1)
@@ -63,7 +63,7 @@ def test_a_stream_that_finds_no_room_ends_and_can_be_resumed(
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 9)), max_size=30))
 def test_no_more_is_unread_than_the_bounds_allow(answers: list[tuple[str, int]]) -> None:
-    response_budget = ResponseBudget(most=12, most_per_tenant=8)
+    response_budget = ByteBudget(most=12, most_per_tenant=8)
     held = {"a": 0, "b": 0}
     with ExitStack() as stack:
         for tenant, size in answers:
@@ -77,12 +77,12 @@ def test_no_more_is_unread_than_the_bounds_allow(answers: list[tuple[str, int]])
 
 
 def test_one_answer_is_let_through_however_long_it_is() -> None:
-    response_budget = ResponseBudget(most=1, most_per_tenant=1)
+    response_budget = ByteBudget(most=1, most_per_tenant=1)
     with response_budget.hold("acme", 100):
         assert response_budget.held == 100
 
 
-def refused(budget: ResponseBudget, tenant: str, size: int) -> ApiError | None:
+def refused(budget: ByteBudget, tenant: str, size: int) -> ApiError | None:
     try:
         budget.check(tenant, size)
     except ApiError as error:
@@ -91,7 +91,7 @@ def refused(budget: ResponseBudget, tenant: str, size: int) -> ApiError | None:
 
 
 def test_what_just_fits_is_sent_and_one_byte_more_is_not() -> None:
-    budget = ResponseBudget(most=12, most_per_tenant=8)
+    budget = ByteBudget(most=12, most_per_tenant=8)
     with budget.hold("acme", 5):
         assert refused(budget, "acme", 3) is None
         too_much = refused(budget, "acme", 4)
@@ -109,7 +109,7 @@ def test_what_just_fits_is_sent_and_one_byte_more_is_not() -> None:
 
 @pytest.mark.parametrize(("length", "is_counted"), [(LONG, False), (LONG + 1, True)])
 def test_a_long_answer_counts_until_it_is_sent(length: int, *, is_counted: bool) -> None:
-    budget = ResponseBudget()
+    budget = ByteBudget()
     response = budget.counted(Response(b"x" * length, 201, {"Location": "/there"}), "acme")
     assert budget.held == length * is_counted
     sent: list[dict[str, Any]] = []
@@ -133,7 +133,7 @@ def test_a_long_answer_counts_until_it_is_sent(length: int, *, is_counted: bool)
 
 
 def test_a_stream_is_not_counted_as_a_whole() -> None:
-    budget = ResponseBudget(most=1, most_per_tenant=1)
+    budget = ByteBudget(most=1, most_per_tenant=1)
     stream = StreamingResponse(iter([b"x" * 2 * LONG]))
     assert budget.counted(stream, "acme") is stream
     assert budget.held == 0

@@ -13,12 +13,12 @@ from starlette.types import Receive, Scope, Send
 from evalwright.contracts.errors import Problem, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event
 from evalwright.contracts.times import iso_time
+from evalwright.host.byte_budget import LONG, ByteBudget, send_and_wait
 from evalwright.host.connection import ABORT
 from evalwright.host.errors import ApiError, invalid
 from evalwright.host.feed import Notice, Subscriber
 from evalwright.host.keys import ended_key
 from evalwright.host.pages import LogPage, PageKey
-from evalwright.host.response_budget import LONG, ResponseBudget, send_and_wait
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.snapshots import SnapshotKey
@@ -186,7 +186,7 @@ class EventStream(Response):
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "Connection": "close"})
         del self.headers["content-length"]
-        self._response_budget: ResponseBudget = call.host.response_budget
+        self._response_budget: ByteBudget = call.host.response_budget
         self._tenant = call.principal.tenant
         self._stream = stream
         self._held = held

@@ -42,6 +42,7 @@ def _named(ref: str) -> dict[str, str]:
 
 async def publish(call: ApiCall) -> Response:
     """Publish the suite in the body."""
+    call.body = None  # as a suite it is read from the text; others wait with theirs meanwhile
     suite = await call.parse(lambda: read_published(call.raw, "body"))
     most = call.host.settings.max_tasks_per_suite
     ref = f"{suite.suite_id}@{suite.version}"

@@ -1,4 +1,4 @@
-"""The response budget: how many bytes of responses may wait in memory to be read by clients."""
+"""Budgets of bytes in memory: of responses that clients have to read, and of large bodies."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,16 +11,24 @@ from evalwright.host.errors import ApiError
 MIB = 1024 * 1024
 MOST_UNREAD = 256 * MIB
 MOST_UNREAD_PER_TENANT = 64 * MIB
+MOST_BODIES = 128 * MIB
+MOST_BODIES_PER_TENANT = 32 * MIB  # parsed they may take ten times as much
 LONG = 64 * 1024  # shorter responses are sent uncounted
 RETRY_SECONDS = 1
 
 
-class ResponseBudget:
-    """Counts the bytes of long responses until they are sent; used on one event loop."""
+class ByteBudget:
+    """Counts the bytes of responses until they are sent, or others; used on one event loop."""
 
     def __init__(
-        self, most: int = MOST_UNREAD, most_per_tenant: int = MOST_UNREAD_PER_TENANT
+        self,
+        most: int = MOST_UNREAD,
+        most_per_tenant: int = MOST_UNREAD_PER_TENANT,
+        things: str = "responses are unread",  # for messages
+        remedy: str = "read them",
     ) -> None:
+        self._things = things
+        self._remedy = remedy
         self._most = most
         self._most_per_tenant = most_per_tenant
         self._held = 0
@@ -53,10 +61,10 @@ class ResponseBudget:
         mine = self._held_by_tenant.get(tenant, 0)
         if mine and mine + size > self._most_per_tenant:
             details = {"retryAfterMs": RETRY_SECONDS * 1000, "scope": "tenant"}
-            message = f"more than {self._most_per_tenant} bytes of responses are unread; read them"
+            message = f"more than {self._most_per_tenant} bytes of {self._things}; {self._remedy}"
             raise ApiError(429, "rate_limited", message, details, _RETRY)
         if self._held and self._held + size > self._most:
-            message = "too many responses are unread; retry later"
+            message = f"too many {self._things}; retry later"
             details = {"retryAfter": RETRY_SECONDS}
             raise ApiError(503, "service_unavailable", message, details, _RETRY)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from evalwright.host import response_budget
+from evalwright.host import byte_budget
+from evalwright.host.byte_budget import ByteBudget, send_and_wait
 from evalwright.host.errors import ApiError
-from evalwright.host.response_budget import ResponseBudget, send_and_wait
 
 MIB = 1024 * 1024
 LONG = 64 * 1024
@@ -18,7 +18,7 @@ LONG = 64 * 1024
 class Client:
     """Takes what is sent to it; `held` is what the budget counted at each part."""
 
-    def __init__(self, budget: ResponseBudget | None = None) -> None:
+    def __init__(self, budget: ByteBudget | None = None) -> None:
         self.sent: list[Any] = []
         self.held: list[int] = []
         self._budget = budget
@@ -29,7 +29,7 @@ class Client:
             self.held.append(self._budget.held)
 
 
-def refusal(budget: ResponseBudget, tenant: str, size: int) -> ApiError | None:
+def refusal(budget: ByteBudget, tenant: str, size: int) -> ApiError | None:
     try:
         budget.check(tenant, size)
     except ApiError as error:
@@ -48,7 +48,7 @@ def test_a_part_is_followed_by_an_empty_one_that_waits_until_it_is_read(*, more:
 
 
 def test_the_limits_are_256_mib_and_64_mib_for_a_tenant() -> None:
-    budget = ResponseBudget()
+    budget = ByteBudget()
     with ExitStack() as held:
         held.enter_context(budget.hold("a", 64 * MIB - 1))
         assert refusal(budget, "a", 1) is None
@@ -65,7 +65,7 @@ def test_the_limits_are_256_mib_and_64_mib_for_a_tenant() -> None:
 
 
 def test_a_tenant_with_too_much_unread_is_told_how_much_and_when_to_come_again() -> None:
-    budget = ResponseBudget(most=100, most_per_tenant=10)
+    budget = ByteBudget(most=100, most_per_tenant=10)
     with budget.hold("acme", 4), budget.hold("acme", 3):
         assert refusal(budget, "acme", 3) is None
         error = refusal(budget, "acme", 4)
@@ -84,7 +84,7 @@ def test_a_tenant_with_too_much_unread_is_told_how_much_and_when_to_come_again()
 
 
 def test_a_host_with_too_much_unread_says_when_to_come_again() -> None:
-    budget = ResponseBudget(most=10, most_per_tenant=100)
+    budget = ByteBudget(most=10, most_per_tenant=100)
     with budget.hold("acme", 7):
         assert refusal(budget, "globex", 3) is None
         error = refusal(budget, "globex", 4)
@@ -99,7 +99,7 @@ def test_a_host_with_too_much_unread_says_when_to_come_again() -> None:
 
 
 def test_one_response_is_always_allowed_however_long_it_is() -> None:
-    budget = ResponseBudget(most=10, most_per_tenant=5)
+    budget = ByteBudget(most=10, most_per_tenant=5)
     with budget.hold("acme", 1000):
         assert budget.held == 1000
         assert refusal(budget, "acme", 1) is not None
@@ -108,7 +108,7 @@ def test_one_response_is_always_allowed_however_long_it_is() -> None:
 
 
 def test_every_count_comes_back_also_by_an_error() -> None:
-    budget = ResponseBudget(most=10, most_per_tenant=5)
+    budget = ByteBudget(most=10, most_per_tenant=5)
     with pytest.raises(ZeroDivisionError), budget.hold("acme", 3), budget.hold("acme", 2):  # noqa: PT012
         assert budget._held_by_tenant == {"acme": 5}
         raise ZeroDivisionError
@@ -119,25 +119,25 @@ def test_every_count_comes_back_also_by_an_error() -> None:
 
 
 def test_a_response_is_counted_from_one_byte_over_64_kib() -> None:
-    budget = ResponseBudget()
+    budget = ByteBudget()
     short, long = Response(b"x" * LONG), Response(b"x" * (LONG + 1))
     assert budget.counted(short, "acme") is short
     assert budget.held == 0
     counted = budget.counted(long, "acme")
     assert counted is not long
     assert budget.held == budget._held_by_tenant["acme"] == LONG + 1
-    assert response_budget.LONG == LONG
+    assert byte_budget.LONG == LONG
 
 
 def test_a_response_of_another_kind_is_not_counted() -> None:
-    budget = ResponseBudget()
+    budget = ByteBudget()
     other = JSONResponse("x" * 2 * LONG)
     assert budget.counted(other, "acme") is other
     assert budget.held == 0
 
 
 def test_a_counted_response_is_sent_as_it_is_and_counts_until_it_is_read() -> None:
-    budget = ResponseBudget()
+    budget = ByteBudget()
     body = b"0123456789" * 10_000
     response = Response(body, 201, {"Location": "/there"}, media_type="application/json")
     counted = budget.counted(response, "acme")
@@ -161,7 +161,7 @@ def test_a_client_that_is_gone_no_longer_counts() -> None:
     async def gone(_: object) -> None:
         raise OSError("gone")
 
-    budget = ResponseBudget()
+    budget = ByteBudget()
     counted = budget.counted(Response(b"x" * 2 * LONG), "acme")
     with pytest.raises(OSError, match="gone"):
         asyncio.run(counted({"type": "http"}, None, gone))  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ def test_a_client_that_is_gone_no_longer_counts() -> None:
 
 
 def test_a_response_that_is_refused_does_not_count() -> None:
-    budget = ResponseBudget(most_per_tenant=3 * LONG)
+    budget = ByteBudget(most_per_tenant=3 * LONG)
     first = budget.counted(Response(b"x" * 2 * LONG), "acme")
     with pytest.raises(ApiError):
         budget.counted(Response(b"x" * 2 * LONG), "acme")
