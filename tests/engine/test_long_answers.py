@@ -6,14 +6,18 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 
 from builders import a_suite, a_task
 from engine.test_checked_runs import a_checked_task, of_checks, says
+from evalwright.contracts.errors import InvalidDocument
 from evalwright.engine import examination, scoring_pool
 from evalwright.engine.examination import Examination, is_long
 from evalwright.engine.invocation import TaskAnswer
 from evalwright.engine.scoring_pool import ScoringPool
+from evalwright.engine.wide.loader import load_wide
+from evalwright.engine.wide.sent import SentSuite
 from evalwright.scoring.checks.base import CodeAsk, Unanswered
 from evalwright.scoring.checks.table import prepare_checks
 from subjects.runs import Workshop
@@ -214,3 +218,31 @@ def test_only_what_may_take_long_leaves_the_loop() -> None:
     assert is_sent("x" * 1_000, *contains)
     assert is_sent([{"a": n} for n in range(5_000)], contains[0])
     assert is_sent([[]] * 40_000, contains[0])
+
+
+def test_a_suite_that_another_process_renders_is_the_one_that_this_one_would() -> None:
+    task = {
+        "id": "a",
+        "title": "{{ who }}",
+        "input": {"who": "{{ who }}"},
+        "expected": None,
+        "tags": ["x"],
+        "checks": [{"contains": "{{ who }}"}],
+        "repeat": 2,
+        "weight": 0.5,
+    }
+    document = {
+        "evalwright": 1,
+        "name": "desk",
+        "vars": {"who": "Jane"},
+        "tasks": [task, {**task, "id": "b"}],
+    }
+    pool = ScoringPool(1)
+    assert (
+        pool.lowered("", SentSuite(msgspec.json.encode(document), "desk"))
+        == load_wide(document).suite
+    )
+    task["input"] = "{{ whom }}"
+    with pytest.raises(InvalidDocument, match="whom is undefined"):
+        pool.lowered("", SentSuite(msgspec.json.encode(document), "desk"))
+    pool.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from builders import a_suite, a_task
+from evalwright.engine import scoring_pool
 from evalwright.host import connection, routing
 from faults.soaking import scaled
 from host.attacks.raw_client import connected, request
@@ -147,6 +148,33 @@ def test_the_host_answers_while_it_scores_and_ends_what_takes_too_long(
         assert checked["error"]["code"] == "scoring_timeout"
     else:
         assert len(checked["checks"]) == 1_000
+
+
+def templated(text: str) -> dict[str, Any]:
+    task = {"id": "a", "input": text, "checks": [{"contains": "{{ n[0] }}"}]}
+    return {
+        "evalwright": 1,
+        "name": "desk",
+        "vars": {"n": [f"{n}" for n in range(20_000)]},
+        "tasks": [task],
+    }
+
+
+def test_templates_without_an_end_are_refused_while_others_are_answered(
+    lasting: ServedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One filter on a long list holds an interpreter, so that a thread could not be stopped."""
+    caller, other = lasting.caller("templates"), lasting.caller("other-templates")
+    caller.publish(templated("{{ n | first }}"))
+    monkeypatch.setattr(scoring_pool, "LOWERING_S", scaled(1, 10))
+    endless = (
+        "{% for a in n %}{% if (n" + " | unique" * 16 + " | first) == 'q' %}{% endif %}{% endfor %}"
+    )
+    with Again(lambda: other.get("/v1/host/healthz").status) as probe:
+        reply = caller.post("/v1/suites", templated(endless))
+    assert reply.refusal == (400, "validation_error")
+    assert "to render the templates takes longer than" in reply.json()["message"]
+    assert len(probe.results) > 10
 
 
 SLOW = {

@@ -1,4 +1,4 @@
-"""A pool of processes that examine long answers, so that nothing else waits for them."""
+"""A pool of processes for what strangers can make long, so that nothing else waits for it."""
 
 import asyncio
 import atexit
@@ -9,17 +9,22 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
 from multiprocessing.connection import Connection
 
 import msgspec
 
+from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.events import ErrorDetail
+from evalwright.contracts.suite import Suite
 from evalwright.engine.examination import Examination, Seen
+from evalwright.engine.wide.sent import Lowered, SentSuite
 from evalwright.store.readers import ReadingThreads
 
 SCORING_TIMEOUT = "scoring_timeout"
 MOST_PROCESSES = 4  # each needs memory of its own
+LOWERING_S = 30.0  # for the templates of one suite
 _PROCESS = "evalwright.engine.scoring_process"
 _KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR", "LANG", "LC_ALL")
 
@@ -35,18 +40,40 @@ class ScoringPool:
 
     async def examine(self, share: str, examination: Examination, limit_s: float) -> Seen:
         """What an examination finds within a time that begins when a process does."""
-        assignment = _Assignment(examination, limit_s)
+        assignment = _Assignment(examination.portable, limit_s)
+
+        def examined() -> Seen:
+            answer = self._answered(assignment)
+            if isinstance(answer, int):
+                return Seen(error=_error(answer, limit_s))
+            return msgspec.json.decode(answer, type=Seen)
+
         try:
-            return await asyncio.wrap_future(
-                self._threads.submit(share, lambda: self._examined(assignment))
-            )
+            return await asyncio.wrap_future(self._threads.submit(share, examined))
         except asyncio.CancelledError:
             assignment.stop()
             raise
 
-    def _examined(self, assignment: "_Assignment") -> Seen:
+    def lowered(self, share: str, sent: SentSuite) -> Suite:
+        """The suite that was sent, for which this thread waits; raises `InvalidDocument`."""
+        limit_s = LOWERING_S
+        assignment = _Assignment(lambda: sent, limit_s)
+        answer = self._threads.submit(share, lambda: self._answered(assignment)).result()
+        if isinstance(answer, int):
+            is_late = answer == -signal.SIGALRM
+            reason = f"longer than {limit_s:g} s" if is_late else "more than there is of something"
+            message = f"to render the templates takes {reason}"
+            remedy = "have fewer of them, or give them shorter lists and texts"
+            raise InvalidDocument(sent.name, [Problem("$", message, remedy)])
+        lowered = msgspec.json.decode(answer, type=Lowered)
+        if lowered.suite is None:
+            raise InvalidDocument(sent.name, lowered.problems)
+        return lowered.suite
+
+    def _answered(self, assignment: "_Assignment") -> bytes | int:
+        """The answer of a process; the code with which it ended instead."""
         written = pickle.dumps(
-            (assignment.examination.portable(), assignment.limit_s), pickle.HIGHEST_PROTOCOL
+            (assignment.make_work(), assignment.limit_s), pickle.HIGHEST_PROTOCOL
         )
         while True:
             with self._change:
@@ -54,16 +81,16 @@ class ScoringPool:
                 process = self._idle.pop() if was_idle else _Process()
                 assignment.process = process
                 self._busy[process] = assignment
-            seen = process.ask(written)
+            answer = process.ask(written)
             with self._change:
                 del self._busy[process]
-                if seen is not None:
+                if answer is not None:
                     self._idle.append(process)
-                    return seen
+                    return answer
             code = process.end()
             is_last = not was_idle or code == -signal.SIGALRM or assignment.is_over
             if is_last:  # else it had ended before it was asked
-                return Seen(error=_error(code, assignment.limit_s))
+                return code
 
     def close(self) -> None:
         """End all processes at once; what they were at has no result."""
@@ -77,10 +104,10 @@ class ScoringPool:
 
 
 class _Assignment:
-    """An examination, and the process that is at it."""
+    """Something to do, and the process that is at it."""
 
-    def __init__(self, examination: Examination, limit_s: float) -> None:
-        self.examination = examination
+    def __init__(self, make_work: Callable[[], Examination | SentSuite], limit_s: float) -> None:
+        self.make_work = make_work
         self.limit_s = limit_s
         self.process: _Process | None = None
         self.is_over = False
@@ -110,11 +137,11 @@ class _Process:
                 start_new_session=True,  # an interrupt is for the parent, who ends it
             )
 
-    def ask(self, written: bytes) -> Seen | None:
-        """What it finds; None if it ends instead."""
+    def ask(self, written: bytes) -> bytes | None:
+        """What it answers; None if it ends instead."""
         try:
             self._connection.send_bytes(written)
-            return msgspec.json.decode(self._connection.recv_bytes(), type=Seen)
+            return self._connection.recv_bytes()
         except (EOFError, OSError):
             return None
 

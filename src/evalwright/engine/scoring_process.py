@@ -1,4 +1,4 @@
-"""The process that examines long answers, one after the other, each within a deadline.
+"""The process that examines long answers, or suites with templates, each within a deadline.
 
 The system ends it at the deadline, whatever code is at work. It ends by itself when nobody has
 anything to examine for a while, and when the other end is closed.
@@ -15,6 +15,7 @@ import msgspec
 
 from evalwright.contracts.events import ErrorDetail
 from evalwright.engine.examination import Examination, Seen, examine
+from evalwright.engine.wide.sent import SentSuite
 from evalwright.scoring.checks.table import prepare_checks
 
 SCORING_FAILED = "scoring_failed"
@@ -23,16 +24,17 @@ MOST_KEPT_KB = 512 * 1024  # of memory; with more it ends, as it may not get sma
 
 
 def main(descriptor: int) -> None:
-    """Examine what comes over a connection until it is closed."""
+    """Do what comes over a connection until it is closed."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     connection = Connection(descriptor)
     with suppress(EOFError, OSError):
         while connection.poll(IDLE_S):
-            examination, limit_s = pickle.loads(connection.recv_bytes())  # noqa: S301 - our parent's
+            work, limit_s = pickle.loads(connection.recv_bytes())  # noqa: S301 - our parent's
             signal.setitimer(signal.ITIMER_REAL, limit_s)
-            seen = msgspec.json.encode(_seen(examination))
+            found = work.lowered() if isinstance(work, SentSuite) else _seen(work)
+            answer = msgspec.json.encode(found)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            connection.send_bytes(seen)
+            connection.send_bytes(answer)
             if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KEPT_KB:
                 break
 

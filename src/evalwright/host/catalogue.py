@@ -19,6 +19,8 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.manifest import Manifest, MemoryShape
 from evalwright.contracts.pack import PACK_KIND
 from evalwright.contracts.suite import ModelClass, Suite, is_wide, parse_suite
+from evalwright.engine.scoring_pool import ScoringPool
+from evalwright.engine.wide.sent import SentSuite
 from evalwright.host.principal import tenant_of
 from evalwright.host.reading import read_soon
 from evalwright.host.settings import AgentSettings, HostSettings
@@ -42,6 +44,7 @@ ANSWERS = AnswerLimits(
     most_values=100_000,
     most_output_values=20_000,
 )
+MOST_RENDERED = 2  # suites at once, for a tenant 1
 MOST_LONG_ANSWERS = 8  # of a tenant's HTTP agents, read at once
 BUNDLED_AGENT = "core.evalwright.demo.support-desk"
 
@@ -126,6 +129,7 @@ class Catalogue:
         self._settings = settings
         self._load_model = load_model
         self._egress = egress
+        self._templates = ScoringPool(MOST_RENDERED)
         self._rooms: dict[str, asyncio.Semaphore] = {}  # for long answers, by tenant
         self._offered = {
             agent_id: _offered(agent_id, offered) for agent_id, offered in settings.agents.items()
@@ -167,7 +171,26 @@ class Catalogue:
     def suite(self, place: str, ref: str) -> Suite | None:
         """A suite that a place has."""
         source = self.suite_source(place, ref)
-        return None if source is None else read_published(source, ref)
+        return None if source is None else self.read_suite(place, source, ref)
+
+    def read_suite(self, place: str, source: bytes, name: str) -> Suite:
+        """A suite, portable or wide, from its JSON; of a wide one neither code nor files are used.
+
+        Templates are rendered by another process: no bound on what is in them bounds their time,
+        and no other thread of this one could go on meanwhile.
+        """
+        if b'"evalwright"' in source and is_wide(document := parse_json(source, name)):
+            from evalwright.engine.wide.loader import load_wide
+            from evalwright.engine.wide.templates import Templates
+
+            if Templates(document).may_be:
+                return self._templates.lowered(tenant_of(place), SentSuite(source, name))
+            return load_wide(document, name=name).suite
+        return parse_suite(source, name)
+
+    def close(self) -> None:
+        """End what is rendered for suites."""
+        self._templates.close()
 
     def suite_refs(self, place: str, after: str = "", limit: int = 1000) -> list[str]:
         """The references of the suites that a place has, in order."""
@@ -344,15 +367,6 @@ class _NoFiles:
 
 def _digest(source: bytes) -> bytes:
     return hashlib.sha256(source).hexdigest().encode()
-
-
-def read_published(source: bytes, name: str) -> Suite:
-    """A suite, portable or wide, from its JSON; of a wide one neither code nor files are used."""
-    if b'"evalwright"' in source and is_wide(document := parse_json(source, name)):
-        from evalwright.engine.wide.loader import load_wide
-
-        return load_wide(document, name=name).suite
-    return parse_suite(source, name)
 
 
 def _ref(suite: Suite) -> str:

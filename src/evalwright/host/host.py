@@ -251,6 +251,7 @@ class Host:
             if self.fleet is not None:
                 await self.fleet.close()
             await self.models.close()
+            self.catalogue.close()
             await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()
 
@@ -271,6 +272,7 @@ class Host:
             if self.fleet is not None:
                 await self.fleet.close()
             await self.models.close()
+            self.catalogue.close()
             await asyncio.to_thread(self.parsers.close)
             self.telemetry.close()
 

@@ -376,7 +376,9 @@ class ArrivingShape:
     def __init__(self, host: "Host", tenant: str, held: ExitStack) -> None:
         self._turns = host.shapes
         self._share = host.shapes.new_share(tenant)
-        self._hold = lambda size: held.enter_context(host.bodies.hold(tenant, size))
+        self._hold: Callable[[int], None] = lambda size: held.enter_context(
+            host.bodies.hold(tenant, size)
+        )
         self._shape = JsonShape(MOST_VALUES, MOST_KEYS, MAX_DEPTH)
         self._waiting = b""
         self._is_large = False

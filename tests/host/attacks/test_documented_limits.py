@@ -7,6 +7,8 @@ import pytest
 
 from evalwright.agents.http import LONG_ANSWER
 from evalwright.contracts.jsonvalue import MOST_EXTREME
+from evalwright.engine import scoring_pool
+from evalwright.engine.wide import loader
 from evalwright.host import (
     annotations,
     byte_budget,
@@ -44,6 +46,12 @@ BOUNDS = {
     f"bodies of more than {limits.LARGE_BODY >> 10} KiB that arrive or are in work": [
         f"{byte_budget.MOST_BODIES // MIB} MiB",
         f"for a tenant {byte_budget.MOST_BODIES_PER_TENANT // MIB} MiB",
+    ],
+    "templates of a suite": [
+        f"{catalogue.MOST_RENDERED} at once",
+        f"{scoring_pool.LOWERING_S:g} s",
+        f"{loader.RENDER_SECONDS:g} s of CPU",
+        f"{loader.MOST_SENT // MIB} MiB",
     ],
     "reports that compare two runs": [
         host.MOST_COMPARISONS,

@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import weight_warnings
-from evalwright.host.catalogue import read_published
 from evalwright.host.errors import MOST_PROBLEMS, ApiError, shown_problem
 from evalwright.host.quotas import Stores
 from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
@@ -43,10 +42,10 @@ def _named(ref: str) -> dict[str, str]:
 async def publish(call: ApiCall) -> Response:
     """Publish the suite in the body."""
     call.body = None  # as a suite it is read from the text; others wait with theirs meanwhile
-    suite = await call.parse(lambda: read_published(call.raw, "body"))
+    catalogue, principal = call.host.catalogue, call.principal
+    suite = await call.parse(lambda: catalogue.read_suite(principal.place, call.raw, "body"))
     most = call.host.settings.max_tasks_per_suite
     ref = f"{suite.suite_id}@{suite.version}"
-    catalogue, principal = call.host.catalogue, call.principal
     if await asyncio.to_thread(catalogue.suite_source, principal.place, ref) is None:
         await call.room.need(len(call.raw), "suites")
     is_new = await catalogue.publish(principal.place, call.raw, suite)
