@@ -87,6 +87,7 @@ ENDS = {
     "exit": "the agent's process ended: exit code 0",
     "leave": "SystemExit: 0",
     "crash": "the agent's process ended: killed by SIGSEGV",
+    "interrupt": "the agent's process ended: killed by SIGINT",
     "be killed": "killed by SIGKILL, as the system does where memory runs out",
     "close": "has closed its connection to the run",
 }
@@ -98,7 +99,7 @@ def a_task(what: str, check: Any = ANY) -> ew.Task:
 
 @pytest.mark.parametrize("agent", [thorough.attack, thorough.attack_async])
 def test_what_an_agent_does_to_its_process_fails_its_task_and_no_other(
-    tmp_path: Path, agent: Any
+    tmp_path: Path, agent: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     inputs = ["nothing", *ENDS, "stop", "nothing more"]
     tasks = [a_task(each, ew.regex("in [0-9]+$")) for each in inputs]
@@ -108,6 +109,7 @@ def test_what_an_agent_does_to_its_process_fails_its_task_and_no_other(
         assert not told.passed
         assert words in told.error["message"]
     assert [run.tasks[each].passed for each in ("nothing", "stop", "nothing-more")] == [True] * 3
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_process_is_warm_for_the_next_task_and_none_is_left(tmp_path: Path) -> None:

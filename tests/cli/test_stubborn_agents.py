@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.engine.workers import CLOSED_DESCRIPTORS
+from evalwright.engine.workers import CANCELLED, CLOSED_DESCRIPTORS
 from subjects import logs
 from subjects.command import Evalwright, subject
 from subjects.waiting import TIME_LIMIT_S, Journal, eventually
@@ -95,15 +95,31 @@ def test_whatever_an_agent_does_to_the_process_a_failed_run_exits_with_1_and_say
     logs.assert_complete(evalwright.events())
 
 
-def test_an_agent_that_closes_what_belongs_to_the_run_ends_it_with_one_line(
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [("close_descriptors", CLOSED_DESCRIPTORS), ("cancel_everything", CANCELLED)],
+)
+def test_an_agent_that_ends_what_belongs_to_the_run_ends_it_with_one_line(
+    evalwright: Evalwright, agent: str, words: str
+) -> None:
+    suite = evalwright.suite(a_suite(tasks=2))
+    process = evalwright.start("run", suite, "--agent", subject(f"stubborn.py:{agent}"))
+    ran = evalwright.finish(process)
+    assert (ran.code, ran.out) == (3, "")
+    assert f"evalwright: {words}\nresume with: evalwright run --resume" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_what_an_agent_makes_of_python_itself_is_not_called_a_bug_without_doubt(
     evalwright: Evalwright,
 ) -> None:
     suite = evalwright.suite(a_suite(tasks=2))
-    process = evalwright.start("run", suite, "--agent", subject("stubborn.py:close_descriptors"))
-    ran = evalwright.finish(process)
+    ran = evalwright.finish(
+        evalwright.start("run", suite, "--agent", subject("stubborn.py:break_the_clock"))
+    )
     assert (ran.code, ran.out) == (3, "")
-    assert f"evalwright: {CLOSED_DESCRIPTORS}\nresume with: evalwright run --resume" in ran.err
-    assert "Traceback" not in ran.err
+    assert "a bug in Evalwright, or of the agent" in ran.err
+    assert "with --isolate" in ran.err
 
 
 def test_a_fork_that_comes_back_does_not_go_on_with_the_run(

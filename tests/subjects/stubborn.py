@@ -121,6 +121,20 @@ def close_descriptors(task: Any) -> str:
     return "no"
 
 
+async def cancel_everything(task: Any) -> str:
+    """Cancel every task there is, as programs do when they stop."""
+    for each in asyncio.all_tasks():
+        each.cancel()
+    await asyncio.sleep(0)
+    return "no"
+
+
+def break_the_clock(task: Any) -> str:
+    """Leave a clock behind that nobody can read."""
+    time.monotonic = lambda: 1 / 0  # type: ignore[assignment]
+    return "no"
+
+
 async def stop_the_loop(task: Any) -> str:
     """Stop the loop that the run is in."""
     asyncio.get_running_loop().stop()

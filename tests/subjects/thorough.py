@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -74,6 +75,9 @@ def attack(task: Any) -> str:
         ctypes.string_at(0)
     elif task.input == "be killed":
         os.kill(os.getpid(), 9)
+    elif task.input == "interrupt":
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(600)
     elif task.input == "hold":
         re.match(r"(a+)+$", "a" * 40 + "b")
     elif task.input == "close":

@@ -34,7 +34,7 @@ from evalwright.agents.user_code import (
 from evalwright.contracts.errors import AgentBroken, BadInput
 from evalwright.contracts.short_names import function_id
 
-MAX_TRACEBACK = 4000
+MAX_MESSAGE = MAX_TRACEBACK = 4000  # characters
 _TYPES_OF_INPUTS = {"str", "dict", "Mapping", "list", "int", "float", "bool"}
 _PARTS_OF_INPUTS = {"question", "query", "prompt"}  # names that no task has as a whole
 _BARE = frozenset((str, int, float, bool, type(None)))
@@ -357,6 +357,8 @@ def _failure(error: BaseException) -> AgentFailure:
     if isinstance(error, AgentFailure):
         return error
     message = f"{type(error).__name__}: {_words(error)}"
+    if len(message) > MAX_MESSAGE:
+        message = f"{message[:MAX_MESSAGE]}… ({len(message)} characters)"
     trace = own_trace(error)[-MAX_TRACEBACK:]
     return AgentFailure("agent_error", _clean(message), {"traceback": _clean(trace)})
 

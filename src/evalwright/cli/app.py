@@ -129,11 +129,12 @@ def run_app(program: str = "evalwright") -> int:
         is_quoted = error.exit_code == COULD_NOT or isinstance(error, InvalidDocument)
         complain(without_secrets(words) if is_quoted else words, program)
         code = error.exit_code
-    except BaseException:  # noqa: BLE001 - a crash must not leave with 1, which says "evaluated"
+    except BaseException as error:  # noqa: BLE001 - a crash must not leave with 1: "evaluated"
         import traceback
 
+        whose = ", or ".join(["this is a bug in Evalwright", *getattr(error, "__notes__", ())])
         say(without_secrets(traceback.format_exc().rstrip()))
-        complain("this is a bug in Evalwright; what was recorded is kept", program)
+        complain(f"{whose}; what was recorded is kept", program)
         code = 3
     return code if isinstance(code, int) else 0
 

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
 COLUMNS = ("inputs", "expected", "id", "checks")
 _IDENTITY = ("agent_id", "model_class", "allow_no_baseline", "workers")
+_MAY_BE_ITS_AGENT = (
+    "of the agent, whose code may change anything in this process: with --isolate, it cannot"
+)
 MOST_WARNINGS = 5
 GARBAGE_AT = 20_000  # objects; tasks leave hardly any, and looking for it takes time
 
@@ -308,6 +311,10 @@ class ProgressObserver:
                 if isinstance(error, RunFailed):
                     write_failure(self._request.results, self._log, error)
                 self._explain(error)
+                raise
+            except Exception as error:
+                if self._watchdog is not None:
+                    error.add_note(_MAY_BE_ITS_AGENT)
                 raise
 
     def _explain(self, error: EvalwrightError) -> None:

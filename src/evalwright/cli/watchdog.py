@@ -102,10 +102,11 @@ class Watchdog:
         finally:
             with suppress(ValueError, OSError):
                 signal.set_wakeup_fd(before)
-            self._process.kill()
-            self._process.wait()
             with suppress(OSError):  # an agent has closed it
                 self._ours.close()
+            with suppress(PermissionError):  # an agent has become another user
+                self._process.kill()
+                self._process.wait()
 
 
 @contextmanager

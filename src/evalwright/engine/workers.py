@@ -15,6 +15,10 @@ GRACE_SECONDS = 2
 CLOSED_DESCRIPTORS = (
     "the agent's code closed descriptors that are not its own: the run cannot go on in this process"
 )
+CANCELLED = (
+    "the agent's code cancelled tasks of the event loop that are not its own: the run cannot go on"
+)
+_STOPPED = "Event loop stopped before Future completed."
 
 # Tasks that would not end. They are kept: one that also refuses to be collected would spin for ever
 # while the interpreter shuts down.
@@ -39,6 +43,7 @@ def run_until_signalled(
 ) -> T:
     """Run to the end in a loop of its own; a signal cancels it. Raises `CancelledError` then."""
 
+    is_stopped = False
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
     before = {number: signal.getsignal(number) for number in signals}
@@ -48,6 +53,8 @@ def run_until_signalled(
             signal.signal(number, handler)
 
     def stop(_number: int, _frame: object) -> None:
+        nonlocal is_stopped
+        is_stopped = True
         restore()  # a second signal does what it did before
         notify()
         loop.call_soon_threadsafe(task.cancel)
@@ -55,7 +62,12 @@ def run_until_signalled(
     for number in before:
         signal.signal(number, stop)
     task.add_done_callback(lambda _: restore())
-    return complete(loop, task)
+    try:
+        return complete(loop, task)
+    except asyncio.CancelledError:
+        if is_stopped:
+            raise
+        raise CannotEvaluate(CANCELLED) from None
 
 
 def complete(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> T:
@@ -67,12 +79,12 @@ def complete(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> T:
             except SystemExit:  # of a task that an agent made; it concerns whoever awaits that task
                 if task.done():
                     raise
-            except RuntimeError:
-                if task.done() or loop.is_closed():
+            except RuntimeError as error:
+                if task.done() or str(error) != _STOPPED:
                     raise
                 # An agent has stopped the loop, which is not its own.
     except OSError as error:
-        if task.done() or error.errno != errno.EBADF:
+        if task.done() or error.errno not in (errno.EBADF, errno.EINVAL):
             raise
         raise CannotEvaluate(CLOSED_DESCRIPTORS) from None
     finally:

@@ -191,8 +191,8 @@ class AgentProcess:
             error = failure.error
         except asyncio.CancelledError:
             error = ErrorDetail("agent_error", "the agent cancelled itself")
-        except GeneratorExit:
-            error = ErrorDetail("agent_error", "GeneratorExit")
+        except (GeneratorExit, KeyboardInterrupt) as left:
+            error = ErrorDetail("agent_error", type(left).__name__)
         finally:
             tell_captured(invocation)
             invocation.end()
@@ -215,6 +215,7 @@ def main(descriptor: int) -> None:
     if not first or not isinstance(load := first.pop(0), Load):
         return
     _end_with(load.run_process)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which has no traceback
     sys.argv[1:] = load.arguments[1:]
     sys.path[:] = load.paths
     with suppress(BrokenPipeError):  # the run has ended meanwhile
