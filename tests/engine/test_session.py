@@ -1,7 +1,9 @@
 """Sessions: one way to run suites for the command line, the host and Python."""
 
 import asyncio
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -10,6 +12,7 @@ import pytest
 from builders import a_rubric_task, a_suite
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput, RunFailed
+from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.planning import (
     CONFIGURABLE,
     Group,
@@ -23,7 +26,8 @@ from evalwright.engine import resume as resuming
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.resume import CHANGEABLE, resume
-from evalwright.engine.session import Session
+from evalwright.engine.session import Session, price_by
+from evalwright.models.config import Config
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Workshop, as_agent
 
@@ -161,6 +165,26 @@ def test_a_model_or_a_gateway_is_refused_for_an_agent_object() -> None:
         agent: Agent = as_agent(right)
         with pytest.raises(BadInput, match="named by its reference"):
             Session(agent, options)
+
+
+def test_prices_are_loaded_before_the_run_only_where_agents_ask_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file of one's own may be called `agents`, as is the module of the Agents SDK."""
+    priced: list[ProviderUsage] = []
+    monkeypatch.setattr(
+        "evalwright.models.prices.known_cost", lambda _, usage: priced.append(usage)
+    )
+    for library in ("openai", "anthropic", "pydantic_ai", "langchain_core", "litellm"):
+        monkeypatch.delitem(sys.modules, library, raising=False)
+    monkeypatch.setitem(sys.modules, "agents", ModuleType("agents"))
+    price = price_by(Config())
+    assert priced == []
+    price(usage := ProviderUsage("openai", "m", 1, 1))
+    assert priced == [usage]
+    monkeypatch.setitem(sys.modules, "openai", ModuleType("openai"))
+    price_by(Config())
+    assert len(priced) == 2
 
 
 # Options.

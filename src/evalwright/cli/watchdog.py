@@ -25,12 +25,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from evalwright.agents.python import PythonAgent
-from evalwright.cli.watchdog_process import HEAD, HEAD_BYTES, MOST_TEXT, SLOT, SLOT_BYTES
+from evalwright.cli.watchdog_process import HEAD, HEAD_BYTES, MOST_TEXT, SLOT, SLOT_BYTES, STOPS
 from evalwright.contracts.planning import DEFAULT_SETTINGS
 from evalwright.engine.session import Session
 
 BEAT_SECONDS = 0.5  # of the event loop
 _CODES = (3, 130)
+# The process waits before it loads anything: most runs have ended by then, and would pay for that.
+_LATER = """
+import sys, time
+time.sleep(0.25)
+import runpy
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
 _NO_SLOT = -1
 _IN_A_THREAD = 2  # SIGEV_THREAD: call a function when the read ends
 _kept: list[object] = []  # what the C library still writes to
@@ -49,14 +56,20 @@ class Watchdog:
             exits = _exits()
             passed = [file.fileno(), theirs.fileno(), *exits]
             program = str(Path(__file__).with_name("watchdog_process.py"))
-            with theirs:
-                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                    [sys.executable, "-I", "-S", program, *map(str, passed)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=passed,
-                    start_new_session=True,  # Ctrl-C is for the run
-                )
+            told = [program, os.getpid(), *passed]
+            # Signals that arrive until it ignores them would end it.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+            try:
+                with theirs:
+                    self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+                        [sys.executable, "-I", "-S", "-c", _LATER, *map(str, told)],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        pass_fds=passed,
+                        start_new_session=True,  # Ctrl-C is for the run
+                    )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._free = list(range(slots))
         self._beats = 0
 
@@ -112,7 +125,7 @@ class Watchdog:
 @contextmanager
 def watching(session: Session) -> Iterator[Watchdog | None]:
     """Have a watchdog look on while a session executes runs, if its agent works in this process."""
-    if not isinstance(session.agent, PythonAgent):
+    if not isinstance(session.agent, PythonAgent) or not hasattr(signal, "pthread_sigmask"):
         yield None
         return
     slots = max(session.options.concurrency or 0, DEFAULT_SETTINGS.concurrency or 0)

@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 3.0  # with an event loop that does not go on
 TICK_SECONDS = 0.25
 _MEASURED_SECONDS = 0.3
 _MOST_NAMED = 5
-_STOPS = (signal.SIGINT, signal.SIGTERM)
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class WatchedTask(NamedTuple):
@@ -35,11 +35,11 @@ class WatchedTask(NamedTuple):
 class Onlooker:
     """What is known of the run from outside."""
 
-    def __init__(self, seen: mmap.mmap, talk: socket.socket, exits: list[int]) -> None:
+    def __init__(self, run: int, seen: mmap.mmap, talk: socket.socket, exits: list[int]) -> None:
         self._seen = seen
         self._talk = talk
         self._exits = exits
-        self._run = os.getppid()
+        self._run = run
         self._beats = -1
         self._beat_at = self._looked_at = time.monotonic()
         self._stopped_at: float | None = None  # by a signal that may not have been heard
@@ -50,7 +50,7 @@ class Onlooker:
             data = self._talk.recv(4096)
             if not data:
                 return False
-            if any(each in _STOPS for each in data) and self._stopped_at is None:
+            if any(each in STOPS for each in data) and self._stopped_at is None:
                 self._stopped_at = time.monotonic()
         if os.getppid() != self._run:
             return False
@@ -150,12 +150,12 @@ def _stat(path: str) -> list[bytes]:
         os.close(descriptor)
 
 
-def main(memory: int, talk: int, *exits: int) -> None:
+def main(run: int, memory: int, talk: int, *exits: int) -> None:
     """Look on until the run is gone."""
-    for each in _STOPS:
+    for each in STOPS:
         signal.signal(each, signal.SIG_IGN)
     seen = mmap.mmap(memory, 0)
-    onlooker = Onlooker(seen, socket.socket(fileno=talk), list(exits))
+    onlooker = Onlooker(run, seen, socket.socket(fileno=talk), list(exits))
     while onlooker.look():
         pass
 
