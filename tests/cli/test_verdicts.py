@@ -6,14 +6,15 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from html import unescape
+from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
 
 import evalwright as ew
+from evalwright.store.sqlite import SqliteLog
 from host.web.visitor import Visitor
 from subjects.command import Evalwright
 
@@ -120,23 +121,33 @@ def line_with(text: str, pattern: str) -> str:
     return unescape(re.sub(r"<[^>]*>", "", found[0])).strip()
 
 
-@contextmanager
-def pages(evalwright: Evalwright) -> Iterator[Visitor]:
-    process = evalwright.start(
-        "view", "--db", str(evalwright.db), "--no-browser", stderr=subprocess.DEVNULL
-    )
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Visitor]]:
+    """A log, and its pages."""
+    command = Evalwright(tmp_path_factory.mktemp("host"))
+    assert command.db is not None
+    SqliteLog(command.db).close()
+    process = command.start(
+        "view", "--db", str(command.db), "--no-browser", stderr=subprocess.DEVNULL,
+        env={"XDG_CONFIG_HOME": str(command.folder)},
+    )  # fmt: skip
     assert process.stdout is not None
     url, _, token = process.stdout.readline().decode().rstrip("\n").partition("/?token=")
     visitor = Visitor(url)
     visitor.get(f"/?token={token}")
-    try:
-        yield visitor
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=240)
+    yield command.db, visitor
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=240)
 
 
-def shown(evalwright: Evalwright, case: Case) -> Iterator[tuple[str, str]]:
+@pytest.fixture
+def visitor(host: tuple[Path, Visitor], evalwright: Evalwright) -> Visitor:
+    """Whoever looks at the pages of the log that the test writes to."""
+    evalwright.db, visitor = host
+    return visitor
+
+
+def shown(evalwright: Evalwright, visitor: Visitor, case: Case) -> Iterator[tuple[str, str]]:
     """The verdict on a run of a case wherever it is shown: the output, and the line."""
     folder = evalwright.folder
     (folder / "agent.py").write_text(case.agent)
@@ -160,11 +171,11 @@ def shown(evalwright: Evalwright, case: Case) -> Iterator[tuple[str, str]]:
     yield "list", line_with(evalwright("runs").out, f"^{run_id}").partition("completed")[2].strip()
     if case.passed:
         assert evalwright("baseline", "set", "main", run_id).code == 0
-        listed = line_with(evalwright("baseline", "list").out, "^main")
+        listed = line_with(evalwright("baseline", "list").out, f"^main.*{run_id}")
         yield "baseline", listed.partition("score ")[2].partition(", ")[2]
-    with pages(evalwright) as visitor:
-        yield "list of the host", line_with(visitor.get("/").text, 'class="badge')
-        yield "run of the host", line_with(visitor.get(f"/runs/{run_id}").text, 'class="lead"')
+    (row,) = (row for row in visitor.get("/").text.split("<tr") if run_id in row)
+    yield "list of the host", line_with(row, 'class="badge')
+    yield "run of the host", line_with(visitor.get(f"/runs/{run_id}").text, 'class="lead"')
     same = ("--agent", "agent.py:answer")
     one, two, all_runs = evalwright(*asked, *same).out.splitlines()[-3:]
     yield "side by side, first", one.strip()
@@ -178,7 +189,7 @@ def shown(evalwright: Evalwright, case: Case) -> Iterator[tuple[str, str]]:
 
 
 def test_what_became_of_the_checks_of_a_failed_task_is_told_where_it_scores_0(
-    evalwright: Evalwright,
+    evalwright: Evalwright, visitor: Visitor
 ) -> None:
     (evalwright.folder / "agent.py").write_text(AGENT)
     (evalwright.folder / "suite.yaml").write_text(wide("", "bad-1"))
@@ -192,10 +203,9 @@ def test_what_became_of_the_checks_of_a_failed_task_is_told_where_it_scores_0(
     assert (row["score"], row["checkScore"]) == ("0", "0.5")
     words = "score 0 · checks 1 of 2 passed, check score 0.5"
     assert words in (evalwright.folder / "a.html").read_text()
-    (run_id,) = evalwright.run_ids()
-    with pages(evalwright) as visitor:
-        for page in (f"/runs/{run_id}", f"/runs/{run_id}/tasks/bad-1"):
-            assert words in visitor.get(page).text, page
+    run_id = evalwright.run_ids()[0]
+    for page in (f"/runs/{run_id}", f"/runs/{run_id}/tasks/bad-1"):
+        assert words in visitor.get(page).text, page
     summary = evalwright("show", "latest", "--json").json()
     assert summary["tasks"][0].keys() == {"taskId", "score", "passed", "latencyMs"}
 
@@ -212,7 +222,7 @@ def says(line: str, case: Case) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_output_says_the_same(name: str, evalwright: Evalwright) -> None:
+def test_every_output_says_the_same(name: str, evalwright: Evalwright, visitor: Visitor) -> None:
     case = CASES[name]
-    told = dict(shown(evalwright, case))
+    told = dict(shown(evalwright, visitor, case))
     assert {output: line for output, line in told.items() if not says(line, case)} == {}

@@ -69,8 +69,10 @@ class Evalwright:
     ) -> Finished:
         """Run a command to its end: in a fork of a process that has loaded it, where it may be."""
         line, cwd = self.line(*arguments), options.pop("cwd", self.folder)
-        if IS_POSSIBLE and not options and not any(map(_is_for_python, env or ())):
-            code, out, err = the_forge().run(line[1:], cwd, self.environment(env), SECONDS)
+        can_fork = IS_POSSIBLE and not any(map(_is_for_python, env or ()))
+        if can_fork and options.keys() <= {"umask"}:
+            given = self.environment(env)
+            code, out, err = the_forge().run(line[1:], cwd, given, SECONDS, **options)
             return Finished(code, out.decode(), err.decode())
         done = subprocess.run(
             line,

@@ -103,10 +103,15 @@ class Forge:
             time.sleep(0.01)
 
     def run(
-        self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], seconds: float
+        self,
+        arguments: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        seconds: float,
+        umask: int | None = None,
     ) -> tuple[int, bytes, bytes]:
         """Run a command to its end: its exit code, and what it printed."""
-        asked = json.dumps(["evalwright", [*arguments], str(cwd), {**env}]).encode()
+        asked = json.dumps(["evalwright", [*arguments], str(cwd), {**env}, umask]).encode()
         printed: dict[int, bytes] = {}
         with ExitStack() as opened:
             server = opened.enter_context(socket.socket(socket.AF_UNIX))
@@ -189,8 +194,17 @@ def answer(asking: socket.socket) -> NoReturn:
     os._exit(0)
 
 
-def work(fds: list[int], name: str, arguments: list[str], cwd: str, env: dict[str, str]) -> Any:
+def work(
+    fds: list[int],
+    name: str,
+    arguments: list[str],
+    cwd: str,
+    env: dict[str, str],
+    umask: int | None = None,
+) -> Any:
     """Be the command."""
+    if umask is not None:
+        os.umask(umask)
     for place, each in enumerate(fds):
         os.dup2(each, place)
         os.close(each)
