@@ -175,10 +175,7 @@ def test_an_agent_that_swallows_everything_does_not_keep_the_process(
     assert "agent_timeout" in done.err or "no answer within" in done.err
 
 
-HOLDING = ["hold_the_interpreter", "hold_the_loop", "block_the_loop"]
-
-
-@pytest.mark.parametrize("agent", HOLDING)
+@pytest.mark.parametrize("agent", ["hold_the_interpreter", "hold_the_loop", "block_the_loop"])
 def test_an_agent_that_keeps_the_process_busy_ends_the_run_soon_after_its_limit(
     evalwright: Evalwright, journal: Journal, agent: str
 ) -> None:
@@ -186,11 +183,11 @@ def test_an_agent_that_keeps_the_process_busy_ends_the_run_soon_after_its_limit(
     tasks = [a_task("task-1"), a_task("task-2", input="wait")]
     suite = evalwright.suite(a_suite(tasks))
     ran = evalwright(
-        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--timeout", "1",
+        "run", suite, "--agent", subject(f"stubborn.py:{agent}"), "--timeout", "0.2",
         "--concurrency", "1", env=journal.environment,
     )  # fmt: skip
     assert ran.code == 3
-    assert "1 s are over, but the agent's code for task task-2 keeps the whole process" in ran.err
+    assert "0.2 s are over, but the agent's code for task task-2 keeps the whole process" in ran.err
     assert "with --isolate, only the task fails" in ran.err
     assert "resume with: evalwright run --resume run_" in ran.err
     resumed = evalwright(
@@ -202,7 +199,7 @@ def test_an_agent_that_keeps_the_process_busy_ends_the_run_soon_after_its_limit(
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("agent", HOLDING[:2])
+@pytest.mark.parametrize("agent", ["wait_in_c", "wait_in_c_in_the_loop"])
 def test_a_run_whose_agent_keeps_the_process_busy_can_be_stopped(
     evalwright: Evalwright, journal: Journal, agent: str, stop: signal.Signals
 ) -> None:

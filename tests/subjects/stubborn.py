@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import ctypes
 import io
 import itertools
 import os
@@ -179,6 +180,20 @@ def hold_the_interpreter(task: Any) -> str:
 async def hold_the_loop(task: Any) -> str:
     """The same in the event loop."""
     return hold_the_interpreter(task)
+
+
+def wait_in_c(task: Any) -> str:
+    """The same without work: wait in C for a lock that nobody opens, and keep the interpreter."""
+    if task.input == "wait":
+        note(task.id)
+        lock, mutex = ctypes.PyDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+        lock(mutex), lock(mutex)
+    return "yes"
+
+
+async def wait_in_c_in_the_loop(task: Any) -> str:
+    """The same in the event loop."""
+    return wait_in_c(task)
 
 
 async def block_the_loop(task: Any) -> str:
