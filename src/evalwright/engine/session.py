@@ -408,8 +408,8 @@ async def gather_means(
     return Means(Surroundings(toolbox, live, read_only, redactor, price_by(models.config)), panel)
 
 
-# Who imports one of these asks models, and is likely to tell of it. The Agents SDK imports the first:
-# its own name, `agents`, is what many call a file of theirs.
+# Who imports one of these asks models, and is likely to tell of it; the Agents SDK imports
+# the first. Its own name, `agents`, is what many call a file of theirs.
 _MODEL_LIBRARIES = ("openai", "anthropic", "pydantic_ai", "langchain_core", "litellm")
 
 
