@@ -64,7 +64,7 @@ DESK = {
     "agent": {"ref": "agent.py:answer", "tools": "task", "usage": "none"},
     "modes": ["golden", "regression"],
     "thresholds": {"passRate": 0.8, "maxP95LatencyMs": 5000, "tags": {"easy": {"passRate": 1}}},
-    "defaults": {"tags": ["easy"], "checks": [{"not": {"contains": "sorry"}}]},
+    "defaults": {"tags": ["easy"], "checks": [{"all": [{"python": "agent.py:is_no_excuse"}]}]},
     "data": {"file": "rows.csv", "input": "{{ question }}", "checks": [{"contains": "{{ word }}"}]},
 }
 ROWS = "question,word\nWhere is my order?,shipped\nHow are you?,well\n"
@@ -76,6 +76,9 @@ def answer(task):
     said = {"Where": "It is shipped.", "How": "All is well."}[task.input.split()[0]]
     told = re.search(r"after the code (\\w+)", task.input)
     return f"{told[1]}\\nI am an assistant.\\n{said}" if told else said
+
+def is_no_excuse(output):
+    return "sorry" not in output
 """
 
 

@@ -3,11 +3,13 @@
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from evalwright.attacks.derive import Derived, derive
 from evalwright.attacks.derived import is_derived
@@ -18,6 +20,8 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
 from evalwright.engine.subjects import read_subject
+from evalwright.scoring.checks.base import CodeAsk
+from evalwright.scoring.checks.table import prepare_checks
 
 EXAMPLES = """\b
 Examples:
@@ -78,7 +82,10 @@ def command(
     if golden.modes == ["adversarial"] or is_derived(golden.suite_id):
         raise BadInput(f"{suite}: already a suite of attacks; name the suite it came from")
     derived = derive(golden, strategies, seed, per_task)
-    agent = subject.agent and _reference_from((out or suite).parent, subject.agent)
+    home, folder = suite.parent, (out or suite).parent
+    agent = subject.agent and _reference_from(folder, subject.agent)
+    if folder != home:
+        derived = replace(derived, suite=_suite_from(folder, derived.suite, home))
     document = suite_file(derived.suite, (out or suite).name, agent, subject.claims)
     if out is None:
         write_stdout(document)
@@ -103,6 +110,47 @@ def _reference_from(folder: Path, agent: str) -> str:
     if not Path(file).exists():
         return agent
     return Path(os.path.relpath(file, folder)).as_posix() + ending
+
+
+def _suite_from(folder: Path, suite: Suite, home: Path) -> Suite:
+    """The suite as a file in a folder must say it, where its checks are functions of its own."""
+    tasks = []
+    for task in suite.tasks:
+        checks = task.expected.checks or []
+        prepared, _ = prepare_checks(checks, "$")
+        found = {
+            ask.function: _function_from(folder, ask.function, home)
+            for each in prepared
+            for ask in each.asks
+            if isinstance(ask, CodeAsk)
+        }
+        if found:
+            checks = [_with_functions(check, found) for check in checks]
+            task = replace(task, expected=replace(task.expected, checks=checks))  # noqa: PLW2901
+        tasks.append(task)
+    return replace(suite, tasks=tasks)
+
+
+def _function_from(folder: Path, function: str, home: Path) -> str:
+    """The reference of a function that a suite in another folder found from there."""
+    source, _, name = function.rpartition(":")
+    file = home / (source if source.endswith(".py") else source.replace(".", "/") + ".py")
+    if not file.is_file():
+        return function
+    return f"{Path(os.path.relpath(file, folder)).as_posix()}:{name}"
+
+
+def _with_functions(check: Any, found: Mapping[str, str]) -> Any:
+    """A check, and those within it, with other references to functions."""
+    if isinstance(check, list):
+        return [_with_functions(each, found) for each in check]
+    if not isinstance(check, dict):
+        return check
+    moved = {key: _with_functions(value, found) for key, value in check.items()}
+    for of, name in ((moved, "python"), (moved.get("python"), "function")):
+        if isinstance(of, dict) and isinstance(of.get(name), str):
+            of[name] = found.get(of[name], of[name])
+    return moved
 
 
 def _say_what_was_done(derived: Derived, out: Path | None) -> None:
