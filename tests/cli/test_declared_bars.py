@@ -97,6 +97,14 @@ def test_show_has_a_line_for_each_tag(desk: Evalwright) -> None:
     assert (both.code, "without --tasks" in both.err) == (2, True)
 
 
+def test_tasks_without_any_tag_that_has_a_bar_are_told_apart(desk: Evalwright) -> None:
+    write(desk, "{tags: {money: {passRate: 0.5}}}")
+    done = desk("run", "desk.yaml", "--html", "run.html")
+    told = "other tasks: 1 of 2 tasks passed, and without a bar every task passes (default)"
+    assert (done.code, f"✗ {told}" in done.out) == (1, True)
+    assert told in (desk.folder / "run.html").read_text()
+
+
 def test_tags_that_no_task_has_are_not_shown(desk: Evalwright) -> None:
     write(desk, "{passRate: 0}")
     desk("run", "desk.yaml", "--quiet", "--task", "greeting")

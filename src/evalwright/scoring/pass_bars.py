@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Literal, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from evalwright.contracts import amounts
 from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE
@@ -65,6 +66,7 @@ class PassBar(msgspec.Struct, frozen=True):
     tasks: int
     tag: str | None = None
     origin: str = "passScore"
+    is_over_rest: bool = False  # the tasks without any tag that has a bar
 
     @property
     def met(self) -> bool | None:
@@ -98,12 +100,12 @@ class PassBar(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Why a run that misses it does not pass."""
-        where = f"{self.place}: " if self.tag is not None else ""
+        where = f"{self.place}: " if self.is_over_part else ""
         if not self.tasks:
             return f"{where}no task was evaluated"
         count = f"{self.passed:,} of {self.tasks:,} tasks passed"
         if self.kind == "default":
-            return f"{count}, and without a bar {EVERY_TASK}"
+            return f"{where}{count}, and without a bar {EVERY_TASK}"
         if self.kind == "some":
             return "no task passed"
         what, got = ("score ", self.score) if self.kind == "passScore" else ("", self.share)
@@ -118,9 +120,16 @@ class PassBar(msgspec.Struct, frozen=True):
         return self.passed / self.tasks if self.tasks else 0.0
 
     @property
+    def is_over_part(self) -> bool:
+        """Whether other bars are over other tasks."""
+        return self.is_over_rest or self.tag is not None
+
+    @property
     def place(self) -> str:
         """Which tasks it is over."""
-        return "all tasks" if self.tag is None else f"tag {on_one_line(self.tag)}"
+        if self.tag is not None:
+            return f"tag {on_one_line(self.tag)}"
+        return "other tasks" if self.is_over_rest else "all tasks"
 
 
 def on_one_line(tag: str) -> str:
@@ -151,7 +160,8 @@ def pass_bars(
     if bars.pass_rate is None and bars.pass_score is None:
         others = [task for task in tasks if bars.tags.keys().isdisjoint(task.tags)]
         if others or not bars.tags:
-            found.append(_bar("default", 1.0, others, results))
+            default = _bar("default", 1.0, others, results)
+            found.append(replace(default, is_over_rest=bool(bars.tags)))
     over: list[tuple[str | None, list[BarTask], float | None, float | None]] = [
         (None, tasks, bars.pass_rate, bars.pass_score)
     ]

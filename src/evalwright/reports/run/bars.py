@@ -72,7 +72,7 @@ def _results(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
     for bar in pass_bars(known, suite.thresholds, results, frame.scoring):
         is_score = bar.kind == "passScore"
         name = "Score" if is_score else "Tasks passed"
-        if bar.tag is not None:
+        if bar.is_over_part:
             name = f"{name}, {bar.place}"
         share, form = (bar.score, amounts.score) if is_score else (bar.share, amounts.percent)
         distance = _distance(difference(share, bar.wanted), form) if bar.tasks else ""
