@@ -86,3 +86,8 @@ def test_new_bars_and_thresholds_of_tasks_have_no_earlier_verdict_to_differ_from
     kept = of(*(checked(f"t{n}", *FOUR, threshold=0.5) for n in range(5)), pass_score=0.8)
     assert earlier_rule(kept.tasks).note(kept.thresholds) is None
     assert not may_differ(kept)
+
+
+def test_a_task_that_passed_with_a_score_of_0_may_be_all_that_passed() -> None:
+    suite = of(checked("t0", BINARY, threshold=0.0), pass_score=0.0)
+    assert earlier_rule(suite.tasks).note(suite.thresholds) is not None

@@ -76,7 +76,7 @@ def _most_of_failure(task: Task) -> float:
     if expected.kind == "rubric":
         return DEFAULT_PASS_SCORE - _LEAST
     if expected.threshold is not None:
-        return expected.threshold - _LEAST
+        return max(expected.threshold - _LEAST, 0.0)
     checks = [(each, float(each.get(WEIGHT, 1))) for each in expected.checks or ()]
     counted = [each for each in checks if each[1]] or [(each, 1.0) for each, _ in checks]
     whole = sum(weight for _, weight in counted)

@@ -98,7 +98,7 @@ def _expected(expected: Expected, bar: float) -> _Said:
 def _check(check: dict[str, Any], threshold: float | None, bar: float) -> _Said:
     name, argument = name_and_argument(check)
     if threshold == 0:
-        return _Said(None, "threshold: 0, at which every answer passes")
+        return _Said(None, "threshold: 0, which any score above 0 reaches")
     if name in ("equals", "contains"):
         return _text(name, argument)
     if name == "json":
