@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from builders import a_suite, a_task
+from evalwright.cli.several import variants_of
 from evalwright.engine.suite_files import find_suites
 from subjects.command import Evalwright
 from subjects.waiting import eventually
@@ -146,6 +147,25 @@ def test_agents_run_side_by_side(evalwright: Evalwright) -> None:
     assert [each["passedCount"] for each in found["variants"]] == [2, 0]
     assert [each["taskId"] for each in found["differences"]] == ["good-1", "good-2"]
     assert found["changes"][0]["newlyFailing"] == 2
+    evalwright(*run, "--junit", "report.xml", "--markdown", "report.md")
+    report = (evalwright.folder / "report.xml").read_text()
+    assert 'classname="acme.shop.evals.refunds@1.0.0, agent.py:shout" name="good-1"' in report
+    tables = (evalwright.folder / "report.md").read_text().splitlines()
+    assert [line.partition("@1.0.0")[2] for line in tables if line.startswith("## ")][:2] == [
+        ", agent.py:answer",
+        ", agent.py:shout",
+    ]
+
+
+def test_side_by_side_the_query_of_an_address_is_not_shown() -> None:
+    agents = ["agent.py:answer", "http://desk.example/a?key=1", "http://desk.example/a?key=2"]
+    assert [each.name for each in variants_of(agents, ())] == [
+        "agent.py:answer",
+        "http://desk.example/a?… (2)",
+        "http://desk.example/a?… (3)",
+    ]
+    assert [each.agent for each in variants_of(agents, ())] == agents
+    assert variants_of(agents[1:2], ())[0].name == "", "one has nothing beside it"
 
 
 def test_a_watched_run_is_run_again_on_change(evalwright: Evalwright) -> None:

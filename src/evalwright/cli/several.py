@@ -33,7 +33,7 @@ from evalwright.engine.subjects import SuiteSubject, read_subject
 from evalwright.engine.suite_files import find_suites
 from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.reports.console import Style, printable
-from evalwright.reports.run.junit import Reported, ReportedSeveral
+from evalwright.reports.run.junit import Reported, ReportedRun, ReportedSeveral
 from evalwright.reports.run.side_by_side import aligned, render_side_by_side
 from evalwright.scoring.side_by_side import SideBySide, VariantRuns, side_by_side
 from evalwright.store.location import opened_log
@@ -83,11 +83,15 @@ def variants_of(agents: Sequence[str], models: Sequence[str]) -> list[Variant]:
     """Every agent with every model; what they have in common is not in their names."""
     several_agents, several_models = len(agents) > 1, len(models) > 1
     no_name: list[str | None] = [None]
+    shown = {agent: _without_query(agent, number) for number, agent in enumerate(agents, 1)}
     return [
         Variant(
             " ".join(
                 name
-                for name, counts in ((agent, several_agents), (model, several_models))
+                for name, counts in (
+                    (shown.get(agent or ""), several_agents),
+                    (model, several_models),
+                )
                 if name and counts
             ),
             agent,
@@ -96,6 +100,14 @@ def variants_of(agents: Sequence[str], models: Sequence[str]) -> list[Variant]:
         for agent in agents or no_name
         for model in models or no_name
     ]
+
+
+def _without_query(agent: str, number: int) -> str:
+    """An agent as it may be shown: the query of an address may be a secret, and is not logged."""
+    if not agent.lower().startswith(("http://", "https://")):
+        return agent
+    address, _, query = agent.partition("#")[0].partition("?")
+    return f"{address}?… ({number})" if query else address
 
 
 def evaluate_several(
@@ -190,8 +202,19 @@ def _work(log: EventLog, job: SuiteJob, label: str, runs: list[Reported]) -> End
         if isinstance(error, RunFailed):
             runs.append(failed_run(results, log, error.run_id, error.code, str(error)))
         return EndedJob(job, (), error)
-    runs += reported(results, log, shown)
+    runs += _called_so(reported(results, log, shown), job.variant.name)
     return EndedJob(job, outcomes)
+
+
+def _called_so(runs: Sequence[Reported], variant: str) -> Iterator[Reported]:
+    """Runs, for reports, with the agent or model that answered, where there are several."""
+    for run in runs:
+        if variant and isinstance(run, ReportedSeveral):
+            yield run._replace(name=f"{run.name}, {variant}")
+        elif isinstance(run, ReportedRun):
+            yield run._replace(variant=variant)
+        else:
+            yield run
 
 
 def _side_by_side(ended: Sequence[EndedJob]) -> list[SideBySide]:

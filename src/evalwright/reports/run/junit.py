@@ -60,6 +60,13 @@ class ReportedRun(NamedTuple):
     repeat: str = ""  # which of several repeats it is
     repeats: ReportedSeveral | None = None  # of them all, where it is one
     names: "TaskNames | None" = None  # of its tasks
+    variant: str = ""  # the agent or model, where it is one of several side by side
+
+    @property
+    def name(self) -> str:
+        """The suite as people call it, and which of several answered."""
+        suite = suite_name(f"{self.summary.suite_id}@{self.summary.suite_version}")
+        return ", ".join(filter(None, (suite, self.variant)))
 
     @property
     def passed(self) -> bool:
@@ -128,7 +135,7 @@ def _failed(run: FailedRun) -> JunitSuite:
 def _suite(run: ReportedRun, *, is_last: bool) -> JunitSuite:
     summary = run.summary
     stories = {story.task.task_id: story for story in run.stories}
-    name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
+    name = run.name
     properties = [("runId", run.run_id), ("verdict", run.verdict)]
     properties += [("bar", line) for line in run.tag_bars]
     if run.change is not None:

@@ -44,10 +44,8 @@ def _section(run: Reported) -> Iterator[str]:
     if isinstance(run, FailedRun):
         yield from (f"## ⛔ No result: {inline(run.code)}", "", inline(run.message), "")
         return
-    summary = run.summary
-    name = inline(suite_name(f"{summary.suite_id}@{summary.suite_version}"))
     if run.repeats is None:
-        yield from (f"## {_MARKS[run.passed]} {inline(run.verdict)}: {name}", "")
+        yield from (f"## {_MARKS[run.passed]} {inline(run.verdict)}: {inline(run.name)}", "")
     else:
         yield from (f"### {_MARKS[run.passed]} {inline(run.verdict)}: repeat {run.repeat}", "")
     yield from (inline(_figures(run)), "")
@@ -149,7 +147,9 @@ def _notes(run: Reported) -> Iterator[Note]:
         yield from (Note(run.name, reason, path) for reason in run.reasons)
         return
     if run.repeats is None:
-        yield from (Note(suite_name(run.summary.suite_id), reason, path) for reason in run.reasons)
+        name = run.variant and f", {run.variant}"
+        title = f"{suite_name(run.summary.suite_id)}{name}"
+        yield from (Note(title, reason, path) for reason in run.reasons)
     level: Level = "warning" if (run.repeats or run).passed else "error"
     for story in run.stories:
         at, line = (path, 1) if run.file is None else run.file.place(story.task.task_id)

@@ -8,7 +8,6 @@ from msgspec import UNSET
 
 from evalwright.contracts.amounts import NOTHING, dollars, span
 from evalwright.contracts.jsonvalue import NotJson, stringify
-from evalwright.contracts.short_names import suite_name
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.reports.console import Style, one_line, printable
 from evalwright.reports.csv_cells import csv_document, csv_text
@@ -170,9 +169,8 @@ def _section(run: Reported) -> Iterator[str]:
         yield from ("", f"{inline(run.message)} Run `{run.run_id}`.", "")
     else:
         summary = run.summary
-        name = inline(suite_name(f"{summary.suite_id}@{summary.suite_version}"))
         if run.repeats is None:
-            yield f"## {inline(run.verdict)}: {name}"
+            yield f"## {inline(run.verdict)}: {inline(run.name)}"
         else:
             yield f"### {inline(run.verdict)}: repeat {run.repeat}"
         counts = f"{summary.passed_count:,} of {summary.task_count:,} tasks passed"
