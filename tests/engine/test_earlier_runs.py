@@ -13,6 +13,8 @@ from evalwright.engine.execution import Outcome, start_run
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
 from evalwright.engine.session import verdict_of
+from evalwright.reports.run.paired_runs import ComparedSide, PairedRuns, pair_runs
+from evalwright.reports.run.task_list import read_frame, recorded_tasks
 from evalwright.scoring.regression import compare_to_baseline
 from subjects.runs import Workshop, as_agent
 
@@ -53,6 +55,34 @@ def test_against_an_earlier_run_both_are_scored_by_the_rule_of_today(workshop: W
     assert (report.regressed, report.score_drops) == (False, ())
     assert report.sentence == f"No verdict changed: 1 of 2 passed on both sides. {BOTH}"
     assert not [reason for reason in now.outcome.reasons if "baseline" in reason]
+
+
+def a_pair(workshop: Workshop, *run_ids: str) -> PairedRuns:
+    """Two runs as the pages compare them."""
+    sides = []
+    for run_id in run_ids:
+        facts, frame = workshop.log.facts(run_id), read_frame(workshop.log, run_id)
+        tasks = recorded_tasks(workshop.log, facts)
+        assert tasks is not None
+        sides.append(ComparedSide(run_id, facts.started_us, facts.status, frame, tasks))
+    before, after = sides
+    return pair_runs(workshop.log, before, after)
+
+
+def test_pages_compare_an_earlier_run_by_the_rule_of_today_too(workshop: Workshop) -> None:
+    before = an_earlier_run(workshop, of_two(), says("A-17 is shipped"))
+    now = workshop.run(of_two(), says("A-17 is shipped"))
+    assert now.outcome is not None
+    ids = before.run_id, now.outcome.run_id
+    pair = a_pair(workshop, *ids)
+    assert (pair.report.baseline_score, pair.report.score) == (0.5, 0.5)
+    assert [task.task_id for task in pair.groups["failing"]] == ["fails"]
+    assert pair.verdict.sentence == f"No verdict changed: 1 of 2 passed on both sides. {BOTH}"
+    swapped = a_pair(workshop, *reversed(ids))
+    assert swapped.verdict.sentence.endswith("the new run was recorded under an earlier one.")
+    assert swapped.report.score_delta == 0
+    alike = a_pair(workshop, before.run_id, before.run_id)
+    assert round(alike.report.score, 3) == 0.833, "both were scored by the earlier rule"
 
 
 def test_an_earlier_run_without_partial_credit_needs_no_remark(workshop: Workshop) -> None:

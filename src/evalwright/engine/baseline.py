@@ -1,12 +1,14 @@
 """The run that a new one is compared with: it must be of the same suite, and complete."""
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import Checked
 from evalwright.contracts.planning import FIRST_RULE, Baseline, BaselineTask, LeftOut
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
-from evalwright.contracts.suite import Suite
+from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.history import History, read_history
 from evalwright.engine.isolation import in_words
@@ -94,28 +96,29 @@ def read_baseline(
 def _scored_now(log: EventLog, history: History) -> tuple[EvalSummary, bool]:
     """What a run came to by the rule of today, and whether an earlier one said something else."""
     summary, plan = project(history).summary, history.plan
+    if plan.scoring != FIRST_RULE:
+        return summary, False
+    scores = scores_of_today(log, history.run_id, plan.suite.tasks)
+    tasks = [replace(task, score=scores.get(task.task_id, task.score)) for task in summary.tasks]
+    weights = [task.weight for task in plan.suite.tasks]
+    aggregate = mean([task.score for task in tasks], weights)
+    return replace(summary, tasks=tasks, aggregate_score=aggregate), tasks != summary.tasks
+
+
+def scores_of_today(log: EventLog, run_id: str, tasks: Iterable[Task]) -> dict[str, float]:
+    """What tasks that the first rule scored have by that of today, where it is about them."""
     checked = {
         task.task_id
-        for task in plan.suite.tasks
+        for task in tasks
         if task.expected.kind == "checks" and task.expected.threshold is None
     }
-    if plan.scoring != FIRST_RULE or not checked:
-        return summary, False
     scores: dict[str, dict[int, float]] = {}  # by task and repetition
-    for event in log.read(history.run_id, (Checked.TYPE,)):
+    for event in log.read(run_id, (Checked.TYPE,)) if checked else ():
         if event.task_id in checked:
             said = event.decode(Checked)
             score = task_score(said.score, None, passed=said.passed)
             scores.setdefault(event.task_id, {})[said.repetition] = score
-    tasks = [
-        replace(task, score=mean([*scores[task.task_id].values()]))
-        if task.task_id in scores
-        else task
-        for task in summary.tasks
-    ]
-    weights = [task.weight for task in plan.suite.tasks]
-    aggregate = mean([task.score for task in tasks], weights)
-    return replace(summary, tasks=tasks, aggregate_score=aggregate), tasks != summary.tasks
+    return {task_id: mean([*found.values()]) for task_id, found in scores.items()}
 
 
 def _completed(log: EventLog, group_id: str) -> list[History]:

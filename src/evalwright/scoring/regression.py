@@ -13,7 +13,7 @@ from evalwright.scoring.chance import NO_NAMES, ChangeVerdict, Passes, change_ve
 from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.scoring.thresholds import decimal_sum, mean, pass_score
 
-_RESCORED = "Both are scored by the rule of today; the baseline was recorded under an earlier one."
+RESCORED = "Both are scored by the rule of today; the {} was recorded under an earlier one."
 
 
 class TaskChange(msgspec.Struct, frozen=True):
@@ -155,7 +155,9 @@ def change_against_baseline(
         passed, of = before.repeats or (int(before.passed), 1)
         tasks[task_id] = Passes(passed, of, sum(run[task_id] for run in runs), len(runs))
     verdict = change_verdict(tasks, names)
-    return msgspec.structs.replace(verdict, remark=_RESCORED) if baseline.rescored else verdict
+    if not baseline.rescored:
+        return verdict
+    return msgspec.structs.replace(verdict, remark=RESCORED.format("baseline"))
 
 
 def verdicts_of(summary: EvalSummary) -> dict[str, bool]:

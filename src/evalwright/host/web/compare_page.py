@@ -57,6 +57,7 @@ from evalwright.reports.html.words import CHANGES, badge_html
 from evalwright.reports.run.paired_runs import (
     ComparedSide,
     PairedRuns,
+    pair_runs,
 )
 from evalwright.store.protocol import RunFacts, RunFilter
 
@@ -195,7 +196,7 @@ def _key(runs: Sequence[RunView]) -> tuple[str, str, str]:
 
 async def _paired(call: PageCall, runs: Sequence[RunView]) -> tuple[int, PairedRuns, bool]:
     def pair() -> PairedRuns:
-        return PairedRuns(_side(runs[0]), _side(runs[1])).worked_out()
+        return pair_runs(runs[0].run.log, _side(runs[0]), _side(runs[1])).worked_out()
 
     made = await call.beside(pair)
     return len(made.tasks), made, all(view.has_ended for view in runs)

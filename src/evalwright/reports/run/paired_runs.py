@@ -8,15 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple, Self, TypeAlias
 
+import msgspec
+from msgspec.structs import replace
+
 from evalwright.comparison.own_records import in_words
-from evalwright.contracts.planning import LeftOut
+from evalwright.contracts.planning import FIRST_RULE, LeftOut
+from evalwright.contracts.suite import Task
+from evalwright.engine.baseline import scores_of_today
 from evalwright.reports.run.bars import score_so_far
 from evalwright.reports.run.task_list import RunFrame, TaskList, TaskRow
 from evalwright.scoring.bootstrap import score_change
 from evalwright.scoring.chance import ChangeVerdict, Passes, change_verdict
-from evalwright.scoring.regression import RegressionReport, TaskChange, difference
+from evalwright.scoring.regression import RESCORED, RegressionReport, TaskChange, difference
 from evalwright.scoring.statistics import PairedChange, paired_change
-from evalwright.scoring.thresholds import pass_score
+from evalwright.scoring.thresholds import mean, pass_score
+from evalwright.store.protocol import EventLog
 
 ChangeGroup: TypeAlias = Literal["worse", "lower", "better", "failing", "unchanged", "alone"]
 GROUPS: dict[ChangeGroup, str] = {
@@ -96,9 +102,10 @@ def _within(row: TaskRow | None, least: float | None, most: float | None) -> boo
 class PairedRuns:
     """Two runs, the first of which is the baseline."""
 
-    def __init__(self, before: ComparedSide, after: ComparedSide) -> None:
+    def __init__(self, before: ComparedSide, after: ComparedSide, remark: str = "") -> None:
         self.before = before
         self.after = after
+        self._remark = remark  # on the scores
         self.left_out = _left_out(before.frame, after.frame)
         self._not_compared = frozenset(self.left_out.changed)
 
@@ -150,12 +157,13 @@ class PairedRuns:
     @cached_property
     def verdict(self) -> ChangeVerdict:
         """Whether that is more than chance."""
-        return change_verdict(
+        verdict = change_verdict(
             {
                 each.task_id: Passes(int(each.passed_before), 1, int(each.passed), 1)
                 for each in self.changes
             }
         )
+        return replace(verdict, remark=self._remark)
 
     @cached_property
     def report(self) -> RegressionReport:
@@ -180,6 +188,32 @@ class PairedRuns:
     def warnings(self) -> list[str]:
         """What speaks against comparing the two."""
         return [words for warn in _WARNINGS for words in warn(self)]
+
+
+def pair_runs(log: EventLog, before: ComparedSide, after: ComparedSide) -> PairedRuns:
+    """Two runs; if an earlier rule scored one of them, both by the rule of today."""
+    if before.frame.scoring == after.frame.scoring:
+        return PairedRuns(before, after)
+    if after.frame.scoring == FIRST_RULE:
+        now = _scored_now(log, after)
+        is_other = now.tasks.rows != after.tasks.rows
+        return PairedRuns(before, now, RESCORED.format("new run") if is_other else "")
+    now = _scored_now(log, before)
+    is_other = now.tasks.rows != before.tasks.rows
+    return PairedRuns(now, after, RESCORED.format("baseline") if is_other else "")
+
+
+def _scored_now(log: EventLog, side: ComparedSide) -> ComparedSide:
+    """A run that the first rule scored, by the rule of today."""
+    tasks = [msgspec.json.decode(each, type=Task) for each in side.frame.suite.tasks]
+    scores = scores_of_today(log, side.run_id, tasks)
+    rows = [replace(row, score=scores.get(row.task_id, row.score)) for row in side.tasks.rows]
+    totals = side.tasks.totals
+    if totals is not None:
+        weights = {task.task_id: task.weight for task in tasks}
+        score = mean([row.score or 0.0 for row in rows], [weights[row.task_id] for row in rows])
+        totals = replace(totals, aggregate_score=score)
+    return side._replace(tasks=TaskList(rows, side.tasks.modes, totals))
 
 
 def _change(task: PairedTask) -> TaskChange:
