@@ -50,9 +50,8 @@ from evalwright.host.vault import Vault
 from evalwright.host.web.progress import ProgressCache
 from evalwright.host.web.run_figures import FiguresCache
 from evalwright.host.web.sessions import forget_sessions
-from evalwright.host.webhooks.delivery import WebhookSender
-from evalwright.host.webhooks.posting import DeliveryReport, Poster
-from evalwright.host.webhooks.sharing import SharedWebhooks
+from evalwright.host.webhooks.outbox import Outbox
+from evalwright.host.webhooks.post import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscriptions
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog, NewEvent
@@ -125,7 +124,7 @@ class Host:
         self.retention = Retention(log, self.settings, self.clock)
         self.quotas = Quotas(log, self.settings.quotas)
         self.subscriptions = Subscriptions(self.records, self.egress, self.clock, self.vault)
-        self.webhooks = WebhookSender(
+        self.webhooks = Outbox(
             log,
             self.subscriptions,
             Poster(self.egress, self.clock),
@@ -134,7 +133,6 @@ class Host:
             self._note_delivery,
             self.hosts,
         )
-        self.shared_webhooks = SharedWebhooks(self.webhooks, self.hosts)
         self.is_ready = False
         self.store_check = StoreCheck(log)
         self._measure()
@@ -225,7 +223,7 @@ class Host:
         await self.webhooks.start()
         await self.recovery.recover()
         self.feed.hear(self.orders.hear)
-        self.feed.hear(self.shared_webhooks.hear)
+        self.feed.hear(self.webhooks.hear_others)
         works = (
             self._sweep,
             self._stay_alive,
@@ -233,7 +231,7 @@ class Host:
             self.orders.run,
             self.recovery.run,
             LogCheck(self.log).run,
-            self.shared_webhooks.run,
+            self.webhooks.follow,
         )
         background = [asyncio.create_task(work()) for work in works]
         self.is_ready = True
@@ -315,7 +313,7 @@ class Host:
     async def _stay_alive(self) -> None:
         async def beaten() -> None:
             self.rates.divide(self.hosts.count)
-            await self.shared_webhooks.beaten()
+            await self.webhooks.beaten()
 
         await self.hosts.run(beaten)
 

@@ -168,6 +168,6 @@ def test_the_name_of_this_machine_is_found_by_the_system():
 
 
 def test_the_guard_does_not_load_the_http_client_before_it_is_needed():
-    code = "import sys, evalwright.host.webhooks.delivery; print('aiohttp' in sys.modules)"
+    code = "import sys, evalwright.host.webhooks.outbox; print('aiohttp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -13,7 +13,7 @@ import pytest
 from builders import a_suite
 from evalwright.host.egress import Egress
 from evalwright.host.vault import Vault
-from evalwright.host.webhooks.posting import AttemptResult, Poster
+from evalwright.host.webhooks.post import AttemptResult, Poster
 from host.caller import Caller
 from host.server import ServedHost, running_host
 from subjects.waiting import DEADLINE_SECONDS, eventually

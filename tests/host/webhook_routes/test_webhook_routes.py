@@ -10,7 +10,7 @@ from builders import a_suite
 from evalwright.contracts.events import Event
 from evalwright.host.egress import Egress
 from evalwright.host.webhooks.dead_letters import ParkedDelivery
-from evalwright.host.webhooks.posting import AttemptResult, DeliveryReport
+from evalwright.host.webhooks.post import AttemptResult, DeliveryReport
 from host.caller import Caller, Reply
 from host.server import TENANT, ServedHost, running_host
 from subjects.waiting import eventually
@@ -157,7 +157,7 @@ def test_webhooks_are_told_of_a_run_and_not_of_what_a_fork_repeats(
         told.append(event)
         return AttemptResult("delivered", "status_204", 0.0, 204)
 
-    monkeypatch.setattr(served.host.webhooks._poster, "post", post)
+    monkeypatch.setattr(served.host.webhooks.poster, "post", post)
     monkeypatch.setattr(served.host.egress, "check_destination", not_checked)
     wanted = {"events": ["*"], "includeContent": True}
     assert register(caller, **wanted).status == 201

@@ -242,7 +242,7 @@ def test_the_pause_before_an_attempt_doubles_up_to_a_limit():
 
 
 def test_too_many_dead_letters_stop_a_subscription_until_somebody_looks(at_station, monkeypatch):
-    monkeypatch.setattr("evalwright.host.webhooks.lanes.MOST_KEPT", 2)
+    monkeypatch.setattr("evalwright.host.webhooks.outbox.MOST_KEPT", 2)
 
     async def scene(place):
         subscription = await place.subscribe()
@@ -365,8 +365,8 @@ def test_every_delivery_looks_the_name_up_anew(at_station):
 
 
 def test_what_finds_no_room_in_memory_is_read_from_the_log(at_station, monkeypatch):
-    for name, value in {"MOST_CURSORS": 2, "PAGE": 2, "LOADED_AT_ONCE": 2}.items():
-        monkeypatch.setattr(f"evalwright.host.webhooks.lanes.{name}", value)
+    for name in ("outbox.MOST_NEWS", "outbox.LISTED_AT_ONCE", "cursors.PAGE"):
+        monkeypatch.setattr(f"evalwright.host.webhooks.{name}", 2)
 
     async def scene(place):
         await place.subscribe("eval.*", "run.completed")
@@ -377,7 +377,7 @@ def test_what_finds_no_room_in_memory_is_read_from_the_log(at_station, monkeypat
         await place.told(42)
         [lane] = place.sender.lanes()
         await place.until(lambda: lane._task is None)
-        assert lane.cursors == {}
+        assert lane._news == {}
         return place.received
 
     async def respond(delivery: Delivery):
@@ -393,7 +393,7 @@ def test_what_finds_no_room_in_memory_is_read_from_the_log(at_station, monkeypat
 
 
 def test_large_events_are_held_a_few_at_a_time(at_station, monkeypatch):
-    monkeypatch.setattr("evalwright.host.webhooks.lanes.PAGE_BYTES", 1000)
+    monkeypatch.setattr("evalwright.host.webhooks.cursors.PAGE_BYTES", 1000)
     large = [an_entry("agent.reasoned", reasoning="x" * 2000) for _ in range(5)]
 
     async def scene(place):
@@ -516,7 +516,7 @@ def test_closing_does_not_wait_for_a_receiver_for_ever(at_station):
 
 
 def test_a_log_that_cannot_be_read_for_a_while_loses_nothing(at_station, caplog, monkeypatch):
-    monkeypatch.setattr("evalwright.host.webhooks.lanes.STORE_RETRY_S", (0.01, 0.02))
+    monkeypatch.setattr("evalwright.host.webhooks.outbox.STORE_RETRY_S", (0.01, 0.02))
     failures = [StoreError("the disk is away")] * 3
 
     async def scene(place):

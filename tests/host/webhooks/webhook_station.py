@@ -21,8 +21,8 @@ from evalwright.host.egress import Egress, EgressPolicy, Lookup
 from evalwright.host.feed import Feed
 from evalwright.host.settings import WebhookSettings
 from evalwright.host.vault import Vault
-from evalwright.host.webhooks.delivery import WebhookSender
-from evalwright.host.webhooks.posting import DeliveryReport, Poster
+from evalwright.host.webhooks.outbox import Outbox
+from evalwright.host.webhooks.post import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
 from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
@@ -134,7 +134,7 @@ class Station:
         self._told: asyncio.Queue[DeliveryReport] = asyncio.Queue()
         self._owners: dict[str, tuple[str, str | None, Sequence[str]]] = {}
         self._feed = Feed()
-        self.sender = WebhookSender(
+        self.sender = Outbox(
             log,
             self.subscriptions,
             Poster(egress, self.clock, timeout_s),

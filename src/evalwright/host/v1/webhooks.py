@@ -26,7 +26,7 @@ from evalwright.host.v1.schemas import (
     refusals,
 )
 from evalwright.host.webhooks.dead_letters import MOST_KEPT, letter_key
-from evalwright.host.webhooks.lanes import Lane, LaneState
+from evalwright.host.webhooks.outbox import Lane, LaneState
 from evalwright.host.webhooks.subscriptions import (
     MAX_EVENTS,
     MAX_TAG_LENGTH,

@@ -15,7 +15,6 @@ from evalwright.contracts.events import (
     Event,
     InvocationCompleted,
     InvocationStarted,
-    Payload,
 )
 
 _DEPLOYMENT = (
@@ -35,10 +34,6 @@ _DEPLOYMENT = (
 )
 
 
-def _fields(kind: type[Payload]) -> tuple[str, ...]:
-    return tuple(field.encode_name for field in msgspec.structs.fields(kind))
-
-
 # By type, or by family where the name ends with a dot. A dot within a field name is a path.
 _KEPT: dict[str, tuple[str, ...]] = {
     "run.started": ("workflowId",),
@@ -48,7 +43,7 @@ _KEPT: dict[str, tuple[str, ...]] = {
     "run.paused": (),
     "run.resumed": (),
     **{
-        kind.TYPE: _fields(kind)
+        kind.TYPE: tuple(field.encode_name for field in msgspec.structs.fields(kind))
         for kind in (EvalStarted, EvalScored, EvalCompleted, InvocationStarted, InvocationCompleted)
     },
     "deployment.": _DEPLOYMENT,
@@ -66,7 +61,10 @@ def has_content_free(pattern: str) -> bool:
     if not pattern.endswith("*"):
         return is_content_free(pattern)
     prefix = pattern.removesuffix("*")
-    return any(known.startswith(prefix) or _is_family_of(known, prefix) for known in _KEPT)
+    return any(
+        known.startswith(prefix) or (known.endswith(".") and prefix.startswith(known))
+        for known in _KEPT
+    )
 
 
 def without_content(event: Event) -> Event | None:
@@ -74,28 +72,17 @@ def without_content(event: Event) -> Event | None:
     kept = _kept(event.type)
     if kept is None:
         return None
-    payload = event.payload()
-    sent: dict[str, Any] = {}
-    for path in kept:
-        _copy(payload, sent, path.split("."))
+    payload, sent = event.payload(), dict[str, Any]()
+    for path in kept if isinstance(payload, dict) else ():
+        name, _, inner = path.partition(".")
+        value = payload.get(name)
+        if inner and isinstance(value, dict):
+            sent[name] = {inner: value[inner]} if inner in value else {}
+        elif name in payload and not inner:
+            sent[name] = value
     return msgspec.structs.replace(event, body=msgspec.json.encode(sent))
 
 
 def _kept(event_type: str) -> tuple[str, ...] | None:
     family = event_type.partition(".")[0] + "."
     return _KEPT.get(event_type, _KEPT.get(family))
-
-
-def _is_family_of(known: str, prefix: str) -> bool:
-    return known.endswith(".") and prefix.startswith(known)
-
-
-def _copy(source: Any, target: dict[str, Any], path: list[str]) -> None:
-    """Copy one field, if present, with the objects on its path."""
-    name, *rest = path
-    if not isinstance(source, dict) or name not in source:
-        return
-    if not rest:
-        target[name] = source[name]
-    elif isinstance(source[name], dict):
-        _copy(source[name], target.setdefault(name, {}), rest)

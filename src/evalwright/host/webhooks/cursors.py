@@ -14,17 +14,20 @@ from contextlib import suppress
 
 import msgspec
 
-from evalwright.contracts.errors import RunNotFound, StoreError
+from evalwright.contracts.errors import StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event
 from evalwright.host.hosts import Hosts
+from evalwright.host.reading import read_soon
 from evalwright.store.protocol import EventLog
-from evalwright.store.records import RecordChange, Records
+from evalwright.store.records import Record, RecordChange, Records
 
 KIND = "webhook_cursor"
 SAVE_S = 0.5  # how long a change of a cursor waits for others
 RETRY_S = (0.5, 10.0)  # after a failure of the store: at first, and at most
 MOST_SAVED_AT_ONCE = 500
 WINDOW = 32  # events that may be sent between two saves of a cursor
+PAGE = 16  # events read at once
+PAGE_BYTES = 1024 * 1024  # that are held at most, beyond the first event
 
 SESSION = secrets.token_hex(4)  # which process wrote a document
 
@@ -40,14 +43,13 @@ class StoredCursor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     workspace: str | None = None
     attempts: int = 0  # to deliver the next event
     repeated: tuple[int, int] = (0, 0)  # events that only repeat another run's
+    doubtful: int = 0  # events before it may have been sent by an earlier process
 
 
 class Cursor:
     """How far a subscription has got in a run."""
 
-    def __init__(
-        self, tenant: str, webhook_id: str, run_id: str, stored: StoredCursor, log_end: int = 0
-    ) -> None:
+    def __init__(self, tenant: str, webhook_id: str, run_id: str, stored: StoredCursor) -> None:
         self.tenant = tenant
         self.webhook_id = webhook_id
         self.run_id = run_id
@@ -55,11 +57,10 @@ class Cursor:
         self.position = stored.next
         self.attempts = stored.attempts
         self.repeated = range(*stored.repeated)
-        self.heard = 0  # events before it were in the log when news last came
-        self.is_done = False
         self.reach = stored.reach  # as far as it is durable
-        is_foreign = stored.session != SESSION
-        self._doubtful = min(stored.reach, log_end) if is_foreign else 0
+        self.is_done = False
+        self.is_foreign = stored.session != SESSION
+        self._doubtful = stored.reach if self.is_foreign else stored.doubtful
 
     @property
     def key(self) -> str:
@@ -71,23 +72,24 @@ class Cursor:
         """Whether the next event may have been sent before."""
         return self.attempts > 0 or self.position < self._doubtful
 
-    def settle(self, sequence: int) -> None:
-        """Go on to the event after this one."""
-        self.position = sequence + 1
+    def settle(self, event: Event) -> None:
+        """Go on after an event."""
+        self.position = event.sequence + 1
         self.attempts = 0
+        self.is_done = event.type in TERMINAL_TYPES
 
-    def read(
-        self, log: EventLog, types: Sequence[str], most: int, most_bytes: int
-    ) -> tuple[list[Event], bool]:
-        """The next events of the run, and whether there may be more."""
+    def read(self, log: EventLog, types: Sequence[str]) -> tuple[list[Event], bool]:
+        """The next events of the run, of these types or any, and whether there may be more."""
+        if self.is_foreign:  # what is not in the log by now was not sent either
+            self._doubtful = min(self._doubtful, log.facts(self.run_id).events)
         page: list[Event] = []
         size = 0
-        for event in log.read(self.run_id, types, self.position - 1, most):
+        for event in log.read(self.run_id, types, self.position - 1, PAGE):
             size += len(event.body)
-            if page and size > most_bytes:
+            if page and size > PAGE_BYTES:
                 return page, True
             page.append(event)
-        return page, len(page) == most and page[-1].type not in TERMINAL_TYPES
+        return page, len(page) == PAGE and page[-1].type not in TERMINAL_TYPES
 
     def next_reach(self, *, is_last: bool) -> int:
         """How far events may be sent until the next save; the last save says how far they were."""
@@ -98,28 +100,24 @@ class Cursor:
         """What saves it, or deletes it once it is done."""
         if self.is_done:
             return RecordChange(KIND, self.tenant, self.key, None)
+        bounds = (self.repeated.start, self.repeated.stop)
         stored = StoredCursor(
-            self.position,
-            reach,
-            SESSION,
-            self.workspace,
-            self.attempts,
-            (self.repeated.start, self.repeated.stop),
+            self.position, reach, SESSION, self.workspace, self.attempts, bounds, self._doubtful
         )
         return RecordChange(KIND, self.tenant, self.key, msgspec.json.encode(stored))
-
-
-def log_end(log: EventLog, run_id: str) -> int:
-    """How many events a run has; none if it was deleted."""
-    try:
-        return log.facts(run_id).events
-    except RunNotFound:
-        return 0
 
 
 def cursor_key(webhook_id: str, run_id: str) -> str:
     """The key of the document of a cursor."""
     return f"{webhook_id}/{run_id}"
+
+
+def tidied(tenant: str, webhook_id: str, record: Record) -> list[RecordChange]:
+    """What makes a cursor of this process say how far events were sent, if that is less."""
+    stored = msgspec.json.decode(record.body, type=StoredCursor)
+    cursor = Cursor(tenant, webhook_id, record.key.removeprefix(f"{webhook_id}/"), stored)
+    reach = cursor.next_reach(is_last=True)
+    return [] if cursor.is_foreign or reach >= stored.reach else [cursor.change(reach)]
 
 
 def most_attempts(records: Records, tenant: str, webhook_id: str) -> int:
@@ -153,9 +151,16 @@ class CursorKeeper:
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
 
-    def holds(self, tenant: str, key: str) -> bool:
-        """Whether the stored document is behind a cursor that is yet to be saved."""
-        return (tenant, key) in self._unsaved or (tenant, key) in self._in_flight
+    async def load(self, tenant: str, webhook_id: str, run_id: str) -> Cursor | None:
+        """The cursor of a run; None if all its events are settled."""
+        place = tenant, cursor_key(webhook_id, run_id)
+        known = self._unsaved.get(place) or self._in_flight.get(place)
+        if known is not None:
+            return None if known.is_done else known
+        body = await read_soon(self._records, "", lambda: self._records.get(KIND, *place))
+        if body is None:
+            return None
+        return Cursor(tenant, webhook_id, run_id, msgspec.json.decode(body, type=StoredCursor))
 
     def note(self, cursor: Cursor) -> None:
         """Save a cursor soon."""

@@ -8,7 +8,7 @@ import msgspec
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import Event
 from evalwright.contracts.times import iso_time
-from evalwright.host.webhooks.posting import AttemptResult, delivery_id
+from evalwright.host.webhooks.post import AttemptResult, delivery_id
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
 
@@ -72,28 +72,6 @@ class ParkedDelivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
             "lastReason": self.last_reason,
             **status,
         }
-
-
-def park(
-    webhook_id: str,
-    event: Event,
-    workspace: str | None,
-    attempts: int,
-    now_us: int,
-    result: AttemptResult,
-) -> ParkedDelivery:
-    """The dead letter of an event whose last attempt had a result."""
-    return ParkedDelivery(
-        webhook_id=webhook_id,
-        run_id=event.run_id,
-        sequence=event.sequence,
-        event_type=event.type,
-        workspace=workspace,
-        attempts=attempts,
-        parked_us=now_us,
-        last_reason=result.reason,
-        last_status=result.status,
-    )
 
 
 def letter_key(webhook_id: str, run_id: str, sequence: int) -> str:

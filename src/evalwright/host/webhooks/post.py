@@ -3,8 +3,6 @@
 import hashlib
 import hmac
 import io
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
@@ -13,12 +11,8 @@ from evalwright import __version__
 from evalwright.contracts.events import Event
 from evalwright.engine.clock import Clock
 from evalwright.host.egress import Egress, EgressRefused
-from evalwright.host.hosts import Hosts
-from evalwright.host.settings import WebhookSettings
 from evalwright.host.webhooks.content import without_content
-from evalwright.host.webhooks.cursors import CursorKeeper
 from evalwright.host.webhooks.subscriptions import Subscription
-from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     import aiohttp
@@ -87,44 +81,42 @@ class Poster:
         self, subscription: Subscription, event: Event, workspace: str | None, attempt: Attempt
     ) -> AttemptResult:
         """Attempt to deliver an event; never raises for what the receiver does."""
+        import aiohttp
+
         body = delivery_body(subscription, event, workspace)
+        timestamp = self._clock.now_us() // 1_000_000
+        headers = delivery_headers(subscription, event.type, timestamp, body, attempt)
         began_s = self._clock.monotonic_s()
-        outcome, reason, status = await self._send(subscription, event.type, body, attempt)
-        return AttemptResult(outcome, reason, self._clock.monotonic_s() - began_s, status)
+
+        def result(
+            outcome: Literal["delivered", "failed", "refused"],
+            reason: str,
+            status: int | None = None,
+        ) -> AttemptResult:
+            return AttemptResult(outcome, reason, self._clock.monotonic_s() - began_s, status)
+
+        if self._session is None:  # connections are not reused: a new one looks the name up again
+            self._session = self._egress.session(
+                https_only=True, timeout_s=self._timeout_s, keep_alive=False
+            )
+        try:
+            async with self._session.post(
+                subscription.url, data=io.BytesIO(body), headers=headers, allow_redirects=False
+            ) as response:
+                is_taken = 200 <= response.status < 300
+                reason = f"status_{response.status}"
+                return result("delivered" if is_taken else "failed", reason, response.status)
+        except EgressRefused as refusal:
+            return result("refused", refusal.reason)
+        except TimeoutError:
+            return result("failed", "timeout")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return result("failed", type(error).__name__)
 
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
-
-    async def _send(
-        self, subscription: Subscription, event_type: str, body: bytes, attempt: Attempt
-    ) -> tuple[Literal["delivered", "failed", "refused"], str, int | None]:
-        import aiohttp
-
-        timestamp = self._clock.now_us() // 1_000_000
-        headers = delivery_headers(subscription, event_type, timestamp, body, attempt)
-        try:
-            async with self._open_session().post(
-                subscription.url, data=io.BytesIO(body), headers=headers, allow_redirects=False
-            ) as response:
-                is_taken = 200 <= response.status < 300
-                reason = f"status_{response.status}"
-                return ("delivered" if is_taken else "failed"), reason, response.status
-        except EgressRefused as refusal:
-            return "refused", refusal.reason, None
-        except TimeoutError:
-            return "failed", "timeout", None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return "failed", type(error).__name__, None
-
-    def _open_session(self) -> "aiohttp.ClientSession":
-        if self._session is None:
-            # Connections are not reused: a new connection looks the name up again.
-            self._session = self._egress.session(
-                https_only=True, timeout_s=self._timeout_s, keep_alive=False
-            )
-        return self._session
 
 
 def delivery_id(webhook_id: str, run_id: str, sequence: int) -> str:
@@ -173,16 +165,3 @@ def delivery_headers(
         "Evalwright-Delivery-Attempt": str(attempt.number),
         "Evalwright-Redelivery": "true" if attempt.is_repeat else "false",
     }
-
-
-class LaneTools(NamedTuple):
-    """What all lanes share."""
-
-    log: EventLog
-    poster: Poster
-    keeper: CursorKeeper
-    clock: Clock
-    settings: WebhookSettings
-    readers: ThreadPoolExecutor
-    report: Callable[[DeliveryReport], None]
-    hosts: Hosts
