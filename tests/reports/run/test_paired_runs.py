@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.planning import AgentFacts, JudgePanel, RunSettings, TaskSelection
+from evalwright.contracts.suite import Thresholds
 from evalwright.reports.run.paired_runs import (
     GROUPS,
     ComparedSide,
@@ -118,3 +119,23 @@ def test_what_makes_runs_hard_to_compare_is_said():
 def test_a_task_that_is_another_one_now_is_not_compared():
     pair = PairedRuns(a_side({"a": 1.0}, changed=["a"]), a_side({"a": 0.0}))
     assert groups(pair) == {"alone": ["a"]}
+
+
+def test_a_title_makes_no_other_task_and_another_bar_makes_other_rubrics():
+    def side(title: str, bar: float) -> ComparedSide:
+        made = a_side({"a": 1.0, "b": 0.0, "r": 1.0})
+        kinds = {"a": "golden", "b": "golden", "r": "rubric"}
+        tasks = [
+            msgspec.json.encode({"taskId": name, "title": title, "expected": {"kind": kind}})
+            for name, kind in kinds.items()
+        ]
+        suite = msgspec.structs.replace(
+            made.frame.suite, tasks=[*map(msgspec.Raw, tasks)], thresholds=Thresholds(bar)
+        )
+        return made._replace(frame=msgspec.structs.replace(made.frame, suite=suite))
+
+    renamed = PairedRuns(side("Before", 0.5), side("Now", 0.5))
+    assert groups(renamed) == {"failing": ["b"], "unchanged": ["a", "r"]}
+    stricter = PairedRuns(side("", 0.5), side("", 0.9))
+    assert groups(stricter) == {"failing": ["b"], "unchanged": ["a"], "alone": ["r"]}
+    assert stricter.report.score == 0.5, "of the tasks that are compared"
