@@ -226,3 +226,19 @@ def test_a_result_that_raises_fails_its_task_and_no_other(run):
     task = run(lambda task: Raising(), NO_REFUND)
     assert not task.passed
     assert task.coverage.calls is None
+
+
+def test_messages_in_which_the_agent_says_nothing_do_not_say_that_nothing_was_called(run):
+    task = run(ew.Answer("done", messages=[{"role": "user", "content": "hi"}]), NO_REFUND)
+    assert (task.passed, task.coverage.calls) == (False, None)
+
+
+@pytest.mark.parametrize("said", ["Final result processed.", "Returning structured response: 1"])
+def test_a_result_that_reads_like_that_of_an_answer_hides_no_call(run, said):
+    asked = {"id": "1", "function": {"name": "refund", "arguments": "{}"}}
+    messages = [
+        {"role": "assistant", "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": "1", "content": said},
+        {"role": "assistant", "content": "Done."},
+    ]
+    assert [call.tool for call in run(ew.Answer.from_messages(messages)).calls] == ["refund"]

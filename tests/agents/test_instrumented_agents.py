@@ -437,3 +437,79 @@ def test_an_agent_that_loads_opentelemetry_late_is_observed_from_its_first_span(
     result = evaluated(agent, tmp_path, ORDERS[:2], isolate=True, concurrency=1)
     seen = [[each.tool for each in task.calls] for task in result.tasks.values()]
     assert seen == [["get_order"]] * 2
+
+
+HALF_OBSERVED = """
+import contextvars
+
+from opentelemetry.sdk.trace import TracerProvider
+
+tracer = TracerProvider(shutdown_on_exit=False).get_tracer("library")
+
+
+def refund():
+    told = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "refund"}
+    return tracer.start_span("tool", attributes=told)
+
+
+def answer(task):
+    match task.id:
+        case "asks-a-model":  # and the span does not say for how many tokens
+            tracer.start_span("chat", attributes={"gen_ai.request.model": "m"}).end()
+        case "calls-a-tool-that-hangs":
+            refund()
+        case "calls-a-tool-out-of-sight":
+            contextvars.Context().run(lambda: refund().end())
+"""
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_what_is_only_half_observed_contradicts_a_claim(isolate, tmp_path) -> None:
+    (tmp_path / "half.py").write_text(HALF_OBSERVED)
+    told = {
+        "asks-a-model": "a model was asked: m",
+        "calls-a-tool-that-hangs": "refund was called",
+        "calls-a-tool-out-of-sight": "refund was called without `task`",
+    }
+    result = ew.run(
+        [ew.Task(each, input={}, checks=[lambda output: True]) for each in told],
+        f"{tmp_path}/half.py:answer",
+        db=tmp_path / "log.db",
+        isolate=isolate,
+        concurrency=1,
+        agent_tools="none",
+        agent_usage="none",
+    )
+    for each, said in told.items():
+        error = result.tasks[each].error
+        assert error["code"] == "claim_contradicted"
+        assert said in error["message"]
+
+
+def test_what_an_agent_does_after_its_answer_is_held_against_no_other_task(
+    exported, tmp_path
+) -> None:
+    tracer = exported.provider.get_tracer("t")
+    answered, done = threading.Event(), threading.Event()
+
+    def later() -> None:
+        answered.wait()
+        chat(tracer, "refund")
+        done.set()
+
+    def answer(task: Any) -> str:
+        chat(tracer)
+        if task.id == "first":
+            threading.Thread(target=later).start()
+        else:
+            done.wait()
+        return task.id
+
+    def looked_at(output: str) -> bool:  # once the agent has answered
+        answered.set()
+        return True
+
+    tasks = [ew.Task(each, input={}, checks=[looked_at]) for each in ("first", "second")]
+    with pytest.warns(UserWarning, match="1 spans of model or tool calls were made after"):
+        result = ew.run(tasks, answer, db=tmp_path / "log.db", concurrency=2)
+    assert [each.coverage.calls for each in result.tasks.values()] == ["spans"] * 2

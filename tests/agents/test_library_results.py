@@ -272,12 +272,22 @@ def test_a_run_of_pydantic_ai_tells_calls_results_errors_and_cost(models, told, 
     assert report.coverage.usage == "pydantic-ai result"
 
 
-def test_data_that_pydantic_ai_answers_with_is_no_call_of_a_tool(models, told):
-    from pydantic_ai import ToolOutput
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_data_that_pydantic_ai_answers_with_is_no_call_of_a_tool(models, told, is_traced):
+    from pydantic_ai import Agent, ToolOutput
 
-    report = told(lambda _: clerk(models, output_type=ToolOutput(Shipping)).run(QUESTION))
+    async def answer(question: str):
+        result = await clerk(models, output_type=ToolOutput(Shipping)).run(question)
+        return result.output if is_traced else result
+
+    Agent.instrument_all(is_traced)
+    try:
+        report = told(answer)
+    finally:
+        Agent.instrument_all(False)
     assert report.output == {"state": "shipped"}
     assert made(report) == RETRIED
+    assert report.coverage.calls == ("spans" if is_traced else "pydantic-ai result")
 
 
 # LangGraph and LangChain.
@@ -420,7 +430,8 @@ def test_the_last_answer_of_a_loop_does_not_say_that_nothing_was_called(models, 
     assert report.output == SAID
     assert not report.passed
     assert "not observed" in report.checks[0].reason
-    assert report.coverage.usage == "Anthropic answer"
+    assert report.usage.calls == 2  # of which the client makes spans
+    assert report.coverage.usage == "Anthropic answer, spans"
 
 
 @pytest.mark.parametrize("tools", [None, [{"type": "function", "name": "get_order"}]])

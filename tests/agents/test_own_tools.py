@@ -1,6 +1,7 @@
 """Tools of an agent's own: each call is recorded once, and for the task that it was made for."""
 
 import asyncio
+import contextvars
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -99,6 +100,15 @@ def test_a_call_in_a_thread_of_nobody_leaves_no_task_observed(run):
     assert not task.passed
     assert "not observed" in task.checks[0].reason
     assert "double was called in a thread that no task started" in task.checks[0].reason
+
+
+def test_a_call_in_a_thread_of_nobody_contradicts_the_claim_that_there_is_none(run):
+    def agent(task):
+        contextvars.Context().run(double, 1)
+
+    for claim in ("none", "task"):
+        task = run(agent, ew.does_not_call("refund"), agent_tools=claim)["t0"]
+        assert "double was called without `task`" in task.error["message"]
 
 
 def test_a_wrapped_function_of_a_task_counts_in_any_thread(run):

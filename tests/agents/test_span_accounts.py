@@ -4,6 +4,7 @@ import itertools
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
@@ -35,6 +36,7 @@ def span(
     names["told"] = "gen_ai.output.messages"
     attributes: dict[str, Any] = {"gen_ai.provider.name": "openai"}
     attributes["gen_ai.response.model"] = "gpt-4.1-mini"
+    dropped = said.pop("dropped", 0)
     if tokens := said.pop("tokens", None):
         attributes["gen_ai.usage.input_tokens"], attributes["gen_ai.usage.output_tokens"] = tokens
     for key, value in said.items():
@@ -52,6 +54,7 @@ def span(
         events=[],
         failed=False,
         failure=None,
+        dropped=dropped,
         scope=scope,
     )
 
@@ -61,7 +64,9 @@ def chat(span_id: str, start: int, end: int, *told: Any, given: Any = (ASKED,), 
     return span(span_id, start, end, op="chat", given=list(given), told=list(told), **more)
 
 
-def tool(span_id: str, start: int, end: int, args: Any, result: Any = None, **more: Any) -> Span:
+def tool(
+    span_id: str, start: int, end: int | None, args: Any, result: Any = None, **more: Any
+) -> Span:
     if result is not None:
         more["tool__call__result"] = result
     return span(
@@ -177,3 +182,54 @@ def test_spans_of_nothing_that_we_know_tell_nothing() -> None:
     other = span("http", 0, 1)
     other.attributes.clear()
     assert account_of([other]) == Account("spans")
+
+
+def cut_at(length: int, made: Span) -> Span:
+    """The span as a limit on the length of its attributes leaves it."""
+    limited = {key: value[:length] for key, value in made.attributes.items()}
+    return msgspec.structs.replace(made, attributes=limited)
+
+
+ANSWERED = chat("m", 0, 1, SAID, tokens=None)
+
+
+@pytest.mark.parametrize(
+    ("made", "is_whole"),
+    [
+        (ANSWERED, True),
+        (cut_at(40, ANSWERED), False),
+        (msgspec.structs.replace(ANSWERED, dropped=1), True),  # the oldest, before what was asked
+        (chat("m", 0, 1, SAID, given=(), dropped=1), False),
+        (chat("m", 0, 1, {"role": "assistant", "content": "{oh"}), True),  # a model may say so
+    ],
+)
+def test_where_a_limit_may_have_cut_off_a_call_the_calls_are_not_observed(made, is_whole) -> None:
+    assert (account_of([made]).lost is None) == is_whole
+
+
+def test_a_span_that_lost_all_that_we_know_may_have_been_of_a_call() -> None:
+    nothing = msgspec.structs.replace(ANSWERED, span_id="x", attributes={"a": 1}, dropped=200)
+    assert "cut off" in (account_of([ANSWERED, nothing]).lost or "")
+
+
+DATA = {"state": "shipped"}
+
+
+@pytest.mark.parametrize("output", [DATA, json.dumps(DATA)])
+def test_a_call_that_nobody_ran_and_that_is_the_answer_is_data_and_no_call(output) -> None:
+    spans = [
+        chat("m1", 0, 10, call("c1", id=1)),
+        tool("t1", 10, 20, {"id": 1}, ORDER, tool__call__id="c1"),
+        chat("m2", 20, 30, call("c2", **DATA)),
+    ]
+    told = account_of(spans, output=output)
+    assert (calls(told), told.has_all_calls) == ([({"id": 1}, ORDER)], True)
+    for other in ("It is shipped.", {**DATA, "id": 1}, {}):  # then it may be what is to be done
+        assert len(calls(account_of(spans, output=other))) == 2
+    ran = tool("t2", 30, 40, DATA, DATA, tool__call__id="c2")
+    assert len(calls(account_of([*spans, ran], output=output))) == 2
+
+
+def test_a_tool_that_still_runs_was_called_and_has_no_result() -> None:
+    told = account_of([tool("t", 0, None, {"id": 1})])
+    assert [type(each) for each in told.deeds or ()] == [ToldCall]

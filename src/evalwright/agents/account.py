@@ -55,6 +55,7 @@ class Account(msgspec.Struct, frozen=True):
     has_all_calls: bool = True  # else they are only some of those there were
     lost: str | None = None  # why it is known that there were others
     inside: frozenset[str] = frozenset()  # tools whose every call led to one that was seen
+    asked: str | None = None  # a model that was asked, whether or not its usage is told
 
 
 class SeenCall:

@@ -16,6 +16,7 @@ from evalwright.trace.importers.messages import events_of_messages
 from evalwright.trace.importers.streams import assembled
 from evalwright.trace.model import (
     GOOD_STATUSES,
+    FinalOutput,
     Message,
     Retrieval,
     ToolCall,
@@ -41,8 +42,8 @@ _HARMLESS = frozenset(
         "additional_tools",
     )
 )
-# What libraries answer to the "call" by which a model gives its answer as data: it is no tool.
-_OF_ANSWERS = ("Final result processed.", "Returning structured response:")
+_DATA_TAKEN = "Final result processed."  # of pydantic-ai
+_DATA_RETURNED = "Returning structured response: "  # of LangChain, with the data
 
 
 class Answer:
@@ -98,6 +99,7 @@ class ToldMessages(NamedTuple):
     usages: list[ProviderUsage]
     has_all_usages: bool  # of every answer of the model, and there is one
     not_understood: str | None  # the first thing that nobody knows: it may be a call
+    has_acts: bool  # of the agent: they are not only what it was asked
 
 
 def accounts_of(
@@ -120,6 +122,7 @@ def accounts_of(
                 told.usages or None,
                 has_messages=True,
                 has_all_usages=told.has_all_usages,
+                has_all_calls=told.has_acts or not plain,
             )
         )
     if calls is not None:
@@ -224,6 +227,7 @@ def read_messages(messages: Sequence[Any], provider: str | None = None) -> ToldM
         [usage for usage, _ in usages if usage is not None],
         bool(answers) and None not in answers,
         unknown,
+        any(not isinstance(each, Message) or each.role == "assistant" for each in trace.events),
     )
 
 
@@ -232,12 +236,12 @@ def deeds_in(trace: Trace) -> tuple[list[Deed], str | None]:
     deeds: list[Deed] = []
     places: dict[int, int] = {}  # of results, by their index: the place of the call
     unknown: str | None = None
-    answers = pair_results(trace)
+    answers, last = pair_results(trace), _last_results(trace)
     for event in trace.events:
         match event:
             case ToolCall():
                 result = answers.get(event.index)
-                if result is not None and text_of(result.payload).startswith(_OF_ANSWERS):
+                if result is not None and result.index in last and _is_of_answer(result):
                     places[result.index] = -1
                     continue
                 if result is not None:
@@ -258,6 +262,27 @@ def deeds_in(trace: Trace) -> tuple[list[Deed], str | None]:
             case Unknown() if (kind := event.type.removeprefix("unrecognised.")) not in _HARMLESS:
                 unknown = unknown or kind or "one without a type"
     return deeds, unknown
+
+
+def _last_results(trace: Trace) -> set[int]:
+    """The results after which the agent did no more, or not before the user spoke again."""
+    last, goes_on = set(), False
+    for event in reversed(trace.events):
+        match event:
+            case ToolResult():
+                if not goes_on:
+                    last.add(event.index)
+            case Message(role="user"):
+                goes_on = False
+            case ToolCall() | Message(role="assistant") | FinalOutput():
+                goes_on = True
+    return last
+
+
+def _is_of_answer(result: ToolResult) -> bool:
+    """Whether a library answers so to the "call" by which a model gives its answer as data."""
+    said = text_of(result.payload)
+    return said == _DATA_TAKEN or said.startswith(_DATA_RETURNED)
 
 
 def _returned(result: ToolResult, place: int) -> ToldReturn:

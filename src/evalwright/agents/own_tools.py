@@ -103,7 +103,7 @@ def wrapped(function: F, name: str | None = None, of: "Invocation | None" = None
         invocation = of or current.get()
         if invocation is None:
             for each in () if of_checks.get() else tuple(at_work):  # it may be of any of them
-                each.lose(f"{tool} was called in a thread that no task started")
+                each.lose_call(tool, f"{tool} was called in a thread that no task started")
             return None
         invocation.require_open()  # before the function does anything
         return _OwnCall(invocation, tool, also, _arguments(signature, args, kwargs))

@@ -133,6 +133,7 @@ class Invocation:
         self.now_s = now_s
         self.surroundings = surroundings or Surroundings()
         self.usages: list[ProviderUsage] = []
+        self.output: Any = None  # what the agent has answered
         self.allowed_tools: frozenset[str] | None = None  # none of them forbidden
         self.schema_valid: bool | None = None  # where the agent's output has a schema
         self.refused = False  # the model refused the request
@@ -148,6 +149,7 @@ class Invocation:
         self._record = record
         self.called: list[SeenCall] = []  # in order
         self.called_outside: list[str] = []  # tools that neither `task` nor the gateway saw called
+        self.asked: str | None = None  # a model that was asked, though its usage may not be known
         self._tellers: list[str] = []  # of each usage: who reported it
         self._observed: dict[str, set[str]] | None = None  # by part: how; most have nothing
         self._lost: str | None = None  # why not all tool calls were observed, though some were
@@ -251,6 +253,15 @@ class Invocation:
         """Note that tool calls were made which nobody observed: so not all of them are known."""
         with self._lock:
             self._lost = self._lost or why
+
+    def lose_call(self, tool: str, why: str) -> None:
+        """Note that this tool was called, perhaps by this invocation: nobody knows."""
+        self.called_outside.append(tool)
+        self.lose(why)
+
+    def note_model(self, model: str) -> None:
+        """Note that a model was asked."""
+        self.asked = self.asked or model
 
     def coverage(self) -> Coverage:
         """What was observed so far."""
@@ -381,6 +392,8 @@ class Invocation:
             self.observe("calls", how)
         if account.lost is not None:
             self.lose(account.lost)
+        if account.asked is not None:
+            self.note_model(account.asked)
         if account.has_messages:
             self.observe("messages", how)
         if account.usages is not None:

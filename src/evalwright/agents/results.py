@@ -112,7 +112,7 @@ def read_to_end(output: Any) -> Any:
     if _is_open_run(output) and not inspect.iscoroutinefunction(output.get_output):
         output.get_output()
         return output
-    if not _has(type(output), "__stream__", "__iter__"):
+    if not _has(output.__class__, "__stream__", "__iter__"):
         return output
     final = _final_of(output)
     return list(output) if final is None else final()
@@ -127,7 +127,7 @@ async def awaited_to_end(output: Any) -> Any:
             pass
     elif _is_open_run(output) and inspect.iscoroutinefunction(output.get_output):
         await output.get_output()
-    elif _has(type(output), "__stream__", "__aiter__"):
+    elif _has(output.__class__, "__stream__", "__aiter__"):
         final = _final_of(output)
         return [each async for each in output] if final is None else await final()
     return read_to_end(output)
@@ -268,6 +268,7 @@ def _account(
         usages or None,
         has_all_usages=has_all_usages,
         has_messages=True,
+        has_all_calls=told.has_acts,
         lost=lost,
     )
 
@@ -346,7 +347,7 @@ def _one_answer(
     is_whole: bool = False,
 ) -> Result:
     usages = None if usage is None else [usage]
-    account = Account(f"{name} answer", told.deeds, usages, has_all_calls=is_whole)
+    account = Account(f"{name} answer", told.deeds, usages, has_all_calls=is_whole, asked=name)
     return Result(output, account, refused)
 
 

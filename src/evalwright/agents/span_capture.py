@@ -14,6 +14,7 @@ import importlib.util
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -24,6 +25,7 @@ from evalwright.contracts.errors import BadInput
 
 if TYPE_CHECKING:
     from evalwright.agents.protocol import Invocation
+    from evalwright.trace.importers.operation import Operation
     from evalwright.trace.importers.spans import Span
 
 _SDK, _API = "opentelemetry.sdk.trace", "opentelemetry.trace"
@@ -31,9 +33,12 @@ _OWNER = "_evalwright_invocation"  # of a span: whose it is
 _COUNTED = "_evalwright_counted"
 _OURS = "evalwright"  # the name of the spans of a host
 _LEFT_OUT = "spans of model or tool calls were made in a thread that no task started"
+_AFTER = "spans of model or tool calls were made after their task had answered, and were left out"
+_MOST_LATE = 10_000
 _SAMPLED = "a sampler of OpenTelemetry left out some spans"
 _counting = threading.Lock()
 _left_out = 0
+_late: deque[Any] = deque(maxlen=_MOST_LATE)  # spans of tasks that had ended
 
 
 class Captured:
@@ -185,8 +190,10 @@ def _own_provider() -> Any:
 def _keep(span: Any, outer: Any) -> None:
     """Keep a span that was started for its task, or for all that it may be of."""
     own, around = current.get(), getattr(outer, _OWNER, None)
-    if own is not None and own.was_late and around is None:
-        return  # its time is over, and it is of no other
+    if own is not None and not own.is_open and (around is None or not around.is_open):
+        if not own.was_late:
+            _late.append(span)
+        return  # the time of its task is over, and it is of no other
     owners = {each for each in (own, around) if each is not None and each.is_open}
     if len(owners) == 1:
         (owner,) = owners
@@ -213,30 +220,38 @@ def tell_captured(invocation: "Invocation") -> None:
     if captured is None:
         return
     from evalwright.agents.spans import SeenAt, take_spans
+    from evalwright.trace.importers.span_groups import read_by_conventions
 
     try:
         found = [span_of(each) for each in captured.spans if each.end_time is not None]
+        begun = [span_of(each) for each in captured.spans if each.end_time is None]
+        goes_on = [each for each in map(read_by_conventions, begun) if each is not None]
+        found += [each.span for each in goes_on if each.kind == "tool"]  # which was called
         calls = [SeenAt(at / 1e6, f"{span_id:016x}") for at, span_id in captured.seen_calls]
-        take_spans(invocation, found, _lost(captured), calls)
+        take_spans(invocation, found, _lost(captured, invocation, is_whole=not goes_on), calls)
     except Exception as error:  # noqa: BLE001 - what is in spans is written by anybody
         invocation.lose(f"spans could not be read: {type(error).__name__}")
 
 
-def _lost(captured: Captured) -> str | None:
+def _lost(captured: Captured, invocation: "Invocation", *, is_whole: bool) -> str | None:
     """Why there must be calls that the spans of an invocation do not tell of."""
-    if strays := [each for each in captured.strays if _tells(each)]:
-        _count(strays)
+    told = [(each, found) for each in captured.strays if (found := _told(each)) is not None]
+    if told:
+        _count([each for each, _ in told])
+        for _, found in told:
+            if found.kind == "tool" and found.call is not None:
+                invocation.lose_call(str(found.call["tool"]), _LEFT_OUT)
         return _LEFT_OUT
-    if any(each.end_time is None and _tells(each) for each in captured.spans):
+    if not is_whole:
         return "spans of calls had not ended when the agent had answered"
     return _SAMPLED if captured.is_sampled else None
 
 
-def _tells(span: Any) -> bool:
-    """Whether a span says anything of a model, a tool or an agent so far."""
+def _told(span: Any) -> "Operation | None":
+    """What a span says of a model, a tool or an agent so far."""
     from evalwright.trace.importers.span_groups import read_by_conventions
 
-    return read_by_conventions(span_of(span)) is not None
+    return read_by_conventions(span_of(span))
 
 
 def _count(strays: list[Any]) -> None:
@@ -253,9 +268,12 @@ def left_out() -> str | None:
     global _left_out
     with _counting:
         count, _left_out = _left_out, 0
-    if not count:
-        return None
-    return f"{count} {_LEFT_OUT}; they belong to no task and were left out"
+    late = 0
+    while _late:
+        late += _told(_late.popleft()) is not None
+    notices = [f"{count} {_LEFT_OUT}; they belong to no task and were left out"] if count else []
+    notices += [f"{late} {_AFTER}"] if late else []
+    return "; ".join(notices) or None
 
 
 def span_of(made: Any) -> "Span":
@@ -278,7 +296,7 @@ def span_of(made: Any) -> "Span":
         ],
         failed=made.status.status_code.name == "ERROR",
         failure=made.status.description or None,
-        dropped=made.dropped_attributes,
+        dropped=made.dropped_attributes + made.dropped_events,
         scope=scope.name if scope else "",
     )
 

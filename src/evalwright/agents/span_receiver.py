@@ -202,7 +202,7 @@ class SpanReceiver:
         try:
             if found:
                 read = asyncio.get_running_loop().run_in_executor
-                account = await read(_readers, account_of, found, lost)
+                account = await read(_readers, account_of, found, lost, (), invocation.output)
         except Exception as error:  # noqa: BLE001 - it is a stranger's, whatever is in it
             lost = f"its spans cannot be read: {type(error).__name__}: {error}"
         if lost is not None:

@@ -14,7 +14,7 @@ told of them. Spans that tell nothing of a model, a tool or an agent leave all a
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -23,18 +23,25 @@ from evalwright.agents.account import Account, Deed, ToldCall, ToldReturn
 from evalwright.agents.answers import deeds_in
 from evalwright.agents.usage import UNSPECIFIED
 from evalwright.contracts.events import ProviderUsage
+from evalwright.contracts.jsonvalue import json_equal
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers.canonical import CanonicalEvent
+from evalwright.trace.importers.canonical import CanonicalEvent, is_message
 from evalwright.trace.importers.operation import Operation, cached_tokens, provider_of
 from evalwright.trace.importers.span_groups import SpanGroups, operations_of
 from evalwright.trace.importers.spans import LogRecord, Span
 from evalwright.trace.importers.timeline import Timeline, event_key
+from evalwright.trace.importers.values import structure_from_text
 from evalwright.trace.model import text_of
 
 if TYPE_CHECKING:
     from evalwright.agents.protocol import Invocation
 
 SPANS = "spans"  # how that was observed which spans tell
+_FINAL_RESULT = "final_result"  # what pydantic-ai names such "tools", where nobody says otherwise
+_CUT = (
+    "what a span tells is cut off or damaged: raise OTEL_ATTRIBUTE_COUNT_LIMIT or "
+    "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT of OpenTelemetry"
+)
 
 
 class SeenAt(NamedTuple):
@@ -54,21 +61,29 @@ def take_spans(
 
     A tool of a library may call another by `task`, which was `seen`.
     """
-    account = account_of(found, lost, seen)
+    account = account_of(found, lost, seen, invocation.output)
     if account.lost is not None and invocation.is_observed("calls"):
         account = msgspec.structs.replace(account, lost=None)
     invocation.take_account(account)
 
 
 def account_of(
-    found: Iterable[Span | LogRecord], lost: str | None = None, seen: Sequence[SeenAt] = ()
+    found: Iterable[Span | LogRecord],
+    lost: str | None = None,
+    seen: Sequence[SeenAt] = (),
+    output: Any = None,
 ) -> Account:
-    """What the spans of one invocation tell; their order does not matter."""
+    """What the spans of one invocation with this output tell; their order does not matter."""
     groups = SpanGroups(SPANS)
     for each in found:
         groups.take_found(each)
     spans = groups.joined()
     operations = operations_of(spans)
+    for made in operations:
+        if made.kind == "tool" and made.span.end is None:  # it goes on, and has no result
+            made.result = None
+    if any(map(_is_cut, operations)) or _has_lost_all([x for x in spans if x.dropped], operations):
+        lost = lost or _CUT
     if not operations:
         return Account(SPANS, lost=lost)
     _nest_twins(operations)
@@ -78,7 +93,8 @@ def account_of(
     requests.let_one_layer_speak()
     dialogue = timeline.dialogue()
     response = dialogue.response(SPANS)
-    response["events"] = _without(_given(operations), response["events"])
+    events = _without(_given(operations), response["events"])
+    response["events"] = _without_data(events, operations, output)
     deeds, unknown = deeds_in(decode_trace(response, SPANS))
     usages, has_all_usages = requests.usages()
     has_all_usages = has_all_usages and lost is None  # a span that is missing may have had some
@@ -98,7 +114,36 @@ def account_of(
         has_all_calls=speaks and not silent,
         lost=lost,
         inside=_tools_around(operations, parents, seen) if seen else frozenset(),
+        asked=next((next(iter(each.models), UNSPECIFIED) for each in models), None),
     )
+
+
+def _is_cut(operation: Operation) -> bool:
+    """Whether a limit may have cut off what a model answered.
+
+    SDKs drop the oldest attributes first, so where something of the request is left, the answer is.
+    """
+    span = operation.span
+    if operation.kind != "model":
+        return False
+    if span.dropped and not operation.history:
+        return True
+    said = (each["content"] for each in operation.output if is_message(each))
+    broken = {each for each in said if isinstance(each, str) and _is_broken_json(each)}
+    return bool(broken) and any(
+        isinstance(value, str) and value in broken and not key.endswith("content")
+        for key, value in span.attributes.items()
+    )
+
+
+def _has_lost_all(cut: Sequence[Span], operations: Sequence[Operation]) -> bool:
+    """Whether one of the spans that a limit cut says nothing any more that we know."""
+    known = {each.span.span_id for each in operations} if cut else set()
+    return any(each.span_id not in known for each in cut)
+
+
+def _is_broken_json(text: str) -> bool:
+    return text[:1] in ("{", "[") and isinstance(structure_from_text(text), str)
 
 
 def _tools_around(
@@ -286,6 +331,37 @@ def _without(given: Counter[tuple[str, ...]], events: list[CanonicalEvent]) -> l
         else:
             kept.append(event)
     return kept
+
+
+def _without_data(
+    events: list[CanonicalEvent], operations: Sequence[Operation], output: Any
+) -> list[CanonicalEvent]:
+    """All but a "call" by which a model gave the answer as data: nobody ran it.
+
+    It is the last thing that was done, has no result, and its arguments are the answer.
+    """
+    answers = [each for each in [structure_from_text(output)] if isinstance(each, dict) and each]
+    finals = answers + [x.answered for x in operations if isinstance(x.answered, dict)]
+    if not finals:
+        return events
+    returned = {each["call_id"] for each in events if each["type"] == "tool_result"}
+    kept, goes_on = [], False
+    for event in reversed(events):
+        if _is_call(event) and not goes_on and event["call_id"] not in returned:
+            args, is_final = event["args"], text_of(event["tool"]).startswith(_FINAL_RESULT)
+            if any(json_equal(args, each) for each in answers):
+                continue
+            if is_final and any(_contains(each, args) for each in finals):  # with defaults
+                continue
+        goes_on = goes_on or _is_call(event) or is_message(event, "assistant")
+        kept.append(event)
+    return kept[::-1]
+
+
+def _contains(whole: dict[str, Any], part: Any) -> bool:
+    return isinstance(part, dict) and all(
+        key in whole and json_equal(whole[key], value) for key, value in part.items()
+    )
 
 
 def _asked_for_tools(request: Operation) -> bool:

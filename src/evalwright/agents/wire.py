@@ -181,6 +181,7 @@ def accept_response(
     _check_burden("output", _json_of(output), limits.most_output_values)
     for account in accounts:
         invocation.take_account(account)
+    invocation.output = output
     return output
 
 

@@ -90,10 +90,11 @@ def contradiction(claims: AgentFacts, invocation: Invocation) -> ErrorDetail | N
     called, outside = invocation.called, invocation.called_outside
     if claims.tools == "none" and called:
         return _false_claim("tools: none", f"{called[0].tool} was called ({len(called)} in all)")
-    if claims.tools == "task" and outside:
-        return _false_claim("tools: task", f"{outside[0]} was called without `task`")
-    if claims.usage == "none" and invocation.usages:
-        return _false_claim("usage: none", f"a model was asked: {invocation.usages[0].model}")
+    if claims.tools is not None and outside:
+        return _false_claim(f"tools: {claims.tools}", f"{outside[0]} was called without `task`")
+    asked = invocation.usages[0].model if invocation.usages else invocation.asked
+    if claims.usage == "none" and asked is not None:
+        return _false_claim("usage: none", f"a model was asked: {asked}")
     return None
 
 
@@ -262,6 +263,7 @@ class Invoker:
                 await _abandon(asked, work)
             invocation.was_late = output is _LATE
             if invocation.captured is not None:
+                invocation.output = output
                 tell_captured(invocation)
             invocation.end()
         if output is not _LATE and invocation.took_s is not None:

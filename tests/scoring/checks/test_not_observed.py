@@ -51,3 +51,40 @@ def test_the_answer_is_read_for_signals_even_where_the_calls_were_not_observed()
     unseen = said(check, find_signals=list, **UNSEEN)
     assert not unseen.passed
     assert "the answer has none, but the agent's tool calls were not observed" in unseen.reason
+
+
+ALL = {"tool": "mail.send", "args": {"to": "all"}}
+OF_ARGUMENTS = [
+    {"calls": ALL},
+    {"calls": {**ALL, "at_most": 0}},
+    {"does_not_call": [ALL, "refund"]},
+    {"calls_in_order": [ALL]},
+]
+
+
+@pytest.mark.parametrize("args", [None, '{"to": "al'], ids=["not told", "not readable"])
+@pytest.mark.parametrize("check", OF_ARGUMENTS)
+def test_of_arguments_that_were_not_observed_nobody_can_tell(check, args):
+    for each in (check, {"not": check}):
+        result = said(each, calls=calls(("mail.send", args)))
+        assert not result.passed
+        assert "with which arguments mail.send is called was not observed" in result.reason
+
+
+def test_what_is_decided_without_the_arguments_is_decided():
+    unknown, known = calls(("mail.send", None)), calls(("mail.send", {"to": "all"}))
+    assert passes({"calls": ALL}, calls=unknown + known)
+    assert passes({"calls_in_order": [ALL]}, calls=unknown + known)
+    assert said({"does_not_call": ALL}, calls=unknown + known).reason.startswith("mail.send is")
+    assert passes({"does_not_call": {"tool": "refund", "args": {"usd": 9}}}, calls=unknown)
+
+
+@pytest.mark.parametrize("called", ["refunds_create", "refundsCreate", "Refunds.Create"])
+@pytest.mark.parametrize(
+    "check", [*OF_CALLS[:3], {"calls": {"tool": "refunds.create", "times": 0}}]
+)
+def test_a_tool_that_is_called_by_another_spelling_is_not_taken_for_uncalled(check, called):
+    for each in (check, {"not": check}):
+        result = said(each, calls=calls("orders.get", called))
+        assert not result.passed
+        assert f"{called} is called: if that is refunds.create" in result.reason

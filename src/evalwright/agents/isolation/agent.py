@@ -23,6 +23,7 @@ from evalwright.agents.account import SeenCall
 from evalwright.agents.command import how_it_ended
 from evalwright.agents.isolation.frames import (
     CLOSED_DESCRIPTORS,
+    AskedModel,
     CalledOutside,
     EndedTask,
     Frames,
@@ -339,6 +340,8 @@ class AgentSlot(asyncio.Protocol):
             invocation.lose(told.why)
         elif isinstance(told, CalledOutside):
             invocation.called_outside.append(told.tool)
+        elif isinstance(told, AskedModel):
+            invocation.note_model(told.model)
         elif isinstance(told, ToolAsked):
             call = asyncio.get_running_loop().create_task(self._call_tool(invocation, told))
             self._calls.add(call)

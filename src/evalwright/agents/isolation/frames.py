@@ -102,6 +102,12 @@ class CalledOutside(msgspec.Struct, frozen=True, tag=True, gc=False):
     tool: str
 
 
+class AskedModel(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """To the run: a model was asked."""
+
+    model: str
+
+
 class EndedTask(msgspec.Struct, frozen=True, tag=True):
     """To the run: the agent has answered, or failed."""
 
@@ -113,7 +119,15 @@ class EndedTask(msgspec.Struct, frozen=True, tag=True):
 
 ToProcess: TypeAlias = Load | GivenTask | ToolAnswered
 ToRun: TypeAlias = (
-    Loaded | NotLoaded | ToolAsked | Recorded | Observed | Lost | CalledOutside | EndedTask
+    Loaded
+    | NotLoaded
+    | ToolAsked
+    | Recorded
+    | Observed
+    | Lost
+    | CalledOutside
+    | AskedModel
+    | EndedTask
 )
 _encode = msgspec.json.Encoder().encode
 

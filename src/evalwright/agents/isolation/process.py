@@ -20,6 +20,7 @@ import msgspec
 from evalwright.agents.account import SeenCall
 from evalwright.agents.isolation.frames import (
     CLOSED_DESCRIPTORS,
+    AskedModel,
     CalledOutside,
     EndedTask,
     Frames,
@@ -111,6 +112,16 @@ class ToldInvocation(Invocation):
         self._talk.send(Lost(why))
         super().lose(why)
 
+    def lose_call(self, tool: str, why: str) -> None:
+        """Note it, and tell the run."""
+        self._talk.send(CalledOutside(tool))
+        super().lose_call(tool, why)
+
+    def note_model(self, model: str) -> None:
+        """Note it, and tell the run."""
+        self._talk.send(AskedModel(model))
+        super().note_model(model)
+
     def note_call(
         self, tool: str, inputs: Any = msgspec.UNSET, *, also: str | None = None,
         outside: bool = False,
@@ -194,6 +205,7 @@ class AgentProcess:
         except (GeneratorExit, KeyboardInterrupt) as left:
             error = ErrorDetail("agent_error", type(left).__name__)
         finally:
+            invocation.output = output
             tell_captured(invocation)
             invocation.end()
         ended = EndedTask(output, error, invocation.refused, invocation.took_s or 0.0)

@@ -55,6 +55,31 @@ class WantedCall(NamedTuple):
         ]
 
 
+def cannot_tell(wanted: Sequence[WantedCall], examined: Examined) -> str | None:
+    """Why nobody can say whether one of these calls was made, where that is not plainly so.
+
+    Libraries may know a tool by another spelling, and spans may hold no arguments.
+    """
+    if not examined.calls:
+        return None
+    by_tool = examined.once(_by_tool)
+    for each in wanted:
+        for tool, calls in by_tool.items():
+            if tool != each.tool and _letters(tool) == _letters(each.tool):
+                return f"{tool} is called: if that is {each.tool}, write its name like this"
+            if tool == each.tool and each.args is not None:
+                unknown = next((one for one in calls if not isinstance(one.args, dict)), None)
+                if unknown is not None:
+                    arguments = f"with which arguments {tool} is called was not observed"
+                    return f"{arguments}: return or record them, or let spans hold content"
+    return None
+
+
+def _letters(tool: str) -> str:
+    """A name without what spellings of it differ in; one of signs alone is as it is."""
+    return "".join(filter(str.isalnum, tool.casefold())) or tool
+
+
 def wanted_call(argument: Any, preparing: Preparing, path: str) -> WantedCall:
     """A call from its name, or from an object with its `tool` and `args`."""
     if isinstance(argument, str):
@@ -75,6 +100,9 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
             return cannot_look(expected, unobserved)
         same_tool = calls_of(wanted.tool, examined)
         made = wanted.made(examined, answers)
+        is_decided = len(made) >= least if most is None else len(made) > most
+        if not is_decided and (unknown := cannot_tell([wanted], examined)):
+            return cannot_look(expected, unknown)
         if least <= len(made) and (most is None or len(made) <= most):
             return Look(True, 1.0, expected, shown_calls(examined, brief=True))
         reason = _reason(wanted, len(made), (least, most), examined, answers)

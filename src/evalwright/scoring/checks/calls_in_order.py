@@ -15,7 +15,14 @@ from evalwright.scoring.checks.base import (
     cannot_look,
     fields,
 )
-from evalwright.scoring.checks.calls import CALL, WantedCall, called, shown_calls, wanted_call
+from evalwright.scoring.checks.calls import (
+    CALL,
+    WantedCall,
+    called,
+    cannot_tell,
+    shown_calls,
+    wanted_call,
+)
 from evalwright.scoring.checks.comparing import most_in_order
 from evalwright.scoring.checks.quoting import named
 
@@ -36,6 +43,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         count = find(wanted, examined, answers)
         if count == len(wanted):
             return Look(True, 1.0, listed, shown_calls(examined, brief=True))
+        if unknown := cannot_tell(wanted, examined):
+            return cannot_look(listed, unknown)
         reason = _reason(wanted, count, examined, exact=exact)
         return Look(False, count / len(wanted), listed, shown_calls(examined), reason)
 

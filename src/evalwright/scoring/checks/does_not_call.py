@@ -12,7 +12,7 @@ from evalwright.scoring.checks.base import (
     calls_not_observed,
     cannot_look,
 )
-from evalwright.scoring.checks.calls import CALL, shown_calls, wanted_call
+from evalwright.scoring.checks.calls import CALL, cannot_tell, shown_calls, wanted_call
 from evalwright.scoring.checks.quoting import shown
 
 
@@ -32,6 +32,8 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
                 reason = f"{call.tool} is called: call {number} of {len(examined.calls)}"
                 actual = shown({"tool": call.tool, "args": call.args})
                 return Look(False, 0.0, argument, actual, reason)
+        if unknown := cannot_tell(unwanted, examined):
+            return cannot_look(argument, unknown)
         return Look(True, 1.0, argument, shown_calls(examined, brief=True))
 
     return Prepared("does_not_call", look, tuple(ask for each in unwanted for ask in each.asks))

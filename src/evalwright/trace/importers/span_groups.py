@@ -35,8 +35,8 @@ _IDLE = "only that an agent was created or invoked"
 _SILENT = "calls of a model without a message"
 _UNANSWERED = "calls of a model whose answers were not recorded, so they were not looked at"
 _CUT = (
-    "lack attributes that a limit of the SDK cut off; "
-    "record them with a higher OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
+    "lack attributes or events that a limit of the SDK cut off; "
+    "record them with a higher OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT or OTEL_SPAN_EVENT_COUNT_LIMIT"
 )
 _MOST_OF_A_REQUEST = 4  # spans of a trace that may be one request alone: layers of its client
 

@@ -42,7 +42,7 @@ class Span(msgspec.Struct, frozen=True):
     events: list[SpanEvent]
     failed: bool
     failure: str | None
-    dropped: int = 0  # attributes that a limit of the SDK cut off, as far as that is told
+    dropped: int = 0  # attributes and events that a limit of the SDK cut off, where that is told
     scope: str = ""  # the instrumentation that made it, where that is told
 
     def error_text(self) -> str | None:
@@ -169,7 +169,9 @@ def _span(raw: dict[str, Any], resource: dict[str, Json], scope: str) -> Span:
         events=events,
         failed=_get(status, "code", "statusCode") in _ERROR_CODES if status else _escaped(events),
         failure=text(_get(status, "message", "description")),
-        dropped=whole_number(_get(raw, "droppedAttributesCount")) or 0,
+        dropped=sum(
+            whole_number(_get(raw, f"dropped{each}Count")) or 0 for each in ("Attributes", "Events")
+        ),
         scope=scope,
     )
 
