@@ -1,6 +1,6 @@
 """Own code beside the library that could take its place: what docs/decisions.md quotes.
 
-    uv run --with prometheus-client --with sse-starlette --with jinja2 \\
+    uv run --with sse-starlette --with jinja2 \\
         python benchmarks/choices/bench.py [FOLDER]
 
 FOLDER holds Markdown prompts to read as well. A library that is not installed is left out. Figures
@@ -82,52 +82,6 @@ def markdown() -> None:
         )
 
 
-def prometheus() -> None:
-    """One counted request, and one scrape."""
-    from evalwright.host.telemetry.prometheus import Counter, Histogram
-
-    counter = Counter("requests_total", "Requests.", ("route", "method", "status"))
-    histogram = Histogram("seconds", "Durations.", (0.005, 0.01, 0.1, 1, 10), ("route", "method"))
-    routes = [f"/v1/route-{number}" for number in range(50)]
-
-    def count_own() -> None:
-        counter.add("/v1/route-1", "GET", "200")
-        histogram.observe(0.012, "/v1/route-1", "GET")
-
-    for route in routes:
-        counter.add(route, "GET", "200")
-        histogram.observe(0.01, route, "GET")
-    scrape = cpu(lambda: "\n".join([*counter.lines(), *histogram.lines()]), 20)
-    own = f"{cpu(count_own, 20_000):.1f} µs, {scrape / 1e3:.1f} ms"
-    if not has("prometheus_client"):
-        row("a counted and timed request; a scrape of 50 routes", own, "not installed")
-        return
-    import prometheus_client as theirs
-
-    registry = theirs.CollectorRegistry()
-    their_counter = theirs.Counter(
-        "requests", "Requests.", ["route", "method", "status"], registry=registry
-    )
-    their_histogram = theirs.Histogram(
-        "seconds", "Durations.", ["route", "method"], registry=registry
-    )
-
-    def count_theirs() -> None:
-        their_counter.labels("/v1/route-1", "GET", "200").inc()
-        their_histogram.labels("/v1/route-1", "GET").observe(0.012)
-
-    for route in routes:
-        their_counter.labels(route, "GET", "200").inc()
-        their_histogram.labels(route, "GET").observe(0.01)
-    scrape = cpu(lambda: theirs.generate_latest(registry), 20)
-    row(
-        "a counted and timed request; a scrape of 50 routes",
-        own,
-        f"prometheus-client: {cpu(count_theirs, 20_000):.1f} µs, {scrape / 1e3:.1f} ms, "
-        f"import {imported('prometheus_client'):.0f} ms",
-    )
-
-
 def routing() -> None:
     """The last route of the table, by both routers."""
     from starlette.routing import Route, Router
@@ -195,7 +149,7 @@ def pages() -> None:
 
 def main() -> None:
     print("| what | own | library |\n| --- | --- | --- |")
-    for measure in (markdown, prometheus, routing, streams, pages):
+    for measure in (markdown, routing, streams, pages):
         measure()
 
 

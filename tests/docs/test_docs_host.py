@@ -18,8 +18,7 @@ from evalwright.host.settings import (
     SettingsTable,
     WebhookSettings,
 )
-from evalwright.host.telemetry.metrics import Metrics
-from evalwright.host.telemetry.prometheus import Family
+from evalwright.host.telemetry.metrics import Labelled, Metrics
 
 HOST = ROOT / "docs" / "host.md"
 
@@ -73,5 +72,9 @@ def test_the_metrics_are_documented_with_their_labels_and_no_others() -> None:
         code(row[0]): tuple(re.findall(r"`(.+?)`", row[1]))
         for row in rows(section(HOST, "Metrics"))
     }
-    families = [each for each in vars(Metrics()).values() if isinstance(each, Family)]
-    assert told == {family.name: tuple(family.labels) for family in families}
+    made = [each for name, each in vars(Metrics()).items() if not name.startswith("_")]
+    metrics = [each.metric if isinstance(each, Labelled) else each for each in made]
+    assert told == {
+        each._name + ("_total" if each._type == "counter" else ""): each._labelnames
+        for each in metrics
+    }

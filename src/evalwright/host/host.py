@@ -168,9 +168,9 @@ class Host:
 
     def _measure(self) -> None:
         metrics, lanes = self.telemetry.metrics, self.webhooks.lanes
-        metrics.queue_depth.read_from(lambda: self.log.backlog)
-        metrics.webhooks_failing.read_from(lambda: sum(lane.failures > 0 for lane in lanes()))
-        metrics.webhook_dead_letters.read_from(lambda: sum(lane.parked for lane in lanes()))
+        metrics.queue_depth.set_function(lambda: self.log.backlog)
+        metrics.webhooks_failing.set_function(lambda: sum(lane.failures > 0 for lane in lanes()))
+        metrics.webhook_dead_letters.set_function(lambda: sum(lane.parked for lane in lanes()))
 
     def _set_up_streams(self) -> None:
         self.feed = Feed()

@@ -7,10 +7,10 @@ from typing import Literal, TypeVar, get_args
 import msgspec
 
 from evalwright.contracts.events import TERMINAL_TYPES, CapKind, Event
-from evalwright.host.telemetry.prometheus import OTHER
 from evalwright.host.telemetry.trace_context import TraceContext
 
 TASK_TYPE = "evalwright.task"  # the node type of an agent's invocation for one task
+OTHER = "other"  # in place of a label that users choose
 TOOL = "tool"  # the provider name of tool calls
 
 NodeStatus = Literal["completed", "failed", "cancelled"]

@@ -44,7 +44,7 @@ class Telemetry:
         self._tracer = tracer or NoTracer()
         self._providers = frozenset((*PROVIDERS, *providers))
         self._runs: dict[str, _OpenRun] = {}
-        self.metrics.run_active.read_from(self._active_runs)
+        self.metrics.run_active.set_function(self._active_runs)
 
     @classmethod
     def open(

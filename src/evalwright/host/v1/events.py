@@ -262,8 +262,8 @@ async def stream(call: ApiCall) -> Response:
         held.enter_context(call.host.streams.hold())
         held.enter_context(call.host.streams.hold_for(call.principal.tenant))
         subscriber = held.enter_context(call.host.feed.follow(run.run_id))
-        held.callback(clients.add, -1)
-        clients.add(1)
+        held.callback(clients.dec)
+        clients.inc()
         frames = Stream(call, modes, after, call.query.get("bufferMs", 0))
         return EventStream(call, frames, held.pop_all(), subscriber)
 
