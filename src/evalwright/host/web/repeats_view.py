@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.planning import Group
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.run_views import RunView, RunViews
@@ -40,8 +41,14 @@ async def _tasks_of(call: PageCall, views: RunViews, run_id: str) -> TaskList:
         return TaskList([], [])
 
 
-def repeats_told(repeats: Repeats) -> dict[str, Any]:
-    """pass^k of the suite for each k, and how many tasks are flaky."""
+def runs_passed(call: PageCall, group: Group) -> int:
+    """How many runs of a group met their bars and gates."""
+    runs = call.log.find_runs(RunFilter(repeats=group.id), MOST_REPEATS)
+    return sum(call.host.figures.has_passed(call.log, each) is True for each in runs)
+
+
+def repeats_told(repeats: Repeats, passed: int) -> dict[str, Any]:
+    """pass^k of the suite for each k, and how many runs passed and tasks are flaky."""
     tasks = [
         each for each in (_task_repeats(name, of) for name, of in repeats.items()) if each.runs > 1
     ]
@@ -53,7 +60,8 @@ def repeats_told(repeats: Repeats) -> dict[str, Any]:
         for k in range(1, runs + 1)
     ]
     flaky = sum(task.verdict == "flaky" for task in tasks)
-    return {"runs": runs, "rates": rates[:10], "flaky": flaky, "tasks": len(tasks)}
+    told = {"runs": runs, "passed": passed, "flaky": flaky, "tasks": len(tasks)}
+    return {**told, "rates": rates[:10]}
 
 
 def _task_repeats(task_id: str, passed: Sequence[bool | None]) -> TaskRepeats:

@@ -15,7 +15,13 @@ from evalwright.contracts.events import Event, Judged
 from evalwright.contracts.suite import Task
 from evalwright.engine.overrides import read_overrides
 from evalwright.host.web.page import PageCall, href_html, part, run_address, task_address
-from evalwright.host.web.repeats_view import Repeats, dots_html, read_repeats, repeats_told
+from evalwright.host.web.repeats_view import (
+    Repeats,
+    dots_html,
+    read_repeats,
+    repeats_told,
+    runs_passed,
+)
 from evalwright.host.web.run_views import RunView, RunViews, views_of
 from evalwright.reports.html.markup import (
     NO_HTML,
@@ -106,10 +112,13 @@ async def _listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[st
     """All that the plan and the tasks tell."""
     view = await views.of(call.run)
     repeats = await read_repeats(call, views, view)
-    return await call.beside(partial(_read_list, view, asked, repeats))
+    group, passed = view.frame.group, 0
+    if repeats and group is not None:
+        passed = await call.beside(partial(runs_passed, call, group))
+    return await call.beside(partial(_read_list, view, asked, repeats, passed))
 
 
-def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, Any]:
+def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats, passed: int) -> dict[str, Any]:
     found = view.tasks.page(asked.wanted, int(number_of(asked.page) or 1), AT_ONCE)
     run_id, counts = view.run.run_id, view.tasks.counts
     pages = [
@@ -124,7 +133,7 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats) -> dict[str, 
         "baseline": view.frame.baseline.run_id if view.frame.baseline else "",
         "change": _change(view, repeats),
         "attacks": _attacks(view),
-        "repeats": repeats_told(repeats),
+        "repeats": repeats_told(repeats, passed),
         "corrections": _corrections(view),
         "asked": asked._asdict(),
         "statuses": [(code, f"{words} ({counts[code]:,})") for code, words in STATUS_WORDS.items()],
