@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Literal, TypeVar
 
 import msgspec
@@ -216,13 +217,18 @@ class Outbox:
         found = await self.read(lambda: self._subscriptions.find(tenant, workspace, webhook_id))
         if found is None:
             return False
+
+        def listed(kind: str) -> Sequence[str]:
+            return self.log.records.keys(kind, tenant, f"{webhook_id}/", limit=DELETED_AT_ONCE)
+
         lane = self._lanes.get(tenant, {}).pop(webhook_id, None)
         await _stop([lane] if lane else [])
         try:
             with self._subscriptions.leaving(found):
                 await self.keeper.forget(tenant, webhook_id)
                 for kind in (cursors.KIND, dead_letters.KIND):
-                    await self._delete_all(kind, tenant, f"{webhook_id}/")
+                    while keys := await self.read(partial(listed, kind)):
+                        await self.write([RecordChange(kind, tenant, key, None) for key in keys])
                 await self._subscriptions.delete(found)
         except BaseException:
             if not self._is_closing:
@@ -230,16 +236,6 @@ class Outbox:
             raise
         self.log.tell([NEWS])
         return True
-
-    async def _delete_all(self, kind: str, tenant: str, prefix: str) -> None:
-        records = self.log.records
-        while True:
-            keys = await self.read(
-                lambda: records.keys(kind, tenant, prefix, limit=DELETED_AT_ONCE)
-            )
-            if not keys:
-                return
-            await self.write([RecordChange(kind, tenant, key, None) for key in keys])
 
     # Dead letters.
 
@@ -345,15 +341,14 @@ class Outbox:
                 self._add(subscription)
             else:
                 lane_or_none.look()
-        if self.hosts.is_leader:
-            await self._resend_for_others()
-
-    async def _resend_for_others(self) -> None:
+        if not self.hosts.is_leader:
+            return
         records = self.log.records
         for tenant, record in await self.read(lambda: records.of_all_tenants(RESENDING)):
-            lane = self.lane(tenant, record.key)
-            if lane is not None:
-                lane.resend(await self._letters(lane, msgspec.json.decode(record.body)))
+            lane_or_none = self.lane(tenant, record.key)
+            if lane_or_none is not None:
+                wanted = msgspec.json.decode(record.body)
+                lane_or_none.resend(await self._letters(lane_or_none, wanted))
             removal = RecordChange(RESENDING, tenant, record.key, None, record.body)
             with suppress(RecordConflict):
                 await self.write([removal])
@@ -362,18 +357,17 @@ class Outbox:
         """Read what other processes have appended."""
         if not self.hosts.is_leader or not any(self._lanes.values()):
             return
-        for run in await self.read(lambda: self._facts(run_ids)):
+
+        def known() -> Iterator[RunFacts]:
+            for run_id in run_ids:
+                with suppress(RunNotFound):
+                    yield self.log.facts(run_id)
+
+        for run in await self.read(lambda: list(known())):
             tenant, _, workspace = place_of(run.tenant).partition("/")
             for lane in list(self._lanes.get(tenant, {}).values()):
                 if lane.subscription.follows(workspace or None, run.tags):
                     lane.look(run.run_id)
-
-    def _facts(self, run_ids: Sequence[str]) -> list[RunFacts]:
-        found = []
-        for run_id in run_ids:
-            with suppress(RunNotFound):
-                found.append(self.log.facts(run_id))
-        return found
 
     # Runs.
 
@@ -573,7 +567,8 @@ class Lane:
 
     async def _advance(self, run_id: str) -> None:
         """Deliver a page of a run's events; the run waits for its next turn if there are more."""
-        keeper = self._outbox.keeper
+        keeper, log, types = self._outbox.keeper, self._outbox.log, self.subscription.exact_types
+        wanted = (*types, *TERMINAL_TYPES) if types else ()
         self._news.pop(run_id)  # news from now on enter it again
         try:
             cursor = await keeper.load(*self._place, run_id)
@@ -583,7 +578,7 @@ class Lane:
         if cursor is None:
             return
         try:
-            page, has_more = await self._outbox.read(lambda: self._page(cursor))
+            page, has_more = await self._outbox.read(lambda: cursor.read(log, wanted))
             if cursor.is_foreign:  # from here on it is of this process
                 cursor.is_foreign = False
                 keeper.note(cursor)
@@ -601,10 +596,6 @@ class Lane:
         except BaseException:
             self._news[run_id] = None
             raise
-
-    def _page(self, cursor: Cursor) -> tuple[list[Event], bool]:
-        types = self.subscription.exact_types
-        return cursor.read(self._outbox.log, (*types, *TERMINAL_TYPES) if types else ())
 
     def _settle(self, cursor: Cursor, event: Event) -> None:
         """Go on after an event that was delivered, parked, or not wanted."""

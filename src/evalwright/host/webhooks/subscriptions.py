@@ -73,7 +73,8 @@ class Subscription(msgspec.Struct, frozen=True):
     def wants(self, event_type: str) -> bool:
         """Whether events of this type are to be delivered."""
         return (self.include_content or is_content_free(event_type)) and any(
-            _covers(pattern, event_type) for pattern in self.events
+            event_type.startswith(each[:-1]) if each.endswith("*") else event_type == each
+            for each in self.events
         )
 
     @property
@@ -282,18 +283,18 @@ def _fingerprint(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()[:8]
 
 
-def _covers(pattern: str, event_type: str) -> bool:
-    if pattern.endswith("*"):
-        return event_type.startswith(pattern.removesuffix("*"))
-    return pattern == event_type
-
-
 def _problems(wanted: SubscriptionRequest) -> list[Problem]:
     problems = []
     if not 1 <= len(wanted.events) <= MAX_EVENTS:
         problems.append(Problem("$.events", f"must name 1 to {MAX_EVENTS} event types"))
     for index, pattern in enumerate(wanted.events):
-        problems += _pattern_problems(f"$.events[{index}]", pattern, wanted)
+        path = f"$.events[{index}]"
+        if len(pattern) > _MAX_PATTERN_LENGTH or not _PATTERN.fullmatch(pattern):
+            told = "for example run.completed, eval.* or *"
+            problems.append(Problem(path, "must be an event type", told))
+        elif not wanted.include_content and not has_content_free(pattern):
+            message = f"{pattern} can hold content, which is not delivered by default"
+            problems.append(Problem(path, message, "set includeContent to true to receive it"))
     if len(wanted.tags) > MAX_TAGS or any(len(tag) > MAX_TAG_LENGTH for tag in wanted.tags):
         problems.append(
             Problem("$.tags", f"at most {MAX_TAGS} tags of at most {MAX_TAG_LENGTH} characters")
@@ -307,12 +308,3 @@ def _problems(wanted: SubscriptionRequest) -> list[Problem]:
             )
         )
     return problems
-
-
-def _pattern_problems(path: str, pattern: str, wanted: SubscriptionRequest) -> list[Problem]:
-    if len(pattern) > _MAX_PATTERN_LENGTH or not _PATTERN.fullmatch(pattern):
-        return [Problem(path, "must be an event type", "for example run.completed, eval.* or *")]
-    if not wanted.include_content and not has_content_free(pattern):
-        message = f"{pattern} can hold content, which is not delivered by default"
-        return [Problem(path, message, "set includeContent to true to receive it")]
-    return []
