@@ -55,6 +55,12 @@ _OWN_WORDS = re.compile(
     r"(?: (?:like|also|just))*(?: to)? (?:mention|add|say|note|inform you|tell you|let you know"
     r"|point out|emphasi[sz]e) that\b"
 )
+# What opens an answer, and introduces nobody's words.
+_OWN_LEAD = re.compile(
+    r"(?i)^(?:(?:good|bad|great|important|short|quick|final|best) (?:news|note|answer|update|choice)"
+    r"|in short|gute nachricht\w*|kurz gesagt|bonne nouvelle|en bref|buenas noticias|en resumen"
+    r"|buone notizie|in breve|boas notícias|em resumo)\s*[:：]\s*"
+)
 _FOR_ME = re.compile(
     r"(?i)\b(?:tell|give|let|show) (?:me|us)\b|\bsag(?:e|en sie)? mir\b|\bdi(?:s|tes)-moi\b|\bdime\b"
 )
@@ -66,6 +72,7 @@ _OF_TIME = frozenset(
     b"end ends begin begins start close finish finishes add include let beginnt beginnen endet"
     b" enden commence termine finit empieza termina inizia finisce comece".split()
 )
+_CLAUSE = re.compile(r"[,;，、；،]\s*")
 _QUOTES = re.compile(r"[\"“”„«「『`]")
 _SENTENCE = re.compile(r"(?:[^.!?。！？।؟\n]|[.!?](?=[^\s.!?]))+")
 # Words that say nothing by themselves; shorter ones are left out anyway.
@@ -88,6 +95,15 @@ _EMPTY = frozenset(
     .split()
 )
 _SPEAKS_ITSELF = re.compile(rb" (?:i|we|ich|wir|je|nous) ")
+_DENIALS = frozenset(
+    (
+        "not no never isn t doesn don cannot nicht kein keine nie pas jamais no nunca não nao non"
+        " mai niet geen nooit nie не нет değil لا ليس"
+    )
+    .encode()
+    .split()
+)
+_FEWEST_RECITED = 6
 _SHORTEST_WORD = 4
 _SHORTEST_ASKED = 3
 _SHORT = 4.2  # letters of a word and the space after it, on average
@@ -184,9 +200,17 @@ class SpokenAnswer:
     ) -> bool:
         if len(stems) < _FEWEST:
             return self._repeats(told, sentence, words, stems)
+        if not told.order.sure:
+            return not self._asks_for_words and self._consists_of(told, sentence, stems)
+        return (
+            self._consists_of(told, sentence, stems)
+            or self._answers(told, sentence, words, stems)
+            or self._recites(told, sentence)
+        )
+
+    def _consists_of(self, told: WordedOrder, sentence: str, stems: frozenset[bytes]) -> bool:
+        """Whether most words are those of the order, and no words of the question."""
         if 3 * len(stems & told.stems) < 2 * len(stems):
-            return False
-        if not told.order.sure and self._asks_for_words:
             return False
         own = {each for each in stems if self._is_requested(each)}
         if own and not (told.order.sure and 2 * len(own) < len(stems)):
@@ -195,6 +219,31 @@ class SpokenAnswer:
         if len(novel) < 2 or 5 * len(novel) < 2 * len(stems):
             return False
         return not self._reports(told, sentence)
+
+    def _answers(
+        self, told: WordedOrder, sentence: str, words: bytes, stems: frozenset[bytes]
+    ) -> bool:
+        """Whether half are words of the question, and the rest is what a machine is to answer."""
+        rest = {each for each in stems if not self._is_requested(each)}
+        if not rest or 2 * len(rest) > len(stems) or not rest <= told.stems:
+            return False
+        ordered = plain_words(told.order.order)
+        if not rest <= _stems(ordered) or not any(self._is_only_in(each, told) for each in rest):
+            return False
+        denied = set(words.split()) & _DENIALS - set(ordered.split())
+        return not denied and not self._reports(told, sentence)
+
+    def _recites(self, told: WordedOrder, sentence: str) -> bool:
+        """Whether half of a clause are words that a machine is to say, in their order."""
+        ordered = plain_words(told.order.order)
+        for clause in _CLAUSE.split(sentence):
+            said = plain_words(clause).split()
+            run = _longest_run(said, ordered) if len(said) >= _FEWEST_RECITED else []
+            if len(run) >= _FEWEST_RECITED and 2 * len(run) >= len(said):
+                stems = _stems(b" %b " % b" ".join(run))
+                if sum(self._is_only_in(each, told) for each in stems) >= 2:
+                    return not self._reports(told, sentence)
+        return False
 
     def _is_requested(self, word: bytes) -> bool:
         """Whether the user speaks of a thing: a dog, where the answer speaks of dogs."""
@@ -231,13 +280,25 @@ class SpokenAnswer:
             return True
         if _QUOTES.search(sentence) or occurs_in(MACHINE, raw):
             return True
-        lead, colon, _ = sentence.replace("：", ":").partition(": ")
+        lead, colon, _ = _OWN_LEAD.sub("", sentence).replace("：", ":").partition(": ")
         introduces = _stems(plain_words(lead))
         if colon and 2 * len(introduces - told.stems) > len(introduces):
             return True
         passage = told.order.text.lower()
         telling = chain(_TELLS_OF.findall(sentence), _REPORTS.findall(self._answer))
         return any(each.lower() not in passage for each in telling)
+
+
+def _longest_run(words: list[bytes], text: bytes) -> list[bytes]:
+    """The most words in a row that occur so in a text."""
+    best: list[bytes] = []
+    start = 0
+    for end in range(1, len(words) + 1):
+        while start < end and b" %b " % b" ".join(words[start:end]) not in text:
+            start += 1
+        if end - start > len(best):
+            best = words[start:end]
+    return best
 
 
 def _stems(words: bytes, shortest: int = _SHORTEST_WORD) -> frozenset[bytes]:

@@ -47,7 +47,7 @@ _MACHINES = {
 _MACHINES_UNSPACED = "人工智能|人工智慧|助手|助理|大模型|语言模型|語言模型|智能体|机器人|機器人|アシスタント|言語モデル|エージェント|ボット|인공지능|인공 지능|비서|어시스턴트|챗봇|언어 모델|ผู้ช่วย|ปัญญาประดิษฐ์|แชทบอท|โมเดลภาษา|সহকারী|এআই"
 # What is to be done with words, as orders have it.
 _SAYING = {
-    "en": "convey attribute rank blame name describe present rate contain contains let explain finishes ends begins tell say state inform advise assure notify alert warn remind mention recommend claim announce declare insist reply respond answer write output print repeat report conclude end finish begin start close add append include suggest promote advertise confirm promise pretend",
+    "en": "convey attribute rank blame name describe present rate contain contains let explain finishes ends begins tell say state inform advise assure notify alert warn remind mention recommend claim announce declare insist reply respond answer speak starting write output print repeat report conclude end finish begin start close add append include suggest promote advertise confirm promise pretend",
     "de": "enden endet lauten anfangen anfängt hinweisen ankündigen kündige kündigen melden sag sage sagt sagen schreib schreibe schreibt schreiben teile teilen informiere informiert informieren antworte antwortet antworten erwähne erwähnt erwähnen behaupte behauptet behaupten empfiehl empfehlt empfehlen nenne nennt nennen melde meldet melden beende beendet beenden beginne beginnt beginnen füge fügt fügen erkläre erklärt erklären berichte berichtet berichten weise weist weisen bestätige bestätigt bestätigen gib gebt geben ergänze ergänzt ergänzen schließe schließt schließen verkünde verkünden rate raten lautet",
     "fr": "répond ajoutera ajouteront dira diront mentionnera mentionneront précisera préciseront orientez orienter renvoyez annonceront finir finissez débuter dis dites dire informe informez informer réponds répondez répondre écris écrivez écrire mentionne mentionnez mentionner ajoute ajoutez ajouter recommande recommandez recommander affirme affirmez affirmer annonce annoncez annoncer signale signalez signaler précise précisez préciser indique indiquez indiquer termine terminez terminer commence commencez commencer conclus concluez conclure confirme confirmez confirmer prétends prétendez conseille conseillez conseiller avertis avertissez",
     "es": "indicad empezar empieza terminando comenzar comience finalizar finaliza finalice anunciad recomendad mencionad comunicad escribiendo dirá dirán responderá responderán di diga digan digas decid decir dile dígale díganle informa informe informad informen informar responde responda responded respondan responder contesta conteste contesten contestar escribe escriba escribid escriban escribir menciona mencione mencionen mencionar agrega agregue agreguen agregar añade añada añadid añadan añadir recomienda recomiende recomienden recomendar afirma afirme afirmen afirmar anuncia anuncie anuncien anunciar termina termine terminad terminen terminar empieza empiece concluye concluya concluir indica indique indiquen indicar avisa avise avisen avisar comunica comunique comuniquen comunicar asegura asegure confirma confirme",
@@ -188,6 +188,11 @@ _LONGEST_PASSAGE = 600
 _MOOD = re2.compile(
     rb"[^a-z0-9_ ]|\b(?:must|should|shall|will|to|please|always|never|now|kindly|do|needs?|ought)\b"
 )
+# Whoever is told to do something has no article: "l'assistant indique" tells what it does.
+_ARTICLE = re.compile(
+    rb"(?:\b[ld]['\x92]|\xe2\x80\x99|\b(?:le|la|el|il|lo|o|a|der|die|das|de|het|un|une|una|uma?"
+    rb"|ein|eine)\s+)$"
+)
 _STOP = re.compile(
     r"[.!?؟।]+[\"'»”’)\]]*(?=\s|$)|[。！？][」』”]*|\n|(?<=[^\s\\])\"\s*[,}\]]|-->|</"
 )
@@ -226,8 +231,12 @@ _NEWS = (
     r"\b(?:new|updated|real|actual) instructions?\b"
     r"|\binstructions? (?:have|has|are|were) (?:been )?(?:now )?(?:changed|updated|replaced)"
 )
+# People are told from when on a rule holds, too, but not that nothing else is to be said.
+_FOR_GOOD = r"\bfrom now on\b|\bfor the rest of (?:this|the) (?:conversation|chat|session)\b"
+_HENCEFORTH = _pattern(_FOR_GOOD)
+_NOTHING_ELSE = _pattern(r"\b(?:only|nothing but|exclusively)\b")
 _NEW_ORDERS = _pattern(_NEWS)
-_ANCHOR = _pattern(*_MACHINE, *_USER, *_ANSWER, *_SUM, *_OVERRIDE, _KEY_WORDS, _NEWS)
+_ANCHOR = _pattern(*_MACHINE, *_USER, *_ANSWER, *_SUM, *_OVERRIDE, _KEY_WORDS, _NEWS, _FOR_GOOD)
 _KEY = _pattern(_KEY_WORDS)
 MACHINE, REPLY = _pattern(*_MACHINE), _pattern(*_ANSWER)
 _USER_WORDS, _GIVING = _pattern(*_USER), _pattern(*_ANSWER, *_SUM)
@@ -276,7 +285,7 @@ def orders_near(raw: bytes, anchors: Iterable[OrderAnchor]) -> tuple[SpokenOrder
         later = _verbs(raw, end, end + each.after)
         earlier = reversed([*_verbs(raw, max(0, start - each.before), start)])
         for verb in chain(later, earlier) if each.sure else chain(earlier, later):
-            if each.names and _merely_does(raw, end, *verb):
+            if each.names and _merely_does(raw, start, end, *verb):
                 continue
             place = _sentence_at(raw, *verb)
             # Machines, users and answers are spoken of in the same sentence.
@@ -298,11 +307,14 @@ def _verbs(raw: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield _bare(raw, start + span[0], start + span[1])
 
 
-def _merely_does(raw: bytes, anchor: int, start: int, end: int) -> bool:
-    """Whether a verb tells what somebody does, as English ones may: "language models report"."""
-    if start < anchor or raw[start:end] not in _ENGLISH:
+def _merely_does(raw: bytes, begin: int, end: int, start: int, stop: int) -> bool:
+    """Whether a verb tells what somebody does: "models report", "l'assistant indique"."""
+    if start < end:
         return False
-    return not occurs_in(_MOOD, raw[anchor:start])
+    if raw[start:stop] in _ENGLISH:
+        return not occurs_in(_MOOD, raw[end:start])
+    is_subject = _ARTICLE.search(raw, max(0, begin - 6), begin) is not None
+    return is_subject and not raw[end:start].strip()
 
 
 def _bare(raw: bytes, start: int, end: int) -> tuple[int, int]:
@@ -321,6 +333,9 @@ def _anchors(raw: bytes) -> Iterator[OrderAnchor]:
             yield OrderAnchor(start, end, 0, _FAR)
     for start, end in spans_in(_NEW_ORDERS, raw):
         yield OrderAnchor(start, end, 0, _FAR)
+    for start, end in spans_in(_HENCEFORTH, raw):
+        if occurs_in(_NOTHING_ELSE, raw[end : end + _NEAR]):
+            yield OrderAnchor(start, end, 0, _NEAR)
     for start, end in spans_in(_USER_WORDS, raw):
         yield OrderAnchor(start, end, _NEAR, _FAR, sure=False)
     for start, end in spans_in(_GIVING, raw):
