@@ -1,5 +1,6 @@
 """Fixtures that the tests of the engine, the agents and the command line share."""
 
+import itertools
 import os
 import secrets
 import signal
@@ -31,14 +32,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 OURS = ("EVALWRIGHT_", "XDG_", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Places that are not there yet."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads the settings or touches the log of whoever runs it."""
+def clean_environment(
+    request: pytest.FixtureRequest, homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test reads the settings or touches the log of whoever runs it.
+
+    Only those that have a folder anyway get one: making and removing them all takes a while.
+    """
     for name in list(os.environ):
         if name.startswith(OURS):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    has_folder = "tmp_path" in request.fixturenames
+    home = request.getfixturevalue("tmp_path") if has_folder else next(homes)
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
 
 
 @pytest.fixture(autouse=True)
