@@ -95,13 +95,14 @@ def test_a_task_that_is_taken_for_its_input_says_how_to_reach_it(tmp_path: Path)
         ew.run(SUITE, agent=mistaken, db=tmp_path / "runs.db")
 
 
-def test_a_question_is_a_field_and_never_the_whole_task() -> None:
+def test_a_question_is_a_field_or_an_input_without_fields_and_never_the_whole_task() -> None:
     from types import SimpleNamespace
 
     from evalwright.agents.protocol import AgentFailure
     from evalwright.agents.python import _taking_a_task
 
     answer = _taking_a_task(lambda question: question)
-    assert answer(SimpleNamespace(input={"question": "Where is it?"})) == "Where is it?"
+    for given in ({"question": "Where is it?"}, "Where is it?"):
+        assert answer(SimpleNamespace(input=given)) == "Where is it?"
     with pytest.raises(AgentFailure, match="asks for question; the task's input has text"):
         answer(SimpleNamespace(input={"text": "Where is it?"}))

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 
 import pytest
 
@@ -56,11 +57,12 @@ def test_a_pair_of_runs_is_told_in_one_sentence(desk: Evalwright, tmp_path) -> N
     told |= {name: html.unescape(path.read_text()) for name, path in files.items()}
     told["compare"] = desk(
         *("compare", before, after, "--out", str(tmp_path / "report")),
-        *("--markdown", str(tmp_path / "pair.md")),
+        *("--markdown", str(tmp_path / "pair.md"), "--junit", str(tmp_path / "pair.xml")),
         env={"GITHUB_STEP_SUMMARY": str(tmp_path / "pair-job.md")},
     ).out
     told["page"] = html.unescape((tmp_path / "report" / "report.html").read_text())
     told |= {name: (tmp_path / f"{name}.md").read_text() for name in ("pair", "pair-job")}
+    told["pair.xml"] = html.unescape((tmp_path / "pair.xml").read_text())
     report = json.loads((tmp_path / "report" / "compare-report.json").read_text())
     told["json"] = report["summary"]["significance"]["sentence"]
     result, db = ew.load(after, db=desk.db), desk.db
@@ -99,6 +101,45 @@ def test_repeats_decide_together_and_name_the_task_that_broke(desk: Evalwright, 
     }
     assert {name: sentence in text for name, text in told.items()} == dict.fromkeys(told, True)
     assert not any("Within chance" in text for text in told.values())
+
+
+def test_a_row_without_an_id_is_called_by_its_name_in_the_sentence(
+    desk: Evalwright, tmp_path
+) -> None:
+    (desk.folder / "rows.csv").write_text("question\nHow long may I wait?\nWhere is it?\n")
+    (desk.folder / "rows.yaml").write_text(
+        "evalwright: 1\nname: rows\nagent: rows.py:answer\ndata: [rows.csv]\n"
+        "defaults: {checks: [{contains: right}]}\n"
+    )
+    (desk.folder / "rows.py").write_text(
+        "import os\n\n\ndef answer(question):\n"
+        "    return 'wrong' if 'BROKEN' in os.environ and 'long' in question else 'right'\n"
+    )
+    desk("run", "rows.yaml", "--repeat", "4", "--quiet")
+    before = newest(desk, "group")
+    page = ("--html", str(tmp_path / "run.html"))
+    ran = desk("run", "rows.yaml", "--repeat", "4", "--baseline", before, *page, env={"BROKEN": ""})
+    after = newest(desk, "group")
+    forms = ("--junit", str(tmp_path / "pair.xml"), "--markdown", str(tmp_path / "pair.md"))
+    compared = desk("compare", before, after, "--out", str(tmp_path / "report"), *forms, "--github")
+    report = tmp_path / "report"
+    told = {
+        "console": ran.out,
+        "page": html.unescape((tmp_path / "run-1.html").read_text()),
+        "python": ew.load(after, db=desk.db).sentence or "",
+        "compare": compared.out,
+        "report": html.unescape((report / "report.html").read_text()),
+        "json": json.loads((report / "compare-report.json").read_text())["summary"]["significance"][
+            "sentence"
+        ],
+    }
+    sentence = re.compile(r"\. Task how-long-may-i-wait-[0-9a-f]{4}: 4 of 4 → 0 of 4, p = 0\.029\.")
+    assert {name: bool(sentence.search(text)) for name, text in told.items()} == dict.fromkeys(
+        told, True
+    )
+    for text in (compared.out, *(path.read_text() for path in tmp_path.glob("pair.*"))):
+        assert "how-long-may-i-wait-" in text
+        assert "row-" not in text
 
 
 def test_one_run_is_put_beside_all_repeats_of_a_group_that_is_named(desk: Evalwright) -> None:

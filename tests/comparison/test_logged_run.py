@@ -44,6 +44,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
+from evalwright.engine.task_names import MOST_TITLE
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import check_integrity
 from evalwright.trace.model import Message, ToolCall, ToolResult
@@ -264,8 +265,11 @@ def test_a_task_is_a_case_with_a_short_title():
     assert case["id"] == "late"
     assert case["title"].startswith("late: May I send it back? xxx")
     assert case["title"].endswith("x…")
-    assert len(case["title"]) == len("late: ") + 60
+    assert len(case["title"]) == len("late: ") + MOST_TITLE
     assert case["input"]["user"].startswith("May I send it\nback? ")
+    sends_back = msgspec.structs.replace(a_task("late"), title="Sends back")
+    titled, row = cases(sends_back, a_task("row-0123456789ab", input="Hi"))
+    assert (titled["title"], row["title"]) == ("late: Sends back", "hi-0123")
 
 
 def test_an_input_that_is_no_text_is_shown_as_json():

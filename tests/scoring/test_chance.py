@@ -103,7 +103,7 @@ def test_a_task_that_broke_is_named_even_if_the_rest_got_better() -> None:
 
 
 def test_a_task_is_named_as_people_know_it_and_keeps_its_id() -> None:
-    found = change_verdict({"row-1": Passes(5, 5, 0, 5)}, {"row-1": "how-long-a1b2"})
+    found = change_verdict({"row-1": Passes(5, 5, 0, 5)}, {"row-1": "how-long-a1b2"}.__getitem__)
     assert found.sentence.endswith("Task how-long-a1b2: 5 of 5 → 0 of 5, p = 0.0079.")
     assert (found.fallen[0].task_id, found.fallen[0].name) == ("row-1", "how-long-a1b2")
 

@@ -139,7 +139,7 @@ def test_repeats_are_put_beside_the_baseline_together_and_beside_its_repeats_if_
     assert str(once.passes) == "2 of 2 → 5 of 10"
     assert not once.is_worse
     repeated = Baseline("run_b", 1.0, [BaselineTask(*PASS, (5, 5)), BaselineTask(*PASS, (5, 5))])
-    often = change_against_baseline(runs, repeated, {"task-1": "refunds"})
+    often = change_against_baseline(runs, repeated, {"task-1": "refunds"}.__getitem__)
     assert often.is_worse
     assert "Task refunds: 5 of 5 → 0 of 5" in often.sentence
 

@@ -252,9 +252,9 @@ def _call_by_name(
     offered = {**given, "task": task, "input": task.input}
     if required <= offered.keys():
         return function(**{name: offered[name] for name in named & offered.keys()})
-    if len(required) == 1 and not (given and required <= _PARTS_OF_INPUTS):
-        # It may call the task as it likes, but for what can only be a part of its input.
-        return function(task.input if wants_input else task)
+    is_part = required <= _PARTS_OF_INPUTS  # which only an input with fields can lack
+    if len(required) == 1 and not (given and is_part):
+        return function(task.input if wants_input or is_part else task)  # named as it likes
     missing = ", ".join(sorted(required - offered.keys()))
     has = ", ".join(map(str, given)) or "no fields"
     raise AgentFailure(

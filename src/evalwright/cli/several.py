@@ -221,17 +221,18 @@ def _side_by_side(ended: Sequence[EndedJob]) -> list[SideBySide]:
     """For each suite, its variants that came to a result; one alone has nothing beside it."""
     compared = []
     for _, of_suite in groupby(ended, key=lambda each: each.job.request.suite):
+        with_result = [each for each in of_suite if each.outcomes]
         runs = [
             VariantRuns(
                 each.job.variant.name,
                 [outcome.run_id for outcome in each.outcomes],
                 [outcome.summary for outcome in each.outcomes],
             )
-            for each in of_suite
-            if each.outcomes
+            for each in with_result
         ]
         if len(runs) > 1:
-            compared.append(side_by_side(runs))
+            names = TaskNames.of_tasks(with_result[0].outcomes[0].plan.suite.tasks)
+            compared.append(side_by_side(runs, names.name_of))
     return compared
 
 

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.golden import golden_assertion
 from evalwright.trace.model import Json, text_of
 
@@ -21,7 +23,6 @@ _CUT_ESCAPE = re.compile(r"~[0-9a-f]?$")
 _ESCAPED = re.compile(rb"[^a-z0-9_.\-]")
 # Names that some systems give to devices, and our own file beside the responses.
 _RESERVED = re.compile(r"^(run|con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
-TITLE_TEXT = 60  # characters of a task's input that its title shows
 _KEYS = (
     "action_required",
     "evidence_required_for_actions",
@@ -183,7 +184,7 @@ class Cases(Protocol):
         """Let go of what reading the cases holds; more may be read afterwards."""
 
 
-class SuiteCases(msgspec.Struct, frozen=True):
+class SuiteCases(msgspec.Struct, frozen=True, dict=True):
     """The tasks of a suite as the cases of a comparison."""
 
     tasks: "Sequence[Task]"
@@ -192,6 +193,11 @@ class SuiteCases(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.tasks)
 
+    @cached_property
+    def names(self) -> TaskNames:
+        """What the tasks are called."""
+        return TaskNames.of_tasks(self.tasks)
+
     def ids(self) -> Iterator[Json]:
         """The ids of the tasks, in order."""
         return (task.task_id for task in self.tasks)
@@ -199,13 +205,11 @@ class SuiteCases(msgspec.Struct, frozen=True):
     def case(self, number: int) -> Json:
         """A task as a case file has it: the score says what its assertions cannot."""
         task = self.tasks[number]
-        user = text_of(task.input)
-        said = " ".join(user[: TITLE_TEXT * 4].split())
-        short = said if len(said) <= TITLE_TEXT else f"{said[: TITLE_TEXT - 1].rstrip()}…"
+        called = self.names.of(task.task_id)
         return {
             "id": task.task_id,
-            "title": f"{task.task_id}: {short}" if short else task.task_id,
-            "input": {"user": user},
+            "title": ": ".join(filter(None, (called.name, called.beside))),
+            "input": {"user": text_of(task.input)},
             "expected": {}
             if task.expected.match is None
             else golden_assertion(task.expected.match),

@@ -1,7 +1,7 @@
 """All cases together: counts, significance, the verdict in one sentence, and what was compared."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from math import fsum
 from typing import Any
@@ -276,8 +276,11 @@ class CaseTally(msgspec.Struct):
     def _changed(self, change: Change) -> int:
         return self.judged.changes[change] + self.unjudged.changes[change]
 
-    def summary(self, *, is_same_run: bool = False) -> Summary:
-        """The summary of all cases counted so far; of a run beside itself, it says just that."""
+    def summary(self, *, is_same_run: bool = False, name_of: Callable[[str], str] = str) -> Summary:
+        """The summary of all cases counted so far; of a run beside itself, it says just that.
+
+        `name_of` tells by which name people know a case.
+        """
         judged, other = self.judged, self.unjudged
         change = paired_change(
             judged.changes["still_passing"],
@@ -311,7 +314,7 @@ class CaseTally(msgspec.Struct):
                 judged.calls_differ + other.calls_differ,
             ),
             new_signal_counts=SeverityCounts(*(signals[severity] for severity in SEVERITIES)),
-            significance=_significance(change, judged.chance.verdict())
+            significance=_significance(change, judged.chance.verdict().named(name_of))
             if change
             else msgspec.UNSET,
             latency_ms=_mean_delta(self.baseline.latency, self.new.latency),

@@ -65,6 +65,10 @@ class TaskNames:
                 self._known[task_id] = known
         return known
 
+    def name_of(self, task_id: str) -> str:
+        """What people type in place of an id."""
+        return self.of(task_id).name
+
     def find(self, typed: str) -> str | None:
         """The id of the task that is meant by its id or its name; None if there is none."""
         if typed in self._ids:
@@ -128,6 +132,15 @@ def called(task_id: str, title: str) -> TaskName:
         return TaskName(title, title)
     words = slug_of(title)
     return TaskName(f"{words}-{made[1][:_FEW]}{made[2]}" if words else task_id, title)
+
+
+def case_called(case_id: str, title: str) -> TaskName:
+    """What a case of a comparison is called, whose title may begin with that."""
+    name, _, rest = title.partition(": ")
+    made = MADE_ID.fullmatch(case_id)
+    if name != case_id and not (made and name.endswith((f"-{made[1][:_FEW]}{made[2]}", made[1]))):
+        return TaskName(case_id, cut(title))
+    return TaskName(name, cut(rest or name))
 
 
 def asked(given: Any) -> str:

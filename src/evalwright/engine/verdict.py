@@ -16,6 +16,7 @@ from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.examination import Seen
 from evalwright.engine.invocation import TaskAnswer
 from evalwright.engine.plan import Plan
+from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.chance import ChangeVerdict
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.regression import (
@@ -159,7 +160,9 @@ def change_of_repeats(outcomes: Sequence[_WithResult]) -> ChangeVerdict | None:
     plan = outcomes[0].plan
     if plan.baseline is None:
         return None
-    return change_against_baseline([verdicts_of(each.summary) for each in outcomes], plan.baseline)
+    verdicts = [verdicts_of(each.summary) for each in outcomes]
+    names = TaskNames.of_tasks(plan.suite.tasks)
+    return change_against_baseline(verdicts, plan.baseline, names.name_of)
 
 
 def _regression(report: RegressionReport, *, is_one: bool) -> str:

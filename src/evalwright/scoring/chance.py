@@ -8,7 +8,7 @@ see "Which test decides" in docs/decisions.md.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import comb, erfc, sqrt
@@ -23,7 +23,6 @@ _EXACT_BITS = 4_000_000  # of the number that holds all ways; above, the normal 
 _MOST_NAMED = 5
 _TELLING = 4  # runs on each side, of which a task that breaks is beyond chance: 2 / comb(8, 4)
 _MORE_REPEATS = f"; {_TELLING} repeats on each side would show whether a task broke"
-NO_NAMES: Mapping[str, str] = {}
 
 
 class Passes(NamedTuple):
@@ -79,11 +78,8 @@ class ChangeTally(msgspec.Struct):
         self.tables.update(other.tables)
         self.fallen += other.fallen
 
-    def verdict(self, names: Mapping[str, str] = NO_NAMES) -> "ChangeVerdict":
-        """What all tasks so far say together, and which of them got worse by themselves.
-
-        `names` are those by which people know tasks, where they are not their ids.
-        """
+    def verdict(self) -> "ChangeVerdict":
+        """What all tasks so far say together, and which of them got worse by themselves."""
         totals = [
             sum(passes[place] * count for passes, count in self.tables.items())
             for place in range(4)
@@ -96,10 +92,7 @@ class ChangeTally(msgspec.Struct):
             changed=sum(count for passes, count in self.tables.items() if passes.has_changed),
             p_value=p_value,
             is_lower=is_lower,
-            fallen=tuple(
-                msgspec.structs.replace(each, name=names.get(each.task_id, ""))
-                for each in self._beyond_chance()
-            ),
+            fallen=self._beyond_chance(),
             remedy=self._remedy() if is_lower and p_value >= LEVEL else "",
         )
 
@@ -156,6 +149,17 @@ class ChangeVerdict(msgspec.Struct, frozen=True):
     remedy: str = ""  # what would have shown more
     remark: str = ""  # on how the sides were scored
 
+    def named(self, name_of: Callable[[str], str]) -> "ChangeVerdict":
+        """The same, with the tasks that got worse by the names that people know them by."""
+        if not self.fallen:
+            return self
+        names = ((each, name_of(each.task_id)) for each in self.fallen)
+        fallen = [
+            msgspec.structs.replace(each, name="" if name == each.task_id else name)
+            for each, name in names
+        ]
+        return msgspec.structs.replace(self, fallen=tuple(fallen))
+
     @property
     def is_worse(self) -> bool:
         """Whether the new side is worse beyond chance, overall or in a task by its repeats."""
@@ -197,12 +201,12 @@ class ChangeVerdict(msgspec.Struct, frozen=True):
 
 
 def change_verdict(
-    tasks: Mapping[str, Passes], names: Mapping[str, str] = NO_NAMES
+    tasks: Mapping[str, Passes], name_of: Callable[[str], str] = str
 ) -> ChangeVerdict:
     """What is to be said of a pair, by how often each of its tasks passed."""
     tally = ChangeTally()
     tally.add(tasks.items())
-    return tally.verdict(names)
+    return tally.verdict().named(name_of)
 
 
 def _tails(tables: Mapping[Passes, int]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import EvalSummary
 from evalwright.contracts.times import span_in_words
 from evalwright.scoring.bootstrap import ScoreChange, score_change
-from evalwright.scoring.chance import NO_NAMES, ChangeVerdict, Passes, change_verdict
+from evalwright.scoring.chance import ChangeVerdict, Passes, change_verdict
 from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.scoring.thresholds import decimal_sum, mean, pass_score
 
@@ -110,8 +110,13 @@ def _told(task: Task) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(task, title="") if task.title else task)
 
 
-def compare_to_baseline(summary: EvalSummary, baseline: Baseline) -> RegressionReport:
-    """Set a run beside its baseline; of a suite that has changed, the tasks that both have."""
+def compare_to_baseline(
+    summary: EvalSummary, baseline: Baseline, name_of: Callable[[str], str] = str
+) -> RegressionReport:
+    """Set a run beside its baseline; of a suite that has changed, the tasks that both have.
+
+    `name_of` tells by which name people know a task.
+    """
     results, score = summary.tasks, summary.aggregate_score
     if baseline.left_out is not None:
         others = {*baseline.left_out.changed, *baseline.left_out.new}
@@ -134,14 +139,14 @@ def compare_to_baseline(summary: EvalSummary, baseline: Baseline) -> RegressionR
         called=called(baseline),
         left_out=baseline.left_out,
         tasks=tasks,
-        verdict=change_against_baseline([verdicts_of(summary)], baseline),
+        verdict=change_against_baseline([verdicts_of(summary)], baseline, name_of),
         pass_change=_pass_change(tasks),
         score_change=score_change([task.difference for task in tasks]),
     )
 
 
 def change_against_baseline(
-    runs: Sequence[Mapping[str, bool]], baseline: Baseline, names: Mapping[str, str] = NO_NAMES
+    runs: Sequence[Mapping[str, bool]], baseline: Baseline, name_of: Callable[[str], str] = str
 ) -> ChangeVerdict:
     """Whether a run, or its repeats, differ from the baseline, or its repeats, beyond chance.
 
@@ -154,7 +159,7 @@ def change_against_baseline(
     for task_id, before in zip(shared, baseline.tasks, strict=True):
         passed, of = before.repeats or (int(before.passed), 1)
         tasks[task_id] = Passes(passed, of, sum(run[task_id] for run in runs), len(runs))
-    verdict = change_verdict(tasks, names)
+    verdict = change_verdict(tasks, name_of)
     if not baseline.rescored:
         return verdict
     return msgspec.structs.replace(verdict, remark=RESCORED.format("baseline"))

@@ -1,6 +1,6 @@
 """The same tasks with several agents or models: figures of each, and how sure a difference is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -84,8 +84,11 @@ class _VariantResult(NamedTuple):
     runs: int
 
 
-def side_by_side(runs: Sequence[VariantRuns]) -> SideBySide:
-    """Compare variants that ran the same tasks, the first with each of the others."""
+def side_by_side(runs: Sequence[VariantRuns], name_of: Callable[[str], str] = str) -> SideBySide:
+    """Compare variants that ran the same tasks, the first with each of the others.
+
+    `name_of` tells by which name people know a task.
+    """
     results = [_results(variant) for variant in runs]
     first = runs[0].summaries[0]
     by_task = zip(*results, strict=True)
@@ -94,7 +97,7 @@ def side_by_side(runs: Sequence[VariantRuns]) -> SideBySide:
         first.suite_version,
         [_figures(variant, each) for variant, each in zip(runs, results, strict=True)],
         [
-            _change(variant.name, results[0], each)
+            _change(variant.name, results[0], each, name_of)
             for variant, each in zip(runs[1:], results[1:], strict=True)
         ],
         [
@@ -139,7 +142,10 @@ def _figures(variant: VariantRuns, results: Sequence[_VariantResult]) -> Variant
 
 
 def _change(
-    name: str, first: Sequence[_VariantResult], other: Sequence[_VariantResult]
+    name: str,
+    first: Sequence[_VariantResult],
+    other: Sequence[_VariantResult],
+    name_of: Callable[[str], str],
 ) -> VariantChange:
     pairs = [(one.passed, two.passed) for one, two in zip(first, other, strict=True)]
     failing, passing = pairs.count((True, False)), pairs.count((False, True))
@@ -150,7 +156,8 @@ def _change(
         {
             one.task_id: Passes(one.passes, one.runs, two.passes, two.runs)
             for one, two in zip(first, other, strict=True)
-        }
+        },
+        name_of,
     )
     assert rates is not None
     assert scores is not None

@@ -135,7 +135,7 @@ def test_runs_can_be_chosen_and_the_oldest_is_the_baseline(tenant: Tenant, pair:
     assert tenant.visitor.get("/compare?run=unknown&run=nothing").status == 404
 
 
-def test_repeats_show_which_changes_are_flaky(lasting: ServedHost):
+def test_repeats_show_which_changes_are_flaky_and_decide_together(lasting: ServedHost):
     tenant, runs = a_tenant(lasting), []
     for side in ("old", "new"):
         for number in (1, 2):
@@ -146,6 +146,9 @@ def test_repeats_show_which_changes_are_flaky(lasting: ServedHost):
     page = shown(tenant, f"/compare?run={runs[0]}&run={runs[2]}")
     assert "≈ flaky" in page.replace("&#8776;", "≈")
     assert 'aria-label="1 of 2 passed"' in page
+    assert "All repeats together (2 and 2): Within chance: 1 of 2 → 0 of 2 passed" in page
+    assert "These two runs alone: Within chance: 1 of 1 → 0 of 1 passed" in page
+    assert "All repeats" not in shown(tenant, f"/compare?run={runs[0]}&run={runs[1]}"), "of one"
 
 
 def test_several_runs_show_first_what_got_worse_within_the_thresholds(lasting: ServedHost):

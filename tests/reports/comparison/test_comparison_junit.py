@@ -16,7 +16,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> ET.Element:
 
 
 def children(root: ET.Element) -> dict[str, ET.Element | None]:
-    return {case.attrib["name"]: next(iter(case), None) for case in root.iter("testcase")}
+    """What each test case came to, by its name."""
+    return {
+        case.attrib["name"]: next((each for each in case if each.tag != "properties"), None)
+        for case in root.iter("testcase")
+    }
 
 
 def test_every_case_is_a_test_case_and_the_counts_add_up(root: ET.Element) -> None:
@@ -38,6 +42,13 @@ def test_what_a_case_comes_to_is_its_type(root: ET.Element) -> None:
         "as-before": ("failure", "still_failing"),
         "well": None,
     }
+
+
+def test_the_title_of_a_case_and_whether_the_change_is_chance_are_properties(root: ET.Element):
+    told = {each.attrib["name"]: each.attrib["value"] for each in root.iter("property")}
+    assert told["verdict"].startswith("Do not ship yet: ")
+    assert "passed (p = " in told["baseline"]
+    assert told["title"].startswith("Case ")
 
 
 def test_what_xml_cannot_hold_is_replaced_and_the_rest_is_kept(root: ET.Element) -> None:

@@ -47,7 +47,7 @@ def test_nothing_of_a_run_becomes_markup(text: str) -> None:
 
 def test_what_needs_a_look_is_listed_gated_first(text: str) -> None:
     rows = text.partition("| --- | --- | --- | --- |\n")[2].splitlines()
-    assert rows[0].startswith("| gated |")
+    assert rows[0].startswith("| gated Case gated |")
     assert {row.split()[1][:5] for row in rows} == {"gated", "worse", "lost"}
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.planning import AgentFacts, JudgePanel, RunSettings, TaskSelection
-from evalwright.contracts.suite import Thresholds
+from evalwright.contracts.suite import Expected, Match, Task, Thresholds
 from evalwright.reports.run.paired_runs import (
     GROUPS,
     ComparedSide,
@@ -21,9 +21,9 @@ SCORES = st.none() | st.sampled_from((0.0, 0.25, 0.5, 1.0))
 
 def a_side(scores: dict[str, float | None], *, at_us: int = 0, **fields) -> ComparedSide:
     changed = fields.pop("changed", ())
+    expected = Expected("golden", match=Match("exact", "x"))
     tasks = [
-        msgspec.Raw(msgspec.json.encode({"taskId": name, "input": name in changed}))
-        for name in scores
+        msgspec.Raw(msgspec.json.encode(Task(name, name in changed, expected))) for name in scores
     ]
     suite = PlannedSuite(
         fields.pop("suite_id", "acme.evals.a"),
@@ -139,3 +139,12 @@ def test_a_title_makes_no_other_task_and_another_bar_makes_other_rubrics():
     stricter = PairedRuns(side("", 0.5), side("", 0.9))
     assert groups(stricter) == {"failing": ["b"], "unchanged": ["a"], "alone": ["r"]}
     assert stricter.report.score == 0.5, "of the tasks that are compared"
+
+
+def test_repeats_that_runs_are_among_decide_together():
+    """A task that was not answered in a repeat counts as often as it was; one run counts once."""
+    pair = PairedRuns(a_side({"a": 1.0, "b": 1.0}), a_side({"a": 0.0, "b": 1.0}))
+    assert pair.verdict.sentence.startswith("Within chance: 2 of 2 → 1 of 2 passed")
+    together = pair.verdict_on({"a": [True] * 4}, {"a": [None, *[False] * 4], "b": [True]})
+    assert "5 of 5 → 1 of 5 passed" in together.sentence
+    assert together.sentence.endswith("Task a: 4 of 4 → 0 of 4, p = 0.029.")

@@ -132,7 +132,7 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
         "age": _age_words(pair.age_s),
         "warnings": pair.warnings(),
         "verdict": _verdict(compared),
-        "sentence": pair.verdict.sentence,
+        "sentences": list(_sentences(compared)),
         "tiles": list(_tiles(compared)),
         "problem": compared.problem,
         "is_waiting": deep is None and not compared.problem,
@@ -193,6 +193,23 @@ def _run_told(side: ComparedSide) -> dict[str, Any]:
         "agent": side.frame.agent.name,
         "started_us": side.started_us,
     }
+
+
+def _sentences(compared: ComparedPair) -> Iterator[tuple[str, str]]:
+    """Whether the change is more than chance: of all repeats, where there are any, then of two."""
+    pair, counts = compared.pair, [_runs_of(each) for each in compared.repeats]
+    before, after = pair.before.frame.group, pair.after.frame.group
+    is_one = before is not None and after is not None and before.id == after.id
+    if max(counts) > 1 and not is_one:
+        verdict = pair.verdict_on(*compared.repeats)
+        yield f"All repeats together ({counts[0]} and {counts[1]}): ", verdict.sentence
+        yield "These two runs alone: ", pair.verdict.sentence
+    else:
+        yield "", pair.verdict.sentence
+
+
+def _runs_of(repeats: Repeats) -> int:
+    return max(map(len, repeats.values()), default=1)
 
 
 def _age_words(age_s: float) -> str:

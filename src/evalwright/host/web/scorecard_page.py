@@ -200,7 +200,7 @@ def _change(view: RunView, repeats: Repeats) -> tuple[str, str]:
         against += f", all {len(ended)} repeats together"
     else:
         ended = [{row.task_id: row.passed is True for row in view.tasks.rows}]
-    return against, change_against_baseline(ended, baseline).sentence
+    return against, change_against_baseline(ended, baseline, view.names.name_of).sentence
 
 
 def _bar(bar: RunBar) -> dict[str, Any]:

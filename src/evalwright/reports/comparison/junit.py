@@ -4,6 +4,7 @@ import msgspec
 
 from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item
+from evalwright.engine.task_names import case_called
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.console import one_line
 from evalwright.reports.html.overview import difference
@@ -13,18 +14,22 @@ from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_
 def render_junit(report: MachineReport) -> bytes:
     """One test case per case; without an answer it is an error, with nothing expected skipped."""
     name = f"compare {report.report_id}"
-    return junit_document([JunitSuite(name, [_case(name, item) for item in report.items])])
+    found = report.summary.significance
+    properties = [("verdict", report.summary.verdict)]
+    properties += [] if found is msgspec.UNSET else [("baseline", found.sentence)]
+    cases = [_case(name, item) for item in report.items]
+    return junit_document([JunitSuite(name, cases, None, properties)])
 
 
 def _case(name: str, item: Item) -> JunitCase:
     latency = 0 if item.latency_ms is msgspec.UNSET else item.latency_ms.new
     passed = item.new_pass and not item.security.new.requires_gate_recommendation
+    called, problem = case_called(item.case_id, item.title), None if passed else _problem(item)
     if passed and item.expected is False:
         told = difference(item) or "answer and calls are the same"
         message = f"nothing was expected: {told}"
         problem = JunitProblem("skipped", "nothing_expected", message, _found(item))
-        return JunitCase(name, item.case_id, latency, problem)
-    return JunitCase(name, item.case_id, latency, None if passed else _problem(item))
+    return JunitCase(name, called.name, latency, problem, title=called.beside)
 
 
 def _found(item: Item) -> str:

@@ -4,6 +4,7 @@ import msgspec
 
 from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item, JudgedCases
+from evalwright.engine.task_names import case_called
 from evalwright.reports.ci import MOST_NOTES, Level, Note, quality_issue, quality_report
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.console import one_line
@@ -35,7 +36,7 @@ def notes_on(report: MachineReport) -> list[Note]:
     """A note for each case that needs a look; of many, the last says how many more there are."""
     shown = sorted(filter(_needs_a_look, report.items), key=_order)
     notes = [
-        Note(f"{item.case_id}: {_change(item)}", _why(item), level=_level(item)) for item in shown
+        Note(f"{_name(item)}: {_change(item)}", _why(item), level=_level(item)) for item in shown
     ]
     rest = len(notes) - MOST_NOTES + 1
     if rest <= 1:
@@ -50,7 +51,7 @@ def render_code_quality(report: MachineReport) -> bytes:
         [
             quality_issue(
                 f"evalwright/{item.change}",
-                f"{item.case_id}: {_why(item)}",
+                f"{_name(item)}: {_why(item)}",
                 path,
                 1,
                 "major" if item.change == "regression" else "minor",
@@ -59,6 +60,10 @@ def render_code_quality(report: MachineReport) -> bytes:
             for item in sorted(filter(_needs_a_look, report.items), key=_order)
         ]
     )
+
+
+def _name(item: Item) -> str:
+    return case_called(item.case_id, item.title).name
 
 
 def _change(item: Item) -> str:
@@ -132,5 +137,7 @@ def _row(item: Item) -> str:
     reasons = [one_line(each.message, 120) for each in item.failed_assertions.new[:2]]
     ruling = item.governance_preview.new
     gate = f"{ruling.recommendation}: {one_line(ruling.reason, 120)}"
-    cells = (item.case_id, f"{_change(item)} {root}".strip(), "; ".join(reasons), gate)
+    called = case_called(item.case_id, item.title)
+    case = " ".join(filter(None, (called.name, called.beside)))
+    cells = (case, f"{_change(item)} {root}".strip(), "; ".join(reasons), gate)
     return f"| {' | '.join(inline(one_line(cell, 300)) for cell in cells)} |"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from evalwright.comparison.cases import SuiteCases
 from evalwright.comparison.gate import CATALOGUE
 from evalwright.comparison.inputs import Inputs, WorkFolder, open_inputs, read_suppressions
 from evalwright.comparison.matching import CasePlan
@@ -331,7 +332,8 @@ class _ReportBuild:
         # What could not be read is never "no change"; an own run says itself what failed in it.
         is_own = sides.new.suite is not None
         is_same_run = sides.is_same_run and (is_own or not self._tally.new.unanswered)
-        summary = self._tally.summary(is_same_run=is_same_run)
+        name_of = sides.cases.names.name_of if isinstance(sides.cases, SuiteCases) else str
+        summary = self._tally.summary(is_same_run=is_same_run, name_of=name_of)
         against = False if is_same_run else blocks_shipping(summary)
         snapshot = env_snapshot(request.inputs.baseline.meta, request.inputs.new.meta)
         subject = subject_of(request.inputs.new.meta, snapshot)

@@ -24,6 +24,7 @@ from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.scoring.thresholds import mean, pass_score
 from evalwright.store.protocol import EventLog
 
+Repeats: TypeAlias = Mapping[str, Sequence[bool | None]]  # of each task, whether it passed in each
 ChangeGroup: TypeAlias = Literal["worse", "lower", "better", "failing", "unchanged", "alone"]
 GROUPS: dict[ChangeGroup, str] = {
     "worse": "Got worse",
@@ -157,12 +158,18 @@ class PairedRuns:
     @cached_property
     def verdict(self) -> ChangeVerdict:
         """Whether that is more than chance."""
-        verdict = change_verdict(
-            {
-                each.task_id: Passes(int(each.passed_before), 1, int(each.passed), 1)
-                for each in self.changes
-            }
-        )
+        return self.verdict_on({}, {})
+
+    def verdict_on(self, before: Repeats, after: Repeats) -> ChangeVerdict:
+        """Whether what changed is more than chance by all repeats that the runs are among."""
+        passes = {
+            each.task_id: Passes(
+                *_counted(before.get(each.task_id, ()), passed=each.passed_before),
+                *_counted(after.get(each.task_id, ()), passed=each.passed),
+            )
+            for each in self.changes
+        }
+        verdict = change_verdict(passes, self.after.frame.names.name_of)
         return replace(verdict, remark=self._remark)
 
     @cached_property
@@ -231,6 +238,12 @@ def _change(task: PairedTask) -> TaskChange:
         before.passed is True,
         after.passed is True,
     )
+
+
+def _counted(passed_in: Sequence[bool | None], *, passed: bool) -> tuple[int, int]:
+    """How often a task passed, of how many runs; of a run alone, whether it did."""
+    known = [each for each in passed_in if each is not None] or [passed]
+    return sum(known), len(known)
 
 
 def _left_out(before: RunFrame, after: RunFrame) -> LeftOut:

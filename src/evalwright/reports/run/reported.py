@@ -71,6 +71,7 @@ def reported_runs(
 def _reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> ReportedRun:
     outcome = run.outcome
     plan, verdict, group = outcome.plan, verdict_of(outcome), outcome.plan.group
+    summary, names = outcome.summary, TaskNames.of_tasks(plan.suite.tasks)
     return ReportedRun(
         outcome.run_id,
         outcome.summary,
@@ -79,12 +80,12 @@ def _reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> Report
         plan.is_live,
         marks_of(plan.tags),
         task_reader(log, outcome.run_id, show_secrets=show_secrets),
-        compare_to_baseline(outcome.summary, plan.baseline) if plan.baseline else None,
+        compare_to_baseline(summary, plan.baseline, names.name_of) if plan.baseline else None,
         words=verdict.words,
-        tag_bars=tag_lines(plan, outcome.summary),
+        tag_bars=tag_lines(plan, summary),
         attacks=run.attacks,
         repeat=f"{group.index} of {group.size}" if group else "",
-        names=TaskNames.of_tasks(plan.suite.tasks),
+        names=names,
     )
 
 

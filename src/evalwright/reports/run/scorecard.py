@@ -48,11 +48,9 @@ def render_outcome(
     plan, summary = outcome.plan, outcome.summary
     first: list[str] = []
     if plan.baseline is not None:
-        first = render_regression(
-            compare_to_baseline(summary, plan.baseline),
-            style,
-            TaskNames.of_tasks(plan.suite.tasks),
-        )
+        names = TaskNames.of_tasks(plan.suite.tasks)
+        report = compare_to_baseline(summary, plan.baseline, names.name_of)
+        first = render_regression(report, style, names)
         first += _other_judges(plan, style)
     verdict = verdict_of(outcome)
     details = tag_lines(plan, summary)
