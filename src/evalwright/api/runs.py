@@ -156,7 +156,7 @@ class RunResult:
             shown = [shown_run(log, outcome) for outcome in self._outcomes]
             if not self._alone:
                 return render_group(shown, style)
-            said = overrides_of(log, self.id)
+            said = overrides_of(log, first)
         _, stories, agreement, attacks = shown[0]
         return render_outcome(
             first, stories, style, agreement=agreement, overrides=said, attacks=attacks

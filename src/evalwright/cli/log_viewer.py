@@ -133,7 +133,7 @@ class LogViewer:
             Style.of(Streams.out),
             agreement=agreement(self._log, outcome),
             full=True,
-            overrides=overrides_of(self._log, history.run_id, full=True),
+            overrides=overrides_of(self._log, outcome, full=True),
             attacks=attacks_of(self._log, outcome),
         )
         tell(card, styled=True)

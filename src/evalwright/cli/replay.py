@@ -29,7 +29,7 @@ def command(*, run: str, show_secrets: bool, as_json: bool, db: str | None) -> N
         outcome = replay_run(log, continued(log, find_run(log, run)))
         stories = [] if as_json else failed_stories(log, outcome, show_secrets=show_secrets)
         agreed = None if as_json else agreement(log, outcome)
-        overrides = [] if as_json else overrides_of(log, outcome.run_id)
+        overrides = [] if as_json else overrides_of(log, outcome)
         attacks = None if as_json else attacks_of(log, outcome)
     if as_json:
         write_stdout(to_json(outcome.summary))

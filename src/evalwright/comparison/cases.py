@@ -205,10 +205,9 @@ class SuiteCases(msgspec.Struct, frozen=True, dict=True):
     def case(self, number: int) -> Json:
         """A task as a case file has it: the score says what its assertions cannot."""
         task = self.tasks[number]
-        called = self.names.of(task.task_id)
         return {
             "id": task.task_id,
-            "title": ": ".join(filter(None, (called.name, called.beside))),
+            "title": ": ".join(self.names.of(task.task_id).told),
             "input": {"user": text_of(task.input)},
             "expected": {}
             if task.expected.match is None

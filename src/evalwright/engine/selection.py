@@ -143,7 +143,7 @@ def _sampled(tasks: Sequence[Task], count: int, seed: int) -> list[Task]:
 def _no_such_id(suite: Suite, patterns: Sequence[str]) -> str:
     names = TaskNames.of_tasks(suite.tasks)
     several = len(suite.tasks) > _MOST_NAMED
-    ids = [task.task_id if several else names.of(task.task_id).name for task in suite.tasks]
+    ids = [task.task_id if several else names.name_of(task.task_id) for task in suite.tasks]
     near = [each for pattern in patterns for each in _near(pattern.strip("*"), ids)]
     return f"no task fits --task {' or '.join(patterns)}; {_meant(near, ids)}"
 

@@ -36,6 +36,11 @@ class TaskName(NamedTuple):
         """The title where it says more than the name; else nothing."""
         return "" if self.title == self.name else self.title
 
+    @property
+    def told(self) -> list[str]:
+        """The name, and the title where that says more."""
+        return list(filter(None, (self.name, self.beside)))
+
 
 class TaskNames:
     """The names of the tasks of one suite; a task is only read when it is asked for."""

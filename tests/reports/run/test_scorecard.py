@@ -35,7 +35,7 @@ def test_failures_come_first_with_what_was_expected_and_what_came():
     assert scorecard(a_suite(3), {"task-2": "no"}) == (
         "Failed tasks\n"
         "\n"
-        "  ✗ task-2  score 0, 5 ms\n"
+        "  ✗ task-2  What is the answer?  score 0, 5 ms\n"
         "      expected  exact yes\n"
         "      got       no\n"
         "\n"
@@ -96,7 +96,7 @@ def test_a_single_task_is_told_in_the_same_words_and_shortened_unless_asked():
     suite = a_suite([a_task(strategy="contains", value="")])
     [story] = task_stories(suite, a_log(suite, {"task-1": "g" * 200}), {"task-1"})
     assert render_story(story, PLAIN) == [
-        "  ✓ task-1  score 1, 5 ms",
+        "  ✓ task-1  What is the answer?  score 1, 5 ms",
         "      expected  contains ",
         f"      got       {'g' * 160}… (+40 characters)",
     ]

@@ -25,6 +25,7 @@ from evalwright.host.web.compare_pair import (
     CompareAsked,
     ComparedPair,
     DeepComparison,
+    address_in,
     bounds_told,
     case_html,
     pair_told,
@@ -39,7 +40,6 @@ from evalwright.host.web.page import (
     part,
     run_address,
     see,
-    task_address,
 )
 from evalwright.host.web.recent_runs import refuse_slow
 from evalwright.host.web.repeats_view import dots_html, read_repeats
@@ -309,7 +309,7 @@ def _score(side: ComparedSide, task_id: str) -> str:
 def _trace_link(side: ComparedSide, task_id: str) -> Html:
     if task_id not in side.tasks.places:
         return NO_HTML
-    href = href_html(task_address(side.run_id, task_id))
+    href = href_html(address_in(side, task_id))
     return Html(f' <a href="{href}">trace in {name_html(side.run_id[-8:])}</a>')
 
 

@@ -329,15 +329,20 @@ def _facts(task: PairedTask) -> Html:
 def _links(pair: PairedRuns, task: PairedTask) -> Html:
     """The traces of both runs."""
     sides = (
-        (Html("baseline trace"), pair.before.run_id, task.before),
-        (Html("new trace"), pair.after.run_id, task.after),
+        (Html("baseline trace"), pair.before, task.before),
+        (Html("new trace"), pair.after, task.after),
     )
     links = [
-        Html(f' <a href="{href_html(task_address(run_id, task.task_id))}">{words}</a>')
-        for words, run_id, row in sides
+        Html(f' <a href="{href_html(address_in(side, task.task_id))}">{words}</a>')
+        for words, side, row in sides
         if row is not None
     ]
     return Html("".join(links))
+
+
+def address_in(side: ComparedSide, task_id: str) -> str:
+    """The address of a task in one of the runs."""
+    return task_address(side.run_id, side.frame.names.name_of(task_id))
 
 
 def _deep_html(row: OverviewRow) -> Html:

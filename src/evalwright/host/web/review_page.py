@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
@@ -44,6 +44,9 @@ LONGEST = {"reason": 2048, "answer": 4096}  # as over the API
 UNPROCESSABLE = 422
 STATE_WORDS = {"open": "to review", "done": "reviewed", "all": "all"}
 _VERDICT_WORDS = {True: ("good", "✓ Pass"), False: ("bad", "✗ Fail")}
+
+
+RunNames: TypeAlias = Mapping[str, TaskNames]  # what the tasks of runs are called, by run
 
 
 class ReviewAsked(NamedTuple):
@@ -86,24 +89,38 @@ class ReviewAsked(NamedTuple):
         given = self.given | ({"page": str(number)} if number > 1 else {})
         return f"/review?{urlencode(given)}" if given else "/review"
 
-    def item_address(self, key: TaskKey) -> str:
+    def item_address(self, run_id: str, name: str) -> str:
         """The address of a task within the same list."""
         given = {name: value for name, value in self.given.items() if name != "state"}
         query = f"?{urlencode(given)}" if given else ""
-        return f"{review_address(*key)}{query}"
+        return f"{review_address(run_id, name)}{query}"
 
-    def takes(self, queue: ReviewQueue, item: ReviewItem) -> bool:
-        """Whether the list has a task."""
+    def takes(self, queue: ReviewQueue, item: ReviewItem, names: RunNames) -> bool:
+        """Whether the list has a task; `names` are needed where one is searched for."""
         state = self.state or "open"
         if state != "all" and (item.key in queue.said) != (state == "done"):
             return False
         if self.kind and self.kind not in item.kinds:
             return False
-        return self.q in item.row.task_id
+        if not self.q:
+            return True
+        called = names[item.run.facts.run_id].of(item.row.task_id)
+        wanted = self.q.casefold()
+        return any(wanted in each.casefold() for each in (item.row.task_id, *called.told))
 
     async def read(self, call: PageCall) -> ReviewQueue:
         """The queue that it is about."""
         return await read_queue(call, run=self.run, suite=self.suite, agent=self.agent)
+
+    async def found(
+        self, call: PageCall, queue: ReviewQueue
+    ) -> tuple[Sequence[ReviewItem], RunNames]:
+        """The items that the list has, and what is known of their names."""
+        names = await _names(call, queue.items) if self.q else {}
+        items = await call.beside(
+            lambda: [item for item in queue.items if self.takes(queue, item, names)]
+        )
+        return items, names
 
 
 # The queue.
@@ -128,19 +145,25 @@ async def show(call: PageCall) -> Response:
 
 async def _read(call: PageCall, asked: ReviewAsked) -> dict[str, Any]:
     queue = await asked.read(call)
-    found = [item for item in queue.items if asked.takes(queue, item)]
-    views, names = views_of(call.host), dict[str, TaskNames]()
-    for item in asked.part_of(found):
-        run_id = item.run.facts.run_id
-        if run_id not in names:
-            names[run_id] = await views.names(call.run_with(run_id))
-    return await call.beside(lambda: _listed(call, asked, queue, names))
+    found, names = await asked.found(call, queue)
+    names = names or await _names(call, asked.part_of(found))
+    return await call.beside(lambda: _listed(call, asked, queue, found, names))
+
+
+async def _names(call: PageCall, items: Sequence[ReviewItem]) -> RunNames:
+    """What the tasks of all their runs are called."""
+    runs = dict.fromkeys(item.run.facts.run_id for item in items)
+    views = views_of(call.host)
+    return {run_id: await views.names(call.run_with(run_id)) for run_id in runs}
 
 
 def _listed(
-    call: PageCall, asked: ReviewAsked, queue: ReviewQueue, names: Mapping[str, TaskNames]
+    call: PageCall,
+    asked: ReviewAsked,
+    queue: ReviewQueue,
+    found: Sequence[ReviewItem],
+    names: RunNames,
 ) -> dict[str, Any]:
-    found = [item for item in queue.items if asked.takes(queue, item)]
     number, pages = asked.place_in(found)
     free = [item for item in found if not is_taken(call, queue.leases.get(item.key))]
     return {
@@ -177,7 +200,7 @@ def _row(
     return {
         "called": called.name,
         "title": called.beside,
-        "address": asked.item_address(item.key),
+        "address": asked.item_address(item.run.facts.run_id, called.name),
         "run_id": item.run.facts.run_id,
         "suite": item.run.facts.suite,
         "agent": call.host.figures.agent_of(call.log, item.run.facts),
@@ -214,13 +237,15 @@ async def go_on(call: PageCall) -> Response:
 async def _next(call: PageCall, asked: ReviewAsked, after: TaskKey) -> str:
     wanted = asked._replace(state="open")
     queue = await wanted.read(call)
-    keys = [item.key for item in queue.items if wanted.takes(queue, item)]
+    found, _ = await wanted.found(call, queue)
+    keys = [item.key for item in found]
     all_keys = [item.key for item in queue.items]
     place = all_keys.index(after) if after in all_keys else -1
     later = set(all_keys[place + 1 :])
     for key in [*(key for key in keys if key in later), *(key for key in keys if key not in later)]:
         if key != after and not is_taken(call, queue.leases.get(key)) and await take(call, key):
-            return wanted.item_address(key)
+            names = await views_of(call.host).names(call.run_with(key[0]))
+            return wanted.item_address(key[0], names.name_of(key[1]))
     return asked._replace(state="").address()
 
 
@@ -248,7 +273,7 @@ async def item(call: PageCall) -> Response:
     found = await in_time(call, _item_told(call, {}, {}))
     if call.is_part and found:
         return part(call, "review_task.html", **found)
-    return _item_page(call, found or {"task_id": call.path["taskId"], "result": None})
+    return _item_page(call, found or {"called": call.path["taskId"], "result": None})
 
 
 async def take_item(call: PageCall) -> Response:
@@ -257,11 +282,11 @@ async def take_item(call: PageCall) -> Response:
     key = view.run.run_id, view.task(call.path["taskId"]).task_id
     if not await take(call, key):
         raise ApiError(409, "conflict", "somebody else has this task before them")
-    return see(ReviewAsked.of(call).item_address(key))
+    return see(ReviewAsked.of(call).item_address(key[0], view.names.name_of(key[1])))
 
 
 def _item_page(call: PageCall, told: dict[str, Any], status: int = 200) -> Response:
-    title = f"Review {told['task_id']}"
+    title = f"Review {told['called']}"
     return page(call, "review_item.html", title=title, status_code=status, **told)
 
 
@@ -282,7 +307,7 @@ async def _item_told(
         "asked": called.beside,
         "suite": view.facts.suite,
         "agent": view.frame.agent.name,
-        "address": asked.item_address(key).partition("?")[0],
+        "address": review_address(view.run.run_id, called.name),
         "queue": asked.address(),
         "hidden": list(asked.given.items()),
         "may_review": call.may("runs:annotate"),

@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 
 from evalwright.contracts import amounts
+from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import RunFailure
 from evalwright.contracts.short_names import suite_name
 from evalwright.engine.standing import may_be_held
+from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.host.feed import Subscriber
 from evalwright.host.run_handle import ENDED
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
 from evalwright.host.web import scorecard_page
 from evalwright.host.web.page import PageCall, page, part, render, run_address, see
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
+from evalwright.host.web.run_views import views_of
 from evalwright.host.web.runs_page import is_left, is_of_host, state_of, verdict_of
 from evalwright.reports.html.markup import Html, as_markup
 from evalwright.store.protocol import RunFacts
@@ -56,7 +59,7 @@ async def show(call: PageCall) -> Response:
 
 async def _live_soon(call: PageCall) -> Html:
     """The live part, unless it takes long: then it comes with the stream."""
-    panel = asyncio.ensure_future(call.beside(lambda: _panel(call)))
+    panel = asyncio.ensure_future(_panel(call))
     done, _ = await asyncio.wait((panel,), timeout=READY_SECONDS)
     return panel.result().panel if done else NOT_READY
 
@@ -167,7 +170,7 @@ class LiveRun:
         clock, feed = asyncio.get_running_loop().time, self._call.host.feed
         began, sent_at, shown, was_left = clock(), clock(), -2, None
         while not feed.is_stopped and subscriber.ended is None:
-            state = await self._call.beside(lambda: _panel(self._call))
+            state = await _panel(self._call)
             if state.last != shown:
                 shown, sent_at = state.last, clock()
                 yield frame(state.last, state.panel)
@@ -191,18 +194,28 @@ def frame(number: int, content: str) -> bytes:
     return f"id: {max(number, 0)}\n{lines}\n".encode()
 
 
-def _panel(call: PageCall) -> LiveState:
+async def _panel(call: PageCall) -> LiveState:
+    try:
+        names = await views_of(call.host).names(call.run)
+    except DamagedEventLog:  # nothing is planned yet
+        names = NO_NAMES
+    return await call.beside(lambda: _drawn(call, names))
+
+
+def _drawn(call: PageCall, names: TaskNames) -> LiveState:
     run_id = call.path["runId"]
     with call.host.progress.going_on(call.run) as progress:
         if progress is None:
             return LiveState(NOT_READY, -1, is_over=False, is_behind=False)
         is_over = progress.is_over
         left = not (is_over or progress.is_paused) and is_left(call, run_id)
-        panel = render(call, "live.html", **_panel_values(run_id, progress, is_left=left))
+        panel = render(call, "live.html", **_panel_values(run_id, progress, names, is_left=left))
         return LiveState(panel, progress.last, is_over, progress.is_behind, left)
 
 
-def _panel_values(run_id: str, progress: RunProgress, *, is_left: bool) -> dict[str, Any]:
+def _panel_values(
+    run_id: str, progress: RunProgress, names: TaskNames, *, is_left: bool
+) -> dict[str, Any]:
     tasks = len(progress.tasks)
     cells = progress.tasks.values() if tasks <= MOST_CELLS else _few(progress)
     return {
@@ -211,7 +224,7 @@ def _panel_values(run_id: str, progress: RunProgress, *, is_left: bool) -> dict[
         "scored": progress.scored,
         "tenth": 10 * (10 * progress.scored // tasks) if tasks else 0,
         "counts": progress.counts,
-        "cells": [(each.task_id, *_sign(each, is_left=is_left)) for each in cells],
+        "cells": [(names.name_of(each.task_id), *_sign(each, is_left=is_left)) for each in cells],
         "is_left": is_left,
         "is_part": tasks > MOST_CELLS,
         "is_behind": progress.is_behind,
@@ -220,13 +233,18 @@ def _panel_values(run_id: str, progress: RunProgress, *, is_left: bool) -> dict[
         "spent": progress.spent_usd,
         "unpriced": progress.unpriced,
         "budget": progress.budget_usd,
-        "failures": progress.latest_failures,
+        "failures": [_called(names, each) for each in progress.latest_failures],
         "slowest": [
-            (each.task_id, amounts.span(each.latency_ms))
+            (*_called(names, each.task_id), amounts.span(each.latency_ms))
             for each in progress.slowest
             if each.latency_ms
         ],
     }
+
+
+def _called(names: TaskNames, task_id: str) -> tuple[str, str]:
+    found = names.of(task_id)
+    return found.name, found.beside
 
 
 def _sign(task: TaskProgress, *, is_left: bool) -> tuple[str, str, str]:

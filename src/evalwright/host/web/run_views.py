@@ -5,10 +5,10 @@ still there is asked each time. Of a run that goes on, the scores are read on fr
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -36,6 +36,7 @@ from evalwright.store.protocol import EventLog, RunFacts
 if TYPE_CHECKING:
     from evalwright.host.host import Host
     from evalwright.host.web.compare_pair import DeepComparison
+    from evalwright.host.web.page import PageCall
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -209,6 +210,20 @@ class RunViews:
             return len(made.steps), made, view.has_ended
 
         return await self._timelines.get(key, make)
+
+
+async def add_names(call: "PageCall", rows: Sequence[dict[str, Any]]) -> None:
+    """Add to rows, each with the ids of a run and a task, what the task is called."""
+    views = views_of(call.host)
+    ids = dict.fromkeys(each["run_id"] for each in rows)
+    names = {run_id: await views.names(call.run_with(run_id)) for run_id in ids}
+
+    def add() -> None:
+        for row in rows:
+            called = names[row["run_id"]].of(row["task_id"])
+            row |= {"called": called.name, "title": called.beside}
+
+    await call.beside(add)
 
 
 async def _read_frame(run: RunHandle) -> tuple[int, RunFrame, bool]:

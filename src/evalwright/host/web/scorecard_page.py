@@ -174,7 +174,7 @@ def _corrections(view: RunView) -> list[dict[str, Any]]:
     found = read_overrides(view.run.log, view.run.run_id)[-MOST_CORRECTIONS:]
     return [
         {
-            "task_id": each.task_id,
+            "called": view.names.name_of(each.task_id),
             "score": amounts.score(each.score),
             "text": each.annotation.signal.correction or "",
             "note": each.annotation.note or "",
@@ -332,7 +332,7 @@ def result_html(view: RunView, task: Task, read: ReadTask, events: Sequence[Even
     found = evident_findings(
         task, view.frame.agent.agent_id, events, recorded, attack and attack.mark
     )
-    address = task_address(view.run.run_id, task.task_id)
+    address = task_address(view.run.run_id, view.names.name_of(task.task_id))
     return task_body(read, findings=_findings_html(found, address), with_trace=False)
 
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from evalwright.contracts.short_names import agent_id_of
 from evalwright.host.web.page import PageCall, in_time, page, part
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, known_suites, recent_runs
+from evalwright.host.web.run_views import add_names
 from evalwright.host.web.scorecard_page import number_of
 from evalwright.reports.html.markup import as_markup
 from evalwright.reports.html.words import SEVERITIES, badge_html, in_words
@@ -85,7 +86,9 @@ async def _read(call: PageCall, asked: SignalsAsked) -> dict[str, Any]:
         is_evaluation=True,
     )
     recent = await recent_runs(call, wanted, MOST_RUNS, asked.before or None)
-    return await call.beside(lambda: _listed(call, asked, recent))
+    told = await call.beside(lambda: _listed(call, asked, recent))
+    await add_names(call, told["findings"])
+    return told
 
 
 def _found(recent: RecentRuns, severity: str) -> Iterator[RunFinding]:

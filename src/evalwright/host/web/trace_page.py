@@ -182,7 +182,7 @@ def _around(view: RunView, task_id: str) -> dict[str, Any]:
     around = {
         "place": found.place,
         "links": [
-            (key, words, task_address(run_id, view.names.of(name).name))
+            (key, words, task_address(run_id, view.names.name_of(name)))
             for key, words, name in links
         ],
     }
@@ -202,7 +202,7 @@ def _part(view: RunView, task: Task, timeline: TaskTimeline, asked: StepsAsked) 
     count = len(timeline.steps)
     end = count if asked.until is None else max(0, min(asked.until, count))
     steps = timeline.steps[first : min(first + size, end)]
-    address = task_address(view.run.run_id, view.names.of(task.task_id).name)
+    address = task_address(view.run.run_id, view.names.name_of(task.task_id))
     if asked.view == "timeline":
         events = _events_of(view, steps)
         lines = [_step_html(step, timeline, events, address) for step in steps]

@@ -11,7 +11,7 @@ from evalwright.contracts import amounts
 from evalwright.host.web.page import PageCall, in_time, page, part
 from evalwright.host.web.recent_runs import RecentRuns, refuse_slow, with_tasks
 from evalwright.host.web.repeats_view import dots_html
-from evalwright.host.web.run_views import views_of
+from evalwright.host.web.run_views import add_names, views_of
 from evalwright.host.web.scorecard_page import number_of
 from evalwright.host.web.trends import (
     MOST_RUNS,
@@ -102,6 +102,7 @@ async def _read(call: PageCall, asked: TrendsAsked, facts: Sequence[RunFacts]) -
     wanted = [run for run in facts if asked.model in ("", models[run.run_id])]
     recent = await with_tasks(call, wanted)
     shown = await call.beside(lambda: _shown(call, asked, recent, models))
+    await add_names(call, shown["tasks"])
     return {**shown, "models": sorted(set(filter(None, models.values())))}
 
 

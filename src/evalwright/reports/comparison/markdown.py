@@ -137,7 +137,6 @@ def _row(item: Item) -> str:
     reasons = [one_line(each.message, 120) for each in item.failed_assertions.new[:2]]
     ruling = item.governance_preview.new
     gate = f"{ruling.recommendation}: {one_line(ruling.reason, 120)}"
-    called = case_called(item.case_id, item.title)
-    case = " ".join(filter(None, (called.name, called.beside)))
+    case = " ".join(case_called(item.case_id, item.title).told)
     cells = (case, f"{_change(item)} {root}".strip(), "; ".join(reasons), gate)
     return f"| {' | '.join(inline(one_line(cell, 300)) for cell in cells)} |"

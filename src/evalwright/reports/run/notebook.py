@@ -61,7 +61,7 @@ def render_notebook(
 def _row(record: TaskRecord) -> dict[str, Any]:
     score = "" if record.score is None else f"{record.score:.4g}"
     texts = (
-        " ".join(filter(None, (record.called.name, record.called.beside))),
+        " ".join(record.called.told),
         score,
         record.output,
         "" if record.passed else why(record),

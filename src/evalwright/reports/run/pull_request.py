@@ -122,7 +122,7 @@ def _row(run: ReportedRun, story: TaskStory) -> tuple[str, str]:
 
 def _named(run: ReportedRun, task_id: str) -> str:
     link = None if run.file is None else run.file.link(task_id)
-    name = task_id if run.names is None else run.names.of(task_id).name
+    name = task_id if run.names is None else run.names.name_of(task_id)
     return f"`{name}`" if link is None else f"[`{name}`]({link})"
 
 
@@ -187,5 +187,6 @@ def _issues(run: ReportedRun | FailedRun) -> Iterator[dict[str, Any]]:
         rule = f"evalwright/{problem.kind}"
         yield quality_issue(rule, message, at, line, severity, run.summary.suite_id, task_id)
     for number, reason in enumerate(() if run.stories else run.reasons, 1):
-        name = run.summary.suite_id
-        yield quality_issue(_THRESHOLD, f"{name}: {reason}", path, 1, "major", name, str(number))
+        suite = run.summary.suite_id
+        told = f"{suite_name(suite)}: {reason}"
+        yield quality_issue(_THRESHOLD, told, path, 1, "major", suite, str(number))

@@ -93,13 +93,15 @@ def tag_lines(plan: Plan, summary: EvalSummary) -> list[str]:
     ]
 
 
-def overrides_of(log: EventLog, run_id: str, *, full: bool = False) -> list[str]:
+def overrides_of(log: EventLog, outcome: Outcome, *, full: bool = False) -> list[str]:
     """Corrections of scores: which task, what was recorded, what somebody says instead."""
     limit = None if full else SHORT
+    names = TaskNames.of_tasks(outcome.plan.suite.tasks)
     return [
-        f"{each.task_id}: score {each.score:.4g}, corrected by {each.by}: "
+        f"{printable(names.name_of(each.task_id))}: "
+        f"score {each.score:.4g}, corrected by {each.by}: "
         f"{one_line(each.annotation.signal.correction or '', limit)}"
-        for each in read_overrides(log, run_id)
+        for each in read_overrides(log, outcome.run_id)
     ]
 
 
@@ -196,7 +198,7 @@ def render_story(
     if story.scored is None and story.answered:
         mark = style.yellow("?")
     name = printable(story.called.name or story.task.task_id)
-    title = f"{printable(story.called.title)}  " if story.task.title else ""
+    title = f"{printable(story.called.beside)}  " if story.called.beside else ""
     lines = [f"  {mark} {style.bold(name)}  {title}{style.dim(_facts(story))}"]
     if not with_trace and MADE_ID.fullmatch(story.task.task_id):  # a trace comes with the input
         lines.append(f"      input     {one_line(story.task.input, limit)}")

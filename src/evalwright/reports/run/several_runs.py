@@ -6,7 +6,7 @@ import msgspec
 
 from evalwright.contracts.amounts import percent, share_interval
 from evalwright.contracts.planning import LeftOut
-from evalwright.engine.task_names import NO_NAMES, TaskNames
+from evalwright.engine.task_names import NO_NAMES, TaskName, TaskNames
 from evalwright.reports.console import Style, printable
 from evalwright.reports.figures import points_in_words
 from evalwright.scoring.chance import ChangeVerdict
@@ -33,7 +33,7 @@ def render_regression(
         *_section("Newly passing", passing, _marked(style.green("✓"), names), limit),
         *_section("Same verdict, lower score", report.score_drops, _marked("↓", names), limit),
         *_still_failing(report),
-        *_not_compared(report.left_out, limit),
+        *_not_compared(report.left_out, names, limit),
         *_statistics(report),
         f"  {render_change(report.verdict, style)}",
     ]
@@ -62,8 +62,10 @@ def _section(
 
 def _marked(mark: str, names: TaskNames) -> Callable[[TaskChange], str]:
     def told(task: TaskChange) -> str:
-        name = printable(names.of(task.task_id).name)
-        return f"{mark} {name}  {_from_to(task.baseline_score, task.score)}"
+        called = [printable(each) for each in names.of(task.task_id).told]
+        return "  ".join(
+            [f"{mark} {called[0]}", *called[1:], _from_to(task.baseline_score, task.score)]
+        )
 
     return told
 
@@ -74,13 +76,13 @@ def _still_failing(report: RegressionReport) -> list[str]:
     return [f"  {count} {noun}"] if count else []
 
 
-def _not_compared(left_out: LeftOut | None, limit: int | None) -> list[str]:
+def _not_compared(left_out: LeftOut | None, names: TaskNames, limit: int | None) -> list[str]:
     """The tasks that are not compared, because the suite has changed."""
     if left_out is None:
         return []
     lines = []
     for what, ids in msgspec.structs.asdict(left_out).items():
-        shown = ", ".join(map(printable, ids[:limit]))
+        shown = ", ".join(printable(names.name_of(each)) for each in ids[:limit])
         more = f" and {len(ids) - limit} more" if limit is not None and len(ids) > limit else ""
         lines += [f"  Not compared, {what} ({len(ids)}): {shown}{more}"] if ids else []
     return lines or ["  The baseline is of another version; its tasks are the same"]
@@ -139,7 +141,7 @@ def worst_first(tasks: Iterable[TaskRepeats]) -> list[TaskRepeats]:
 
 
 def _table(tasks: Sequence[TaskRepeats], style: Style, names: TaskNames) -> list[str]:
-    rows = [_cells(task, printable(names.of(task.task_id).name)) for task in tasks]
+    rows = [_cells(task, names.of(task.task_id)) for task in tasks]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         f"  {_mark(task, style)} "
@@ -153,16 +155,17 @@ def _mark(task: TaskRepeats, style: Style) -> str:
     return marks[task.verdict]
 
 
-def _cells(task: TaskRepeats, name: str) -> tuple[str, ...]:
+def _cells(task: TaskRepeats, called: TaskName) -> tuple[str, ...]:
     low, high = task.interval
     spread = task.score
     return (
-        name,
+        printable(called.name),
         task.verdict,
         f"{task.passes} of {task.runs}",
         f"{percent(task.pass_rate)} (95% interval {share_interval(low, high)})",
         f"score {spread.mean:.4g}"
         + (f" ({spread.low:.4g} to {spread.high:.4g})" if spread.low < spread.high else ""),
+        printable(called.beside),
     )
 
 

@@ -80,7 +80,7 @@ def _differences(compared: SideBySide, style: Style, names: TaskNames) -> list[s
     if not compared.differences:
         return ["  every task came out the same"]
     shown = compared.differences[:MOST_DIFFERENCES]
-    head = ["", *(printable(variant.name) for variant in compared.variants)]
+    head = ["", *(printable(variant.name) for variant in compared.variants), ""]
     rows = [head, *(_difference_cells(each, names) for each in shown)]
     count = len(compared.differences)
     lines = [f"  {count} {'task differs' if count == 1 else 'tasks differ'}", *_table(rows)]
@@ -91,7 +91,9 @@ def _differences(compared: SideBySide, style: Style, names: TaskNames) -> list[s
 
 def _difference_cells(task: TaskDifference, names: TaskNames) -> list[str]:
     marks = ("✓" if passed else "✗" for passed in task.passed)
+    called = names.of(task.task_id)
     return [
-        printable(names.of(task.task_id).name),
+        printable(called.name),
         *(f"{mark} {score:.4g}" for mark, score in zip(marks, task.scores, strict=True)),
+        printable(called.beside),
     ]
