@@ -30,7 +30,7 @@ SETTINGS = [
     for tasks in (10, 40, 200)
     for runs in ((1, 1), (1, 5), (5, 5))
     for flaky in (0.2, 1.0)
-]
+] + [Setting(10, 20, 20, 1.0)]
 Pair = list[tuple[list[bool], list[bool]]]
 
 

@@ -137,6 +137,9 @@ def test_a_row_without_an_id_is_called_by_its_name_in_the_sentence(
     assert {name: bool(sentence.search(text)) for name, text in told.items()} == dict.fromkeys(
         told, True
     )
+    (name,) = set(re.findall(r"how-long-may-i-wait-[0-9a-f]{4}", told["console"]))
+    assert f"\n{name} differs in 4 of 4 repeats\n" in desk("diff", before, after).out
+    assert desk("show", after, "--task", name).out.count("got       wrong") == 4
     for text in (compared.out, *(path.read_text() for path in tmp_path.glob("pair.*"))):
         assert "how-long-may-i-wait-" in text
         assert "row-" not in text

@@ -11,9 +11,12 @@ import msgspec
 from evalwright.cli.output import say, tell, write_stdout
 from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
+from evalwright.engine.history import read_history
 from evalwright.engine.listing import find_group, find_runs, is_live
 from evalwright.engine.run_files import log_for
+from evalwright.engine.task_names import MADE_ID, NO_NAMES, TaskNames
 from evalwright.reports.console import one_line
+from evalwright.store.protocol import EventLog
 
 MOST_SHOWN = 40
 
@@ -51,6 +54,7 @@ def command(
         repeats = [diff_runs(x, log.read(x), y, log.read(y)) for x, y in pairs]
         several = max(map(len, sides)) > 1
         names = find_group(log, a) or sides[0][0], find_group(log, b) or sides[1][0]
+        tasks = _tasks_of(log, (sides[0][0], sides[1][0]), repeats)
     paired = {run_id for pair in pairs for run_id in pair}
     unpaired = [run_id for side in sides for run_id in side if run_id not in paired]
     found = GroupDiff(*names, repeats, unpaired) if several else repeats[0]
@@ -62,8 +66,10 @@ def command(
         found = msgspec.json.decode(document, type=type(found))
     if as_json:
         write_stdout(msgspec.json.format(document, indent=2) + b"\n")
+    elif isinstance(found, RunDiff):
+        tell("\n".join(_lines(found, tasks)))
     else:
-        tell("\n".join(_lines(found) if isinstance(found, RunDiff) else _group_lines(found)))
+        tell("\n".join(_group_lines(found, tasks)))
     return 1 if exit_code and any(each.event_diffs for each in repeats) else 0
 
 
@@ -74,7 +80,16 @@ def _paired(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(a, b, strict=False))
 
 
-def _group_lines(found: GroupDiff) -> list[str]:
+def _tasks_of(log: EventLog, runs: Sequence[str], found: Sequence[RunDiff]) -> TaskNames:
+    """What the tasks are called in which runs differ; the plans are read if ids say nothing."""
+    ids = {_task_of(difference) for each in found for difference in each.event_diffs}
+    if not any(map(MADE_ID.fullmatch, ids)):
+        return NO_NAMES
+    suites = [read_history(log, run_id).plan.suite.tasks for run_id in runs]
+    return TaskNames.of_tasks([task for tasks in suites for task in tasks])
+
+
+def _group_lines(found: GroupDiff, names: TaskNames) -> list[str]:
     count = len(found.repeats)
     of_task = Counter(
         task_id
@@ -86,13 +101,13 @@ def _group_lines(found: GroupDiff) -> list[str]:
     if not any(each.event_diffs for each in found.repeats):
         return [*lines, f"all {count} repeats did the same"]
     lines += [
-        f"{one_line(task_id)} differs in {times} of {count} repeats"
+        f"{one_line(names.name_of(task_id))} differs in {times} of {count} repeats"
         for task_id, times in of_task.most_common(MOST_SHOWN)
     ]
     if len(of_task) > MOST_SHOWN:
         lines.append(f"… and {len(of_task) - MOST_SHOWN} more tasks: use --json")
     for number, each in enumerate(found.repeats, 1):
-        lines += ["", f"repeat {number}", *_lines(each, MOST_SHOWN // count + 1)]
+        lines += ["", f"repeat {number}", *_lines(each, names, MOST_SHOWN // count + 1)]
     if found.unpaired:
         lines += ["", f"without a counterpart: {', '.join(found.unpaired)}"]
     return lines
@@ -102,7 +117,7 @@ def _task_of(difference: EventDiff) -> str:
     return str((difference.a_event or difference.b_event or {}).get("nodeId", ""))
 
 
-def _lines(found: RunDiff, most: int = MOST_SHOWN) -> list[str]:
+def _lines(found: RunDiff, names: TaskNames, most: int = MOST_SHOWN) -> list[str]:
     if not found.event_diffs:
         return [f"{found.a} and {found.b} did the same"]
     lines = [f"a {found.a}", f"b {found.b}", ""]
@@ -111,7 +126,7 @@ def _lines(found: RunDiff, most: int = MOST_SHOWN) -> list[str]:
         for name, change in found.state_diff.items()
     ]
     for difference in found.event_diffs[:most]:
-        lines += ["", *_difference(difference)]
+        lines += ["", *_difference(difference, names)]
     hidden = len(found.event_diffs) - most
     if hidden > 0:
         lines += ["", f"… and {hidden} more: use --json"]
@@ -120,9 +135,9 @@ def _lines(found: RunDiff, most: int = MOST_SHOWN) -> list[str]:
     return lines
 
 
-def _difference(difference: EventDiff) -> list[str]:
-    event = difference.a_event or difference.b_event or {}
-    task = f" [{event['nodeId']}]" if "nodeId" in event else ""
+def _difference(difference: EventDiff, names: TaskNames) -> list[str]:
+    event, task_id = difference.a_event or difference.b_event or {}, _task_of(difference)
+    task = f" [{one_line(names.name_of(task_id))}]" if task_id else ""
     lines = [f"{difference.op} {event.get('type')}{task}"]
     for sign, side in (("-", difference.a_event), ("+", difference.b_event)):
         if side is not None:

@@ -73,7 +73,10 @@ def show_run(
         run_ids = find_runs(log, run)
         viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
         if with_events or task_id:
-            for run_id in run_ids:
+            for number, run_id in enumerate(run_ids, 1):
+                if len(run_ids) > 1 and not as_json:
+                    title = f"run {number} of {len(run_ids)}  {run_id}"
+                    tell(Style.of(Streams.out).bold(title), styled=True)
                 viewer.events(run_id, task_id)
         if with_tasks or by_tag or results.forms or not (with_events or task_id):
             histories = [read_history(log, continued(log, run_id)) for run_id in run_ids]

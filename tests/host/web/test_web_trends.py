@@ -199,3 +199,22 @@ def test_without_findings_the_page_says_how_they_are_found(tenant: Tenant):
     keep(tenant, "r1", {"a": True})
     assert "No run here has a safety finding" in shown(tenant, "/signals")
     assert "No finding fits these filters" in shown(tenant, "/signals?severity=high")
+
+
+def test_a_row_without_an_id_is_called_by_its_name_in_lists_over_runs(tenant: Tenant):
+    leak, row = SafetyFinding("secret_in_output", "critical"), "row-0123456789ab"
+    keep(tenant, "r1", {row: True})
+    run_id = keep(tenant, "r2", {row: False}, findings={row: [leak]})
+    name = "where-is-it-0123"
+    for path in (
+        "/signals?kind=secret_in_output",
+        "/trends",
+        f"/review?q={name}",
+        "/review?q=Where",
+    ):
+        page = shown(tenant, path)
+        assert f"<code>{name}</code>" in page, path
+        assert f">{row}" not in page, path
+    page = shown(tenant, f"/review/{run_id}/{name}")
+    assert f"<title>Review {name} · Evalwright</title>" in page
+    assert row not in shown(tenant, f"/compare?run={run_id}&run={run_id.replace('r2', 'r1')}")
