@@ -6,6 +6,7 @@ import datetime
 import enum
 import types
 import uuid
+from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
@@ -106,6 +107,10 @@ def test_a_value_with_one_clear_form_becomes_it(form: str) -> None:
     assert type(found) is type(expected)
 
 
+async def streamed() -> AsyncIterator[str]:
+    yield "a"
+
+
 REFUSED = {
     "a set": ({"x": {1}}, "$.x: set is not a JSON value; return a list"),
     "bytes": (b"x", "return a text, for example value.decode()"),
@@ -115,6 +120,7 @@ REFUSED = {
     "an object": ([object()], "$[0]: object is not a JSON value; return str(value)"),
     "a class": (Parcel, "type is not a JSON value; return str(value)"),
     "a generator": ((each for each in "ab"), "return list(value)"),
+    "an async generator": (streamed(), "return [each async for each in value]"),
 }
 
 

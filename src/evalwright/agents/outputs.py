@@ -25,6 +25,7 @@ _REMEDIES = {
     "bytes": "return a text, for example value.decode()",
     "bytearray": "return a text, for example value.decode()",
     "generator": "return list(value)",
+    "async_generator": "return [each async for each in value]",
     "complex": "return its parts, or str(value)",
     "nan": "return None in its place",
     "inf": "return None in its place",
