@@ -88,3 +88,9 @@ def test_a_tool_that_is_called_by_another_spelling_is_not_taken_for_uncalled(che
         result = said(each, calls=calls("orders.get", called))
         assert not result.passed
         assert f"{called} is called: if that is refunds.create" in result.reason
+
+
+def test_a_tool_within_one_of_another_spelling_counts_by_its_own_name():
+    made = calls(("orders_get", {"id": 1}), ("orders.get", {"id": 1}))  # a library's, and by `task`
+    assert passes({"calls": {"tool": "orders.get", "times": 1}}, calls=made)
+    assert said({"does_not_call": "orders.get"}, calls=made).reason.startswith("orders.get is")

@@ -64,14 +64,15 @@ def cannot_tell(wanted: Sequence[WantedCall], examined: Examined) -> str | None:
         return None
     by_tool = examined.once(_by_tool)
     for each in wanted:
-        for tool, calls in by_tool.items():
-            if tool != each.tool and _letters(tool) == _letters(each.tool):
-                return f"{tool} is called: if that is {each.tool}, write its name like this"
-            if tool == each.tool and each.args is not None:
-                unknown = next((one for one in calls if not isinstance(one.args, dict)), None)
-                if unknown is not None:
-                    arguments = f"with which arguments {tool} is called was not observed"
-                    return f"{arguments}: return or record them, or let spans hold content"
+        if each.tool not in by_tool:
+            for tool in by_tool:
+                if _letters(tool) == _letters(each.tool):
+                    return f"{tool} is called: if that is {each.tool}, write its name like this"
+        elif each.args is not None:
+            calls = by_tool[each.tool]
+            if any(not isinstance(call.args, dict) for call in calls):
+                arguments = f"with which arguments {each.tool} is called was not observed"
+                return f"{arguments}: return or record them, or let spans hold content"
     return None
 
 
