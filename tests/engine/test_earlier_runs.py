@@ -6,10 +6,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.test_checked_runs import A_17, SHIPPED, a_checked_task, of_checks, says
+from evalwright.cli.remote import by_the_rule_of_today
 from evalwright.contracts.planning import FIRST_RULE, RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.baseline import read_baseline
 from evalwright.engine.execution import Outcome, start_run
+from evalwright.engine.history import read_history
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
 from evalwright.engine.session import verdict_of
@@ -83,6 +85,21 @@ def test_pages_compare_an_earlier_run_by_the_rule_of_today_too(workshop: Worksho
     assert swapped.report.score_delta == 0
     alike = a_pair(workshop, before.run_id, before.run_id)
     assert round(alike.report.score, 3) == 0.833, "both were scored by the earlier rule"
+
+
+def test_a_host_of_an_earlier_version_lets_nothing_pass_that_is_no_pass_here(
+    workshop: Workshop,
+) -> None:
+    made = an_earlier_run(workshop, of_two(), says("A-17 is shipped"))
+    assert made.summary.passed
+    history = read_history(workshop.log, made.run_id)
+    here = by_the_rule_of_today(workshop.log, history, made)
+    told = "1 of 2 tasks passed, and without a bar every task passes (default)"
+    assert here.reasons == [f"{told}; the host, which is older, has another rule: update it"]
+    assert (here.summary.passed, str(verdict_of(here))) == (False, "FAILED")
+    right = an_earlier_run(workshop, of_checks(a_checked_task("works", SHIPPED)), says("shipped"))
+    history = read_history(workshop.log, right.run_id)
+    assert by_the_rule_of_today(workshop.log, history, right) == right
 
 
 def test_an_earlier_run_without_partial_credit_needs_no_remark(workshop: Workshop) -> None:

@@ -26,16 +26,19 @@ from evalwright.client.following import NOTICE
 from evalwright.contracts import errors
 from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.events import EvalStarted, RunCancelled
-from evalwright.contracts.planning import CONFIGURABLE, to_configurable
+from evalwright.contracts.planning import CONFIGURABLE, FIRST_RULE, to_configurable
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite, is_wide, parse_suite
+from evalwright.engine.baseline import scored_now
 from evalwright.engine.execution import Outcome
-from evalwright.engine.history import read_history
+from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import LATEST
 from evalwright.engine.replay import project
 from evalwright.engine.subjects import is_data_file
+from evalwright.engine.verdict import reasons_to_fail
 from evalwright.reports.forms import FORMS_OF
 from evalwright.reports.run.progress import Progress, progress_for
+from evalwright.scoring.pass_bars import missed_bars, results_of
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.sqlite import SqliteLog
 
@@ -268,4 +271,22 @@ def _outcome(request: RunRequest, log: EventLog, run_id: str) -> Outcome:
     if request.options.fail_on:
         settings = msgspec.structs.replace(history.plan.settings, fail_on=request.options.fail_on)
         history.plan = msgspec.structs.replace(history.plan, settings=settings)
-    return project(history)
+    outcome = project(history)
+    is_ours = request.resume is None  # and not a run that was recorded before
+    return by_the_rule_of_today(log, history, outcome) if is_ours else outcome
+
+
+def by_the_rule_of_today(log: EventLog, history: History, outcome: Outcome) -> Outcome:
+    """A run that has just been made: a host of an earlier version must not let pass what we do not.
+
+    The scores stay those of the host.
+    """
+    plan = outcome.plan
+    if plan.scoring != FIRST_RULE:
+        return outcome
+    missed = missed_bars(plan.suite, results_of(scored_now(log, history)[0]))
+    told = [f"{each}; the host, which is older, has another rule: update it" for each in missed]
+    broken = [*outcome.broken_bars, *told]
+    summary = msgspec.structs.replace(outcome.summary, passed=not broken)
+    reasons = reasons_to_fail(plan, summary, broken)
+    return msgspec.structs.replace(outcome, summary=summary, broken_bars=broken, reasons=reasons)

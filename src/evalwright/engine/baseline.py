@@ -61,7 +61,7 @@ def read_baseline(
         recorded = replace(recorded, tasks=part)
     left_out = left_out_tasks(recorded, suite, redactor.redact)
     group = history.plan.group if with_repeats else None
-    found = [_scored_now(log, each) for each in (_completed(log, group.id) if group else [history])]
+    found = [scored_now(log, each) for each in (_completed(log, group.id) if group else [history])]
     results = {
         of_task[0].task_id: of_task for of_task in zip(*(s.tasks for s, _ in found), strict=True)
     }
@@ -93,7 +93,7 @@ def read_baseline(
     )
 
 
-def _scored_now(log: EventLog, history: History) -> tuple[EvalSummary, bool]:
+def scored_now(log: EventLog, history: History) -> tuple[EvalSummary, bool]:
     """What a run came to by the rule of today, and whether an earlier one said something else."""
     summary, plan = project(history).summary, history.plan
     if plan.scoring != FIRST_RULE:
