@@ -348,7 +348,7 @@ def test_calls_are_not_observed_where_a_span_may_be_of_any_task(exported, tmp_pa
         return question
 
     try:
-        with pytest.warns(UserWarning, match="1 spans of model or tool calls"):
+        with pytest.warns(UserWarning, match="left out: 1 made in a thread"):
             report = evaluated(answer, tmp_path, ["a-1"]).tasks["a-1"]
     finally:
         jobs.put(None)
@@ -510,6 +510,6 @@ def test_what_an_agent_does_after_its_answer_is_held_against_no_other_task(
         return True
 
     tasks = [ew.Task(each, input={}, checks=[looked_at]) for each in ("first", "second")]
-    with pytest.warns(UserWarning, match="1 spans of model or tool calls were made after"):
+    with pytest.warns(UserWarning, match="left out: 1 made after its task"):
         result = ew.run(tasks, answer, db=tmp_path / "log.db", concurrency=2)
     assert [each.coverage.calls for each in result.tasks.values()] == ["spans"] * 2

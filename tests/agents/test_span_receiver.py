@@ -226,7 +226,7 @@ def test_spans_of_other_traces_are_dropped_and_counted(monkeypatch: pytest.Monke
     done, scene = observed(work)
     assert (done.events, done.coverage.calls) == ([], None)
     assert "only spans of other traces came" in str(done.coverage.lost)
-    assert scene.notices == ["4 spans belonged to no task, and were dropped"]
+    assert scene.notices == ["dropped 4 spans that belonged to no task"]
 
 
 def test_a_program_that_makes_a_trace_of_its_own_is_known_by_its_address() -> None:
@@ -249,7 +249,7 @@ def test_the_address_of_a_program_ends_with_it_and_late_spans_of_others_are_coun
         return scene.notices
 
     (notice,) = asyncio.run(main())
-    assert notice.startswith("1 span came after their task was scored, and were dropped: one span")
+    assert notice.startswith("dropped 1 span that came after the score of the task: one span")
 
 
 def test_many_tasks_at_once_keep_their_spans_apart() -> None:

@@ -33,8 +33,7 @@ _OWNER = "_evalwright_invocation"  # of a span: whose it is
 _COUNTED = "_evalwright_counted"
 _OURS = "evalwright"  # the name of the spans of a host
 _LEFT_OUT = "spans of model or tool calls were made in a thread that no task started"
-_AFTER = "spans of model or tool calls were made after their task had answered, and were left out"
-_MOST_LATE = 10_000
+_MOST_LATE = 1_000
 _SAMPLED = "a sampler of OpenTelemetry left out some spans"
 _counting = threading.Lock()
 _left_out = 0
@@ -268,12 +267,19 @@ def left_out() -> str | None:
     global _left_out
     with _counting:
         count, _left_out = _left_out, 0
-    late = 0
-    while _late:
-        late += _told(_late.popleft()) is not None
-    notices = [f"{count} {_LEFT_OUT}; they belong to no task and were left out"] if count else []
-    notices += [f"{late} {_AFTER}"] if late else []
-    return "; ".join(notices) or None
+        spans = list(_late)
+        _late.clear()
+    late = sum(map(_tells, spans))
+    found = ((count, "in a thread that no task started"), (late, "after its task had answered"))
+    notices = [f"{number} made {where}" for number, where in found if number]
+    return f"spans of model or tool calls were left out: {', '.join(notices)}" if notices else None
+
+
+def _tells(span: Any) -> bool:
+    try:
+        return _told(span) is not None
+    except Exception:  # noqa: BLE001 - what is in spans is written by anybody
+        return False
 
 
 def span_of(made: Any) -> "Span":

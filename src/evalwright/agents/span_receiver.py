@@ -223,10 +223,10 @@ class SpanReceiver:
         """Stop listening, and say what arrived and is not part of the run."""
         await self._server.close()
         if self._strangers:
-            self._notify(f"{_count(self._strangers)} belonged to no task, and were dropped")
+            self._notify(f"dropped {_count(self._strangers)} that belonged to no task")
         if self._late:
             self._notify(
-                f"{_count(self._late)} came after their task was scored, and were dropped: "
+                f"dropped {_count(self._late)} that came after the score of the task: "
                 "one span of the agent has to be around all that it does for a request"
             )
         self._strangers = self._late = 0
