@@ -45,6 +45,21 @@ def test_tasks_are_selected_by_patterns_of_their_ids() -> None:
     assert selected(tasks=("order-[rx]*",)) == ["order-refund"]
 
 
+def test_rows_are_selected_by_their_names_unless_another_task_has_that_id() -> None:
+    rows = ["row-a1b200000000", "row-a1b200000000-2"]
+    suite = a_suite([a_task(each, input="How long?") for each in rows])
+
+    def chosen(suite: Suite, typed: str) -> list[str]:
+        return [each.task_id for each in select(suite, Wanted(tasks=(typed,)), "s")[0].tasks]
+
+    assert chosen(suite, "how-long-a1b2") == rows[:1]
+    assert chosen(suite, "*-a1b2-2") == rows[1:]
+    other = a_task("how-long-a1b2")
+    suite = a_suite([*suite.tasks, other])
+    assert chosen(suite, "how-long-a1b2") == ["how-long-a1b2"]
+    assert chosen(suite, "how-long-a1b2*") == [*rows, "how-long-a1b2"]
+
+
 def test_tasks_are_selected_by_one_of_several_tags() -> None:
     assert selected(tagged=("smoke",)) == ["order-status", "smoke-order"]
     assert selected(tagged=("talk", "orders")) == ["order-status", "greeting"]

@@ -20,6 +20,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
 from evalwright.engine.subjects import read_subject
+from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.checks.base import CodeAsk
 from evalwright.scoring.checks.table import prepare_checks
 
@@ -162,8 +163,9 @@ def _say_what_was_done(derived: Derived, out: Path | None) -> None:
         f"on {plain} task{'s' if plain != 1 else ''}{where}"
     )
     skipped: dict[str, list[str]] = {}
+    names = TaskNames.of_tasks(derived.suite.tasks)
     for each in derived.skipped:
-        skipped.setdefault(each.strategy, []).append(each.task_id)
+        skipped.setdefault(each.strategy, []).append(names.name_of(each.task_id))
     for strategy, task_ids in skipped.items():
         places = " or ".join(STRATEGIES[strategy].places)
         more = "" if len(task_ids) <= _MOST_NAMED else f" and {len(task_ids) - _MOST_NAMED} more"

@@ -86,8 +86,10 @@ class _TaskChoice:
         patterns = self._wanted.tasks
         if patterns:
             names = TaskNames.of_tasks(self._suite.tasks)
-            named = {found for each in patterns if (found := names.find(each)) is not None}
-            left = [task for task in self.tasks if task.task_id in named or _fits(task, patterns)]
+            named = {each: names.find(each) for each in patterns}
+            rest = [each for each, found in named.items() if found is None]
+            found = set(named.values())
+            left = [task for task in self.tasks if task.task_id in found or _fits(task, rest)]
             self._narrow(left, lambda: _no_such_id(self._suite, patterns))
             self.by += [f"--task {pattern}" for pattern in patterns]
 
@@ -125,7 +127,9 @@ class _TaskChoice:
 def _fits(task: Task, patterns: Iterable[str]) -> bool:
     """Whether a pattern fits the id, or the name that stands for it."""
     made = MADE_ID.fullmatch(task.task_id)
-    called = f"{slug_of(cut(task.title or asked(task.input)))}-{made[1][:4]}" if made else ""
+    called = (
+        f"{slug_of(cut(task.title or asked(task.input)))}-{made[1][:4]}{made[2]}" if made else ""
+    )
     told = (task.task_id, called) if called else (task.task_id,)
     return any(fnmatchcase(each, pattern) for pattern in patterns for each in told)
 

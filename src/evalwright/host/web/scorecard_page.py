@@ -162,7 +162,7 @@ def _attacks(view: RunView) -> dict[str, Any] | None:
         for row in view.tasks.rows
         if row.passed is not None
     ]
-    found = attack_table(suite.suite_id, outcomes)
+    found = attack_table(suite.suite_id, outcomes, view.names)
     if found is None:
         return None
     notes = [shortened(note, _SHORT) for note in found.notes()]

@@ -13,6 +13,7 @@ from evalwright.contracts.planning import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.execution import Outcome
+from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.reports.markdown import inline, table
 from evalwright.scoring.thresholds import BLOCKING
 from evalwright.store.protocol import EventLog
@@ -111,7 +112,9 @@ def attack_results(
     return results
 
 
-def attack_table(suite_id: str, outcomes: Sequence[TaskOutcome]) -> AttackTable | None:
+def attack_table(
+    suite_id: str, outcomes: Sequence[TaskOutcome], names: TaskNames = NO_NAMES
+) -> AttackTable | None:
     """The attacks of a run, counted; None where it has none."""
     results = attack_results(suite_id, outcomes)
     if not results:
@@ -124,7 +127,11 @@ def attack_table(suite_id: str, outcomes: Sequence[TaskOutcome]) -> AttackTable 
             counts[attack.strategy][result] += 1
     return AttackTable(
         {name: row for name, row in counts.items() if row},
-        [each.task_id for each in outcomes if each.task_id in attacked and not each.passed],
+        [
+            names.name_of(each.task_id)
+            for each in outcomes
+            if each.task_id in attacked and not each.passed
+        ],
         sum(attack.task_id not in known for attack, _ in results.values()),
     )
 
@@ -139,7 +146,7 @@ def read_attack_table(log: EventLog, outcome: Outcome) -> AttackTable | None:
         TaskOutcome(each.task_id, each.passed, each.safety_findings or (), each.task_id in hidden)
         for each in outcome.summary.tasks
     ]
-    return attack_table(plan.suite.suite_id, outcomes)
+    return attack_table(plan.suite.suite_id, outcomes, TaskNames.of_tasks(plan.suite.tasks))
 
 
 def recorded_outcomes(tasks: Iterable[Task], records: Iterable["TaskRecord"]) -> list[TaskOutcome]:

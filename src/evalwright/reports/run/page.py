@@ -22,6 +22,7 @@ from evalwright.contracts.events import Event
 from evalwright.contracts.planning import FIRST_RULE
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
+from evalwright.engine.task_names import TaskNames
 from evalwright.reports.html.markup import (
     NO_HTML,
     STYLE_SHEET,
@@ -210,7 +211,8 @@ def _attacks(reading: RunReading) -> dict[str, Any] | None:
 
     suite = reading.planned.suite
     records = [task.record for task in reading.tasks]
-    found = attack_table(suite.suite_id, recorded_outcomes(suite.tasks, records))
+    names = TaskNames.of_tasks(suite.tasks)
+    found = attack_table(suite.suite_id, recorded_outcomes(suite.tasks, records), names)
     if found is None:
         return None
     notes = [clipped(note, _LONG) for note in found.notes()]
