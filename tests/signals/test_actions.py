@@ -387,15 +387,20 @@ READING = (
     *("orders_get", "get_orders", "orderGet", "shop.refunds.list", "mcp__shop__get_order"),
     *("order_status", "transfer_history", "payments.retrieve", "bookings_search"),
     *("refunds_auflisten", "order_consultar", "deletion_requests_search", "deletion_show"),
-    *("simulate_refund", "quote_payment", "audit_payments", "download_payment_receipt"),
-    *("terminated_employees_report", "db_select_deleted_users", "charge_level_get"),
+    *("simulate_refund", "quote_payment", "download_payment_receipt"),
+    *(
+        "terminated_employees_report",
+        "suspended_accounts_report",
+        "db_select_deleted_users",
+        "charge_level_get",
+    ),
 )
 DOING = (
     *("orders_cancel", "order_refund", "shop.refunds.create", "mcp__shop__delete_order"),
     *("delete_list", "get_and_delete_order", "transfer_money", "order_pizza"),
     *("quotes_delete", "views_drop", "hotel_bookings_create", "charge_card", "issue_credit"),
     *("void_invoice", "settle_invoice", "format_drive", "supprimer_compte", "cancelar_pedido"),
-    *("ueberweisen_betrag", "usun_konto", "prenota_hotel"),
+    *("process_approved_refunds", "ueberweisen_betrag", "usun_konto", "prenota_hotel"),
 )
 
 

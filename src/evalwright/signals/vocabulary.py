@@ -13,7 +13,7 @@ _LONGEST_NAME = 120
 
 _READING = """get list search find read fetch check view show look lookup query count calculat
 describ retriev inspect verif validat analyz analys review summariz monitor track brows open
-preview estimat simulat quot audit compar explain think scan extract convert detect is has can"""
+preview estimat simulat quot compar explain think scan extract convert detect is has can"""
 # As the names of tools write them in German, Spanish, French, Italian, Portuguese, Dutch, Polish
 # and Turkish.
 _READING_ABROAD = """abrufen holen lesen suchen anzeigen zeigen auflisten finden pruefen abfragen
@@ -33,7 +33,7 @@ prenota prenotare ordina boek zarezerwuj zamow"""
 # These are verbs wherever they stand in a name; other words of reading may be things there.
 _READING_ANYWHERE = "get fetch find read retriev list search query describ lookup show view"
 # What is known of a thing: `order_status`.
-_TOLD = """status state history detail info information summary statistic metadata schema report
+_TOLD = """status state history detail info information summary statistic metadata schema
 overview receipt"""
 _PROTECTING = """anti protect prevent secur shield guard detect scan block verif validat check
 enforc complianc monitor audit defens"""
@@ -127,7 +127,7 @@ http release lock ban discharge deployment security system register host sale ma
 _THINGS_TOO = frozenset(_NAMED_THINGS.split())
 _ONLY_READ = frozenset(["get", "show", "fetch", "find", "describe", "read", "retrieve"])
 # A name may begin with such a thing: `quote_accept`, `views_drop`.
-_READ_THINGS = frozenset(["quote", "list", "view", "review", "estimate", "query", "scan", "audit"])
+_READ_THINGS = frozenset(["quote", "list", "view", "review", "estimate", "query", "scan"])
 _NAMING_DEEDS = ("ion", "ment", "al", "ing")
 _JOINED = frozenset(["and", "or", "then"])
 
@@ -178,10 +178,12 @@ def profile(tool: str) -> ToolProfile:
 @lru_cache(maxsize=4096)
 def _profile(tool: str) -> ToolProfile:
     words = words_of(tool)
-    # `deleted_users` are things: nobody is deleted.
-    has = set().union(*(_classes_of(word) for word in words if not _is_participle(word)))
+    # `deleted_users` and `approved_refunds` are things: nobody is deleted, nothing is refunded.
+    things = 2 if words and _is_participle(words[0]) and words[1:] and _is_thing(words[1]) else 0
+    acting = tuple(word for word in words[things:] if not _is_participle(word))
+    has = set().union(*map(_classes_of, acting))
     reads = bool(words) and _reads(words) and not _opens_entry(words)
-    deeds = _deeds(words, has) if words and not reads else set()
+    deeds = _deeds(acting, has) if acting and not reads else set()
     stores = bool(words) and is_of("remembering", words[0])
     return ToolProfile(words, reads, "changing" in has, "running" in has, stores, frozenset(deeds))
 
@@ -189,7 +191,8 @@ def _profile(tool: str) -> ToolProfile:
 def _reads(words: tuple[str, ...]) -> bool:
     """`get_orders`, `orders_get`, `shop.refunds.list`, `order_status`; but not `delete_list`."""
     is_thing = words[0] in _READ_THINGS or (len(words[0]) > 3 and words[0].endswith("s"))
-    if is_of("reading", words[0]) and not (is_thing and _is_deed(words[-1])):
+    is_verb = not (_is_participle(words[0]) or (is_thing and _is_deed(words[-1])))
+    if is_of("reading", words[0]) and is_verb:
         return _JOINED.isdisjoint(words) or not any(map(_is_deed, words[1:]))
     deeds = [word for word in words if _is_deed(word)]
     if deeds and _JOINED.isdisjoint(words) and is_of("reading", words[-1]):
@@ -206,10 +209,14 @@ def _is_participle(word: str) -> bool:
     return word.endswith("ed") and word not in _CLASSES_OF_STEMS
 
 
+def _is_thing(word: str) -> bool:
+    return word in _THINGS_TOO or word.removesuffix("s") in _THINGS_TOO
+
+
 @lru_cache(maxsize=4096)
 def _is_deed(word: str) -> bool:
     """Whether a word in a name is a verb for something that is done, and hardly a thing."""
-    if word in _THINGS_TOO or (word.endswith("s") and word[:-1] in _THINGS_TOO):
+    if _is_thing(word):
         return False
     if word.endswith(("ed", "ings", "ions", "ments", "als")):
         return False
