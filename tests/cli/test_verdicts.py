@@ -92,9 +92,14 @@ CASES = {
         "1 of 2 tasks, score 0.5, bar 0.5 (passScore)",
     ),
     "the bar of a tag": Case(
-        wide("{tags: {money: {passRate: 0.5}}}", "good-1", "bad-1", more=", tags: [money]"),
+        wide(
+            "{tags: {money: {passRate: 0.5, passScore: 0.4}}}",
+            "good-1",
+            "bad-1",
+            more=", tags: [money]",
+        ),
         True,
-        "1 of 2 tasks, bars of money",
+        "1 of 2 tasks, bars of money 0.5 and 0.4 (passScore)",
     ),
     "portable, no bar": Case(portable({}, "good-1", "bad-1"), False, "", name="suite.json"),
     "portable, a bar": Case(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from evalwright.contracts import amounts
 from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE
-from evalwright.contracts.suite import Suite, Thresholds
+from evalwright.contracts.suite import Suite, TagBar, Thresholds
 from evalwright.contracts.summary import EvalSummary
 from evalwright.scoring.thresholds import mean, pass_score
 
@@ -268,5 +268,13 @@ def let_through(
         bar = amounts.bar(pass_score(thresholds))
         parts += [f"score {score:.4g}", f"bar {bar} (the default then)"]
     elif len(parts) == counts and thresholds.tags:
-        parts.append(f"bars of {', '.join(map(on_one_line, thresholds.tags))}")
+        told = (_of_tag(tag, bar) for tag, bar in thresholds.tags.items())
+        parts.append(f"bars of {', '.join(told)}")
     return ", ".join([*parts, *["--flaky-as warn"] * forgiven])
+
+
+def _of_tag(tag: str, bar: TagBar) -> str:
+    wanted = [] if bar.pass_rate is None else [amounts.bar(bar.pass_rate)]
+    if bar.pass_score is not None:
+        wanted.append(f"{amounts.bar(bar.pass_score)} (passScore)")
+    return f"{on_one_line(tag)} {' and '.join(wanted)}"
