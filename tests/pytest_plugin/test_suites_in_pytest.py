@@ -248,7 +248,10 @@ def counts(result: pytest.RunResult, bench: Bench) -> dict[str, str | None]:
     return told | {"failed": ", ".join(map(str, failed))}
 
 
-@pytest.mark.parametrize("spread", [(), ("-n", "2")])
+HERE_AND_ELSEWHERE = [(), ("-n", "1")]  # the process that tells runs the tests, or another one
+
+
+@pytest.mark.parametrize("spread", HERE_AND_ELSEWHERE)
 def test_a_failure_within_the_bar_is_expected_wherever_pytest_tells_of_it(
     bench: Bench, spread: tuple[str, ...]
 ) -> None:
@@ -263,7 +266,7 @@ def test_a_failure_within_the_bar_is_expected_wherever_pytest_tells_of_it(
     again.assert_outcomes(passed=3, xfailed=1)
 
 
-@pytest.mark.parametrize("spread", [(), ("-n", "2")])
+@pytest.mark.parametrize("spread", HERE_AND_ELSEWHERE)
 def test_a_failure_beyond_the_bar_is_one_wherever_pytest_tells_of_it(
     bench: Bench, spread: tuple[str, ...]
 ) -> None:
@@ -278,7 +281,7 @@ def test_a_failure_beyond_the_bar_is_one_wherever_pytest_tells_of_it(
     again.assert_outcomes(failed=1)
 
 
-@pytest.mark.parametrize("spread", [(), ("-n", "2")])
+@pytest.mark.parametrize("spread", HERE_AND_ELSEWHERE)
 def test_the_first_failure_ends_a_session_only_where_no_bar_decides(
     bench: Bench, spread: tuple[str, ...]
 ) -> None:
