@@ -185,7 +185,7 @@ _NO_LIMIT = when_used(
 )
 # Sections for cases that exclude each other, and those of what is not to be done.
 _OWN_SECTION = when_used(
-    r"\b(?:if|when|whenever|unless|until|for|in|on|at|during|while|after|before|where|except|with"
+    r"\b(?:if|when|whenever|unless|until|for|in|on|during|while|after|before|where|except|with"
     r"|mode|phase|step|case|variant|option|level|tier|scenario|part|day|week\w*|out of scope|not"
     r"|never|don'ts?|avoid|limit\w*|forbidden|prohibited|refus\w*|mistakes?|pitfalls?|bad|wrong"
     r"|good|examples?|anti\w*|old|new)\b|\d"
@@ -338,7 +338,7 @@ def _is_partial(reading: Reading, match: re.Match[str]) -> bool:
 
 _SENTENCE_START = when_used(r"[.!?;]\s+|\n")
 _OCCASION = when_used(
-    r"\b(?:if|when|whenever|unless|until|for|in|on|at|during|while|after|before|where|except|once|with"
+    r"\b(?:if|when|whenever|unless|until|for|in|on|during|while|after|before|where|except|once|with"
     r"|within|otherwise|else|says?|said)\b|[\"“”`:|]"
 )
 _STARTS = ("", "you", "please")
