@@ -41,6 +41,14 @@ def test_reports_are_those_of_the_command_line(evalwright: Evalwright):
     assert run.report().splitlines() == evalwright("show", run.id).out.splitlines()
 
 
+def test_a_task_has_a_title(db):
+    suite = ew.Suite(
+        "titles", tasks=[ew.Task("a", input={"question": "Hi?"}, checks=[ew.contains("x")])]
+    )
+    run = ew.run(suite, lambda task: "x", db=db)
+    assert run.tasks["a"].title == run.tasks["a"]["title"] == "Hi?"
+
+
 def test_a_bar_that_no_gate_asks_for_is_missed_all_the_same(db):
     run = ew.run(a_suite(), half_right, db=db, fail_on=["none"])
     assert (run.passed, "failed" in repr(run)) == (False, True)

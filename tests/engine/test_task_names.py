@@ -102,6 +102,20 @@ def test_rows_with_the_same_words_and_digits_are_told_apart() -> None:
     assert names == ["how-long-a1b200000000", "how-long-a1b211111111", "how-long-a1b2-2"]
 
 
+def test_ids_that_begin_alike_cost_no_more_than_others() -> None:
+    """Ids of one's own may look as if they were made from content, and all begin with zeros."""
+    tasks = [Task(f"task-{n:012}", f"What is {n}?", CHECKS) for n in range(3000)]
+    reads: list[str] = []
+    by_id = {task.task_id: task for task in tasks}
+    names = TaskNames(by_id, lambda task_id: reads.append(task_id) or by_id.get(task_id))
+    assert [names.of(task.task_id).name for task in tasks[:2]] == [
+        "what-is-0-0000",
+        "what-is-1-0000",
+    ]
+    assert all(map(names.of, by_id))
+    assert len(reads) == 2 * len(tasks)
+
+
 def test_a_secret_is_masked_before_a_title_is_cut() -> None:
     text = f"{'word ' * 13}{KEY} is my key"
     assert mask_text(text, personal=False) != text, "else nothing is tested"

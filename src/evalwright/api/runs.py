@@ -83,6 +83,7 @@ class TaskReport(OwnFacts):
     tags: list[str]
     repetitions: list[OwnFacts]
     coverage: Coverage  # what was observed, and how: `calls`, `usage`, `messages`
+    title: str  # its own, else what is asked; of a row without an id, its readable name
 
     def __repr__(self) -> str:
         return f"<task {self.id}: {'passed' if self.passed else 'failed'}, score {self.score:g}>"
@@ -248,6 +249,7 @@ def task_report(task: ReadTask) -> TaskReport:
         tags=[] if record.tags is UNSET else record.tags,
         repetitions=_repetitions(record),
         coverage=Coverage(**({} if record.coverage is UNSET else record.coverage)),
+        title=record.title,
     )
 
 

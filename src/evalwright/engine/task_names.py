@@ -6,6 +6,7 @@ secrets are masked before anything is cut off. Events carry the id alone.
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ class TaskNames:
         self._read = read
         self._is_masked = is_masked  # or shown with its secrets
         self._alike: dict[tuple[str, str], list[str]] | None = None
+        self._words: dict[tuple[str, str], Counter[str]] = {}
         self._known: dict[str, TaskName] = {}
 
     @classmethod
@@ -94,8 +96,7 @@ class TaskNames:
         if made is None or not words:
             return TaskName(task.task_id, title or task.task_id)
         name = f"{words}-{made[1][:_FEW]}{made[2]}"
-        others = [each for each in self._with(made[1][:_FEW], made[2]) if each != task.task_id]
-        if name in self._ids or any(slug_of(self._title_of(each)) == words for each in others):
+        if name in self._ids or self._words_with(made[1][:_FEW], made[2])[words] > 1:
             name = f"{words}-{made[1]}{made[2]}"
         return TaskName(name, title if task.title else name)
 
@@ -106,6 +107,15 @@ class TaskNames:
     def _title_of(self, task_id: str) -> str:
         task = self._read(task_id)
         return "" if task is None else self._title(task)
+
+    def _words_with(self, digits: str, suffix: str) -> Counter[str]:
+        """How many of the ids that begin with these digits have the same words."""
+        alike = self._with(digits, suffix)
+        if len(alike) < 2:
+            return Counter()
+        if (digits, suffix) not in self._words:
+            self._words[digits, suffix] = Counter(slug_of(self._title_of(each)) for each in alike)
+        return self._words[digits, suffix]
 
     def _with(self, digits: str, suffix: str) -> list[str]:
         """The ids that were made from content and begin with these digits."""
