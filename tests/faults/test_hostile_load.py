@@ -114,7 +114,7 @@ LONG_ANSWERS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "endless": (
         "The order has been shipped. " * scaled(10_000, 54_000),
-        [{"similar": {"to": f"{'Your order is on its way. ' * 20}{n}"}} for n in range(300)],
+        [{"similar": {"to": f"{'Your order is on its way. ' * 100}{n}"}} for n in range(200)],
     ),
 }
 
