@@ -79,6 +79,12 @@ def test_a_suite_that_is_named_needs_no_flag(bench: Bench) -> None:
     assert "shop.evals.yaml::greeting PASSED" in text(result)
 
 
+def test_a_row_without_an_id_is_an_item_with_a_name(bench: Bench) -> None:
+    data = "data: [{rows: [{input: Hi you}], checks: [{contains: Hello}]}]"
+    bench.write("rows.evals.yaml", SUITE.partition("tasks:")[0] + data)
+    assert "rows.evals.yaml::hi-you-" in text(bench.pytest("rows.evals.yaml", "--co", "-q"))
+
+
 @pytest.mark.parametrize("ending", ["yaml", "yml", "json"])
 def test_suites_have_three_endings(bench: Bench, ending: str) -> None:
     bench.write(f"more/little.evals.{ending}", '{"evalwright": 1, "tasks": []}')

@@ -74,7 +74,7 @@ class TaskNames:
 
     def name_of(self, task_id: str) -> str:
         """What people type in place of an id."""
-        return self.of(task_id).name
+        return self.of(task_id).name if MADE_ID.fullmatch(task_id) else task_id
 
     def find(self, typed: str) -> str | None:
         """The id of the task that is meant by its id or its name; None if there is none."""

@@ -15,6 +15,7 @@ from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.contracts.planning import TaskSelection
 from evalwright.contracts.suite import Task
 from evalwright.engine.subjects import SuiteSubject, read_subject
+from evalwright.engine.task_names import TaskNames
 from evalwright.engine.validation import check_file
 from evalwright.pytest_plugin import session_of
 from evalwright.pytest_plugin.asked import spoken
@@ -49,8 +50,9 @@ class SuiteFile(pytest.File):
                 )
         except EvalwrightError as error:
             raise self.CollectError(without_secrets(spoken(error))) from None
+        names = TaskNames.of_tasks(self.subject.suite.tasks)
         for task in self.subject.suite.tasks:
-            name = task.task_id.replace("::", ":")  # which would end the name of a node
+            name = names.name_of(task.task_id).replace("::", ":")  # which would end that of a node
             yield TaskItem.from_parent(self, name=name, task=task)
 
     def selected(self, tasks: list[Task], by: list[str]) -> SuiteSubject:
