@@ -90,6 +90,8 @@ class Planner:
             )
         except InvalidDocument as error:
             raise _refused(error.problems) from None
+        if plan.is_adversarial:
+            import evalwright.engine.findings  # noqa: F401 - here, as the event loop would wait
         _check_inputs(suite, agent)
         facts = msgspec.structs.replace(
             plan.agent,
