@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from effort import takes_at_most
 from evalwright.engine.wide.templates import MOST_NAMES, MOST_OUTPUT, BadTemplate, Templates
 
 
@@ -110,6 +111,16 @@ class TestBounds:
     def test_what_reaches_out_or_grows_is_refused_before_it_is_rendered(self, text):
         with pytest.raises(BadTemplate):
             Templates().compile(text)
+
+    @pytest.mark.parametrize("mark", ["{{", "{%"])
+    def test_a_long_text_in_which_nothing_is_closed_is_not_read_to_its_end(self, mark):
+        """To do so took 130 bytes of memory for each of its characters."""
+
+        def refuse():
+            with pytest.raises(BadTemplate, match="is not closed, or only after 1000 characters"):
+                Templates().compile(mark * 1_000_000)
+
+        assert takes_at_most(0.05, refuse)
 
     def test_values_are_never_changed(self):
         values = {"a": 1}

@@ -30,12 +30,12 @@ _STRING = r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'"""
 _TOKENS = re.compile(
     r"\{%-?\s*raw\s*-?%\}(?s:.*?)\{%-?\s*endraw\s*-?%\}"
     r"|\{\#(?s:.*?)\#\}"
-    rf"|\{{\{{(?P<expression>(?:{_STRING}|(?!\}}\}})[^\"'])*)\}}\}}"
-    rf"|\{{%(?P<block>(?:{_STRING}|(?!%\}})[^\"'])*)%\}}"
+    rf"|\{{\{{(?P<expression>(?:{_STRING}|(?!\}}\}})[^\"']){{0,{MOST_CODE}}})\}}\}}"
+    rf"|\{{%(?P<block>(?:{_STRING}|(?!%\}})[^\"']){{0,{MOST_CODE}}})%\}}"
     r"|(?P<open>\{\{|\{%|\{\#)",
     re.DOTALL,
 )
-_LONE = re.compile(rf"\{{\{{((?:{_STRING}|(?!\}}\}})[^\"'])*)\}}\}}", re.DOTALL)
+_LONE = re.compile(rf"\{{\{{((?:{_STRING}|(?!\}}\}})[^\"']){{0,{MOST_CODE}}})\}}\}}", re.DOTALL)
 _PATH = re.compile(r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*")
 _STRINGS = re.compile(_STRING, re.DOTALL)
 _FILTER = re.compile(r"\|\s*(\w*)")
@@ -327,8 +327,9 @@ def _refuse_unbounded(text: str) -> None:
     has_loop = False
     for token in _TOKENS.finditer(text):
         if token["open"] is not None:
+            late = "" if token["open"] == "{#" else f", or only after {MOST_CODE} characters"
             raise BadTemplate(
-                f"template: {token['open']} is not closed",
+                f"template: {token['open']} is not closed{late}",
                 "close it; text with braces of its own stands between {% raw %} and {% endraw %}",
             )
         if token["block"] is not None:
