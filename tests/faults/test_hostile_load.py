@@ -1,5 +1,6 @@
 """What one tenant does must not slow the others: many streams, and many tasks that take no time."""
 
+import random
 import socket
 import threading
 import time
@@ -16,6 +17,7 @@ from evalwright.host import connection, routing
 from faults.soaking import scaled
 from host.attacks.raw_client import connected, request
 from host.server import ECHO, ServedHost, running_host
+from subjects.waiting import eventually
 
 LONG_RUNS = scaled(4, 16)
 TASKS = scaled(400, 10_000)
@@ -63,11 +65,11 @@ def test_a_short_run_does_not_wait_for_long_ones(lasting: ServedHost, tenant: st
 class Again:
     """Does something again and again, in so many threads, and notes what it gave."""
 
-    def __init__(self, work: Callable[[], int], threads: int = 1) -> None:
+    def __init__(self, work: Callable[[], Any], threads: int = 1) -> None:
         self._work = work
         self._is_over = threading.Event()
         self._threads = [threading.Thread(target=self._go_on) for _ in range(threads)]
-        self.results: list[int] = []
+        self.results: list[Any] = []
 
     def _go_on(self) -> None:
         while not self._is_over.is_set():
@@ -213,6 +215,43 @@ def _is_cut_off(client: socket.socket) -> bool:
         return False
     except OSError:
         return True
+
+
+EVENTS = "/events?streamMode=debug"
+BESIDE = "/compare-report?baseline={other}"
+READ = ("", "/events/poll", EVENTS, "/eval-summary", "/debug-bundle", BESIDE)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_runs_that_are_deleted_beside_their_readers_are_read_whole_or_not_at_all(
+    tmp_path: Path, request: pytest.FixtureRequest, store: str
+) -> None:
+    """Retention deletes as `prune` does; here it does so while all about the runs is read."""
+    db: Path | str = tmp_path / "host.db"
+    if store == "postgres":
+        db = request.getfixturevalue("postgres").new_database()
+    with running_host(db) as served:
+        caller = served.caller()
+        ref = caller.publish(suite_of(scaled(20, 200), "1.0.0"))
+        runs = [caller.start(ref) for _ in range(scaled(3, 30))]
+        other = caller.evaluate(ref)
+        whole = {len(caller.frames(run_id)) for run_id in (*runs, other)}
+        assert len(whole) == 1
+
+        def read() -> tuple[int, int | None]:
+            run_id, path = random.choice(runs), random.choice(READ)
+            reply = caller.get(f"/v1/runs/{run_id}{path.replace('{other}', other)}")
+            is_ended = path == EVENTS and b"event: run.completed" in reply.body
+            return reply.status, reply.body.count(b"event: ") if is_ended else None
+
+        with Again(read, threads=4) as reading:
+            for run_id in runs:
+                before = len(reading.results)
+                eventually(lambda before=before: len(reading.results) > before + 8, "readers")
+                served.log.upkeep.prune([run_id], "retention", ())
+        assert {status for status, _ in reading.results} <= {200, 404, 429}  # 429: one comparison
+        assert {frames for _, frames in reading.results} <= {None, *whole}
+        assert caller.run_ids() == [other]
 
 
 def test_the_log_of_a_crowd_stays_whole(tmp_path: Path) -> None:

@@ -219,6 +219,29 @@ def test_many_votes_at_once_make_one_promotion(desk):
     assert waiting.types.count("deployment.promoted") == 1
 
 
+@pytest.mark.parametrize("ballots", [(accept(), REJECT), (REJECT, accept())])
+def test_of_an_approval_and_a_rejection_at_once_one_decides(desk, ballots):
+    waiting = Waiting(desk)
+
+    async def main():
+        votes = zip((ANN, BEN), ballots, strict=True)
+        return await asyncio.gather(
+            *(
+                waiting.deployments.vote(key, waiting.run_id, "approval", each)
+                for key, each in votes
+            ),
+            return_exceptions=True,
+        )
+
+    outcomes = asyncio.run(main())
+    assert sum(isinstance(each, GateClosed | Conflict) for each in outcomes) == 1
+    is_promoted = "completed" in outcomes
+    assert waiting.types.count("interrupt.resolved") == 1
+    assert waiting.types[-1] == ("run.completed" if is_promoted else "run.failed")
+    assert ("deployment.promoted" in waiting.types) == is_promoted
+    assert waiting.record.state == ("active" if is_promoted else "staged")
+
+
 def test_of_two_hosts_that_count_the_last_vote_one_makes_the_promotion(desk):
     waiting = Waiting(desk)
     once = iter([1])
