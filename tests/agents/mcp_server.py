@@ -9,7 +9,6 @@ import socket
 import sys
 from typing import Any
 
-import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.types import ToolAnnotations
 
@@ -58,6 +57,8 @@ def die() -> None:
 
 
 def serve_http() -> None:
+    import uvicorn  # which takes its time, and programs do without
+
     listening = socket.create_server(("127.0.0.1", 0))
     sys.stdout.write(f"{listening.getsockname()[1]}\n")
     sys.stdout.flush()

@@ -77,18 +77,15 @@ def test_an_allowed_tool_that_the_server_has_not_is_bad_input(tmp_path: Path):
     assert "greet" in str(error)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "expected"),
-    [
-        ("greet", {"name": "Ada"}, "Hello Ada"),
-        ("lookup", {"order_id": "A"}, {"id": "A", "status": "shipped"}),
-        ("pieces", {}, [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]),
-    ],
-)
-def test_a_tool_answers_with_its_structured_result_its_text_or_its_blocks(
-    program: Path, tool: str, arguments: Any, expected: Any
-):
-    assert answer(program, f"mcp:orders.{tool}", **arguments) == expected
+def test_a_tool_answers_with_its_structured_result_its_text_or_its_blocks(program: Path):
+    async def use(toolbox: Toolbox) -> None:
+        order = await call(toolbox, "mcp:orders.lookup", order_id="A")
+        assert order == {"id": "A", "status": "shipped"}
+        assert await call(toolbox, "mcp:orders.greet", name="Ada") == "Hello Ada"
+        one, two = {"type": "text", "text": "one"}, {"type": "text", "text": "two"}
+        assert await call(toolbox, "mcp:orders.pieces") == [one, two]
+
+    with_tools(program, use)
 
 
 def test_a_program_gets_the_variables_that_are_named_and_no_others(
@@ -108,22 +105,16 @@ def test_a_program_gets_the_variables_that_are_named_and_no_others(
 # What goes wrong with a tool.
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "message"),
-    [
-        ("fail", {}, "fail"),
-        ("greet", {"nom": "Ada"}, "name"),
-        ("flood", {}, "longer than"),
-    ],
-)
-def test_a_tool_that_fails_tells_why(program: Path, tool: str, arguments: Any, message: str):
-    error = failed(program, f"mcp:orders.{tool}", **arguments)
-    assert error.code == "tool_error"
-    assert message in error.message
-
-
-def test_a_tool_that_hangs_is_given_up_and_the_server_goes_on(tmp_path: Path):
+def test_a_tool_that_fails_tells_why_and_the_server_goes_on(tmp_path: Path):
     async def use(toolbox: Toolbox) -> None:
+        for tool, arguments, message in (
+            ("fail", {}, "fail"),
+            ("greet", {"nom": "Ada"}, "name"),
+            ("flood", {}, "longer than"),
+        ):
+            error = await failure(toolbox, f"mcp:orders.{tool}", **arguments)
+            assert error.code == "tool_error"
+            assert message in error.message
         hanging = asyncio.create_task(failure(toolbox, "mcp:orders.hang"))
         assert await call(toolbox, "mcp:orders.greet", name="Bob") == "Hello Bob"
         let_time_pass(60)
@@ -317,10 +308,10 @@ def test_an_answer_that_cannot_be_read_fails_the_call_at_once(tmp_path: Path, re
     assert error.code == "tool_error"
 
 
-@pytest.mark.parametrize("line", ["a line of a log", '{"level": "info"}', "{", "5"])
-def test_lines_of_a_log_between_answers_do_no_harm(tmp_path: Path, line: str):
+def test_lines_of_a_log_between_answers_do_no_harm(tmp_path: Path):
+    lines = ["a line of a log", '{"level": "info"}', "{", "5"]
     said = "answer(id, result={'content': [{'type': 'text', 'text': 'yes'}]})"
-    server = a_hand_written_server(tmp_path, listing(A_TOOL), f"say({line!r}); {said}")
+    server = a_hand_written_server(tmp_path, listing(A_TOOL), f"[*map(say, {lines!r})]; {said}")
     assert answer(write_tools(tmp_path, mcp=[server]), "mcp:orders.get") == "yes"
 
 
@@ -332,11 +323,6 @@ def test_without_the_package_it_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 # Streamable HTTP.
-
-
-def test_a_server_at_an_address_answers(tmp_path: Path, http_server: HttpServer):
-    path = write_tools(tmp_path, mcp=[{"name": "orders", "url": http_server.url}])
-    assert answer(path, "mcp:orders.greet", name="Ada") == "Hello Ada"
 
 
 def test_a_server_at_an_address_that_goes_away_fails_every_call(
@@ -355,7 +341,9 @@ def test_a_server_at_an_address_that_goes_away_fails_every_call(
     with_tools(path, use)
 
 
-def test_a_hanging_tool_at_an_address_is_given_up(tmp_path: Path, http_server: HttpServer):
+def test_a_server_at_an_address_answers_and_a_tool_that_hangs_is_given_up(
+    tmp_path: Path, http_server: HttpServer
+):
     async def use(toolbox: Toolbox) -> None:
         hanging = asyncio.create_task(failure(toolbox, "mcp:orders.hang"))
         assert await call(toolbox, "mcp:orders.greet", name="Bob") == "Hello Bob"

@@ -260,7 +260,7 @@ class Relay(threading.Thread):
 
 
 def test_a_worker_whose_link_is_cut_loses_its_tasks_to_others_and_comes_back(
-    own_postgres: PostgresServer, tmp_path: Path
+    postgres: PostgresServer, tmp_path: Path
 ) -> None:
     if shutil.which("ip") is None:
         pytest.skip("there is no `ip` to cut a link with")
@@ -270,9 +270,9 @@ def test_a_worker_whose_link_is_cut_loses_its_tasks_to_others_and_comes_back(
             link, host = stack.enter_context(namespace(name))
         except (subprocess.CalledProcessError, PermissionError):
             pytest.skip("network namespaces are not permitted here")
-        fleet = stack.enter_context(fleet_processes(own_postgres, tmp_path, task_seconds=0.3))
-        relay = Relay(host, own_postgres.port)
-        away = fleet.address.replace(f"127.0.0.1:{own_postgres.port}", f"{host}:{relay.port}")
+        fleet = stack.enter_context(fleet_processes(postgres, tmp_path, task_seconds=0.3))
+        relay = Relay(host, postgres.port)
+        away = fleet.address.replace(f"127.0.0.1:{postgres.port}", f"{host}:{relay.port}")
         fleet.start_worker(AT_ONCE)
         fleet.start_worker(AT_ONCE, address=away, prefix=("ip", "netns", "exec", name))
         here = "SELECT count(*) FROM fleet_workers"

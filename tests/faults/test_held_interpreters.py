@@ -52,10 +52,10 @@ def hand_over(fleet: FleetProcesses, check: str, tasks: int) -> None:
 
 @pytest.mark.parametrize("code", [HOLDS_THE_INTERPRETER, None])
 def test_a_worker_that_is_held_for_longer_than_its_lease_keeps_its_tasks(
-    own_postgres: PostgresServer, tmp_path: Path, code: str | None
+    postgres: PostgresServer, tmp_path: Path, code: str | None
 ) -> None:
     tasks = scaled(2, 20)
-    with fleet_processes(own_postgres, tmp_path) as fleet:
+    with fleet_processes(postgres, tmp_path) as fleet:
         if code is None:
             (tmp_path / "agent.py").write_text(AGENT_THAT_BLOCKS_THE_LOOP % HELD_SECONDS)
         (tmp_path / "checks.py").write_text(code or "")
@@ -69,9 +69,9 @@ def test_a_worker_that_is_held_for_longer_than_its_lease_keeps_its_tasks(
 
 
 def test_an_answer_is_scored_by_the_worker_that_takes_over_and_not_asked_for_again(
-    own_postgres: PostgresServer, tmp_path: Path
+    postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    with fleet_processes(own_postgres, tmp_path) as fleet:
+    with fleet_processes(postgres, tmp_path) as fleet:
         (tmp_path / "checks.py").write_text(WAITS_FOR_A_FILE)
         fleet.start_worker(2)
         hand_over(fleet, "python: checks.py:check", 1)
