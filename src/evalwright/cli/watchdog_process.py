@@ -17,6 +17,7 @@ HEAD_BYTES = HEAD.size
 SLOT = struct.Struct(f"ddq{MOST_TEXT}s")  # due, limit, thread, task; nobody works in one due at 0
 SLOT_BYTES = 256
 PATIENCE_SECONDS = 3.0  # with an event loop that does not go on
+OTHERS_SECONDS = 60.0  # where a check may be what works, and so ends: longer than one may take
 TICK_SECONDS = 0.25
 _MEASURED_SECONDS = 0.3
 _MOST_NAMED = 5
@@ -70,7 +71,9 @@ class Onlooker:
         held = self._holding(late or tasks)
         if held is None or HEAD.unpack_from(self._seen)[0] != self._beats:  # it goes on after all
             return True
-        self._end_run(held, is_late=bool(late))
+        if not held and not is_stopped and now - self._beat_at < OTHERS_SECONDS:
+            return True
+        self._end_run(held, late)
         return False
 
     def _tasks(self) -> list[WatchedTask]:
@@ -85,7 +88,8 @@ class Onlooker:
     def _holding(self, tasks: list[WatchedTask]) -> list[WatchedTask] | None:
         """Those of the tasks that may hold the interpreter: one that works does, if any works.
 
-        None if it is the thread of the event loop that works, and no agent does so in that.
+        None if it is the thread of the event loop that works, and no agent does so in that. No
+        task if it is a thread of a check, or one that an agent has started.
         """
         before = self._work_of_threads()
         time.sleep(_MEASURED_SECONDS)
@@ -96,7 +100,7 @@ class Onlooker:
             return tasks
         if busy == self._run:
             return [each for each in tasks if not each.thread] or None
-        return [each for each in tasks if each.thread == busy] or tasks
+        return [each for each in tasks if each.thread == busy]
 
     def _work_of_threads(self) -> dict[int, int]:
         """How long each thread of the run has worked, where the system tells."""
@@ -113,17 +117,18 @@ class Onlooker:
             return _stat(f"/proc/{self._run}/stat")[0] in (b"T", b"t")
         return False
 
-    def _end_run(self, held: list[WatchedTask], *, is_late: bool) -> None:
+    def _end_run(self, held: list[WatchedTask], late: list[WatchedTask]) -> None:
         """Say the truth, and end the run."""
         advice = HEAD.unpack_from(self._seen)[1].rstrip(b"\0").decode("utf-8", "replace")
         more = f" and {len(held) - _MOST_NAMED} more" if len(held) > _MOST_NAMED else ""
         names = ", ".join(each.name for each in held[:_MOST_NAMED]) + more
-        who = {0: "", 1: f" for task {names}"}.get(len(held), f" for one of the tasks {names}")
-        when = f"{held[0].limit_s:g} s are over" if is_late else "the run is to stop"
+        whose = f"the agent's code for {'one of the tasks' if len(held) > 1 else 'task'} {names}"
+        when = f"{late[0].limit_s:g} s are over" if late else "the run is to stop"
         text = (
-            f"evalwright: {when}, but the agent's code{who} keeps the whole process busy, which "
-            "only the end of the process stops: the run ends here; with --isolate, only the task "
-            f"fails\n{advice}\n"
+            f"evalwright: {when}, but {whose if held else 'code of the agent or of a check'} keeps "
+            "the whole process busy, which only the end of the process stops: the run ends here; "
+            f"with --isolate, {'only the task fails' if held else 'an agent cannot do so'}\n"
+            f"{advice}\n"
         )
         if os.isatty(2):
             text = f"\n\x1b[?25h{text}"
@@ -131,7 +136,7 @@ class Onlooker:
             os.write(2, text.encode())
         if self._exits:
             with suppress(OSError):
-                os.eventfd_write(self._exits[0 if is_late else 1], 1)
+                os.eventfd_write(self._exits[0 if late else 1], 1)
             with suppress(OSError):
                 select.select([self._talk], [], [], 1.0)
         if os.getppid() == self._run:
