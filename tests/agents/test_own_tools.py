@@ -234,7 +234,7 @@ def test_a_call_that_is_recorded_within_itself_counts_once(run):
 
         find("a")
         find("a")
-        with task.calling("look", {"q": 1}) as call:
+        with task.record_call("look", {"q": 1}) as call:
             call.result = task.tools.wrap(lambda q: q, name="look")(1)
         return "done"
 

@@ -65,16 +65,19 @@ def test_a_call_that_is_recorded_is_seen_with_arguments_and_result(db):
 
 def test_a_call_that_takes_time_is_recorded_with_what_came_of_it(db):
     def agent(task):
-        with task.calling("search", {"q": "a"}) as call:
+        with task.record_call("search", {"q": "a"}) as call:
             call.result = ["found"]
-        with pytest.raises(KeyError), task.calling("broken"):
+        with pytest.raises(KeyError), task.record_call("broken"):
             raise KeyError("no")
+        task.record_call("untold")
         task.record_message("assistant", "I looked.")
         return "done"
 
-    told = run(agent, ew.calls_in_order(["search", "broken"]), db=db)
+    told = run(agent, ew.calls_in_order(["search", "broken", "untold"]), db=db)
     assert told.passed
-    assert [(each.tool, each.is_ok) for each in told.calls] == [("search", True), ("broken", False)]
+    calls = [(each.tool, each.result, each.is_ok) for each in told.calls]
+    broken, untold = ("broken", None, False), ("untold", None, True)
+    assert calls == [("search", ["found"], True), broken, untold]
     assert told.coverage.messages == "recorded"
 
 

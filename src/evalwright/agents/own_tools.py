@@ -4,7 +4,7 @@ import functools
 import inspect
 import time
 import types
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,6 +13,7 @@ from msgspec import UNSET
 from evalwright.agents.context import at_work, current, in_progress, of_checks
 
 if TYPE_CHECKING:
+    from evalwright.agents.account import SeenCall
     from evalwright.agents.protocol import Invocation
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,21 +43,14 @@ class CallInProgress:
 
 @contextmanager
 def recorded_call(
-    invocation: "Invocation",
-    tool: str,
-    args: Mapping[str, Any] | None,
-    how: str,
-    *,
-    also: str | None = None,
-    is_stream: bool = False,
+    invocation: "Invocation", seen: "SeenCall", *, is_stream: bool = False
 ) -> Iterator[CallInProgress]:
-    """Record a call as it begins, and what comes of it as it ends; what it raises is its error.
+    """Record what comes of a call that has begun, as it ends; what it raises is its error.
 
     What is recorded of the same call within is not recorded twice, unless it is a stream, whose
     reader goes on between its parts.
     """
     call, started = CallInProgress(), time.monotonic()
-    seen = invocation.begin_call(tool, dict(args or {}), how=how, also=also)
     before = None if is_stream else in_progress.set(seen)
     try:
         yield call
@@ -218,14 +212,8 @@ class _OwnCall:
 
     def recorded(self, *, is_stream: bool = False) -> AbstractContextManager[CallInProgress]:
         """Record the call while it is made."""
-        return recorded_call(
-            self._invocation,
-            self._tool,
-            self._given,
-            WRAPPED,
-            also=self._also,
-            is_stream=is_stream,
-        )
+        seen = self._invocation.begin_call(self._tool, self._given, how=WRAPPED, also=self._also)
+        return recorded_call(self._invocation, seen, is_stream=is_stream)
 
 
 Ask = Callable[[tuple[Any, ...], dict[str, Any]], _OwnCall | None]

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -148,6 +149,7 @@ class Invocation:
         self.loop = asyncio.get_running_loop()
         self._record = record
         self.called: list[SeenCall] = []  # in order
+        self.told_calls: list[SeenCall] = []  # whose results may not have been told
         self.called_outside: list[str] = []  # tools that neither `task` nor the gateway saw called
         self.asked: str | None = None  # a model that was asked, though its usage may not be known
         self._tellers: list[str] = []  # of each usage: who reported it
@@ -365,6 +367,12 @@ class Invocation:
                 told.duration_ms,
             )
         )
+
+    def end_told_calls(self) -> None:
+        """Record that the calls have ended of which no result was told: the agent has answered."""
+        with suppress(InvocationEnded):
+            for call in self.told_calls:
+                self.end_call(call, result=None)
 
     def take_account(self, account: Account) -> None:
         """Record what was told afterwards of this invocation, and was not recorded before."""

@@ -94,22 +94,20 @@ class AgentTask:
         tool: str,
         args: Mapping[str, Any] | None = None,
         *,
-        result: Any = None,
+        result: Any = UNSET,
         error: str | None = None,
-    ) -> None:
-        """Tell of a tool call that the agent made itself, with its result or its error."""
-        found = result if error is None or result is not None else UNSET
-        call = self._invocation.begin_call(tool, dict(args or {}))
-        self._invocation.end_call(call, result=found, error=error)
-
-    def calling(
-        self, tool: str, args: Mapping[str, Any] | None = None
     ) -> AbstractContextManager[CallInProgress]:
-        """Tell of a call that takes time: `with task.calling("search", args) as call:`.
+        """Tell of a tool call that the agent makes itself, with its result or its error.
 
-        Set `call.result` within; what is raised there is recorded as the call's error.
+        For a call that takes time: `with task.record_call("search", args) as call:`. Set
+        `call.result` within; what is raised there is recorded as the call's error.
         """
-        return recorded_call(self._invocation, tool, args, "recorded")
+        call = self._invocation.begin_call(tool, dict(args or {}))
+        if result is UNSET and error is None:
+            self._invocation.told_calls.append(call)
+        else:
+            self._invocation.end_call(call, result=result, error=error)
+        return recorded_call(self._invocation, call)
 
     def record_message(self, role: str, content: Any) -> None:
         """Tell of a message between agent and model; what the assistant says is recorded."""
@@ -165,6 +163,7 @@ class PythonAgent:
             raise _failure(error) from error
         finally:
             invocation.took_s = invocation.now_s() - started - invocation.aside_s
+            invocation.end_told_calls()
             at_work.discard(invocation)
         if is_bare:
             return checked_output(output)
@@ -199,6 +198,7 @@ class PythonAgent:
             end_copy(process)
             took_s = before_s + invocation.now_s() - started
             invocation.took_s = took_s - invocation.aside_s
+            invocation.end_told_calls()
             at_work.discard(invocation)
 
     async def close(self) -> None:
