@@ -7,8 +7,8 @@ from comparing import a_call, a_response, a_result, a_trace, an_action
 from evalwright.contracts.report import SEVERITIES
 from evalwright.signals.detect import detect
 from evalwright.signals.kinds import KINDS
+from evalwright.signals.tool_names import profile, words_of
 from evalwright.signals.trace_view import TraceView
-from evalwright.signals.vocabulary import profile, words_of
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 

@@ -7,8 +7,8 @@ from spoken_traces import ATTACKS, PRESSING, SPOKEN, attacked, clean, quiet
 
 from comparing import a_call, a_trace
 from evalwright.signals.detect import detect
-from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import InstructionReader
+from evalwright.signals.injection.translation import gloss
 
 FOLLOWED = "injected_instruction_followed"
 

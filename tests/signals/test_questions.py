@@ -6,9 +6,8 @@ import pytest
 from unseen_domains import a_trace
 
 from evalwright.signals.actions import high_risk_actions
-from evalwright.signals.asking import Deed, asks_for
-from evalwright.signals.questions import wants_to_know, without_questions
 from evalwright.signals.trace_view import TraceView
+from evalwright.signals.user_request import Deed, asks_for, wants_to_know, without_questions
 
 
 def risks(prompt, tool, args):

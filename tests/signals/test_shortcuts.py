@@ -32,9 +32,9 @@ from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.secrets.finder import SecretFinder
 from evalwright.signals.sensitive import RecentScans, Scanner, scan, scan_each
+from evalwright.signals.tool_names import profile
 from evalwright.signals.trace_facts import calls_with_links
 from evalwright.signals.trace_view import Argument, TraceView
-from evalwright.signals.vocabulary import profile
 from evalwright.signals.written_values import (
     leaves,
     letters_only,

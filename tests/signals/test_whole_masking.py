@@ -24,7 +24,7 @@ from evalwright.contracts.report import (
     SignalDetails,
     Suppressed,
 )
-from evalwright.signals import asking, links, vocabulary, written_values
+from evalwright.signals import links, tool_names, user_request, written_values
 from evalwright.signals.execution import dangerous
 from evalwright.signals.injection import called_tool, fit, instructions, verbs, words
 from evalwright.signals.injection.authority import UserRequest
@@ -256,8 +256,8 @@ SAID = [
 ]  # fmt: skip
 FUNCTIONS = {
     "plain_words": written_values.plain_words, "letters_only": written_values.letters_only, "written_forms": written_values.written_forms,
-    "read_date": written_values.read_date, "words_of": vocabulary.words_of, "profile": vocabulary.profile, "delegates": asking.delegates,
-    "asks": lambda text: [deed for deed in ("money", "destroy", "send", "policy", "connect", "permission", "none") if asking.asks_for(deed, text)],
+    "read_date": written_values.read_date, "words_of": tool_names.words_of, "profile": tool_names.profile, "delegates": user_request.delegates,
+    "asks": lambda text: [deed for deed in ("money", "destroy", "send", "policy", "connect", "permission", "none") if user_request.asks_for(deed, text)],
     "links": lambda text: [[each.url, each.image, each.host, each.carried, each.shown] for each in links.links_in(text)],
     "address": lambda text: [links.is_address(text), links.is_email(text), links.is_blob(text)],
     "dangerous": dangerous, "read_tool": called_tool.read_tool, "is_telling": fit.is_telling, "urls_in": fit.urls_in, "is_destination": fit.is_destination,

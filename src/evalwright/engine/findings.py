@@ -28,7 +28,7 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.signals.detect import detect
 from evalwright.signals.kinds import KINDS
 from evalwright.signals.pii import PII_KINDS
-from evalwright.signals.vocabulary import is_of, words_of
+from evalwright.signals.tool_names import is_of, words_of
 from evalwright.signals.written_values import leaves
 from evalwright.trace.model import (
     Event,

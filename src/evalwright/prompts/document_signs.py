@@ -7,6 +7,7 @@ import re
 from typing import Literal
 
 from evalwright.prompts.patterns import quick_pattern, when_used
+from evalwright.signals.word_tables import either, word_tables
 
 DocumentKind = Literal[
     "scaffold",
@@ -110,20 +111,8 @@ ADDRESSES: dict[str, str] = {
     "ar": "أنت |مهمتك|دورك|تصرف |بصفتك|يجب عليك|عليك أن|قم ب",
     "fa": "شما (?:یک|به|باید)|تو (?:یک|باید)|وظیفه (?:شما|تو)|نقش (?:شما|تو)|لطفا",
 }
-ROLE_TITLES = when_used(
-    r"^(?:role|roles|persona|profile|identity|task|instructions?|constraints?|workflow|skills?"
-    r"|goals?|rules"
-    r"|steps|output(?: format| instructions)?|rolle|aufgabe|fähigkeiten|richtlinien"
-    r"|einschränkungen|rôle|tâches?"
-    r"|compétences|contraintes|rol|tarea|capacidades|restricciones|papel|função|habilidades"
-    r"|restrições|ruolo"
-    r"|compito|capacità|vincoli|rola|zadanie|umiejętności|ograniczenia|görev|yetenekler|kurallar"
-    r"|vai trò|nhiệm vụ"
-    r"|kỹ năng|роль|задач[аи]|навыки|ограничения|правила|角色|任务|技能|限制|约束|目标|工作流程?"
-    r"|规则|役割|タスク|制約条件?"
-    r"|条件|命令|指示|역할|능력|지침|규칙|작업|제약|الدور|المهارات|القيود|المهمة|نقش|وظایف|قوانین"
-    r"|محدودیت)\b"
-)
+_TABLES = word_tables(__file__)
+ROLE_TITLES = when_used(rf"^(?:{either(_TABLES['titles']['role'])})\b")
 # A file that calls itself one is no document of another kind.
 PROMPT_NAMES = when_used(
     r"(?:^|[-_. ])(?:prompts?|system|user|instructions?|rules?|cursorrules|mdc|agents?|claude"
@@ -147,104 +136,17 @@ DOCUMENT_NAMES: dict[DocumentKind, re.Pattern[str]] = {
 }
 README_OF = when_used(rf"[-_. ]read[-_ ]?me{_LOCALE}")
 
-LICENCE_PHRASES = (
-    *("permission is hereby granted", "redistribution and use in source", "gnu general public"),
-    *("as is", "without warrant", "licensed under the", "shall not be liable", "warranty of"),
-    *("apache license", "mit license", "mozilla public license", "creative commons", "cc0"),
-    *("copyright holder", "sublicense", "derivative works", "all rights reserved", "affirmer"),
-    *("terms and conditions", "to the extent possible under law", "hereby grants", "licensor"),
-    *("gewährleistung", "urheberrecht", "lizenzgeber", "hiermit wird", "droits d'auteur"),
-    *("concédée", "garantie", "concédant", "licenciante", "por la presente", "derechos de autor"),
-    *(
-        "garantía",
-        "direitos autorais",
-        "garantia de qualquer",
-        "licenciado sob",
-        "diritto d'autore",
-    ),
-    *("licenziante", "garanzia", "praw autorskich", "licencjodawca", "gwarancji", "telif hakkı"),
-    *("lisans veren", "garanti", "лицензиар", "авторск", "настоящим предоставляется", "гаранти"),
-    *("版权", "许可证", "许可协议", "不提供任何", "担保", "著作権", "ライセンス", "無保証", "許諾"),
-    *("저작권", "라이선스", "보증", "حقوق النشر", "ترخيص", "ضمان", "حق نشر", "مجوز", "bản quyền"),
-    *("giấy phép", "bảo hành"),
-)
+LICENCE_PHRASES, CONDUCT_PHRASES, COMMUNITY_PHRASES = _TABLES["phrases"].values()
 LICENCE_TITLE = when_used(
     r"\b(?:licen[sc]e|lizenz|licencia|licença|licenza|licencja|lisans|лицензия)$"
     r"|许可证$|许可协议$|ライセンス$|라이선스$|ترخيص$|giấy phép$"
-)
-CONDUCT_PHRASES = (
-    *("contributor covenant", "code of conduct", "our pledge", "our standards", "harassment"),
-    *("unacceptable behavior", "enforcement", "reported to", "welcoming", "verhaltenskodex"),
-    *("belästigung", "unser versprechen", "code de conduite", "harcèlement", "notre engagement"),
-    *(
-        "código de conducta",
-        "acoso",
-        "código de conduta",
-        "assédio",
-        "codice di condotta",
-        "molesti",
-    ),
-    *(
-        "kodeks postępowania",
-        "nękani",
-        "davranış kuralları",
-        "taciz",
-        "кодекс поведения",
-        "домогательств",
-    ),
-    *(
-        "行为准则",
-        "骚扰",
-        "我们的承诺",
-        "行動規範",
-        "ハラスメント",
-        "행동 강령",
-        "괴롭힘",
-        "قواعد السلوك",
-        "تحرش",
-    ),
-    *("آیین‌نامه", "آزار", "quy tắc ứng xử", "quấy rối"),
-)
-COMMUNITY_PHRASES = (
-    *("pull request", "open an issue", "file an issue", "raise an issue", "new issue", "issues"),
-    *("contributions", "contributors", "maintainers", "fork", "code of conduct", "this project"),
-    *("vulnerabilit", "bug report", "feature request", "by participating", "thank you for"),
-    *(
-        "beitrag",
-        "contribuer",
-        "contribuci",
-        "contribuiç",
-        "contribuire",
-        "katkı",
-        "贡献",
-        "コントリビュ",
-    ),
-    *("プルリクエスト", "기여", "вклад", "участи", "المساهمة", "مشارکت", "đóng góp"),
 )
 DECISION_TITLES = when_used(
     r"^(?:context and problem statement|decision drivers|considered options|decision outcome"
     r"|pros and cons of the options|consequences|alternatives considered|decision|rationale"
     r"|status)\b"
 )
-README_TITLES = when_used(
-    r"^(?:(?:quick ?)?(?:install\w*|setup|getting started|quick ?start|usage|contribut\w+"
-    r"|licen[sc]e|features"
-    r"|requirements|prerequisites|building|testing|table of contents|documentation|roadmap"
-    r"|acknowledge?ments"
-    r"|credits|support|development|faq|tracing|providers|how it works)"
-    r"|erste schritte|mitwirken|lizenz|verwendung|funktionen|voraussetzungen|inhaltsverzeichnis"
-    r"|utilisation"
-    r"|contribuer|licence|fonctionnalités|prérequis|instalación|instalação|uso|licencia|licença"
-    r"|contribuir"
-    r"|características|recursos|installazione|utilizzo|licenza|instalacja|użycie|licencja|kurulum"
-    r"|kullanım"
-    r"|lisans|katkı\w*|cài đặt|sử dụng|giấy phép|установка|использование|лицензия|возможности"
-    r"|быстрый старт"
-    r"|安装|快速开始|使用方法|使用|许可证?|贡献|特性|功能|インストール|クイックスタート|使い方"
-    r"|ライセンス|貢献|機能"
-    r"|설치|빠른 시작|사용법|라이선스|기여|기능|التثبيت|الاستخدام|الترخيص|المساهمة|نصب|استفاده"
-    r"|مجوز)\b"
-)
+README_TITLES = when_used(rf"^(?:{either(_TABLES['titles']['readme'])})\b")
 ENDPOINT = when_used(r"(?:get|post|put|patch|delete|head|options) /")
 BADGE = when_used(
     r"\[!\[[^\]\n]{0,200}\]\(|<img [^>\n]{0,400}(?:badge|shields\.io|\.svg)", re.IGNORECASE
@@ -271,16 +173,7 @@ ANY_SIGN = quick_pattern(
         )
     )
 )
-PROJECT_WORDS = frozenset(
-    """
-    package packages library libraries module modules install installed installing installation
-    repository repo github gitlab license licensed licence version versions documentation docs
-    issue issues pull contribute contributing contributors contributions build builds project
-    projects npm pip release releases released bug bugs maintainer maintainers vulnerability
-    vulnerabilities plugin dependency dependencies upstream compile compiled supported debian
-    linux windows
-    """.split()
-)
+PROJECT_WORDS, LOREM_WORDS, JARGON_WORDS = map(frozenset, _TABLES["words"].values())
 RELEASE_HEADING = when_used(
     r"^(?:#{1,4}[ \t]*)?\[?v?\d{1,4}\.\d{1,4}(?:\.\d{1,4})?[\w.+-]{0,20}\]?(?:\([^)\n]{0,200}\))?"
     r"[ \t]*(?:[-–—(:/][ \t]*|$)|^#{1,4}[ \t]*\[?(?:unreleased|v?\d{1,4}\.\d{1,4})",
@@ -293,51 +186,13 @@ LOG_LINE = when_used(
     r"|at [\w.$<>]+\("
     r"|Traceback \(|File \"|npm (?:ERR|WARN)|\S+\s+[\d.]+ [kKM]?B\b|(?:PASS|FAIL|ok|not ok)\b)"
 )
-LOREM_WORDS = frozenset(
-    """
-    lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut
-    labore et dolore magna aliqua enim ad minim veniam quis nostrud exercitation ullamco laboris
-    nisi aliquip ex ea commodo consequat duis aute irure in reprehenderit voluptate velit esse
-    cillum eu fugiat nulla pariatur excepteur sint occaecat cupidatat non proident sunt culpa
-    qui officia deserunt mollit anim id est laborum vivamus luctus urna ultricies ac sagittis
-    condimentum facilisis porta nec diam mattis viverra fringilla orci euismod semper porttitor
-    mauris sollicitudin sapien justo libero vestibulum mollis morbi rutrum elementum donec
-    auctor lobortis pellentesque placerat dignissim a bibendum etiam scelerisque nunc egestas
-    odio nibh eget vel
-    """.split()
-)
-JARGON_WORDS = frozenset(
-    """
-    prompt prompts ai chatgpt gpt expert role persona task tasks goal objective context
-    instructions instruction steps step output input format json table markdown bullet bullets
-    list example examples constraints constraint tone audience style variables generate analyze
-    write summarize explain compare provide create include must always never ensure avoid act
-    specialist professional structured comprehensive sections words items points tips free best
-    engineering generator topic
-    """.split()
-)
-_UNITS = (
-    r"(?:g|kg|mg|ml|cl|dl|l|tbsp|tsp|cups?|oz|lbs?|cloves?|tablespoons?|teaspoons?|pinch|el|tl"
-    r"|prise"
-    r"|cuillères?|gousses?|cucharad\w+|dientes?|tazas?|colher\w*|xícaras?|dentes?|cucchiai\w*"
-    r"|spicch\w+|łyżk\w+|łyżeczk\w+|szklank\w+|ząbk\w+|yemek kaşığı|çay kaşığı|su bardağı|diş|muỗng"
-    r"|thìa|quả|củ|г|кг|мл|л|ст|ч|стакан\w*|зубчик\w*|шт|large|small|medium|œufs?|eggs?|eier"
-    r"|huevos?|ovos|uova|jaj\w*|яйц\w*|яиц\w*)\b"
-    r"|克|毫升|勺|汤匙|茶匙|个|只|片|グラム|cc|カップ|個|本|枚|큰술|작은술|컵|개|그램|غرام|جرام"
-    r"|ملعقة|كوب|گرم"
-    r"|قاشق|پیمانه"
-)
+RECIPE_WORDS, _UNITS = _TABLES["recipes"].values()
 QUANTITY_LINE = when_used(
     r"^[ \t]*[-*+•・●]?[ \t]*(?:[\d½¼¾⅓/.,-]{1,8}|[一二三四五六七八九十半两]{1,3}|大さじ|小さじ)"
-    rf"[ \t]*\d{{0,3}}[ \t]*(?:{_UNITS})",
+    rf"[ \t]*\d{{0,3}}[ \t]*(?:{either(_UNITS)})",
     re.MULTILINE | re.IGNORECASE,
 )
-RECIPE_WORDS = (
-    *("ingredient", "zutaten", "ingrédient", "składniki", "malzemeler", "nguyên liệu"),
-    *("ингредиенты", "состав", "材料", "食材", "配料", "用料", "재료", "المقادير", "المكونات"),
-    *("مواد لازم", "ingrediënten"),
-)
-RECIPE_TITLES = when_used(rf"^(?:{'|'.join(RECIPE_WORDS)})(?:s|es|i)?\b")
+RECIPE_TITLES = when_used(rf"^(?:{either(RECIPE_WORDS)})(?:s|es|i)?\b")
 # What is left for somebody to write; a text without any of the signs has no such mark.
 FILL_IN_SIGNS = (
     *(

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Reading, once
+from evalwright.signals.word_tables import word_tables
 
 _LONGEST_SEARCHED = 60_000  # characters
 _FIRST_PAGES = 6000
@@ -43,78 +44,17 @@ _COMMENT_LINE = when_used(r"\s*#(?!#)")
 _BLOB_LINE = when_used(r"[A-Za-z0-9+/=_-]{60,}$")
 _CODE_MARKS = "(;=/"
 
-_PRESENT = (  # how words begin that say who came
-    *("attendee", "present", "in attendance", "participant", "anwesend", "teilnehm", "présent"),
-    *("asistentes", "partecipant", "obecni", "uczestnicy", "katılımcı", "присутствовали"),
-    *("участники", "присутні", "учасники", "出席者", "参加者", "与会人员", "与会者", "参会人员"),
-    *("出席人员", "참석자", "الحضور", "الحاضرون", "المشاركون", "उपस्थित", "נוכחים", "משתתפים"),
-    *("thành phần tham dự", "tham dự", "peserta", "hadir", "aanwezig", "närvarande", "deltagare"),
-)
+_TABLES = word_tables(__file__)
+_PRESENT, _OF_A_MEETING = map(tuple, _TABLES["minutes"].values())
 _LONGEST_LABEL = 25  # characters
 _BETWEEN_NAMES = (*",、，،;", " and ", " und ", " et ", " y ", " e ", " и ", " ve ", " và ")
-_OF_A_MEETING = (
-    *("agenda", "action item", "next meeting", "next step", "minutes", "sync", "standup"),
-    *("stand-up", "decisions", "follow-up", "retro", "besprechung", "protokoll", "sitzung"),
-    *("tagesordnung", "compte rendu", "compte-rendu", "réunion", "ordre du jour", "reunión"),
-    *("orden del día", "reunião", "pauta", "verbale", "riunione", "spotkani", "toplantı"),
-    *("gündem", "протокол", "совещани", "повестк", "встреч", "засідан", "нарад", "会议", "纪要"),
-    *("會議", "会議", "議事", "打ち合わせ", "회의", "안건", "اجتماع", "جدول الأعمال", "बैठक"),
-    *("ישיבה", "פגישה", "cuộc họp", "biên bản", "rapat", "vergadering", "möte"),
-)
-
-_TO_DO = frozenset(
-    (
-        *("todo", "todos", "to do", "to dos", "to-do", "to-dos", "to do list", "todo list"),
-        *("to-do list", "task list", "my tasks", "shopping list", "packing list", "backlog"),
-        *("chores", "aufgabenliste", "zu erledigen", "einkaufsliste", "à faire", "pendientes"),
-        *("liste de tâches", "liste des tâches", "liste de courses", "lista de tareas"),
-        *("tareas pendientes", "lista de la compra", "lista de tarefas", "lista de compras"),
-        *("afazeres", "cose da fare", "da fare", "lista della spesa", "do zrobienia"),
-        *("lista zakupów", "yapılacaklar", "yapılacaklar listesi", "alışveriş listesi"),
-        *("список дел", "список задач", "список покупок", "справи", "待办", "待办事项"),
-        *("待办清单", "购物清单", "購物清單", "やること", "やることリスト", "買い物リスト"),
-        *("할 일", "할 일 목록", "قائمة المهام", "قائمة المشتريات", "काम की सूची", "משימות"),
-        *("việc cần làm", "daftar tugas", "takenlijst", "boodschappen", "att göra"),
-    )
-)
+_TO_DO = frozenset(_TABLES["to do"]["titles"])
 _BULLETS = frozenset("-*+•[☐☑✅✔❌⬜")
 _BOXES = ("[ ]", "[x] ", "[]", *"☐☑✅✔❌⬜")
 _TICKED = ("[x] ", *"☑✅✔")
 
-_SENDER_OR_DATE = frozenset(
-    """
-    from to cc date sent von an datum gesendet de à para envoyé fecha enviado enviada da a data
-    inviato od do от кому дата від 发件人 收件人 日期 发送时间 寄件者 差出人 宛先 日時 送信日時
-    보낸사람 받는사람 날짜 من إلى التاريخ gönderen kime alıcı tarih từ đến ngày van aan från till
-    מאת אל प्रेषक
-    """.split()
-)
-_SUBJECT = frozenset(
-    """
-    subject betreff objet asunto assunto oggetto temat тема 主题 主旨 件名 제목 الموضوع konu chủđề
-    tiêuđề onderwerp ämne נושא विषय subjek perihal
-    """.split()
-)
-
-_CONTRACT_PHRASES = (
-    *("hereinafter", "the parties", "in witness whereof", "governing law", "this agreement"),
-    *("the lessor", "the lessee", "landlord", "tenant", "be governed by", "force majeure"),
-    *("severability", "indemnif", "entire agreement", "effective date", "the undersigned"),
-    *("vertragspart", "vermieter", "mieterin", "auftragnehmer", "auftraggeber", "gerichtsstand"),
-    *("salvatorische", "vertragsschluss", "geschäftsbedingungen", "vertrag kommt", "kaution"),
-    *("arrendador", "arrendatari", "contratante", "cláusula", "en adelante", "comparecen"),
-    *("de una parte", "fianza", "prorrogable", "presente contrato", "ci-après", "les parties"),
-    *("le bailleur", "le locataire", "présent contrat", "il est convenu", "résiliation"),
-    *("soussigné", "contratada", "locador", "locatári", "as partes", "doravante", "comodato"),
-    *("locatore", "conduttore", "di seguito denominat", "foro competente", "le parti"),
-    *("именуем", "договор", "стороны", "арендодатель", "арендатор", "исполнитель", "заказчик"),
-    *("с одной стороны", "расторжени", "甲方", "乙方", "本合同", "本协议", "违约", "甲は", "乙は"),
-    *("甲乙", "本契約", "損害賠償", "갑은", "을은", "본 계약", "제1조", "손해배상", "الطرف الأول"),
-    *("الطرف الثاني", "هذا العقد", "الطرفين", "sözleşme", "kiraya veren", "kiracı", "fesih"),
-    *("taraflar", "hợp đồng", "bên a", "bên b", "chấm dứt", "umowa", "najemca", "wynajmując"),
-    *("strony", "zwanym dalej", "अनुबंध", "प्रथम पक्ष", "द्वितीय पक्ष", "הסכם", "הצדדים", "השוכר"),
-    *("המשכיר", "partijen", "huurder", "verhuurder", "overeenkomst"),
-)
+_SENDER_OR_DATE, _SUBJECT = map(frozenset, _TABLES["letters"].values())
+_CONTRACT_PHRASES = _TABLES["contracts"]["phrases"]
 _NUMBERED_CLAUSE = when_used(
     r"(?m)^[ \t#*]{0,6}(?:§[ \t]*\d|(?:article|artikel|art[íi]culo|artigo|clause|cláusula"
     r"|section|madde"

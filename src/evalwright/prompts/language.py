@@ -6,7 +6,6 @@ as long as a word is on average, so that a count means the same in every script.
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from itertools import chain, repeat
 from typing import Literal
 from unicodedata import category
@@ -14,6 +13,7 @@ from unicodedata import category
 import msgspec
 
 from evalwright.prompts.patterns import when_used
+from evalwright.signals.word_tables import word_tables
 
 Script = Literal[
     "latin",
@@ -87,56 +87,16 @@ _SAMPLE = 4000  # characters; where a text is long, its beginning tells
 _LATIN_SAMPLE = 1500
 _FEWEST_HITS, _FEWEST_SHARE = 2, 0.06
 
-# The most frequent short words of each language that few of the others have.
-_COMMON_WORDS = {
-    "en": "the and of to in is you are for with your that this not be from as if or an it have",
-    "de": "der die das und ist sie ein eine nicht mit für den dem auf ich zu sind werden auch oder"
-    " wie ihre bei einen sich von im",
-    "fr": "le la les des et est vous une un pour dans que qui sur pas avec du votre ce ne être par"
-    " au aux sont ou vos",
-    "es": "el la los las de y es un una para que en con del por se su como más no al o tu sus"
-    " usuario debe eres",
-    "pt": "o a os as de e é um uma para que em com do da dos das não por se seu sua como você ao"
-    " mais ou no na são",
-    "it": "il la lo gli le di e è un una per che in con del della dei non si sono come più alla"
-    " nel questo tuo ogni delle",
-    "nl": "de het een en van is dat niet zijn voor met op aan je jij wordt ook maar of als deze",
-    "pl": "i w na z do nie się jest to że jak dla o po lub oraz przez są jako od twoim ich może",
-    "tr": "ve bir bu için ile da de olarak olan gibi daha çok en sen her veya ne değil ol size",
-    "vi": "và của là các cho được trong với không một bạn có để người này những đến khi về",
-    "sv": "och att det som en är på för med av inte den till du ett har om",
-    "da": "og er det en til på med af ikke den du at har som hvis eller din skal bliver kan et",
-    "no": "og er det en til på med av ikke den du å har som hvis eller din skal blir kan et",
-    "fi": "ja on ei se että olet tai kun jos ovat myös kuin sen voi ole mutta älä kaikki joka",
-    "hu": "a az és hogy nem egy van ha vagy meg ne is kell ezt csak mint lesz minden legyen",
-    "cs": "a je se na v že to s z do pro jsou jako nebo by být které jste jsi pokud ve není které",
-    "id": "yang dan di untuk dengan dari ini pada adalah dalam tidak anda atau itu akan",
-    "ro": "și de la în cu pe este pentru un o care nu din să mai sunt",
-}
-_ENGLISH_WORDS = frozenset(_COMMON_WORDS["en"].split())
+_TABLES = word_tables(__file__)
+_COMMON_WORDS, _TELLING_LETTERS = _TABLES["common words"], _TABLES["telling letters"]
+_ENGLISH_WORDS = frozenset(_COMMON_WORDS["en"])
 _FEW_SHARE = 0.01  # of the characters: a name or two
 _MANY_SHARE = 0.15  # of the words of a text that is English for certain
 _VOTES: dict[str, list[str]] = {}
 for _code, _words in _COMMON_WORDS.items():
-    for _word in _words.split():
+    for _word in _words:
         if len(_word) > 1:  # a letter alone is a name in code
             _VOTES.setdefault(_word, []).append(_code)
-# Letters that give a language away where words are few.
-_TELLING_LETTERS: tuple[tuple[str, Iterable[str]], ...] = (
-    ("vi", "ăđơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ"),
-    ("tr", "ğış"),
-    ("hu", "őű"),
-    ("cs", "ěřů"),
-    ("da", "æø"),
-    ("no", "æø"),
-    ("ro", "țăș"),
-    ("pl", "ąęłńśźż"),
-    ("de", "üß"),
-    ("fi", ("ää", "öö", "yy", "ii", "uu")),
-    ("pt", "ãõ"),
-    ("es", "ñ¿¡"),
-    ("fr", "êèœç"),
-)
 _BY_SCRIPT = {
     "hangul": "ko",
     "thai": "th",
@@ -261,7 +221,7 @@ def _latin_language(sample: str) -> Language:
         return UNKNOWN_LANGUAGE
     votes = Counter(chain.from_iterable(filter(None, map(_VOTES.get, found))))
     if not is_plain:
-        for code, letters in _TELLING_LETTERS:
+        for code, letters in _TELLING_LETTERS.items():
             votes[code] += sum(map(lowered.count, letters)) // 2
     best = max(votes, key=votes.__getitem__, default="")
     if best and votes[best] >= max(_FEWEST_HITS, _FEWEST_SHARE * len(found)):

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Literal, cast, get_args
 
 import msgspec
 
 from evalwright.prompts.patterns import when_used
+from evalwright.signals.word_tables import word_tables
 
 Concept = Literal[
     "asks", "you", "self", "claims", "hedges", "cases", "limits", "forms", "examples", "inputs"
@@ -75,7 +75,7 @@ def _vocabulary(language: str) -> Vocabulary:
         for concept, entries in rows.items():
             for entry in entries:
                 if is_anywhere or not _NOT_IN_WORDS.isdisjoint(entry):
-                    table, key = vocabulary.pieces, entry.replace("_", " ")
+                    table, key = vocabulary.pieces, entry
                 elif entry.endswith("*"):
                     table, key = vocabulary.stems, entry[:-1]
                 else:
@@ -87,18 +87,8 @@ def _vocabulary(language: str) -> Vocabulary:
 @cache
 def _tables() -> dict[str, tuple[bool, dict[Concept, list[str]]]]:
     """For each language: whether its words are looked for anywhere, and those of each concept."""
-    text = Path(__file__).with_name("vocabulary.txt").read_text(encoding="utf-8")
-    tables: dict[str, tuple[bool, dict[Concept, list[str]]]] = {}
-    row: list[str] = []
-    code = ""
-    for line in text.splitlines():
-        if line.startswith("["):
-            code, _, anywhere = line.strip("[]").partition(" ")
-            tables[code] = bool(anywhere), {}
-        elif line.startswith(" "):
-            row += line.split()
-        elif line and not line.startswith("#"):
-            name, _, entries = line.partition(":")
-            row = entries.split()
-            tables[code][1][cast("Concept", name)] = row
-    return tables
+    titles = ((title.partition(" "), table) for title, table in word_tables(__file__).items())
+    return {
+        code: (bool(anywhere), cast("dict[Concept, list[str]]", table))
+        for (code, _, anywhere), table in titles
+    }

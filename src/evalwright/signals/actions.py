@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import re2
 
 from evalwright.contracts.report import Severity, Signal, SignalDetails
-from evalwright.signals.asking import Deed, asks_for
 from evalwright.signals.conduct import (
     Act,
     Weight,
@@ -27,8 +26,9 @@ from evalwright.signals.conduct import (
 from evalwright.signals.injection.authority import read_request
 from evalwright.signals.injection.called_tool import read_tool
 from evalwright.signals.matching import occurs_in
+from evalwright.signals.tool_names import profile, words_of
 from evalwright.signals.trace_view import Argument, TraceView, arguments
-from evalwright.signals.vocabulary import profile, words_of
+from evalwright.signals.user_request import Deed, asks_for
 from evalwright.signals.written_values import plain_words, written_forms
 from evalwright.trace.model import Event, ProposedAction, ToolResult
 

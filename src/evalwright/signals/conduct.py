@@ -14,14 +14,14 @@ from evalwright.contracts.report import (
     Signal,
     SignalDetails,
 )
-from evalwright.signals.asking import Deed, asks_for, delegates
+from evalwright.signals.tool_names import ToolProfile, profile, words_of
 from evalwright.signals.trace_facts import calls_with_links, values_given
 from evalwright.signals.trace_view import (
     Argument,
     TraceView,
     arguments,
 )
-from evalwright.signals.vocabulary import ToolProfile, profile, words_of
+from evalwright.signals.user_request import Deed, asks_for, delegates
 from evalwright.signals.written_values import leaves
 from evalwright.trace.model import (
     Event,

@@ -17,6 +17,7 @@ from evalwright.signals.conduct import (
 )
 from evalwright.signals.links import Link, is_address, is_email
 from evalwright.signals.searched_text import WORDS, SearchedText
+from evalwright.signals.tool_names import words_of
 from evalwright.signals.trace_view import Argument, TraceView, UntrustedText, arguments
 from evalwright.signals.url_flow import (
     carried_by_calls,
@@ -24,7 +25,6 @@ from evalwright.signals.url_flow import (
     orders_use_of,
     output_with_links,
 )
-from evalwright.signals.vocabulary import words_of
 from evalwright.signals.written_values import plain_words
 
 _OUTGOING = frozenset({"send", "money", "permission", "connect"})

@@ -1,8 +1,8 @@
 """What is known of one text that reached an agent; runs of an agent share many."""
 
-from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import InstructionReader
 from evalwright.signals.injection.spoken_orders import SpokenOrder, spoken_orders
+from evalwright.signals.injection.translation import gloss
 from evalwright.signals.written_values import letters_only, plain_words
 from evalwright.trace.cached import cached, recent
 

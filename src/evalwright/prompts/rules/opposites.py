@@ -6,46 +6,11 @@ from collections.abc import Iterator
 import msgspec
 
 from evalwright.prompts.patterns import when_used
+from evalwright.signals.word_tables import either, word_tables
 
-# For each language: always, never, and words that go with them and say nothing of their own.
-_WORDS: dict[str, tuple[str, str, str]] = {
-    "de": ("immer stets", "nie niemals", "bitte"),
-    "fr": ("toujours", "jamais", "ne n"),
-    "es": ("siempre", "nunca jamás", "no"),
-    "pt": ("sempre", "nunca jamais", "não"),
-    "it": ("sempre", "mai", "non"),
-    "nl": ("altijd", "nooit", ""),
-    "pl": ("zawsze", "nigdy", "nie"),
-    "ru": ("всегда", "никогда", "не"),
-    "uk": ("завжди", "ніколи", "не"),
-    "sv": ("alltid", "aldrig", ""),
-    "da": ("altid", "aldrig", ""),
-    "no": ("alltid", "aldri", ""),
-    "id": ("selalu", "jangan", "pernah"),
-    "ro": ("întotdeauna mereu", "niciodată", "nu"),
-    "hu": ("mindig", "soha", "ne"),
-    "fi": ("aina", "koskaan", "älä"),
-    "tr": ("daima her_zaman", "asla", ""),
-    "vi": ("luôn_luôn luôn", "không_bao_giờ đừng_bao_giờ", ""),
-    "el": ("πάντα πάντοτε", "ποτέ", "μη μην"),
-    "he": ("תמיד", "לעולם", "אל לא"),
-    "ar": ("دائما دائمًا", "أبدا أبدًا", "لا"),
-    "hi": ("हमेशा", "कभी", "न मत नहीं भी"),
-}
-# Where no spaces part words: always, never, and how an order ends, with and without “not”.
-_PIECES: dict[str, tuple[str, str, str]] = {
-    "zh": (r"总是|始终|一律|务必|必须", r"绝不要?|永远不要|从不|切勿|禁止|不得", r"$^"),
-    "ja": (
-        r"必ず|常に",
-        r"決して|絶対に",
-        r"[をは]|(?:し?ないで|[しっ]?て|[んい]で)(?:ください|下さい)$|(?:する|しない)(?:こと)?$",
-    ),
-    "ko": (
-        r"항상|반드시",
-        r"절대로?",
-        r"(?:하지\s?)?(?:마세요|마십시오|말\s?것|하세요|하십시오|할\s?것)$",
-    ),
-}
+_TABLES = word_tables(__file__)
+_LANGUAGES = _TABLES["always"].keys()
+_UNSPACED = {name.partition(" ")[0] for name in _TABLES["pieces"]}
 _SENTENCE = when_used(r"[^.!?;:,\n。！？；：，、।؟]+(?=([.!;:,?\n。！？；：，、।؟]?))")
 _TOKEN = when_used(r"[^\W\d_]+(?:[\u0300-\u036f\u064b-\u065f\u0900-\u097f]+[^\W\d_]*)*")
 _BREAKS = ":,：，、?？؟"  # a clause before or after one of these has a condition or an addressee
@@ -65,7 +30,7 @@ class Demand(msgspec.Struct, frozen=True):
 
 def opposite_sentences(language: str, text: str) -> Iterator[tuple[Demand, Demand]]:
     """Pairs of sentences of a text in lower case of which one forbids what the other demands."""
-    if language not in _PIECES:
+    if language not in _UNSPACED:
         language = _spoken(language, text)
     if not language:
         return
@@ -93,12 +58,12 @@ def _spoken(language: str, text: str) -> str:
     return next(
         (
             each
-            for each in (language, *_WORDS)
-            if each in _WORDS
+            for each in (language, *_LANGUAGES)
+            if each in _LANGUAGES
             and all(
-                any(found.issuperset(word.split("_")) for word in part.split())
+                any(found.issuperset(word.split()) for word in _TABLES[part][each])
                 # A language that is known needs no more than “never”.
-                for part in _WORDS[each][each == language : 2]
+                for part in ("always", "never")[each == language :]
             )
         ),
         "",
@@ -110,13 +75,15 @@ def _demand(language: str, match: re.Match[str]) -> Demand | None:
     rest: tuple[str, ...]
     has_always: object
     has_never: object
-    if language in _PIECES:
-        always, never, order = _PIECES[language]
+    if language in _UNSPACED:
+        always, never, order = (
+            either(_TABLES["pieces"][f"{language} {part}"]) for part in ("always", "never", "ends")
+        )
         has_always, has_never = re.search(always, sentence), re.search(never, sentence)
         bare = re.sub(rf"{always}|{never}|^[\s\-*•\d.]+", "", sentence).strip()
         rest = (re.sub(order, "", bare).strip(),)
     else:
-        lists = [[each.replace("_", " ") for each in part.split()] for part in _WORDS[language]]
+        lists = [_TABLES[part][language] for part in ("always", "never", "beside")]
         padded = f" {' '.join(_TOKEN.findall(sentence))} "
         has_always, has_never = (
             next((each for each in words if f" {each} " in padded), None) for words in lists[:2]

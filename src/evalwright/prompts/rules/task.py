@@ -8,33 +8,11 @@ from evalwright.prompts.language import lowered_in_place, words
 from evalwright.prompts.not_a_prompt import described, not_a_prompt
 from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.reading import Reading, once
+from evalwright.signals.word_tables import either, word_tables
 
+_TABLES = word_tables(__file__)
 # Verbs that ask for something where they start a sentence or a line.
-TASK_VERBS = frozenset(
-    """
-    act adapt add address advise aggregate align analyse analyze answer apply articulate ask
-    assess assist assume audit automate balance begin brainstorm break build calculate capture
-    categorise categorize change check choose cite clarify classify clean coach code collect
-    combine compare compile complete compose compute conduct configure consider construct
-    continue convert correct create critique customize debug decide decompose deduplicate define
-    deliver demonstrate derive describe design detail detect determine develop diagnose discuss
-    display do document draft draw edit employ encourage engage enhance ensure enumerate establish
-    estimate evaluate examine execute expand experiment explain explore extract facilitate find
-    fix follow forecast format formulate gather generate give greet group guide handle help
-    highlight identify imagine implement improve include infer inspect inspire integrate interpret
-    invent investigate iterate justify keep label lead let list locate look make manage map match
-    measure merge migrate mirror model modernize monitor name negotiate note offer optimise
-    optimize organise organize outline output paraphrase parse perform pick plan play polish
-    predict prepare present print prioritise prioritize process produce proofread propose
-    provide question rank rate read reason recommend record refactor refine reflect remove
-    rephrase replace reply report represent research resolve respond restate restructure return
-    review revise rewrite role-play roleplay run scan schedule scope score search select send
-    share show simplify simulate solve sort specify split standardize start state structure
-    study suggest summarise summarize support synthesise synthesize tag take teach tell test
-    think track train transcribe transform translate triage troubleshoot update use validate
-    verify visualise visualize walk write
-    """.split()
-)
+TASK_VERBS = frozenset(_TABLES["verbs"]["en"])
 # Words that say what an answer looks like.
 _FORMAT_WORDS = frozenset(
     """
@@ -135,16 +113,7 @@ _FORM_IMPLIED = when_used(
     r"|queries|functions?|scripts?|programs?|classes|components?|tests?|tweets?|titles?|lists?|code|sql)\b"
 )
 # Words on the form of an answer in other languages; any of them is enough to stay silent.
-_FORM_ELSEWHERE = when_used(
-    r"json|yaml|xml|csv|html|markdown|tabel|tabl|tabul|tableau|list[aeo]|формат|таблиц|список|списк|абзац"
-    r"|предложени|form[aá]t|biçim|liste|madde|định dạng|bảng|danh sách|câu"
-    r"|جدول|قائمة|تنسيق|فهرست|قالب"
-    r"|格式|表格|列表|段落|形式|箇条書き|リスト|表で|一覧|문장|형식|목록|표로|satz|sätze|absatz|phrase|paragraph"
-    r"|frase|oraci|párraf|parágraf|paragraf|akapit|zdani|cümle|stichpunkt|punkt|beispiel|exempl|ejempl"
-    r"|esempi|przykład|пример|例|예시|مثال|نمونه|örnek|ví dụ|code|код|代码|コード|코드|كود"
-    r"|gedicht|poème|poema|poesia|стих|şiir|wiersz|bài thơ|قصيدة|诗|詩|시를"
-    r"|\bbrief|lettre|carta|lettera|письм|mektup|رسالة|手紙|写信|편지"
-)
+_FORM_ELSEWHERE = when_used(either(_TABLES["forms"]["any"]))
 _FORMAT_KEYS = (
     "responseFormat",
     "response_format",

@@ -1,14 +1,9 @@
 """What the user's own words ask for: a call that they cover needs no other explanation."""
 
-from evalwright.signals.asking import (
-    is_left_to_content,
-    languages_of,
-    may_be_foreign,
-)
 from evalwright.signals.injection.called_tool import CalledTool, read_tool
 from evalwright.signals.injection.fit import is_telling
-from evalwright.signals.injection.glosses import gloss
 from evalwright.signals.injection.instructions import MARKS, Instruction, stems_of
+from evalwright.signals.injection.translation import gloss
 from evalwright.signals.injection.verbs import VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import (
     ASKED,
@@ -23,9 +18,15 @@ from evalwright.signals.injection.words import (
     is_unknown_deed,
 )
 from evalwright.signals.matching import occurs_in, spans_in
-from evalwright.signals.questions import wants_to_know, without_questions
 from evalwright.signals.trace_facts import calls_by_tool
 from evalwright.signals.trace_view import TraceView, arguments
+from evalwright.signals.user_request import (
+    is_left_to_content,
+    languages_of,
+    may_be_foreign,
+    wants_to_know,
+    without_questions,
+)
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached, recent
 from evalwright.trace.model import ToolCall

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from typing import TypeAlias
 
-from evalwright.signals.injection.glosses import gloss_all
+from evalwright.signals.injection.translation import gloss_all
 from evalwright.signals.injection.verbs import PARTICIPLE_KINDS, VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import (
     ASSAULT,

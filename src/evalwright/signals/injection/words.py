@@ -8,8 +8,9 @@ import re
 import re2
 
 from evalwright.signals.injection.verbs import VERB_KINDS, VERBS
+from evalwright.signals.word_tables import either
 
-_VERBS = "|".join(verb for verbs in VERBS["en"].values() for verb in verbs.split())
+_VERBS = either(*VERBS.values())
 _LEADS = (
     "and|then|also|finally|next|just|now|first|instead|do|to|so|will|you|you'd|you'll|can you"
     "|could you|would you"

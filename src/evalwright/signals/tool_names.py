@@ -6,102 +6,17 @@ from itertools import pairwise
 import msgspec
 import re2
 
-from evalwright.signals.asking import ENDINGS, Deed
+from evalwright.signals.user_request import ENDINGS, Deed
+from evalwright.signals.word_tables import word_tables
 
 _LONGEST_NAME = 120
 
-
-_READING = """get list search find read fetch check view show look lookup query count calculat
-describ retriev inspect verif validat analyz analys review summariz monitor track brows open
-preview estimat simulat quot compar explain think scan extract convert detect is has can"""
-# As the names of tools write them in German, Spanish, French, Italian, Portuguese, Dutch, Polish
-# and Turkish.
-_READING_ABROAD = """abrufen holen lesen suchen anzeigen zeigen auflisten finden pruefen abfragen
-hole lies suche zeige liste finde pruefe obtener consultar buscar listar leer ver mostrar recuperar
-obtenir consulter chercher lister lire afficher trouver recuperer voir ottieni ottenere cerca
-cercare elenca elencare leggi leggere mostra trova obter ler exibir pesquisar haal ophalen zoek
-zoeken toon tonen lees lezen pobierz znajdz szukaj pokaz lista getir listele bul oku goster ara"""
-# What is done, likewise: money is moved, data is destroyed, something is cancelled or booked.
-_PAYING_ABROAD = """ueberweis ueberweisen bezahl bezahlen rembourser virer pagar reembolsar
-pagare rimborsare betaal betalen zaplac zwroc"""
-_DESTROYING_ABROAD = """loesch loeschen supprimer effacer eliminar borrar excluir elimina
-eliminare cancellare verwijder wissen usun skasuj"""
-_DISCARDING_ABROAD = """stornier stornieren kuendig kuendigen annuler resilier cancelar anular
-annulla annullare annuleer opzeggen anuluj iptal"""
-_BOOKING_ABROAD = """buch buchen bestell bestellen reserver commander reservar pedir comprar
-prenota prenotare ordina boek zarezerwuj zamow"""
-# These are verbs wherever they stand in a name; other words of reading may be things there.
-_READING_ANYWHERE = "get fetch find read retriev list search query describ lookup show view"
-# What is known of a thing: `order_status`.
-_TOLD = """status state history detail info information summary statistic metadata schema
-overview receipt"""
-_PROTECTING = """anti protect prevent secur shield guard detect scan block verif validat check
-enforc complianc monitor audit defens"""
-_CHANGING = """set updat chang modif edit add remov assign reset enabl disabl elevat escalat giv
-mak allow invit creat grant revok delet append writ overrid bypass replac rotat register put patch
-alter turn stop clear wip eras configur insert upsert apply"""
-_STOPPING = """disabl delet clear wip eras stop turn overrid bypass truncat alter tamper remov
-edit modif purg rotat set updat chang"""
-_MOVING = """send transfer schedul creat updat modif mak execut submit process approv authoriz
-mov initiat plac issu appl settl releas divert chang edit add withdraw diver"""
-
-_STEMS: dict[str, str] = {
-    "reading": f"{_READING} {_READING_ABROAD}",
-    "abroad": _READING_ABROAD,
-    "reading anywhere": f"{_READING_ANYWHERE} {_READING_ABROAD}",
-    "told": _TOLD,
-    "protecting": _PROTECTING,
-    "changing": _CHANGING,
-    "stopping": _STOPPING,
-    "moving": _MOVING,
-    "paying": """pay wir withdraw withdrawal remit refund reimburs donat purchas buy payout disburs
-liquidat cashout sell """
-    + _PAYING_ABROAD,
-    "money": """money fund payment transaction cash wallet crypto bitcoin invoic salar payroll iban
-bank transfer billing asset credit""",
-    "booking": "book reserv order subscrib enroll hir checkout rent prescrib " + _BOOKING_ABROAD,
-    "committing": "plac submit mak creat confirm finaliz upgrad",
-    "commitment": "order booking reservation subscription purchas trad bid bet plan membership",
-    "halting": """shutdown shut halt stop suspend freez paus reboot restart rollback revert drain
-evict poweroff failover deploy undeploy redeploy disarm deactivat disabl kick ban expel fir dismiss
-discharg quarantin decommission block lock mute isolat""",
-    "machine": """server servic instanc host nod vm machin cluster deployment production prod releas
-container pod system databas sit websit network router devic engin pump valv alarm pipelin
-environment app application plant turbin dron vehicl power""",
-    "person": """player user member employe patient customer tenant student staff subscriber driver
-guest worker account contractor seller vendor participant""",
-    "entry": "valv port door gate vault saf",
-    "passing": """fil window tab pag connection session dialog cursor modal popup menu socket stream
-browser handl screen selection duplicat filter highlight column view""",
-    "destroying": """delet eras wip purg drop destroy destruct truncat shred terminat kill corrupt
-destro overwrit obliterat """
-    + _DESTROYING_ABROAD,
-    "discarding": "remov cancel clear discard trash revok unsubscrib close deactivat empt void "
-    + _DISCARDING_ABROAD,
-    "harming": """sabotag tamper exfiltrat ransom mal backdoor keylog poison hijack theft
-steal fraud spoof deface defacement phish malwar""",
-    "permitting": "grant revok chmod chown shar impersonat unlock",
-    "rising": "escalat elevat promot demot",
-    "permission": """permission access rol password passwd passcod acl privileg shar visibilit mfa
-admin owner ownership collaborator member credential sudoer security authentication iam""",
-    "account": "user account member collaborator",
-    "running": """exec execut eval shell bash terminal command cmd python code script sql
-interpreter subprocess powershell ssh notebook run""",
-    "connecting": """connect install authoriz authoris link enabl register add subscrib integrat
-creat""",
-    "connector": """plugin connector integration mcp oauth webhook extension addon bot marketplac
-hook""",
-    "policy": """policy polici guardrail safety allowlist whitelist blocklist denylist blacklist
-firewall audit logging moderation compliance""",
-    "log": "log logs logger monitoring alert alerting",
-    "remembering": "memory memories remember memoriz preferenc",
-    "sending": """send post upload shar forward email mail publish tweet transfer submit notif
-messag dm sms webhook http export push broadcast repl invit syndicat sync""",
-    "downloading": "download install import clon",
-}
+_TABLES = word_tables(__file__)
+for _row in ("reading", "reading anywhere"):
+    _TABLES["classes"][_row] += _TABLES["reading abroad"]["any"]
 _CLASSES_OF_STEMS: dict[str, set[str]] = {}
-for _class, _stems in _STEMS.items():
-    for _stem in _stems.split():
+for _class, _stems in _TABLES["classes"].items():
+    for _stem in _stems:
         _CLASSES_OF_STEMS.setdefault(_stem, set()).add(_class)
 
 # What two words say together: `roll_back`, `power_off`.
@@ -119,15 +34,9 @@ _DONE_TO: dict[Deed, dict[str, str]] = {
 }
 _SORTING = frozenset(["by", "asc", "desc", "in", "from", "of"])
 
-# In names these are things as often as deeds: `order_get`, `transfer_list`.
-_NAMED_THINGS = """order refund transfer book purchase rent transaction payment payout withdrawal
-post mail email message issue share export access block process invite bid trade plan subscription
-reservation booking checkout enrollment donation reimbursement wire sms dm notification log webhook
-http release lock ban discharge deployment security system register host sale mal"""
-_THINGS_TOO = frozenset(_NAMED_THINGS.split())
+# `order_get`, `transfer_list`; and `quote_accept`, `views_drop`.
+_THINGS_TOO, _READ_THINGS = map(frozenset, _TABLES["things"].values())
 _ONLY_READ = frozenset(["get", "show", "fetch", "find", "describe", "read", "retrieve"])
-# A name may begin with such a thing: `quote_accept`, `views_drop`.
-_READ_THINGS = frozenset(["quote", "list", "view", "review", "estimate", "query", "scan"])
 _NAMING_DEEDS = ("ion", "ment", "al", "ing")
 _JOINED = frozenset(["and", "or", "then"])
 
