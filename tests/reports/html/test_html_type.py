@@ -10,14 +10,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 ALLOWED = """
-from evalwright.reports.html.case import CasePage, page_html
 from evalwright.reports.html.markup import Html, Parts, as_markup, quoted_html, text_html
 
-def page(name: str, count: int, rows: list[Html], parts: Parts, full: CasePage) -> Html:
+def page(name: str, count: int, rows: list[Html], parts: Parts) -> Html:
     title = Html(f'<h1 title="{quoted_html(name)}">{text_html(name)} {count:,}</h1>')
     parts += (title, name, Html("<hr>"), "")
     as_markup(title)
-    return Html(title + Html("".join(rows)) + (page_html(full) if count else Html("")))
+    return Html(title + Html("".join(rows)) + (title if count else Html("")))
 """
 REFUSED = [
     'Html(name)',
@@ -32,11 +31,10 @@ REFUSED = [
     'Html(unknown)',
     'parts += (name, "")',
     'parts += (text_html(name), name, name, "")',
-    'full._replace(title=name) and page_html(name)',
     'as_markup(name)',
     'as_markup(f"<b>{text_html(name)}</b>")',
 ]  # fmt: skip
-SIGNATURE = "name: str, names: list[str], unknown: Any, parts: Parts, full: CasePage"
+SIGNATURE = "name: str, names: list[str], unknown: Any, parts: Parts"
 
 
 @pytest.fixture(scope="module")

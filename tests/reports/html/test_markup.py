@@ -59,14 +59,6 @@ class TestAQuotedText:
         written = environment.render_str("{{ text }}", "page.html", text=display_text(text))
         assert quoted_html(text) == written
 
-    @given(st.lists(texts))
-    @example(["plain", "it's", "a/b"])
-    @example(["\0", '"\0"'])
-    def test_is_the_same_when_many_are_written_at_once(self, each):
-        parts = [part for text in each for part in ("<i>", text)]
-        written = "".join(f"<i>{quoted_html(text)}" for text in each)
-        assert parts_html(parts, quoted=True) == written
-
 
 class TestNames:
     @given(texts)

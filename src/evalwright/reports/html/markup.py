@@ -2,8 +2,8 @@
 
 Markup has the type `Html`, text the type `str`. `tools/mypy_html.py` lets the type checker prove
 that markup is made of literals, numbers and other markup; only the functions below that escape a
-text, and the templates, make markup of anything else. The pages that are written by the thousand
-are put together by code, since a template, quick as it is, takes longer than all the rest of it.
+text, and the templates, make markup of anything else. Rows that come by the thousand are put
+together by code, since a template, quick as it is, takes longer than all the rest of it.
 """
 
 import base64
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NewType, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NewType, cast
 
 from minijinja import Environment, safe
 
@@ -23,14 +23,13 @@ Html = NewType("Html", str)
 NO_HTML = Html("")
 
 if TYPE_CHECKING:
-    _Pair: TypeAlias = tuple[Html, str]
-    _Pairs: TypeAlias = _Pair | tuple[Html, str, Html, str] | tuple[Html, str, Html, str, Html, str]
 
     class Parts:
         """Markup of ours and text from outside in turn, markup first; in fact a list."""
 
-        def __iadd__(self, more: "Parts | _Pairs") -> "Parts": ...
-        def __len__(self) -> int: ...
+        def __iadd__(
+            self, more: "Parts | tuple[Html, str] | tuple[Html, str, Html, str]"
+        ) -> "Parts": ...
         def clear(self) -> None: ...  # noqa: D102 - as a list does
 else:
     Parts = list
@@ -71,8 +70,8 @@ def quoted_html(text: str, *, is_address: bool = False, is_value: bool = False) 
     return Html(text)  # type: ignore[unescaped]
 
 
-def parts_html(parts: Parts, *, quoted: bool = False) -> Html:
-    """Markup as it is, and the texts between it as `text_html` or `quoted_html` writes them.
+def parts_html(parts: Parts) -> Html:
+    """Markup as it is, and the texts between it as `text_html` writes them.
 
     The parts are used up by it.
     """
@@ -80,13 +79,12 @@ def parts_html(parts: Parts, *, quoted: bool = False) -> Html:
     if len(pieces) % 2:  # markup and text would have changed places somewhere
         raise ValueError("parts of a page must be pairs of markup and text")
     texts = pieces[1::2]
-    rest = without("".join(texts), _PLAIN_IN_QUOTES if quoted else _PLAIN)
+    rest = without("".join(texts), _PLAIN)
     if rest:
         if _HIDDEN.search(rest):
             texts = list(map(display_text, texts))
         # All texts as one are quicker to write; what is visible holds no NUL.
-        written = escape("\0".join(texts), quote=quoted)
-        pieces[1::2] = (written.replace("/", "&#x2f;") if quoted else written).split("\0")
+        pieces[1::2] = escape("\0".join(texts), quote=False).split("\0")
     return Html("".join(pieces))  # type: ignore[unescaped]
 
 
@@ -121,7 +119,6 @@ def name_html(name: str) -> Html:
 
 
 NAMES = KnownNames(name_html)
-QUOTED = KnownNames(quoted_html)
 
 
 def display_text(text: str) -> str:
