@@ -156,10 +156,18 @@ def test_own_functions_that_look_at_what_was_not_observed_make_no_check(db):
     def has_no_calls(**facts):
         return not facts["calls"]
 
-    told = run(silent, calls_nothing, is_cheap, is_quick, has_no_calls, db=db)
-    assert [each.passed for each in told.checks] == [False, False, True, False]
+    def has_no_calls_in_its_trace(trace):
+        return trace.answer == "done" and not trace.calls
+
+    def is_cheap_in_a_copy(usage):
+        return dict(usage).get("cost_usd", 0) + sum({**usage}.values()) < 1
+
+    looking = has_no_calls, has_no_calls_in_its_trace, is_cheap_in_a_copy
+    told = run(silent, calls_nothing, is_cheap, is_quick, *looking, db=db)
+    assert [each.passed for each in told.checks] == [False, False, True, False, False, False]
     assert all("not observed" in each.reason for each in told.checks if not each.passed)
-    told = run(silent, calls_nothing, is_cheap, db=db, agent_tools="none", agent_usage="none")
+    looking = calls_nothing, is_cheap, has_no_calls_in_its_trace
+    told = run(silent, *looking, db=db, agent_tools="none", agent_usage="none")
     assert told.passed, told.checks
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import UNSET
 
 from evalwright.agents.context import of_checks
@@ -53,41 +54,21 @@ class NotObserved(Exception):
     """Raised in a function that looks at what nobody observed: its check is not made."""
 
 
-class UnobservedCalls(list[OwnFacts]):
-    """In place of calls that nobody observed: whoever looks at them learns that."""
+class Unobserved:
+    """In place of what nobody observed: whoever looks at it in any way learns that."""
 
     def __init__(self, why: str) -> None:
-        super().__init__()
         self._why = why
 
     def _refuse(self, *_: Any) -> Any:
         raise NotObserved(self._why)
 
     __iter__ = __len__ = __bool__ = __contains__ = __getitem__ = __reversed__ = _refuse
-    __eq__ = __ne__ = __add__ = __radd__ = __repr__ = copy = count = index = _refuse
-    __hash__ = None
-
-
-class PartlyObserved(OwnFacts):
-    """Facts of which some were not observed: whoever looks at those learns that."""
-
-    def __init__(self, facts: Mapping[str, Any], missing: Mapping[str, str]) -> None:
-        super().__init__(facts)
-        self.__dict__["_missing"] = missing
-
-    def __getattr__(self, name: str) -> Any:
-        """A field."""
-        return self[name] if name in self._missing else super().__getattr__(name)
-
-    def __getitem__(self, name: str) -> Any:
-        """A field."""
-        if name in self._missing:
-            raise NotObserved(self._missing[name])
-        return super().__getitem__(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """A field, or the default where there is none."""
-        return self[name] if name in self else default  # noqa: SIM401 - it refuses
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _refuse
+    __int__ = __float__ = __index__ = __round__ = __abs__ = __neg__ = _refuse
+    __repr__ = __str__ = __format__ = __getattr__ = _refuse
 
 
 class OwnCheck(NamedTuple):
@@ -274,9 +255,9 @@ def _raised(error: BaseException) -> Unanswered:
     return Unanswered(trace.encode("utf-8", "replace").decode())
 
 
-def _calls(_task: Task, examined: Examined) -> list[OwnFacts]:
+def _calls(_task: Task, examined: Examined) -> list[OwnFacts] | Unobserved:
     if (why := calls_not_observed(examined)) is not None:
-        return UnobservedCalls(why)
+        return Unobserved(why)
     return [
         OwnFacts(tool=call.tool, args=call.args, result=call.result, is_ok=call.is_ok)
         for call in examined.calls
@@ -284,10 +265,18 @@ def _calls(_task: Task, examined: Examined) -> list[OwnFacts]:
 
 
 def _usage(_task: Task, examined: Examined) -> OwnFacts:
-    spent, missing = examined.spent._asdict(), {}
+    usage = OwnFacts(examined.spent._asdict())
     if examined.coverage.usage is None:
-        missing = dict.fromkeys(("cost_usd", "tokens", "turns"), USAGE_NOT_OBSERVED)
-    return PartlyObserved(spent, missing) if missing else OwnFacts(spent)
+        unobserved = Unobserved(USAGE_NOT_OBSERVED)
+        usage |= dict.fromkeys(("cost_usd", "tokens", "turns"), unobserved)
+    return usage
+
+
+def _trace(_task: Task, examined: Examined) -> Any:
+    trace, why = examined.trace, calls_not_observed(examined)
+    if trace is None or why is None:
+        return trace
+    return msgspec.structs.replace(trace, events=Unobserved(why))
 
 
 def _task(task: Task, examined: Examined) -> OwnFacts:
@@ -306,6 +295,6 @@ _FACTS: dict[str, Callable[[Task, Examined], Any]] = {
     "expected": lambda task, _: None if task.reference is UNSET else task.reference,
     "calls": _calls,
     "usage": _usage,
-    "trace": lambda _, examined: examined.trace,
+    "trace": _trace,
     "task": _task,
 }
