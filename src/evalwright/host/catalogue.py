@@ -321,6 +321,9 @@ class Catalogue:
             return self._load_http(tenant, agent)
         name = self.model_of(agent)
         if agent.ref is not None:
+            own = self._settings.agents.get(agent.agent_id)
+            if own is not None and own.isolate:
+                return _isolated(agent)
             return _load_offered(agent, self._load_model(name) if name else None)
         if name is None:
             raise BadInput(
@@ -392,3 +395,17 @@ def _load_offered(agent: RegisteredAgent, model: Model | None) -> Agent:
     if model is not None:
         return load_agent(agent.ref, model=model)
     return load_agent(agent.ref, agent.agent_id, agent.model_class)
+
+
+def _isolated(agent: RegisteredAgent) -> Agent:
+    """The agent in processes of its own, which start with the tasks that they work on."""
+    from evalwright.agents.isolation.agent import IsolatedAgent
+
+    assert agent.ref is not None
+    return IsolatedAgent(
+        agent.ref,
+        code=agent.ref,
+        agent_id=agent.agent_id,
+        model_class=agent.model_class,
+        loads=False,
+    )

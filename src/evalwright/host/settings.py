@@ -35,6 +35,7 @@ class AgentSettings(SettingsTable, frozen=True):
     description: str | None = None
     tools: ToolsClaim | None = None  # claimed of its tool calls, where nobody observes them
     usage: UsageClaim | None = None
+    isolate: bool = False  # its code, in Python, runs in other processes than that of the host
 
 
 class EgressSettings(SettingsTable, frozen=True):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from evalwright.agents.load import is_manifest
+from evalwright.agents.load import is_manifest, is_python, load_agent
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.host.host import Host
 from evalwright.host.keys import check_name
@@ -66,6 +66,10 @@ def _attempts_of_approval(approval: ApprovalSettings) -> Iterator[Attempt]:
 def _try_agent(host: Host, agent_id: str, agent: AgentSettings) -> None:
     if is_manifest(agent.ref) != (agent.model is not None):
         raise BadInput('set model = "provider:model" for a manifest, and only for a manifest')
+    if agent.isolate:
+        if not is_python(agent.ref):
+            raise BadInput("isolate is for agents in Python, which this is not; leave it out")
+        asyncio.run(load_agent(agent.ref, isolate=True).close())
     tenant = agent.tenants[0] if agent.tenants else LOCAL_TENANT
     registered = host.catalogue.agent(tenant, agent_id, agent.version)
     assert registered is not None, "the operator's agents are in the catalogue"

@@ -31,6 +31,8 @@ def check(folder: Path, settings: str) -> None:
         ('[host]\ntools = "missing.yaml"', "host.tools"),
         (OFFERED + '"missing.py:answer"', 'host.agents."acme.desk"'),
         (OFFERED + '"missing.yaml"', 'host.agents."acme.desk"'),
+        (OFFERED + '"missing.py:answer"\nisolate = true', 'host.agents."acme.desk"'),
+        (OFFERED + '"cmd:true"\nisolate = true', 'host.agents."acme.desk"'),
         (
             f'{OFFERED}"{subject("answers.py:yes")}"\ntenants = ["Not One"]',
             'host.agents."acme.desk".tenants[0]',

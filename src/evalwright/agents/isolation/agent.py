@@ -5,6 +5,7 @@ it, the task fails and says how. Another takes its place in both cases.
 """
 
 import asyncio
+import logging
 import operator
 import os
 import signal
@@ -15,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -60,6 +61,7 @@ _ENDING_SECONDS = 0.5  # between the end of a connection and that of its process
 _LOOK_SECONDS = 0.01  # between two looks whether a process has ended
 _PROCESSORS = os.cpu_count() or 1
 _UNPACED = 256  # messages, after which a fast agent waits for the disk
+_logger = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(ToRun).decode
 
 
@@ -67,25 +69,37 @@ class IsolatedAgent:
     """A Python agent whose code never runs in this process."""
 
     def __init__(
-        self, ref: str, *, code: str, agent_id: str | None, model_class: str | None
+        self,
+        ref: str,
+        *,
+        code: str,
+        agent_id: str | None,
+        model_class: str | None,
+        loads: bool = True,
     ) -> None:
-        """Load it, in the first of its processes; `code` is the reference of what is loaded."""
+        """`code` is the reference of what is loaded: by a first process at once, if it `loads`.
+
+        Otherwise by those that work on tasks; whoever reads of those is not told why one cannot.
+        """
         self.ref = ref
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = False
         self.reads_memory = True
+        self._loads = loads
         self._code = code
         self._processes: set[AgentSlot] = set()
         self._idle: list[AgentSlot] = []
         self._loading: set[AgentSlot] = set()
         self._ready: deque[AgentSlot] = deque()  # for who invokes next
         self._waiting: deque[asyncio.Future[AgentSlot]] = deque()
-        first = AgentSlot(self, code)
-        loaded = first.load()
-        self._processes.add(first)
-        self._idle.append(first)
-        self.agent_id = agent_id or loaded.agent_id
-        self.model_class = model_class or loaded.model_class
+        self.agent_id, self.model_class = agent_id or "", model_class
+        if loads:
+            first = AgentSlot(self, code)
+            loaded = first.load()
+            self._processes.add(first)
+            self._idle.append(first)
+            self.agent_id = agent_id or loaded.agent_id
+            self.model_class = model_class or loaded.model_class
 
     async def ready(self) -> None:
         """Wait until there is a process that can begin at once: to start one is not the task's."""
@@ -112,14 +126,23 @@ class IsolatedAgent:
         for each in leaving:
             each.leave()
         deadline = time.monotonic() + _EXIT_SECONDS
-        while time.monotonic() < deadline and any(  # noqa: ASYNC110 - other processes
-            each.is_alive for each in leaving
-        ):
-            await asyncio.sleep(_LOOK_SECONDS)
-        for each in leaving:
-            each.kill()
-        for each in leaving:
-            each.wait()
+        try:
+            while time.monotonic() < deadline and any(  # noqa: ASYNC110 - other processes
+                each.is_alive for each in leaving
+            ):
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            for each in leaving:
+                each.kill()
+            for each in leaving:
+                each.wait()
+
+    def told(self, why_not: str) -> str:
+        """What those who read of tasks are told where a process cannot load the agent."""
+        if self._loads:
+            return why_not
+        _logger.error("cannot load agent %s: %s", self.agent_id, why_not)
+        return f"agent {self.agent_id} cannot be loaded; ask the operator of the host"
 
     def is_free(self, slot: "AgentSlot") -> None:
         """Have a process that is loaded, or has worked on its task, work on the next."""
@@ -211,7 +234,9 @@ class AgentSlot(asyncio.Protocol):
             ours.sendall(framed(Load(code, sys.argv, sys.path, os.getpid())))
         except OSError as error:
             ours.close()
-            raise AgentBroken(f"--isolate: no process can be started: {error.strerror}") from None
+            raise AgentBroken(
+                f"no process can be started for an isolated agent: {error.strerror}"
+            ) from None
 
     def load(self) -> Loaded:
         """Wait until the agent is loaded; raises `BadInput` and `AgentBroken`."""
@@ -293,8 +318,7 @@ class AgentSlot(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection over."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # of uvloop in a host
 
     def data_received(self, data: bytes) -> None:
         """Do what the process asks for."""
@@ -321,7 +345,7 @@ class AgentSlot(asyncio.Protocol):
         if isinstance(told, Loaded):
             self._agent.is_free(self)
         elif isinstance(told, NotLoaded):
-            self.error = ErrorDetail("agent_error", told.message)
+            self.error = ErrorDetail("agent_error", self._agent.told(told.message))
         elif invocation is None or answer is None or answer.done():
             return
         elif isinstance(told, Recorded):
