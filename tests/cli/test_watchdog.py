@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from evalwright.cli.watchdog_process import Onlooker, WatchedTask
+from evalwright.cli.watchdog_process import RUN, Onlooker, WatchedTask
 
 
 @contextmanager
@@ -38,5 +38,5 @@ def test_a_task_is_blamed_only_if_its_own_thread_works(whose: str) -> None:
         waiting = WatchedTask(1.0, 1.0, threading.get_native_id(), "waiting")
         working = WatchedTask(1.0, 1.0, busy, "working")
         tasks = [waiting, working] if whose == "of a task" else [waiting]
-        held = Onlooker(os.getpid(), seen, ours, [])._holding(tasks)
+        held = Onlooker(RUN, os.getpid(), seen, ours, [])._holding(tasks)
     assert held == tasks[1:]

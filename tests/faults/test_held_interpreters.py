@@ -1,6 +1,7 @@
 """Code of the user that holds a worker for longer than its lease: nothing is paid for twice."""
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,15 +40,29 @@ async def answer(task):
     return "yes"
 """
 
+AGENT_THAT_HOLDS_THE_INTERPRETER = """
+import os, re
+
+calls = os.open(os.environ["CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def answer(task):
+    os.write(calls, f"{os.getpid()} {task.id}\\n".encode())
+    if task.id == "task-0":
+        re.match("(a+)+$", "a" * 40 + "b")
+    return "yes"
+"""
+
 SUITE = "evalwright: 1\nname: held\ntasks:\n"
 TASK = "  - {{id: task-{}, input: say yes, checks: [{{{}}}]}}\n"
 
 
-def hand_over(fleet: FleetProcesses, check: str, tasks: int) -> None:
+def hand_over(
+    fleet: FleetProcesses, check: str, tasks: int, *more: str
+) -> "subprocess.Popen[bytes]":
     """A run whose tasks have this check."""
     lines = [TASK.format(number, check) for number in range(tasks)]
     (fleet.folder / "suite.yaml").write_text(SUITE + "".join(lines))
-    fleet.hand_over("suite.yaml")
+    return fleet.hand_over("suite.yaml", 10, *more)
 
 
 @pytest.mark.parametrize("code", [HOLDS_THE_INTERPRETER, None])
@@ -86,3 +101,30 @@ def test_an_answer_is_scored_by_the_worker_that_takes_over_and_not_asked_for_aga
         fleet.check_log(1, 1)
         (passed,) = fleet.ask("SELECT passed FROM runs")
         assert passed[0]
+
+
+def test_an_agent_that_holds_a_worker_for_ever_ends_it_and_its_task_is_not_begun_again_and_again(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with fleet_processes(postgres, tmp_path) as fleet:
+        (tmp_path / "agent.py").write_text(AGENT_THAT_HOLDS_THE_INTERPRETER)
+        fleet.start_worker(1, "--attempts", "1")
+        command = hand_over(fleet, 'equals: "yes"', 3, "--timeout", "0.5")
+        held = fleet.workers.pop()
+        assert fleet.wait_for(held) == 3
+        told = fleet.output(held)
+        assert "0.5 s are over, but the agent's code for task task-0 of run run_" in told
+        assert "the worker ends here; with --isolate, only the task fails" in told
+
+        fleet.start_worker(1, "--attempts", "1", "--drain", "0.1")
+        assert fleet.wait_for(command) == 1
+        assert "1 attempts ended with their workers" in fleet.output(command)
+        assert fleet.invocations() == ["task-0", "task-1", "task-2"]
+        fleet.check_log(1, 3)
+
+        hand_over(fleet, 'equals: "yes"', 1)
+        fleet.until(lambda: fleet.invocations().count("task-0") == 2)
+        (held,) = fleet.workers
+        held.send_signal(signal.SIGTERM)
+        assert fleet.wait_for(held) == 130
+        assert "the worker is to stop, but the agent's code for task task-0" in fleet.output(held)

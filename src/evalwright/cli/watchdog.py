@@ -1,4 +1,4 @@
-"""A watchdog for agents in the process of a run: it ends a run whose interpreter one of them holds.
+"""A watchdog for agents in the process of a run, or of a worker: it ends one that they hold.
 
 While a call into C holds the interpreter, no Python code of this process runs: no timeout, no
 signal is heard. So a small process looks on. It sees in shared memory which tasks are worked on,
@@ -25,7 +25,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from evalwright.agents.python import PythonAgent
-from evalwright.cli.watchdog_process import HEAD, HEAD_BYTES, MOST_TEXT, SLOT, SLOT_BYTES, STOPS
+from evalwright.cli.watchdog_process import (
+    HEAD,
+    HEAD_BYTES,
+    MOST_TEXT,
+    RUN,
+    SLOT,
+    SLOT_BYTES,
+    STOPS,
+    Ward,
+)
 from evalwright.contracts.planning import DEFAULT_SETTINGS
 from evalwright.engine.session import Session
 
@@ -46,7 +55,8 @@ _kept: list[object] = []  # what the C library still writes to
 class Watchdog:
     """What the other process sees of a run; a task has a slot while an agent works on it."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, ward: Ward) -> None:
+        self._ward = ward
         size = HEAD_BYTES + slots * SLOT_BYTES
         with tempfile.TemporaryFile() as file:
             file.truncate(size)
@@ -56,7 +66,7 @@ class Watchdog:
             exits = _exits()
             passed = [file.fileno(), theirs.fileno(), *exits]
             program = str(Path(__file__).with_name("watchdog_process.py"))
-            told = [program, os.getpid(), *passed]
+            told = [program, *ward, os.getpid(), *passed]
             # Signals that arrive until it ignores them would end it.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
             try:
@@ -73,15 +83,15 @@ class Watchdog:
         self._free = list(range(slots))
         self._beats = 0
 
-    def begin(self, task_id: str, due_s: float, limit_s: float) -> int:
+    def begin(self, run_id: str, task_id: str, due_s: float, limit_s: float) -> int:
         """Say that an agent works on a task, and until when; gives the number of its slot."""
         if not self._beats:
             self.beat(asyncio.get_running_loop())
         if not self._free:
             return _NO_SLOT
-        slot, name = self._free.pop(), task_id.encode()[:MOST_TEXT]
-        place = HEAD_BYTES + slot * SLOT_BYTES
-        SLOT.pack_into(self._seen, place, due_s, limit_s, 0, name)
+        slot, place = (number := self._free.pop()), HEAD_BYTES + number * SLOT_BYTES
+        name = task_id if self._ward == RUN else f"{task_id} of run {run_id}"
+        SLOT.pack_into(self._seen, place, due_s, limit_s, 0, name.encode()[:MOST_TEXT])
         return slot
 
     def works_here(self, slot: int) -> None:
@@ -125,12 +135,22 @@ class Watchdog:
 @contextmanager
 def watching(session: Session) -> Iterator[Watchdog | None]:
     """Have a watchdog look on while a session executes runs, if its agent works in this process."""
-    if not isinstance(session.agent, PythonAgent) or not hasattr(signal, "pthread_sigmask"):
+    if not isinstance(session.agent, PythonAgent):
         yield None
         return
     slots = max(session.options.concurrency or 0, DEFAULT_SETTINGS.concurrency or 0)
+    with watchdog_over(RUN, slots) as session.watch:
+        yield session.watch
+
+
+@contextmanager
+def watchdog_over(ward: Ward, slots: int) -> Iterator[Watchdog | None]:
+    """Have a watchdog look on while so many tasks are worked on at once; None if there is none."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield None
+        return
     try:
-        session.watch = watchdog = Watchdog(slots)
+        watchdog = Watchdog(slots, ward)
     except (OSError, ValueError):  # there is no room for another process, or no Python to start
         yield None
         return

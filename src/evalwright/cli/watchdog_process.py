@@ -1,5 +1,9 @@
-"""The process that looks on while agents work in that of a run; it needs nothing but Python."""
+"""The process that looks on while agents work in that of a run, or of a worker.
 
+It needs nothing but Python.
+"""
+
+import math
 import mmap
 import os
 import select
@@ -24,6 +28,17 @@ _MOST_NAMED = 5
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
+class Ward(NamedTuple):
+    """What it looks after, and how long that may be held."""
+
+    name: str
+    grace_s: float  # from the first signal on; from the second on it has `PATIENCE_SECONDS`
+    most_held_s: float  # whatever holds it
+
+
+RUN = Ward("run", PATIENCE_SECONDS, math.inf)
+
+
 class WatchedTask(NamedTuple):
     """A task that an agent works on."""
 
@@ -36,14 +51,17 @@ class WatchedTask(NamedTuple):
 class Onlooker:
     """What is known of the run from outside."""
 
-    def __init__(self, run: int, seen: mmap.mmap, talk: socket.socket, exits: list[int]) -> None:
+    def __init__(
+        self, ward: Ward, run: int, seen: mmap.mmap, talk: socket.socket, exits: list[int]
+    ) -> None:
+        self._ward = ward
         self._seen = seen
         self._talk = talk
         self._exits = exits
         self._run = run
         self._beats = -1
         self._beat_at = self._looked_at = time.monotonic()
-        self._stopped_at: float | None = None  # by a signal that may not have been heard
+        self._stops_at = math.inf  # by a signal that may not have been heard
 
     def look(self) -> bool:
         """Look once; False when the run is gone."""
@@ -51,8 +69,10 @@ class Onlooker:
             data = self._talk.recv(4096)
             if not data:
                 return False
-            if any(each in STOPS for each in data) and self._stopped_at is None:
-                self._stopped_at = time.monotonic()
+            for _ in filter(STOPS.__contains__, data):
+                is_first = self._stops_at == math.inf
+                grace_s = self._ward.grace_s if is_first else PATIENCE_SECONDS
+                self._stops_at = min(self._stops_at, time.monotonic() + grace_s)
         if os.getppid() != self._run:
             return False
         now, beats = time.monotonic(), HEAD.unpack_from(self._seen)[0]
@@ -65,15 +85,16 @@ class Onlooker:
             return True
         tasks = self._tasks()
         late = [each for each in tasks if now > each.due_s + PATIENCE_SECONDS]
-        is_stopped = self._stopped_at is not None and now > self._stopped_at + PATIENCE_SECONDS
-        if not late and not is_stopped:
+        is_stopped = now > self._stops_at
+        is_over = is_stopped or now - self._beat_at > self._ward.most_held_s
+        if not late and not is_over:
             return True
         held = self._holding(late or tasks)
         if held is None or HEAD.unpack_from(self._seen)[0] != self._beats:  # it goes on after all
             return True
-        if not held and not is_stopped and now - self._beat_at < OTHERS_SECONDS:
+        if not held and not is_over and now - self._beat_at < OTHERS_SECONDS:
             return True
-        self._end_run(held, late)
+        self._end_run(held, late, is_stopped=is_stopped)
         return False
 
     def _tasks(self) -> list[WatchedTask]:
@@ -117,17 +138,23 @@ class Onlooker:
             return _stat(f"/proc/{self._run}/stat")[0] in (b"T", b"t")
         return False
 
-    def _end_run(self, held: list[WatchedTask], late: list[WatchedTask]) -> None:
+    def _end_run(
+        self, held: list[WatchedTask], late: list[WatchedTask], *, is_stopped: bool
+    ) -> None:
         """Say the truth, and end the run."""
         advice = HEAD.unpack_from(self._seen)[1].rstrip(b"\0").decode("utf-8", "replace")
         more = f" and {len(held) - _MOST_NAMED} more" if len(held) > _MOST_NAMED else ""
         names = ", ".join(each.name for each in held[:_MOST_NAMED]) + more
         whose = f"the agent's code for {'one of the tasks' if len(held) > 1 else 'task'} {names}"
-        when = f"{late[0].limit_s:g} s are over" if late else "the run is to stop"
+        limit_s = late[0].limit_s if late else self._ward.most_held_s
+        is_late = late or not is_stopped
+        what = self._ward.name
+        when = f"{limit_s:g} s are over" if is_late else f"the {what} is to stop"
         text = (
             f"evalwright: {when}, but {whose if held else 'code of the agent or of a check'} keeps "
-            "the whole process busy, which only the end of the process stops: the run ends here; "
-            f"with --isolate, {'only the task fails' if held else 'an agent cannot do so'}\n"
+            "the whole process busy, which only the end of the process stops: "
+            f"the {what} ends here; with --isolate, "
+            f"{'only the task fails' if held else 'an agent cannot do so'}\n"
             f"{advice}\n"
         )
         if os.isatty(2):
@@ -136,7 +163,7 @@ class Onlooker:
             os.write(2, text.encode())
         if self._exits:
             with suppress(OSError):
-                os.eventfd_write(self._exits[0 if late else 1], 1)
+                os.eventfd_write(self._exits[0 if is_late else 1], 1)
             with suppress(OSError):
                 select.select([self._talk], [], [], 1.0)
         if os.getppid() == self._run:
@@ -155,15 +182,16 @@ def _stat(path: str) -> list[bytes]:
         os.close(descriptor)
 
 
-def main(run: int, memory: int, talk: int, *exits: int) -> None:
+def main(ward: Ward, run: int, memory: int, talk: int, *exits: int) -> None:
     """Look on until the run is gone."""
     for each in STOPS:
         signal.signal(each, signal.SIG_IGN)
     seen = mmap.mmap(memory, 0)
-    onlooker = Onlooker(run, seen, socket.socket(fileno=talk), list(exits))
+    onlooker = Onlooker(ward, run, seen, socket.socket(fileno=talk), list(exits))
     while onlooker.look():
         pass
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    _name, _grace_s, _most_held_s, *_numbers = sys.argv[1:]
+    main(Ward(_name, float(_grace_s), float(_most_held_s)), *map(int, _numbers))

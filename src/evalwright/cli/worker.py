@@ -4,11 +4,13 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from evalwright.cli.awaiting import awaited_log
 from evalwright.cli.output import say, warn
@@ -23,6 +25,7 @@ from evalwright.cli.parameters import (
 from evalwright.contracts.errors import Interrupted
 
 if TYPE_CHECKING:
+    from evalwright.cli.watchdog import Watchdog
     from evalwright.engine.fleet.equipment import Equipment, Equipper
     from evalwright.engine.fleet.worker import Worker, WorkerSettings
     from evalwright.engine.plan import Plan
@@ -117,6 +120,9 @@ def command(
     loaded from the reference that the run names; a run whose agent cannot be loaded here is left
     to workers that can. SIGTERM lets tasks end; a worker that is killed loses nothing.
     """
+    from evalwright.cli.watchdog import watchdog_over
+    from evalwright.cli.watchdog_process import Ward
+    from evalwright.engine.fleet.heartbeat import HELD_SECONDS
     from evalwright.engine.fleet.worker import WorkerSettings
     from evalwright.engine.workers import complete
     from evalwright.host.keys import check_name
@@ -128,25 +134,43 @@ def command(
     called = name or f"{socket.gethostname()}-{os.getpid()}"
     chosen = WorkerSettings(called, concurrency, tenants, attempts, drain_s, lease_s)
     served = None if metrics_port is None else (metrics_host, metrics_port)
-    with closing(awaited_log(address)) as log:
+    ward = Ward("worker", drain_s, HELD_SECONDS)
+    with closing(awaited_log(address)) as log, watchdog_over(ward, concurrency) as watchdog:
         loop = asyncio.new_event_loop()
-        return complete(loop, loop.create_task(_work(address, log, settings, chosen, served)))
+        work = _work(address, log, settings, chosen, served, watchdog)
+        return complete(loop, loop.create_task(work))
 
 
 class _AnyEquipper:
     """Equips for runs of commands, by references, and for runs of hosts, by their settings."""
 
-    def __init__(self, log: "EventLog", config: "Config", limits: "FleetLimits") -> None:
+    def __init__(
+        self,
+        log: "EventLog",
+        config: "Config",
+        limits: "FleetLimits",
+        watchdog: "Watchdog | None",
+    ) -> None:
         from evalwright.engine.fleet.equipment import ReferenceEquipper
 
         self._log = log
         self._config = config
         self._limits = limits
+        self._watchdog = watchdog
         self._by_reference = ReferenceEquipper(config, warn, limits)
         self._by_settings: Equipper | None = None
 
     async def equip(self, tenant: str, plan: "Plan") -> "Equipment":
-        """What the tasks of a run of this plan need."""
+        """What the tasks of a run of this plan need; agents in this process are watched."""
+        from evalwright.agents.python import PythonAgent
+
+        equipment = await self._loaded(tenant, plan)
+        if not isinstance(equipment.agent, PythonAgent):
+            return equipment
+        means = msgspec.structs.replace(equipment.means, watch=self._watchdog)
+        return equipment._replace(means=means)
+
+    async def _loaded(self, tenant: str, plan: "Plan") -> "Equipment":
         if plan.origin is None:
             return await self._by_reference.equip(tenant, plan)
         if self._by_settings is None:
@@ -162,6 +186,7 @@ async def _work(
     config: "Config",
     settings: "WorkerSettings",
     served: tuple[str, int] | None,
+    watchdog: "Watchdog | None",
 ) -> int:
     from evalwright.engine.fleet.database import FleetDatabase
     from evalwright.engine.fleet.metrics_server import serve_metrics
@@ -172,7 +197,15 @@ async def _work(
     database = FleetDatabase(address, log, PgQueuer(settings.lease_s))
     limits = FleetLimits(database, config)
     await limits.declare()
-    worker = Worker(database, _AnyEquipper(log, config, limits), settings, may_be_held=True)
+    equipper = _AnyEquipper(log, config, limits, watchdog)
+    worker = Worker(database, equipper, settings, may_be_held=True)
+    if watchdog is not None:
+        watchdog.advise(
+            f"worker {settings.name}: other workers go on with its tasks; a task that ends "
+            f"{settings.most_attempts} of them fails; for agents of hosts, the settings have "
+            "`isolate = true`"
+        )
+        watchdog.beat(asyncio.get_running_loop())
     whose = f" of {', '.join(settings.tenants)}" if settings.tenants else ""
     say(
         f"worker {settings.name}: up to {settings.concurrency} tasks{whose} at once, "
@@ -190,19 +223,27 @@ async def _work(
 
 
 async def _until_signalled(worker: "Worker") -> None:
-    """Work; the first signal lets tasks end, the second ends them."""
+    """Work; the first signal lets tasks end, the second ends them.
+
+    Not by `add_signal_handler`, which would have the event loop hear signals, and nobody else.
+    """
     loop, working = asyncio.get_running_loop(), asyncio.ensure_future(worker.run())
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+
+    def have_done(action: Callable[[], object]) -> None:
+        for each in before:
+            signal.signal(each, lambda *_: loop.call_soon_threadsafe(action))
 
     def stop() -> None:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(each)
-            loop.add_signal_handler(each, working.cancel)
+        have_done(working.cancel)
         say(f"worker {worker.settings.name}: no more tasks; a second signal stops at once")
         worker.drain()
 
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stop)
+    have_done(stop)
     try:
         await working
     except asyncio.CancelledError:
         raise Interrupted("interrupted; other workers go on with the tasks") from None
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

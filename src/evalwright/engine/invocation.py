@@ -106,7 +106,7 @@ def _false_claim(claim: str, observed: str) -> ErrorDetail:
 class WatchOverTasks(Protocol):
     """Who looks on from outside while agents work in this process."""
 
-    def begin(self, task_id: str, due_s: float, limit_s: float) -> int:
+    def begin(self, run_id: str, task_id: str, due_s: float, limit_s: float) -> int:
         """An agent works on a task from here on, and is to end by then; gives a number."""
 
     def works_here(self, slot: int) -> None:
@@ -180,7 +180,8 @@ class Invoker:
             output, error, taken_ms = await self._ask(invocation, self._agent.invoke(invocation))
         else:
             limit_s = math.inf if self._timeout_s is None else self._timeout_s
-            slot = watch.begin(task.task_id, asyncio.get_running_loop().time() + limit_s, limit_s)
+            due_s = asyncio.get_running_loop().time() + limit_s
+            slot = watch.begin(recorder.run_id, task.task_id, due_s, limit_s)
             invocation.works_here = partial(watch.works_here, slot)
             try:
                 work = self._agent.invoke(invocation)
