@@ -17,7 +17,7 @@ from evalwright.models.scripted import ScriptedModel, ScriptedReply
 from evalwright.models.transport import NoConnection
 from evalwright.prompts.cases import ROWS_AT_ONCE, CaseRun, run_cases
 from evalwright.prompts.evaluators import CHOICE_TOKENS
-from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.prompt_yaml import PromptFile, parse_prompt_yaml, placeholders
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"  # beside the repository, never in it

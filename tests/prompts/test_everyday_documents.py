@@ -4,7 +4,7 @@ import pytest
 from linted import a_prompt
 
 from evalwright.prompts.lint import document_kind
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 
 CODE = {
     "python": "import os\n\n\ndef load(path):\n    with open(path) as file:\n"

@@ -20,7 +20,7 @@ from evalwright.models.load import Providers
 from evalwright.models.protocol import ModelError, Request, TokenLogprob
 from evalwright.models.scripted import ScriptedReply
 from evalwright.models.transport import NoConnection
-from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.geval.judgement import GEval, Judgement, JudgeSettings, estimated_tokens
 from evalwright.prompts.geval.questions import CRITERIA
 from evalwright.prompts.geval.steps import MemorySteps, StepsKey

@@ -10,7 +10,7 @@ from geval_subjects import Judge, a_prompt
 from evalwright.contracts.errors import BadInput
 from evalwright.models.protocol import ModelError, Request
 from evalwright.models.scripted import ScriptedModel
-from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.geval.judgement import GEval, JudgeSettings
 from evalwright.prompts.geval.questions import CRITERIA
 from evalwright.prompts.geval.steps import FileSteps, MemorySteps, NotStored, StepsKey, StepStore

@@ -12,7 +12,7 @@ from evalwright.contracts.prompt_result import WEIGHTS, ModelFacts, PromptResult
 from evalwright.engine.clock import SystemClock
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.evaluate import EvaluationSettings, Linted, lint_each
-from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.judged import (
     BudgetSpent,
     Evaluated,

@@ -8,7 +8,7 @@ from linted import a_prompt
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.prompts.evaluate import lint_files
 from evalwright.prompts.lint import document_kind
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 
 LICENCE = """Permission is hereby granted, free of charge, to any person obtaining a copy of this
 software, to sublicense it and to use it. The software is provided "as is", without warranty of

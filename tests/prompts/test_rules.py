@@ -14,8 +14,8 @@ from evalwright.prompts import rules
 from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.lint import lint, selection
 from evalwright.prompts.rules.catalogue import CATALOGUE
-from evalwright.prompts.rules.reading import Reading
-from evalwright.prompts.rules.wording import TOKEN_BUDGET
+from evalwright.prompts.rules.clarity import TOKEN_BUDGET
+from evalwright.prompts.rules.prompt_text import Reading
 
 F = FRONT_MATTER
 PAGE = F + "# Reviewer\n\n## Prompt\n\n```text\n{}\n```\n\n{}"

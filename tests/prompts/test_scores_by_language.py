@@ -11,7 +11,7 @@ from linted import a_prompt
 from evalwright.prompts.evaluate import lint_files
 from evalwright.prompts.language import Language
 from evalwright.prompts.rubric import ASPECTS, RUBRIC
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.structural import aspect_grades, gather, structural_scores
 from evalwright.prompts.vocabulary import CONCEPTS, concept_counts, has_vocabulary
 

@@ -14,7 +14,7 @@ from evalwright.contracts.prompt_result import WEIGHTS
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.lint import lint
 from evalwright.prompts.parse import parse_prompt
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.sources import discover
 from evalwright.prompts.structural import kept_after, numbers_and_ends, structural_scores
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_secrets import PERSONAL
 
-from evalwright.signals.matching import plain_engine
+from evalwright.signals.patterns import plain_engine
 from evalwright.signals.sensitive import Scanner, scan
 
 PLAIN = Scanner(plain_engine())

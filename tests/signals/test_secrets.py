@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from invented_secrets import BASE62, HEX, TOKENS, TOLD, a_jwt, a_private_key, checked, some
 
 from effort import grows_at_most, takes_at_most
-from evalwright.signals.matching import best_engine, engine_for_few_texts, plain_engine
+from evalwright.signals.patterns import best_engine, engine_for_few_texts, plain_engine
 from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive import Scanner, scan
 from evalwright.signals.sensitive_part import SensitivePart

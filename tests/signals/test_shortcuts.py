@@ -20,7 +20,8 @@ from evalwright.signals.injection.instructions import (
 )
 from evalwright.signals.injection.obedience import Obedience
 from evalwright.signals.injection.words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
-from evalwright.signals.matching import (
+from evalwright.signals.outbound import _is_destination, _perhaps_destinations
+from evalwright.signals.patterns import (
     best_engine,
     engine_for_few_texts,
     first_in,
@@ -28,7 +29,6 @@ from evalwright.signals.matching import (
     plain_engine,
     spans_in,
 )
-from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.pii import PiiFinder
 from evalwright.signals.secrets.finder import SecretFinder
 from evalwright.signals.sensitive import RecentScans, Scanner, scan, scan_each
@@ -301,7 +301,7 @@ def test_a_pattern_is_found_where_its_engine_finds_it(text, start, end):
 def test_a_pattern_is_found_also_by_a_re2_with_other_insides(text):
     raw = text.encode()
     as_ever = list(spans_in(DIRECTIVE, raw))
-    with patch("evalwright.signals.matching._anywhere", lambda: None):
+    with patch("evalwright.signals.patterns._anywhere", lambda: None):
         assert list(spans_in(DIRECTIVE, raw)) == as_ever
         assert first_in(DIRECTIVE, raw) == next(iter(as_ever), None)
 

@@ -6,7 +6,7 @@ from whole_outputs import assert_as_expected
 from evalwright.signals.injection.authority import UserRequest
 from evalwright.signals.injection.instructions import InstructionReader, may_press, read_as_one
 from evalwright.signals.masking.text import mask_of, mask_text
-from evalwright.signals.matching import plain_engine
+from evalwright.signals.patterns import plain_engine
 from evalwright.signals.secrets import checks
 from evalwright.signals.sensitive import Scanner, scan
 from evalwright.signals.written_values import letters_only, plain_words

@@ -20,7 +20,7 @@ from evalwright.prompts.evaluators import (
     needs_expected,
     read_choice,
 )
-from evalwright.prompts.failing import EvaluationFailed, error_code
+from evalwright.prompts.failure import EvaluationFailed, error_code
 from evalwright.prompts.prompt_yaml import (
     BuiltInEvaluator,
     Choice,

@@ -13,10 +13,9 @@ from evalwright.contracts.prompt_result import Complexity, ComplexityTier
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.language import WITHOUT_SPACES
 from evalwright.prompts.language import words as language_words
-from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.placeholders import holds_prose
 from evalwright.prompts.vocabulary import concept_counts, has_vocabulary
-from evalwright.signals.matching import spans_in
+from evalwright.signals.patterns import quick_pattern, spans_in, when_used
 
 TIERS: tuple[tuple[float, ComplexityTier], ...] = (
     (60, "reasoning"),

@@ -6,7 +6,7 @@ All are looked for in lower case, unless a pattern says otherwise.
 import re
 from typing import Literal
 
-from evalwright.prompts.patterns import quick_pattern, when_used
+from evalwright.signals.patterns import quick_pattern, when_used
 from evalwright.signals.word_tables import either, word_tables
 
 DocumentKind = Literal[

@@ -23,7 +23,7 @@ from evalwright.prompts.results import (
     failure,
     success,
 )
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.sources import PromptSearch, Source, find_files, read_source
 from evalwright.prompts.structural import structural_scores
 from evalwright.prompts.tiers import TIERS, Tier

@@ -7,8 +7,8 @@ Prompts that ask for such a document speak of it too: whether a text orders anyt
 
 from collections.abc import Iterable
 
-from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading, once
+from evalwright.prompts.rules.prompt_text import Reading, once
+from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import word_tables
 
 _LONGEST_SEARCHED = 60_000  # characters

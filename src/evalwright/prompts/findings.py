@@ -6,7 +6,7 @@ import msgspec
 
 from evalwright.contracts.prompt_result import Criterion, FindingSeverity
 from evalwright.prompts.kinds import PromptKind
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 
 
 class Fix(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evalwright.prompts.document import UnfitPrompt
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 
 MAX_VALUES = 100_000
 

@@ -9,7 +9,7 @@ from evalwright.models.protocol import Model
 from evalwright.prompts.cases import CaseRun, Models, load_named, run_cases
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.evaluate import EvaluationSettings
-from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.geval.judgement import GEval, JudgeSettings
 from evalwright.prompts.geval.steps import FileSteps, MemorySteps, StepStore, default_path
 from evalwright.prompts.judged import Evaluated, Judge

@@ -19,7 +19,7 @@ from evalwright.prompts.evaluate import (
     new_run,
     unusable,
 )
-from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.results import (
     Assessment,
     EvaluationRun,

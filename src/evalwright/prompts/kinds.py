@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from evalwright.contracts.prompt_result import InputType
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 
 PromptKind = Literal[
     "library_page",  # a page about a prompt, or with front matter such as a title

@@ -12,7 +12,7 @@ from unicodedata import category
 
 import msgspec
 
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import word_tables
 
 Script = Literal[

@@ -21,7 +21,7 @@ from evalwright.prompts.rules.catalogue import (
     ignore_comments,
     names_rule,
 )
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 
 CATALOGUE_IDS = frozenset(rule.id for rule in CATALOGUE)
 MOST_OF_ONE_RULE = 20  # findings in a file; the rest are counted

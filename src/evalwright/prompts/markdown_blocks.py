@@ -9,7 +9,7 @@ import re
 from typing import Literal
 
 from evalwright.prompts.document import Block
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 
 INDENTED = "indented"  # the info of code that is set off by four spaces instead of a fence
 MAX_DEPTH = 50  # of list items that begin on one line

@@ -18,9 +18,9 @@ from evalwright.prompts import everyday_documents as everyday
 from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
 from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import words
-from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading, once
+from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
+from evalwright.signals.patterns import when_used
 
 # Their format shows that an agent reads them: only one without content is no prompt.
 _SURE_KINDS: frozenset[PromptKind] = frozenset({"agent_rules", "skill", "chat"})

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from evalwright.prompts.document import Block, Placeholder
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 
 # A fence that holds a prompt rather than code has one of these for its info.
 PROSE_FENCES = frozenset({"", "text", "txt", "plaintext", "plain", "prompt", "markdown", "md"})

@@ -14,7 +14,7 @@ from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, parse, stringify
 from evalwright.models.protocol import ChatMessage, OutputSchema
 from evalwright.prompts.document import UnfitPrompt
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 
 Comparison = Literal["equals", "contains", "startsWith", "endsWith"]
 ResponseFormat = Literal["text", "json_object", "json_schema"]

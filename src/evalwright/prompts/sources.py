@@ -17,8 +17,8 @@ from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import Prompt, UnfitPrompt
 from evalwright.prompts.kinds import OTHER_FORMATS
 from evalwright.prompts.parse import MAX_BYTES, STDIN, input_type, parse_prompt, unsupported
-from evalwright.prompts.patterns import when_used
 from evalwright.prompts.results import Failure
+from evalwright.signals.patterns import when_used
 
 UNKNOWN_TYPE = "unknown"
 _ARCHIVES = frozenset({"archive", "_archive"})

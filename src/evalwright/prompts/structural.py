@@ -15,7 +15,6 @@ import msgspec
 from evalwright.contracts.prompt_result import WEIGHTS, Criterion, Finding, FindingSeverity, grade
 from evalwright.prompts.kinds import PromptKind
 from evalwright.prompts.language import WITHOUT_SPACES, beyond_ascii
-from evalwright.prompts.patterns import quick_pattern, when_used
 from evalwright.prompts.rubric import (
     ASPECTS,
     LEXICAL,
@@ -24,8 +23,9 @@ from evalwright.prompts.rubric import (
     STRUCTURAL,
     AspectName,
 )
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary, shows_example
+from evalwright.signals.patterns import quick_pattern, when_used
 
 # What one finding takes off a score; each further finding of its rule takes half as much.
 PENALTIES: Mapping[FindingSeverity, float] = {"error": 0.2, "warning": 0.1, "info": 0.03}

@@ -6,7 +6,7 @@ from typing import Literal, cast, get_args
 
 import msgspec
 
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import word_tables
 
 Concept = Literal[

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.matching import Engine, group_at, spans_in
+from evalwright.signals.patterns import Engine, group_at, spans_in
 from evalwright.signals.sensitive_part import SensitivePart
 
 _IBAN_LENGTHS = (

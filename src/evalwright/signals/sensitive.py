@@ -10,7 +10,7 @@ import msgspec
 
 from evalwright.contracts.marks import MARK, MARK_START
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES
-from evalwright.signals.matching import Engine, best_engine
+from evalwright.signals.patterns import Engine, best_engine
 from evalwright.signals.pii import PII_KINDS, PiiFinder
 from evalwright.signals.secrets.context_rules import CONTEXT_RULES
 from evalwright.signals.secrets.finder import SecretFinder

@@ -9,7 +9,7 @@ import re2
 from evalwright.contracts.report import Signal, SignalDetails
 from evalwright.signals.conduct import Act, Weight, call_signal, evidence, linking, lowered
 from evalwright.signals.links import Link, is_blob, links_in
-from evalwright.signals.matching import find_together
+from evalwright.signals.patterns import find_together
 from evalwright.signals.searched_text import LINKS, SearchedText, as_bytes
 from evalwright.signals.trace_view import TraceView, UntrustedText, arguments
 from evalwright.signals.written_values import plain_words

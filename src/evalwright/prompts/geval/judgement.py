@@ -11,7 +11,7 @@ from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.prompt_result import Criterion
 from evalwright.models.protocol import Model, Request
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.geval.questions import (
     CRITERIA,
     Asked,

@@ -21,7 +21,7 @@ from evalwright.engine.fencing import (
 )
 from evalwright.models.protocol import ChatMessage, Model, ModelError, OutputSchema, Reply, Request
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.failing import EvaluationFailed, error_code
+from evalwright.prompts.failure import EvaluationFailed, error_code
 from evalwright.prompts.geval.scores import check_scale, number_in, score_in
 
 # A new one for every change of the words, the markers or the schemas, but for limits of length.

@@ -13,7 +13,7 @@ from msgspec import Meta
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.prompt_result import RUBRIC_VERSION, Criterion
 from evalwright.models.protocol import Model, Reply
-from evalwright.prompts.failing import EvaluationFailed
+from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.geval.questions import (
     CRITERIA,
     PROMPT_VERSION,

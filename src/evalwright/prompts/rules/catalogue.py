@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import msgspec
 
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules import (
+    clarity,
     contradiction,
     duplicates,
     front_matter,
@@ -25,9 +25,9 @@ from evalwright.prompts.rules import (
     structure,
     task,
     variables,
-    wording,
 )
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
+from evalwright.signals.patterns import when_used
 
 WHOLE_FILE = 0  # instead of a line
 _SIGN = "prompteval-ignore"
@@ -133,7 +133,7 @@ CATALOGUE: tuple[Rule, ...] = tuple(
             *task.RULES,
             *slips.RULES,
             *json_examples.RULES,
-            *wording.RULES,
+            *clarity.RULES,
             *contradiction.RULES,
             *structure.RULES,
             *safety.RULES,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import msgspec
 
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.patterns import when_used
 from evalwright.prompts.rules.opposites import opposite_sentences
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
+from evalwright.signals.patterns import when_used
 
 
 class Phrase(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from itertools import compress
 from zlib import crc32
 
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
 
 SIMILAR = 0.7  # the share of runs that both have, of those that either has
 _RUN = 5

@@ -7,8 +7,8 @@ from typing import Any
 
 from evalwright.prompts.findings import Hit, Rule
 from evalwright.prompts.kinds import KNOWN_KEYS
-from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading
+from evalwright.prompts.rules.prompt_text import Reading
+from evalwright.signals.patterns import when_used
 
 _DESCRIPTIONS = ("description", "intro", "summary", "purpose", "abstract")
 _DATES = ("date", "created", "updated", "last_updated", "lastUpdated", "modified")

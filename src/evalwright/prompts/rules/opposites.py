@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import either, word_tables
 
 _TABLES = word_tables(__file__)

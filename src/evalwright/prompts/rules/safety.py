@@ -6,10 +6,9 @@ from functools import cache, lru_cache
 
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
-from evalwright.prompts.patterns import quick_pattern, when_used
-from evalwright.prompts.rules.reading import Reading, once
+from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.prompts.rules.variables import core_variables
-from evalwright.signals.matching import engine_for_few_texts
+from evalwright.signals.patterns import engine_for_few_texts, quick_pattern, when_used
 from evalwright.signals.sensitive import Scanner
 from evalwright.signals.sensitive_part import SensitivePart
 

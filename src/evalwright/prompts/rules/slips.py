@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
-from evalwright.prompts.patterns import quick_pattern, when_used
-from evalwright.prompts.rules.reading import Reading
-from evalwright.signals.matching import Pattern
+from evalwright.prompts.rules.prompt_text import Reading
+from evalwright.signals.patterns import Pattern, quick_pattern, when_used
 
 _SHOWN = 40  # characters of a cited passage
 _OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#{]{0,3}[ \t]*+"

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from evalwright.prompts.document import Block
 from evalwright.prompts.findings import Fix, Hit, Rule
-from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Fence, Reading, Section
+from evalwright.prompts.rules.prompt_text import Fence, Reading, Section
+from evalwright.signals.patterns import when_used
 
 # What follows a fence that has certainly ended: a heading, a rule, or the end of the file.
 _AFTER_A_FENCE = when_used(r"\s*(?:\Z|\n {0,3}(?:#{1,6}[ \t]|-{3,}[ \t\r]*(?:\n|\Z)))")

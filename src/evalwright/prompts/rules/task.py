@@ -6,8 +6,8 @@ from typing import Any
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
 from evalwright.prompts.language import lowered_in_place, words
 from evalwright.prompts.not_a_prompt import described, not_a_prompt
-from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading, once
+from evalwright.prompts.rules.prompt_text import Reading, once
+from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import either, word_tables
 
 _TABLES = word_tables(__file__)

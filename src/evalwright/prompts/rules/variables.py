@@ -8,8 +8,8 @@ from typing import Any
 
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import ANSWERED, Fix, Hit, Rule
-from evalwright.prompts.patterns import when_used
-from evalwright.prompts.rules.reading import Reading, Section, once
+from evalwright.prompts.rules.prompt_text import Reading, Section, once
+from evalwright.signals.patterns import when_used
 
 _KEYS = ("variables", "inputs", "arguments", "parameters", "placeholders", "input_variables")
 _TITLES = frozenset(

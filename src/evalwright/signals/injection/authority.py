@@ -17,7 +17,7 @@ from evalwright.signals.injection.words import (
     TELLS,
     is_unknown_deed,
 )
-from evalwright.signals.matching import occurs_in, spans_in
+from evalwright.signals.patterns import occurs_in, spans_in
 from evalwright.signals.trace_facts import calls_by_tool
 from evalwright.signals.trace_view import TraceView, arguments
 from evalwright.signals.user_request import (

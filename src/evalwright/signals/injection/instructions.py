@@ -22,7 +22,7 @@ from evalwright.signals.injection.words import (
     TAKEOVER,
     is_no_order,
 )
-from evalwright.signals.matching import first_in, occurs_in, spans_in
+from evalwright.signals.patterns import first_in, occurs_in, spans_in
 from evalwright.signals.searched_text import ANY_WORD, SearchedText
 from evalwright.signals.written_values import is_character, plain_bytes
 from evalwright.trace.cached import cached

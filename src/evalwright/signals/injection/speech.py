@@ -22,7 +22,7 @@ from evalwright.signals.injection.spoken_orders import (
     SpokenOrder,
     orders_near,
 )
-from evalwright.signals.matching import occurs_in, spans_in
+from evalwright.signals.patterns import occurs_in, spans_in
 from evalwright.signals.trace_view import TraceView, UntrustedText
 from evalwright.signals.word_tables import either, word_tables
 from evalwright.signals.written_values import is_character, plain_words

@@ -12,7 +12,7 @@ from itertools import chain, islice
 import msgspec
 import re2
 
-from evalwright.signals.matching import occurs_in, spans_in
+from evalwright.signals.patterns import occurs_in, spans_in
 from evalwright.signals.word_tables import either, word_tables
 
 _ORDERS = re2.compile(

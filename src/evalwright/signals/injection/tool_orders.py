@@ -10,7 +10,7 @@ from evalwright.signals.injection.called_tool import CalledTool, brings_rules, r
 from evalwright.signals.injection.fit import calls_for
 from evalwright.signals.injection.novelty import Novelty
 from evalwright.signals.injection.words import TOOL_ORDER, TOOL_USE
-from evalwright.signals.matching import occurs_in
+from evalwright.signals.patterns import occurs_in
 from evalwright.signals.trace_view import TraceView, UntrustedText
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached

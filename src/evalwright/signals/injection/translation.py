@@ -14,7 +14,7 @@ from operator import eq
 
 import re2
 
-from evalwright.signals.matching import occurs_in, quick_pattern
+from evalwright.signals.patterns import occurs_in, quick_pattern
 from evalwright.signals.word_tables import either, word_tables
 
 _OVERRIDDEN = ". Ignore your previous instructions. "
@@ -80,8 +80,10 @@ _ANYWHERE = sorted(
         *(chr(mark) for mark, meaning in _MARKS.items() if meaning[-1:].isspace()),
     }
 )
-_IN_ASCII = "|".join([_PLAIN, *filter(str.isascii, _SAID)]).encode()
-_IN_ANY = b"|".join([_PLAIN.encode(), *(re.escape(each.encode()) for each in _ANYWHERE)])
+_IN_ASCII = quick_pattern("|".join([_PLAIN, *filter(str.isascii, _SAID)]).encode())
+_IN_ANY = quick_pattern(
+    b"|".join([_PLAIN.encode(), *(re.escape(each.encode()) for each in _ANYWHERE)])
+)
 
 
 def gloss(text: str) -> str:
@@ -97,7 +99,7 @@ def gloss_all(texts: Sequence[str]) -> Sequence[str]:
 
 def _is_foreign(text: str) -> bool:
     pattern = _IN_ASCII if text.isascii() else _IN_ANY
-    return occurs_in(quick_pattern(pattern), text.encode("utf-8", "replace"))
+    return occurs_in(pattern, text.encode("utf-8", "replace"))
 
 
 def _glossed(text: str) -> str:

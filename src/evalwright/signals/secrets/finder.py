@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.matching import Engine, LiteralFinder, spans_in
+from evalwright.signals.patterns import Engine, LiteralFinder, spans_in
 from evalwright.signals.secrets.context import (
     PRIVATE_KEY_LITERAL,
     ContextRule,

@@ -19,7 +19,7 @@ import msgspec
 from evalwright.prompts.document import Placeholder, Prompt
 from evalwright.prompts.language import Language, language_of, lowered_in_place, words
 from evalwright.prompts.outline import Outline, outline_of
-from evalwright.prompts.patterns import when_used
+from evalwright.signals.patterns import when_used
 
 _View = TypeVar("_View")
 

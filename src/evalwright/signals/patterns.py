@@ -1,4 +1,4 @@
-"""Matching bytes in linear time: google-re2 and Aho-Corasick, or the standard library without them.
+"""Patterns for bytes in linear time: google-re2 and Aho-Corasick, or the standard library.
 
 Every pattern is written so that `re` gives the same matches, and has bounded repetition, so that
 `re` is linear on it as well.
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -34,6 +34,32 @@ class Pattern(Protocol):
     def finditer(self, text: bytes, /) -> Iterator[EngineMatch]: ...  # noqa: D102
 
 
+_METHODS = ("match", "search", "fullmatch", "finditer", "findall", "split", "sub", "subn")
+_ENGINE = "_regexp"  # of google-re2, which `spans_in` asks without its layer of Python
+
+
+class _LazyPattern:
+    """A pattern that is compiled when it is first used: of very many, most never are.
+
+    Then it has the methods of what was compiled.
+    """
+
+    def __init__(self, compile_pattern: Callable[..., Any], *args: Any) -> None:
+        self._compile = partial(compile_pattern, *args)
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = self._compile()
+        known = vars(self)
+        known.update((each, getattr(compiled, each)) for each in _METHODS)
+        known[_ENGINE] = getattr(compiled, _ENGINE, None)
+        return known[name] if name in known else getattr(compiled, name)
+
+
+def when_used(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """A pattern for text; what nearly every prompt needs in a loop is better compiled at once."""
+    return cast("re.Pattern[str]", _LazyPattern(re.compile, pattern, flags))
+
+
 LiteralFinder: TypeAlias = Callable[[bytes], Iterable[tuple[int, bytes]]]
 
 
@@ -54,7 +80,7 @@ def best_engine() -> Engine:
     """The fastest of what is installed."""
     compile_pattern, find_literals = _compile_plain, _find_one_by_one
     if (compile_now := quickest_compiler()) is not _compile_plain:
-        compile_pattern = lambda pattern: _WhenUsed(lambda: compile_now(pattern))  # noqa: E731
+        compile_pattern = partial(_LazyPattern, compile_now)
     with suppress(ImportError):
         import ahocorasick  # noqa: F401
 
@@ -78,14 +104,12 @@ def quickest_compiler() -> Callable[[bytes], Pattern]:
 def engine_for_few_texts() -> Engine:
     """The fastest for a few hundred texts: at a place, `re` is as fast, and compiles sooner."""
     best = best_engine()
-    at_place = lambda pattern: _WhenUsed(lambda: re.compile(pattern))  # noqa: E731
-    return Engine(best.compile, best.literals, at_place)
+    return Engine(best.compile, best.literals, partial(_LazyPattern, re.compile))
 
 
-@cache
 def quick_pattern(pattern: bytes) -> Pattern:
-    """A pattern for bytes, compiled once with the fastest engine there is."""
-    return best_engine().compile(pattern)
+    """A pattern for bytes that tells quickly whether anything of a kind occurs in a text."""
+    return cast("Pattern", _LazyPattern(lambda: quickest_compiler()(pattern)))
 
 
 # Below, google-re2 is asked without its layer of Python, which takes longer than most searches do.
@@ -150,24 +174,6 @@ def _anywhere() -> Any | None:
 def _compile_plain(pattern: bytes) -> Pattern:
     compiled: Any = re.compile(pattern)
     return compiled  # type: ignore[no-any-return]
-
-
-class _WhenUsed:
-    """A pattern that is compiled when it is first used: of very many, most never are."""
-
-    match: Any
-    search: Any
-    finditer: Any
-    _regexp: Any
-
-    def __init__(self, compile_pattern: Callable[[], Any]) -> None:
-        self._compile = compile_pattern
-
-    def __getattr__(self, name: str) -> Any:
-        compiled = self._compile()
-        self.match, self.search = compiled.match, compiled.search
-        self.finditer, self._regexp = compiled.finditer, getattr(compiled, "_regexp", None)
-        return self._regexp if name == "_regexp" else getattr(compiled, name)
 
 
 def _find_one_by_one(literals: Iterable[bytes]) -> LiteralFinder:
