@@ -62,7 +62,7 @@ test: setup ## run every test
 	$(BIN)/pytest -n 3 --dist worksteal
 
 soak: setup ## inject faults for a long time: kills, full disks, held locks, hostile clients
-	SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/faults tests/host/attacks tests/host/limits tests/engine/wide/test_templates.py
+	SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/faults tests/host/attacks tests/host/limits tests/engine/suites/test_templates.py
 
 lint: setup ## check formatting, lint rules, types, and which package may import which
 	$(BIN)/ruff format --check .

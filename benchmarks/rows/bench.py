@@ -60,10 +60,10 @@ def write(path: Path, count: int) -> None:
 
 
 def sample(path: Path, *, keep: bool) -> tuple[float, float]:
-    from evalwright.engine.wide.loader import WideReading
+    from evalwright.engine.suites.document import SuiteReading
 
     entry = {"file": path.name, "map": MAP, "checks": CHECKS}
-    reading = WideReading(
+    reading = SuiteReading(
         {"evalwright": 1, "data": [entry]}, path.parent, allow_code=True, allow_files=True
     )
     started = time.process_time()

@@ -11,7 +11,7 @@ import yaml
 
 from builders import a_log, a_suite, a_suite_document, a_task, as_document
 from evalwright.contracts.errors import InvalidDocument
-from evalwright.engine.validation import check_file
+from evalwright.engine.suites.validation import check_file
 from subjects import logs
 from subjects.command import Evalwright, subject
 from subjects.runs import AGENT_ID

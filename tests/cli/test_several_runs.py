@@ -10,7 +10,7 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.cli.several import variants_of
-from evalwright.engine.suite_files import find_suites
+from evalwright.engine.suites.loader import find_suites
 from subjects.command import Evalwright
 from subjects.waiting import eventually
 

@@ -16,7 +16,7 @@ from builders import a_suite, a_task
 from evalwright.agents import ToolError
 from evalwright.engine import execution
 from evalwright.engine.recorder import Recorder
-from evalwright.engine.validation import check_events
+from evalwright.engine.suites.validation import check_events
 from subjects import logs
 from subjects.runs import AGENT_ID, Recording, Workshop, as_agent
 from subjects.waiting import TIME_LIMIT_S, eventually

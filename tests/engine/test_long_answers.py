@@ -16,8 +16,8 @@ from evalwright.engine import examination, scoring_pool
 from evalwright.engine.examination import Examination, is_long
 from evalwright.engine.invocation import TaskAnswer
 from evalwright.engine.scoring_pool import ScoringPool
-from evalwright.engine.wide.loader import load_wide
-from evalwright.engine.wide.sent import SentSuite
+from evalwright.engine.suites.document import load_suite
+from evalwright.engine.suites.loader import SentSuite
 from evalwright.scoring.checks.base import CodeAsk, Unanswered
 from evalwright.scoring.checks.table import prepare_checks
 from subjects.runs import Workshop
@@ -240,7 +240,7 @@ def test_a_suite_that_another_process_renders_is_the_one_that_this_one_would() -
     pool = ScoringPool(1)
     assert (
         pool.lowered("", SentSuite(msgspec.json.encode(document), "desk"))
-        == load_wide(document).suite
+        == load_suite(document).suite
     )
     task["input"] = "{{ whom }}"
     with pytest.raises(InvalidDocument, match="whom is undefined"):

@@ -19,7 +19,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.piecework import AssembledRun, Piecework
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import project
-from evalwright.engine.validation import check_events
+from evalwright.engine.suites.validation import check_events
 from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
 

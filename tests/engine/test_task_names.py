@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.suite import Expected, Task
+from evalwright.engine.suites.tasks import content_id
 from evalwright.engine.task_names import TaskNames, asked, called, slug_of
-from evalwright.engine.wide.ids import content_id
 from evalwright.signals.masking import mask_text
 
 CHECKS = Expected("checks")

@@ -15,7 +15,7 @@ from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.report import FailedAssertion
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import Match, parse_suite
-from evalwright.engine.validation import check_file
+from evalwright.engine.suites.validation import check_file
 from evalwright.scoring.checks import comparing
 from evalwright.scoring.golden import (
     STRATEGIES,

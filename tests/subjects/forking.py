@@ -44,7 +44,7 @@ LOADED = (
     "evalwright.cli.watchdog",
     "evalwright.comparison.pipeline",
     "evalwright.engine.checking",
-    "evalwright.engine.wide.loader",
+    "evalwright.engine.suites.document",
     "evalwright.prompts.lint",
     "evalwright.reports.run.page",
     "evalwright.signals.kinds",

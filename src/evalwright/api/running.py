@@ -35,9 +35,9 @@ from evalwright.engine.listing import find_runs, last_continuation, runs_of_grou
 from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
 from evalwright.engine.run_files import log_for
-from evalwright.engine.selection import Wanted, select
 from evalwright.engine.session import Session
-from evalwright.engine.subjects import SuiteSubject, given_subject, is_data_file, read_subject
+from evalwright.engine.suites.loader import SuiteSubject, given_subject, is_data_file, read_subject
+from evalwright.engine.suites.selection import Wanted, select
 from evalwright.engine.workers import complete, run_until_signalled
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import configured_log

@@ -14,7 +14,7 @@ from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson
 from evalwright.contracts.suite import Mode, ModelClass
-from evalwright.engine.subjects import SuiteSubject, given_subject, is_data_file, read_subject
+from evalwright.engine.suites.loader import SuiteSubject, given_subject, is_data_file, read_subject
 
 AgentGiven: TypeAlias = str | Callable[..., Any]
 Columns: TypeAlias = str | Sequence[str] | Mapping[str, str]
@@ -222,7 +222,7 @@ class Suite:
             subject = given_subject(document, self.name, own.known, self._folder)
             return subject._replace(claims=self._claims)
         except InvalidDocument as error:
-            from evalwright.engine.wide.places import placed
+            from evalwright.engine.suites.problems import placed
 
             problems = [_in_python(each) for each in placed(error.problems, b"", document)]
             raise InvalidDocument(error.name, problems) from None

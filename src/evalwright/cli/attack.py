@@ -19,7 +19,7 @@ from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
-from evalwright.engine.subjects import read_subject
+from evalwright.engine.suites.loader import read_subject
 from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.checks.base import CodeAsk
 from evalwright.scoring.checks.table import prepare_checks
@@ -181,7 +181,7 @@ def suite_file(
     Only a wide suite names its agent.
     """
     if any(task.expected.kind == "checks" for task in suite.tasks):
-        from evalwright.engine.wide.portable import to_document
+        from evalwright.engine.suites.export import to_document
 
         value = to_document(suite, agent, claims)
     else:

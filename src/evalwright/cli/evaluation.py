@@ -34,7 +34,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan, refuse_combinations
 from evalwright.engine.session import Session
-from evalwright.engine.subjects import SuiteSubject, read_subject
+from evalwright.engine.suites.loader import SuiteSubject, read_subject
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import NO_DEFAULTS
 from evalwright.reports.forms import FORMS_OF, STEP_SUMMARY
@@ -45,7 +45,7 @@ from evalwright.store.protocol import EventLog
 if TYPE_CHECKING:
     from evalwright.cli.watchdog import Watchdog
     from evalwright.engine.rescoring import Rescore
-    from evalwright.engine.selection import Wanted
+    from evalwright.engine.suites.selection import Wanted
 
 CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
 COLUMNS = ("inputs", "expected", "id", "checks")
@@ -164,7 +164,7 @@ def evaluate(request: RunRequest) -> int:
 
 def select_tasks(request: RunRequest, wanted: "Wanted", subject: SuiteSubject) -> SuiteSubject:
     """The suite with the tasks that are wanted; raises `BadInput` if there are none."""
-    from evalwright.engine.selection import select
+    from evalwright.engine.suites.selection import select
 
     name = str(request.suite)
     if not wanted.needs_log:

@@ -8,7 +8,7 @@ from evalwright.cli.output import check_place, say, write_file
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
-from evalwright.engine.subjects import read_subject
+from evalwright.engine.suites.loader import read_subject
 
 _MOST_NAMED = 100
 
@@ -33,7 +33,7 @@ def command(*, suite: Path, out: Path, lossy: bool) -> int:
     code is 1. With --lossy each task keeps the first check that can be said.
     """
     from evalwright.cli.attack import suite_file
-    from evalwright.engine.wide.portable import to_portable
+    from evalwright.engine.suites.export import to_portable
 
     check_place(out)
     if out.exists() and out.samefile(suite):

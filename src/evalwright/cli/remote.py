@@ -28,13 +28,13 @@ from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.events import EvalStarted, RunCancelled
 from evalwright.contracts.planning import CONFIGURABLE, FIRST_RULE, to_configurable
 from evalwright.contracts.short_names import suite_name
-from evalwright.contracts.suite import Suite, is_wide, parse_suite
+from evalwright.contracts.suite import Suite, is_evalwright_suite, parse_suite
 from evalwright.engine.baseline import scored_now
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.listing import LATEST
 from evalwright.engine.replay import project
-from evalwright.engine.subjects import is_data_file
+from evalwright.engine.suites.loader import is_data_file
 from evalwright.engine.verdict import reasons_to_fail
 from evalwright.reports.forms import FORMS_OF
 from evalwright.reports.run.progress import Progress, progress_for
@@ -149,7 +149,9 @@ class _Watch:
         if request.agent is None:
             raise errors.BadInput("name the agent with --agent: its id on the host")
         source = read_input(request.suite)
-        if b"evalwright" in source and is_wide(document := parse_document(source, name)):
+        if b"evalwright" in source and is_evalwright_suite(
+            document := parse_document(source, name)
+        ):
             ref = await self._publish_wide(document, source, name)
         else:
             suite = parse_suite(source, name)
@@ -185,13 +187,13 @@ class _Watch:
 
         It is sent as it is written, or, where files have rows of it, with the tasks made of them.
         """
-        from evalwright.engine.wide.loader import load_wide
-        from evalwright.engine.wide.places import placed
-        from evalwright.engine.wide.portable import to_document
+        from evalwright.engine.suites.document import load_suite
+        from evalwright.engine.suites.export import to_document
+        from evalwright.engine.suites.problems import placed
 
         sent = {key: value for key, value in document.items() if key != "agent"}
         try:
-            read = load_wide(sent, name=name, folder=Path(name).parent, allow_files=True)
+            read = load_suite(sent, name=name, folder=Path(name).parent, allow_files=True)
         except errors.InvalidDocument as error:
             raise errors.InvalidDocument(name, placed(error.problems, source, document)) from None
         suite = read.suite

@@ -35,7 +35,7 @@ from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.rescoring import RecordedAgent, Rescore, plan_rescore
 from evalwright.engine.run_files import log_for
 from evalwright.engine.session import Session
-from evalwright.engine.subjects import SuiteSubject, read_subject
+from evalwright.engine.suites.loader import SuiteSubject, read_subject
 from evalwright.store.protocol import EventLog
 
 Command = Callable[..., Any]

@@ -13,7 +13,7 @@ from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import Plan
 from evalwright.engine.run_files import log_for, run_file
-from evalwright.engine.selection import Wanted
+from evalwright.engine.suites.selection import Wanted
 from evalwright.engine.verdict import gates, gates_left_out
 from evalwright.models.run_defaults import RunDefaults, configured_log
 

@@ -27,10 +27,9 @@ from evalwright.contracts.errors import (
 )
 from evalwright.contracts.short_names import suite_name
 from evalwright.engine.execution import Outcome
-from evalwright.engine.selection import NothingSelected
 from evalwright.engine.session import reasons_against, verdict_on
-from evalwright.engine.subjects import SuiteSubject, read_subject
-from evalwright.engine.suite_files import find_suites
+from evalwright.engine.suites.loader import SuiteSubject, find_suites, read_subject
+from evalwright.engine.suites.selection import NothingSelected
 from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.reports.console import Style, printable
 from evalwright.reports.run.junit import Reported, ReportedRun, ReportedSeveral

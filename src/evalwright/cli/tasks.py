@@ -71,8 +71,7 @@ def command(
     Exit code 2 when a record could not be read; the others are written all the same.
     """
     from evalwright.comparison.recordings import Recordings  # not to complete a command
-    from evalwright.engine.wide.recorded_suite import RecordedSuite, WantedRecordings
-    from evalwright.engine.wide.recorded_tasks import TaskMaker
+    from evalwright.engine.suites.from_traces import RecordedSuite, TaskMaker, WantedRecordings
     from evalwright.store.location import open_existing_log
 
     stop_in_good_order()

@@ -10,7 +10,7 @@ from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
 from evalwright.contracts.suite import weight_warnings
-from evalwright.engine.validation import SUITE_KIND, check_file
+from evalwright.engine.suites.validation import SUITE_KIND, check_file
 from evalwright.scoring.golden import read_suite
 from evalwright.signals.suppression import parse_suppressions
 

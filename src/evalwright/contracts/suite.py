@@ -140,8 +140,8 @@ def parse_suite(source: bytes, name: str, strategies: Collection[str] = ()) -> S
     return suite
 
 
-def is_wide(document: Any) -> bool:
-    """Whether a document says that it is a wide suite, of a version that is known or not."""
+def is_evalwright_suite(document: Any) -> bool:
+    """Whether a document says that it is a suite of our own form, of any version."""
     return isinstance(document, dict) and "evalwright" in document
 
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.documents import parse_document, read_input
-from evalwright.contracts.suite import is_wide
-from evalwright.engine.selection import Wanted, select
-from evalwright.engine.subjects import SuiteSubject, read_subject
-from evalwright.engine.wide.loader import wide_from
-from evalwright.engine.wide.recorded_tasks import TaskMaker, input_of, literal
+from evalwright.contracts.suite import is_evalwright_suite
+from evalwright.engine.suites.document import suite_from_file
+from evalwright.engine.suites.from_traces import TaskMaker, input_of, literal
+from evalwright.engine.suites.loader import SuiteSubject, read_subject
+from evalwright.engine.suites.selection import Wanted, select
 from evalwright.trace.recording import Recording
 
 _OF_TASKS = frozenset({"tasks", "data"})
@@ -30,7 +30,7 @@ def scored_subject(
 ) -> ScoredSubject:
     """A suite with the tasks that are wanted, and the recordings that can be used.
 
-    In a wide suite without tasks, each recording becomes one, which the defaults apply to.
+    In a suite without tasks, each recording becomes one, which the defaults apply to.
     """
     document, source = _without_tasks(path)
     if document is None:
@@ -39,8 +39,8 @@ def scored_subject(
     else:
         usable = _named_apart(each for each in recordings if each.fault is None)
         made = [{"id": each.case_id, "input": _given(each)} for each in usable]
-        wide = wide_from(source, path, {**document, "tasks": made})
-        subject = SuiteSubject(wide.suite, None, wide.source, wide.notices)
+        loaded = suite_from_file(source, path, {**document, "tasks": made})
+        subject = SuiteSubject(loaded.suite, None, loaded.source, loaded.notices)
     if tasks or tagged:
         wanted = Wanted(tasks=tuple(tasks), tagged=tuple(tagged))
         suite, selection = select(subject.suite, wanted, str(path))
@@ -49,14 +49,16 @@ def scored_subject(
 
 
 def _without_tasks(path: Path) -> tuple[dict[str, Any] | None, bytes]:
-    """The document of a wide suite that has defaults, and no tasks; None for any other file."""
+    """The document of a suite that has defaults, and no tasks; None for any other file."""
     if not path.name.lower().endswith((".yaml", ".yml", ".json")):
         return None, b""
     source = read_input(path)
     if b"evalwright" not in source:
         return None, source
     document = parse_document(source, str(path))
-    is_meant = is_wide(document) and _OF_TASKS.isdisjoint(document) and "defaults" in document
+    is_meant = (
+        is_evalwright_suite(document) and _OF_TASKS.isdisjoint(document) and "defaults" in document
+    )
     return (document if is_meant else None), source
 
 

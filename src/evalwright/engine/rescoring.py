@@ -34,7 +34,7 @@ from evalwright.engine.invocation import repetition_of
 from evalwright.engine.isolation import PARTIAL, RESCORED
 from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.engine.plan import Plan, is_judged, plan_run
-from evalwright.engine.subjects import SuiteSubject
+from evalwright.engine.suites.loader import SuiteSubject
 from evalwright.store.protocol import EventLog, NewEvent
 
 MOST_NAMED = 5

@@ -18,7 +18,7 @@ from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.events import Envelope, Event, RunStarted
 from evalwright.contracts.times import microseconds
-from evalwright.engine.validation import LogChecker
+from evalwright.engine.suites.validation import LogChecker
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog, NewEvent
 

@@ -19,7 +19,7 @@ from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.events import ErrorDetail
 from evalwright.contracts.suite import Suite
 from evalwright.engine.examination import Examination, Seen
-from evalwright.engine.wide.sent import Lowered, SentSuite
+from evalwright.engine.suites.loader import Lowered, SentSuite
 from evalwright.store.readers import ReadingThreads
 
 SCORING_TIMEOUT = "scoring_timeout"

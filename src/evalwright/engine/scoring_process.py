@@ -15,7 +15,7 @@ import msgspec
 
 from evalwright.contracts.events import ErrorDetail
 from evalwright.engine.examination import Examination, Seen, examine
-from evalwright.engine.wide.sent import SentSuite
+from evalwright.engine.suites.loader import SentSuite
 from evalwright.scoring.checks.table import prepare_checks
 
 SCORING_FAILED = "scoring_failed"

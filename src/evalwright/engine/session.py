@@ -277,8 +277,8 @@ class Session:
     ) -> list[Plan]:
         """The runs of a suite, one for each repeat; raises `InvalidDocument` with all problems.
 
-        `name` is how messages call the suite. A baseline is read from `log`. A wide suite has a
-        `source`, and a suite that is only a part of itself a `selection`. `functions` are own
+        `name` is how messages call the suite. A baseline is read from `log`. A suite with checks
+        has a `source`, and one that is only a part of itself a `selection`. `functions` are own
         checks that are at hand, by what the suite calls them.
         """
         baseline = None

@@ -17,8 +17,8 @@ from evalwright.engine.isolation import PARTIAL, RECORDED
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.engine.recorded_traces import RECORDED_AGENT, recorded_events
 from evalwright.engine.rescoring import RecordedAgent, Rescore, named_briefly
-from evalwright.engine.subjects import SuiteSubject
-from evalwright.engine.wide.ids import row_id
+from evalwright.engine.suites.loader import SuiteSubject
+from evalwright.engine.suites.tasks import row_id
 from evalwright.signals.masking import mask_text
 from evalwright.trace.importers.records import digest_of
 from evalwright.trace.model import Trace, text_of

@@ -18,9 +18,9 @@ from evalwright.contracts.documents import parse_json
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.manifest import Manifest, MemoryShape
 from evalwright.contracts.pack import PACK_KIND
-from evalwright.contracts.suite import ModelClass, Suite, is_wide, parse_suite
+from evalwright.contracts.suite import ModelClass, Suite, is_evalwright_suite, parse_suite
 from evalwright.engine.scoring_pool import ScoringPool
-from evalwright.engine.wide.sent import SentSuite
+from evalwright.engine.suites.loader import SentSuite
 from evalwright.host.principal import tenant_of
 from evalwright.host.reading import read_soon
 from evalwright.host.settings import AgentSettings, HostSettings
@@ -179,13 +179,13 @@ class Catalogue:
         Templates are rendered by another process: no bound on what is in them bounds their time,
         and no other thread of this one could go on meanwhile.
         """
-        if b'"evalwright"' in source and is_wide(document := parse_json(source, name)):
-            from evalwright.engine.wide.loader import load_wide
-            from evalwright.engine.wide.templates import Templates
+        if b'"evalwright"' in source and is_evalwright_suite(document := parse_json(source, name)):
+            from evalwright.engine.suites.document import load_suite
+            from evalwright.engine.suites.templates import Templates
 
             if Templates(document).may_be:
                 return self._templates.lowered(tenant_of(place), SentSuite(source, name))
-            return load_wide(document, name=name).suite
+            return load_suite(document, name=name).suite
         return parse_suite(source, name)
 
     def close(self) -> None:

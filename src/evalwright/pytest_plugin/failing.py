@@ -115,7 +115,7 @@ def _calls(calls: Iterable[dict[str, Any]]) -> Iterator[str]:
 def line_of(path: Path, task: Task) -> int:
     """The line of a task in its suite; of one that comes from data, the first."""
     from evalwright.contracts.documents import parse_document
-    from evalwright.engine.wide.places import Places
+    from evalwright.engine.suites.problems import Places
 
     source = path.read_bytes()
     document = parse_document(source, path.name)

@@ -14,9 +14,9 @@ from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.contracts.planning import TaskSelection
 from evalwright.contracts.suite import Task
-from evalwright.engine.subjects import SuiteSubject, read_subject
+from evalwright.engine.suites.loader import SuiteSubject, read_subject
+from evalwright.engine.suites.validation import check_file
 from evalwright.engine.task_names import TaskNames
-from evalwright.engine.validation import check_file
 from evalwright.pytest_plugin import session_of
 from evalwright.pytest_plugin.asked import spoken
 from evalwright.pytest_plugin.failing import explain, line_of

@@ -15,7 +15,7 @@ from evalwright.contracts.events import Event, ProviderUsage
 from evalwright.engine.clock import run_id_at
 from evalwright.engine.piecework import Piecework
 from evalwright.engine.session import Session
-from evalwright.engine.subjects import SuiteSubject
+from evalwright.engine.suites.loader import SuiteSubject
 from evalwright.engine.workers import GRACE_SECONDS
 from evalwright.pytest_plugin.asked import SessionOptions
 from evalwright.store.protocol import NewEvent

@@ -12,7 +12,7 @@ import msgspec
 
 from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.engine.subjects import is_data_file
+from evalwright.engine.suites.loader import is_data_file
 from evalwright.reports.forms import STEP_SUMMARY
 
 _ANY = [{"contains": "any"}]  # of a file of rows, where only its lines matter
@@ -56,7 +56,7 @@ class NotedFile:
 
     @cached_property
     def _lines(self) -> dict[str, int]:
-        from evalwright.engine.wide.places import lines_of_tasks
+        from evalwright.engine.suites.problems import lines_of_tasks
 
         try:
             return {} if self._is_data else lines_of_tasks(read_input(str(self._path)))
@@ -65,7 +65,7 @@ class NotedFile:
 
     @cached_property
     def _rows(self) -> dict[str, tuple[str, int]]:
-        from evalwright.engine.wide.loader import lines_of_rows
+        from evalwright.engine.suites.document import lines_of_rows
 
         document: Any = {"evalwright": 1, "data": [{"file": self._path.name, "checks": _ANY}]}
         try:

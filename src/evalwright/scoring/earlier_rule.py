@@ -24,14 +24,14 @@ class EarlierRule:
 
     def __init__(self) -> None:
         self._tasks: list[tuple[float, float, bool]] = []  # weight, most of a failure, kept now
-        self._is_wide = False
+        self._has_checks = False
 
     def add(self, task: Task) -> None:
         """Take the next task."""
         is_checked = task.expected.kind == "checks"
         keeps = task.expected.threshold is not None or not is_checked
         self._tasks.append((task.weight, _most_of_failure(task), keeps))
-        self._is_wide = self._is_wide or is_checked
+        self._has_checks = self._has_checks or is_checked
 
     def note(self, bars: Thresholds) -> str | None:
         """What may be another verdict now, and the remedy; None where nothing may."""
@@ -48,7 +48,7 @@ class EarlierRule:
                 "without a bar every task must pass; in earlier versions a score of "
                 f"{DEFAULT_PASS_SCORE} was enough. Say in `thresholds` how much is enough"
             )
-        if not self._is_wide or not self._may_fall_below(bars.pass_score, whole):
+        if not self._has_checks or not self._may_fall_below(bars.pass_score, whole):
             return None
         bar = amounts.bar(bars.pass_score)
         return (

@@ -53,7 +53,7 @@ class BarTask(Protocol):
 
     @property
     def expected(self) -> _ExpectedAnswer:
-        """What is expected of it: `checks` are those of wide suites."""
+        """What is expected of it: `checks` are those of suites of our own form."""
 
 
 class PassBar(msgspec.Struct, frozen=True):

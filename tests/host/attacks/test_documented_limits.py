@@ -8,7 +8,7 @@ import pytest
 from evalwright.agents.http import LONG_ANSWER
 from evalwright.contracts.jsonvalue import MOST_EXTREME
 from evalwright.engine import scoring_pool
-from evalwright.engine.wide import loader
+from evalwright.engine.suites import document
 from evalwright.host import (
     annotations,
     byte_budget,
@@ -50,8 +50,8 @@ BOUNDS = {
     "templates of a suite": [
         f"{catalogue.MOST_RENDERED} at once",
         f"{scoring_pool.LOWERING_S:g} s",
-        f"{loader.RENDER_SECONDS:g} s of CPU",
-        f"{loader.MOST_SENT // MIB} MiB",
+        f"{document.RENDER_SECONDS:g} s of CPU",
+        f"{document.MOST_SENT // MIB} MiB",
     ],
     "reports that compare two runs": [
         host.MOST_COMPARISONS,

@@ -14,7 +14,7 @@ from evalwright.contracts.events import Judged
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.overrides import read_overrides
-from evalwright.engine.wide.loader import load_wide
+from evalwright.engine.suites.document import load_suite
 from evalwright.host.web import page as web_page
 from evalwright.host.web import recent_runs, review_queue, run_views
 from host.server import ServedHost, running_host
@@ -205,7 +205,7 @@ def test_a_reviewed_task_becomes_a_test(tenant: Tenant):
     answer = tenant.visitor.get(f"/review/{run}/a-1/test.yaml")
     assert answer.headers["content-disposition"] == 'attachment; filename="a-1.yaml"'
     document = msgspec.json.decode(to_json(answer.text.encode(), "a-1.yaml"))
-    (task,) = load_wide(document).suite.tasks
+    (task,) = load_suite(document).suite.tasks
     assert task.input["text"] == "is {{ this }} a template?"
     assert task.reference == "It is {{ lost }}."
     assert task.expected.checks == [{"equals": "It is {{ lost }}."}]

@@ -79,7 +79,7 @@ def test_markup_is_made_of_text_by_the_escapers_and_templates_only() -> None:
         if "import minijinja" in path.read_text() or "from minijinja" in path.read_text()
     }
     # Templates of suites are the user's own; what they make is data, escaped like any other.
-    assert using_templates == {"reports/html/markup.py", "engine/wide/templates.py"}
+    assert using_templates == {"reports/html/markup.py", "engine/suites/templates.py"}
 
 
 def test_the_maker_of_markup_is_not_passed_on() -> None:

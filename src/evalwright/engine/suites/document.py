@@ -1,4 +1,4 @@
-"""Reading wide suites: from a file, or from a document that was sent to a host."""
+"""Reading a suite from its document: one in a file, one that was sent, or a file of rows alone."""
 
 import os
 import re
@@ -12,23 +12,30 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
-from evalwright.contracts.documents import without_collecting
-from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.documents import (
+    YAML_ENDINGS,
+    parse_document,
+    read_input,
+    without_collecting,
+)
+from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.planning import SuiteSource
 from evalwright.contracts.schema import WIDE_OUTLINE, check_schema
 from evalwright.contracts.suite import MAX_TASK_ID, Mode, Suite, Task, Thresholds
-from evalwright.engine.wide.data import DataReading
-from evalwright.engine.wide.ids import Ids, slug
-from evalwright.engine.wide.lowering import (
+from evalwright.engine.suites.data import OTHERWISE, DataReading
+from evalwright.engine.suites.problems import Missing, missing_function, placed
+from evalwright.engine.suites.tasks import (
+    Ids,
     Problems,
     Recipe,
     Shared,
     TooManyProblems,
+    slug,
     tasks_of_entry,
 )
-from evalwright.engine.wide.places import placed
-from evalwright.engine.wide.references import Missing, missing_function
-from evalwright.engine.wide.templates import RenderBudget, Templates, too_large
+from evalwright.engine.suites.templates import RenderBudget, Templates, too_large
+from evalwright.scoring.checks.base import RefusedCheck
+from evalwright.scoring.checks.table import CHECKS, name_and_argument
 
 MODES: list[Mode] = ["golden", "rubric", "adversarial", "regression", "live-shadow"]
 VERSION = "0.0.0"
@@ -46,8 +53,8 @@ _ROW_PLACE = re.compile(r"([^$].*), (line|row) (\d+)", re.DOTALL)
 _ELSEWHERE = ("http://", "https://", "cmd:")
 
 
-class WideSuite(NamedTuple):
-    """A wide suite as a run takes it, and what its reader should be told."""
+class LoadedSuite(NamedTuple):
+    """A suite as a run takes it, and what its reader should be told."""
 
     suite: Suite
     source: SuiteSource
@@ -56,14 +63,14 @@ class WideSuite(NamedTuple):
     claims: Claims = NO_CLAIMS
 
 
-def wide_from(source: bytes, path: str | Path, document: Any) -> WideSuite:
-    """A wide suite from its file; raises `InvalidDocument` with every problem and its line.
+def suite_from_file(source: bytes, path: str | Path, document: Any) -> LoadedSuite:
+    """A suite from its file; raises `InvalidDocument` with every problem and its line.
 
     Code and data are found from the folder of the file.
     """
     name = str(path)
     try:
-        return load_wide(
+        return load_suite(
             document,
             name=name,
             folder=Path(path).parent,
@@ -74,7 +81,7 @@ def wide_from(source: bytes, path: str | Path, document: Any) -> WideSuite:
         raise InvalidDocument(name, placed(error.problems, source, document)) from None
 
 
-def load_wide(
+def load_suite(
     document: Any,
     *,
     name: str = "suite",
@@ -82,8 +89,8 @@ def load_wide(
     allow_code: bool = False,
     allow_files: bool = False,
     functions: Collection[str] = (),
-) -> WideSuite:
-    """A wide suite from a document; raises `InvalidDocument` with every problem.
+) -> LoadedSuite:
+    """A suite from a document; raises `InvalidDocument` with every problem.
 
     A host allows neither the user's own code nor files. `functions` are own checks that need not
     be looked for.
@@ -100,11 +107,24 @@ def load_wide(
         tasks = list(reading.sound_tasks())
     if reading.problems.found:
         raise InvalidDocument(name, reading.problems.found)
-    suite = _suite(document, tasks, name)
-    source = SuiteSource(folder=str(folder or ""), content_hash=content_hash(suite))
-    agent, claims = agent_and_claims(document.get("agent"))
+    called = document.get("name") or Path(name).stem
+    suite = Suite(
+        suite_id=document.get("suiteId") or f"local.evals.{slug(called) or 'suite'}",
+        version=document.get("version", VERSION),
+        modes=document.get("modes", MODES),
+        tasks=tasks,
+        target_agent_id=document.get("targetAgentId"),
+        allowed_models=document.get("allowedModels"),
+        thresholds=msgspec.convert(document.get("thresholds", {}), Thresholds, strict=False),
+    )
+    content_hash = f"sha256:{sha256(msgspec.json.encode(suite)).hexdigest()}"
+    source = SuiteSource(folder=str(folder or ""), content_hash=content_hash)
+    agent, claims = document.get("agent"), NO_CLAIMS
+    if isinstance(agent, dict):
+        claims = Claims(agent.get("tools"), agent.get("usage"), agent.get("isolate", False))
+        agent = agent["ref"]
     found = agent and found_from(agent, folder or Path())
-    return WideSuite(suite, source, found, tuple(reading.notices), claims)
+    return LoadedSuite(suite, source, found, tuple(reading.notices), claims)
 
 
 def read_document(
@@ -115,12 +135,19 @@ def read_document(
     allow_code: bool,
     allow_files: bool,
     functions: Collection[str] = (),
-) -> "WideReading":
-    """A reading of a document that has the form of a wide suite; raises `InvalidDocument`."""
+) -> "SuiteReading":
+    """A reading of a document that has the form of a suite; raises `InvalidDocument`."""
     if isinstance(document, dict) and "data" in document:
-        document = {**document, "data": _entries(document["data"])}
-    problems = [_said(each, document) for each in check_schema(document, WIDE_OUTLINE)]
-    reading = partial(WideReading, document, folder or Path(), allow_code, allow_files, functions)
+        data = document["data"]
+        listed = data if isinstance(data, list) else [data]
+        named = [{"file": each} if isinstance(each, str) else each for each in listed]
+        document = {**document, "data": named}
+    problems = check_schema(document, WIDE_OUTLINE)
+    if isinstance(document, dict) and document.keys().isdisjoint(("tasks", "data")):
+        problems = [
+            _NO_TASKS if each.path == "$" and "anyOf" in each.message else each for each in problems
+        ]
+    reading = partial(SuiteReading, document, folder or Path(), allow_code, allow_files, functions)
     if problems:
         broken = _broken_entries(problems, document)
         more = [] if broken is None else reading(broken).all_problems()
@@ -130,41 +157,27 @@ def read_document(
 
 def _broken_entries(problems: list[Problem], document: Any) -> set[str] | None:
     """The tasks and data that are not of the form; None where more than these are not."""
+    if not isinstance(document, dict):
+        return None
     broken = set()
-    for problem in problems if isinstance(document, dict) else ():
-        entry = _ENTRY.match(problem.path)
-        if entry is None and problem.path != "$":
+    for problem in problems:
+        found = _ENTRY.match(problem.path)
+        if found is None and problem.path != "$":
             return None
-        if entry is None:
+        if found is None:
             continue
-        is_own = problem.path == entry[0]  # not of something in it
-        if not (is_own and _has_checks_beside(problem, document[entry[1]][int(entry[2])])):
-            broken.add(entry[0])
-    return broken if isinstance(document, dict) else None
+        entry = document[found[1]][int(found[2])]
+        # Of an entry with a field too many, the checks can be looked at as well.
+        is_more = problem.path == found[0] and problem.message.startswith("Additional")
+        if not (is_more and "checks" in entry and "input" in entry):
+            broken.add(found[0])
+    return broken
 
 
-def _has_checks_beside(problem: Problem, entry: Any) -> bool:
-    """Whether the problem is a field too many, and checks can be looked at as well."""
-    return problem.message.startswith("Additional") and "checks" in entry and "input" in entry
-
-
-def _said(problem: Problem, document: Any) -> Problem:
-    """A problem, in words if it is just that there are no tasks."""
-    lacks_tasks = isinstance(document, dict) and document.keys().isdisjoint(("tasks", "data"))
-    is_that = lacks_tasks and problem.path == "$" and "anyOf" in problem.message
-    return _NO_TASKS if is_that else problem
-
-
-def _entries(data: Any) -> Any:
-    """The entries of `data`, of which each may be only the name of a file."""
-    listed = data if isinstance(data, list) else [data]
-    return [{"file": each} if isinstance(each, str) else each for each in listed]
-
-
-def wide_problems(
+def suite_problems(
     document: Any, source: bytes, path: str | Path, seen: Callable[[Task], None] | None = None
 ) -> list[Problem]:
-    """Every problem of a wide suite by line.
+    """Every problem of a suite by line.
 
     Its tasks are looked at one by one, by `seen` as long as there is no problem, and not kept.
     """
@@ -180,11 +193,6 @@ def wide_problems(
     return placed(reading.problems.found, source, document)
 
 
-def content_hash(suite: Suite) -> str:
-    """What tells a suite from another: a hash of its tasks, and of all else that is in it."""
-    return f"sha256:{sha256(msgspec.json.encode(suite)).hexdigest()}"
-
-
 def lines_of_rows(path: Path, document: Any) -> dict[str, tuple[str, int]]:
     """The file and the line of each task that a row of a data file made, by its id."""
     reading = read_document(document, str(path), path.parent, allow_code=True, allow_files=True)
@@ -193,13 +201,6 @@ def lines_of_rows(path: Path, document: Any) -> dict[str, tuple[str, int]]:
         if (told := _ROW_PLACE.fullmatch(place)) is not None:
             found[task_id] = told[1], int(told[3]) if told[2] == "line" else 1
     return found
-
-
-def agent_and_claims(given: Any) -> tuple[str | None, Claims]:
-    """The reference of a suite's `agent`, and what the suite claims of it."""
-    if not isinstance(given, dict):
-        return given, NO_CLAIMS
-    return given["ref"], Claims(given.get("tools"), given.get("usage"), given.get("isolate", False))
 
 
 def found_from(agent: str, folder: Path) -> str:
@@ -214,20 +215,7 @@ def found_from(agent: str, folder: Path) -> str:
     return os.fspath(folder / agent) if is_file else agent
 
 
-def _suite(document: dict[str, Any], tasks: list[Task], name: str) -> Suite:
-    called = document.get("name") or Path(name).stem
-    return Suite(
-        suite_id=document.get("suiteId") or f"local.evals.{slug(called) or 'suite'}",
-        version=document.get("version", VERSION),
-        modes=document.get("modes", MODES),
-        tasks=tasks,
-        target_agent_id=document.get("targetAgentId"),
-        allowed_models=document.get("allowedModels"),
-        thresholds=msgspec.convert(document.get("thresholds", {}), Thresholds, strict=False),
-    )
-
-
-class WideReading:
+class SuiteReading:
     """One reading of a document: its tasks one by one, and every problem."""
 
     def __init__(
@@ -308,7 +296,10 @@ class WideReading:
                 self._claim(task.task_id, index)
                 yield task
         for index, entry in self._entries("data"):
-            yield from self._rows(entry, index)
+            recipe = Recipe(entry, f"$.data[{index}]", self._shared)
+            rows = DataReading(entry, recipe, document.get("vars", {}), self.problems, self._ids)
+            yield from rows.tasks(self._folder, allow_files=self._allow_files)
+            self.notices += rows.notices
 
     def _entries(self, name: str) -> Iterable[tuple[int, dict[str, Any]]]:
         numbered = enumerate(self._document.get(name, []))
@@ -339,9 +330,90 @@ class WideReading:
             message = f"the id has {len(task_id)} characters; at most {MAX_TASK_ID} are allowed"
             self.problems.add(f"$.tasks[{index}]", message, "shorten it")
 
-    def _rows(self, entry: dict[str, Any], index: int) -> Iterator[Task]:
-        recipe = Recipe(entry, f"$.data[{index}]", self._shared)
-        shared = self._document.get("vars", {})
-        reading = DataReading(entry, recipe, shared, self.problems, self._ids)
-        yield from reading.tasks(self._folder, allow_files=self._allow_files)
-        self.notices += reading.notices
+
+EXPECTED = "{{ expected }}"
+_CHECK = re.compile(r"\$\.data\[0\]\.checks\[\d+\][.\w]*")
+_CHOOSE = "choose with --input, --expected and --id"
+_SUITE_FIELDS = frozenset({"evalwright", "suiteId", "tasks"})
+_WITHIN = {"json": "equals"}  # where the expected value is a part of the argument
+
+
+class ColumnChoice(NamedTuple):
+    """What the command line says of a data file."""
+
+    inputs: tuple[str, ...] = ()
+    expected: str | None = None
+    id: str | None = None
+    checks: tuple[str, ...] = ()
+
+
+def read_data_suite(name: str, choice: ColumnChoice) -> LoadedSuite:
+    """A suite with a task in each row of a file."""
+    if not choice.checks:
+        raise BadInput(f"{name}: say what a good answer is, for example with --check contains")
+    if name.lower().endswith((".json", *YAML_ENDINGS)):  # which may be a suite, with its own checks
+        given = parse_document(read_input(name), name)
+        if isinstance(given, dict) and _SUITE_FIELDS & given.keys():
+            chosen = "--input, --expected, --id and --check"
+            raise BadInput(f"{name}: a suite says this itself; {chosen} are for files of rows")
+    path = Path(name)
+    checks = [_named_check(name, each) for each in choice.checks]
+    entry: dict[str, Any] = {"file": path.name, "checks": checks}
+    fields = {f"input.{column}": column for column in choice.inputs}
+    others = {"expected": choice.expected, "id": choice.id}
+    fields |= {field: column for field, column in others.items() if column is not None}
+    document = {"evalwright": 1, "name": path.name.partition(".")[0], "data": [entry]}
+    if fields:
+        entry["map"] = fields
+    try:
+        loaded = load_suite(
+            document, name=name, folder=path.parent, allow_code=True, allow_files=True
+        )
+    except InvalidDocument as error:
+        raise InvalidDocument(name, _as_options(error.problems, path.name)) from None
+    told = (each.removeprefix(f"{path.name}: ") for each in loaded.notices)
+    return loaded._replace(notices=tuple(each.replace(OTHERWISE, _CHOOSE) for each in told))
+
+
+def _as_options(problems: list[Problem], file: str) -> list[Problem]:
+    """Problems of the document that was made, in the words of the command line.
+
+    What is wrong with an option is the same in every row, and told for the first of them.
+    """
+    told: dict[tuple[str, str], list[str]] = {}  # places by what is wrong
+    for each in problems:
+        place = each.path.removeprefix(f"{file}, ").replace("$.data[0].map", "--input")
+        place = "$" if place == file else _CHECK.sub("--check", place)
+        told.setdefault((each.message, each.remedy), []).append(place)
+    found = []
+    for (message, remedy), (first, *more) in told.items():
+        rows = "row" if len(more) == 1 else "rows"
+        said = f"{message}, as in {len(more):,} more {rows}" if more else message
+        found.append(Problem(first, said, remedy))
+    return found
+
+
+def _named_check(file: str, text: str) -> dict[str, Any]:
+    """A check that there is; raises `BadInput`, once and not for every row."""
+    document = check_of(text)
+    try:
+        name_and_argument(document)
+    except RefusedCheck as refused:
+        known = text.partition(":")[0].strip()
+        remedy = f"write {known}=VALUE" if known in CHECKS else refused.remedy
+        raise BadInput(f"{file}: --check: {refused.message} ({remedy})") from None
+    return document
+
+
+def check_of(text: str) -> dict[str, Any]:
+    """A check from `name`, whose argument is the expected value, or from `name=argument`.
+
+    An argument that is JSON is taken as such, any other as a text.
+    """
+    name, equals, argument = text.partition("=")
+    if not equals:
+        return {name: {_WITHIN[name]: EXPECTED} if name in _WITHIN else EXPECTED}
+    try:
+        return {name: msgspec.json.decode(argument)}
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return {name: argument}

@@ -7,11 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.yaml_loader import load_yaml
-from evalwright.engine.wide.loader import load_wide
-from evalwright.engine.wide.recorded_suite import RecordedSuite, WantedRecordings
-from evalwright.engine.wide.recorded_tasks import PLACEHOLDER, TaskMaker, literal
-from evalwright.engine.wide.stable_parts import stable_part
-from evalwright.engine.wide.templates import Templates
+from evalwright.engine.suites.document import load_suite
+from evalwright.engine.suites.from_traces import (
+    PLACEHOLDER,
+    RecordedSuite,
+    TaskMaker,
+    WantedRecordings,
+    literal,
+    stable_part,
+)
+from evalwright.engine.suites.templates import Templates
 from evalwright.trace.recording import Recording
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
@@ -47,7 +52,7 @@ def made(recording: Recording, **options: Any) -> dict[str, Any]:
     suite = RecordedSuite("traces.jsonl", TaskMaker(**options), WantedRecordings())
     text = b"".join(suite.as_yaml([recording])).decode()
     document = load_yaml(text)
-    load_wide(document)
+    load_suite(document)
     task: dict[str, Any] = document["tasks"][0]
     return task
 

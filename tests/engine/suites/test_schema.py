@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import evalwright.contracts
-from evalwright.engine.wide.form import wide_schema
-from evalwright.engine.wide.loader import load_wide
+from evalwright.engine.suites.document import load_suite
+from evalwright.engine.suites.schema import suite_schema
 from evalwright.scoring.checks.table import CHECKS
 
 PUBLISHED = Path(evalwright.contracts.__file__).parent / "schemas" / "wide-suite.schema.json"
@@ -50,15 +50,15 @@ tasks:
 def test_the_published_schema_is_the_one_of_the_code():
     """A change of a check changes it: write it anew with `REWRITE_SNAPSHOTS=1`."""
     if os.environ.get("REWRITE_SNAPSHOTS"):
-        text = json.dumps(wide_schema(), indent=2, ensure_ascii=False)
+        text = json.dumps(suite_schema(), indent=2, ensure_ascii=False)
         PUBLISHED.write_text(text + "\n", encoding="utf-8")
-    assert json.loads(PUBLISHED.read_bytes()) == wide_schema()
+    assert json.loads(PUBLISHED.read_bytes()) == suite_schema()
 
 
 def test_it_is_a_schema_and_knows_every_check():
-    jsonschema_rs.meta.validate(wide_schema())
+    jsonschema_rs.meta.validate(suite_schema())
 
-    assert CHECKS.keys() <= wide_schema()["$defs"]["check"]["properties"].keys()
+    assert CHECKS.keys() <= suite_schema()["$defs"]["check"]["properties"].keys()
 
 
 def test_a_suite_with_all_that_there_is_fits_it_and_loads(tmp_path):
@@ -67,8 +67,8 @@ def test_a_suite_with_all_that_there_is_fits_it_and_loads(tmp_path):
     (tmp_path / "checks.py").write_text("def is_polite(output): return 'please' in output\n")
     (tmp_path / "questions.csv").write_text("question,answer\nHi,Hello\n")
 
-    assert jsonschema_rs.validator_for(wide_schema()).is_valid(document)
-    wide = load_wide(document, folder=tmp_path, allow_code=True, allow_files=True)
+    assert jsonschema_rs.validator_for(suite_schema()).is_valid(document)
+    wide = load_suite(document, folder=tmp_path, allow_code=True, allow_files=True)
     assert [len(task.expected.checks) for task in wide.suite.tasks] == [17, 2]
 
 
@@ -83,4 +83,4 @@ def test_a_suite_with_all_that_there_is_fits_it_and_loads(tmp_path):
     ],
 )
 def test_what_does_not_fit_is_marked(wrong):
-    assert not jsonschema_rs.validator_for(wide_schema()).is_valid(wrong)
+    assert not jsonschema_rs.validator_for(suite_schema()).is_valid(wrong)

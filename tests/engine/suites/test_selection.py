@@ -12,8 +12,8 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite
 from evalwright.engine.baseline import read_baseline
-from evalwright.engine.selection import NothingSelected, Wanted, select
 from evalwright.engine.session import Session
+from evalwright.engine.suites.selection import NothingSelected, Wanted, select
 from subjects.runs import Workshop, as_agent
 
 IDS = ("order-status", "order-refund", "greeting", "farewell", "smoke-order")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.yaml_loader import load_yaml
-from evalwright.engine.wide.loader import load_wide
-from evalwright.engine.wide.portable import to_document, to_portable
+from evalwright.engine.suites.document import load_suite
+from evalwright.engine.suites.export import to_document, to_portable
 from evalwright.scoring.checks.base import Examined
 from evalwright.scoring.checks.table import CHECKS, prepare_checks, run_checks, verdict_of
 from evalwright.scoring.golden import check_suite, score_golden
@@ -20,7 +20,7 @@ from evalwright.scoring.golden import check_suite, score_golden
 def suite_of(*checks: dict, bar: float | None = None, **task) -> Suite:
     thresholds = {} if bar is None else {"passScore": bar}
     tasks = [{"id": "one", "input": "Hi", "checks": list(checks), **task}]
-    return load_wide({"evalwright": 1, "tasks": tasks, "thresholds": thresholds}).suite
+    return load_suite({"evalwright": 1, "tasks": tasks, "thresholds": thresholds}).suite
 
 
 def losses(*checks: dict, **task) -> list[str]:
@@ -145,7 +145,7 @@ def test_a_suite_that_is_written_is_read_as_the_same_suite(texts: list[str]) -> 
     task = Task("one", {"question": asked}, checks, reference=expected, **settings)
     suite = msgspec.structs.replace(suite_of({"contains": "x"}, bar=0.9), tasks=[task])
 
-    assert load_wide(to_document(suite)).suite == suite
+    assert load_suite(to_document(suite)).suite == suite
 
 
 def test_a_text_that_ends_a_raw_block_is_not_written() -> None:

@@ -13,10 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.engine.wide.columns import guessed
-from evalwright.engine.wide.loader import WideReading, WideSuite, load_wide
-from evalwright.engine.wide.plain_data import ColumnChoice, check_of, read_data_suite
-from evalwright.engine.wide.rows import data_file, read_rows
+from evalwright.engine.suites.data import data_file, guessed, read_rows
+from evalwright.engine.suites.document import (
+    ColumnChoice,
+    LoadedSuite,
+    SuiteReading,
+    check_of,
+    load_suite,
+    read_data_suite,
+)
 
 NAMES = ["q.csv", "q.tsv", "q.json", "q.jsonl", "q.yaml", "q.csv.gz"]
 PIECES = [
@@ -40,10 +45,10 @@ CHECKS = [{"contains": "{{ expected }}"}]
 MAP = {"input.question": "question", "expected": "answer"}
 
 
-def load(tmp_path, **entry) -> WideSuite:
+def load(tmp_path, **entry) -> LoadedSuite:
     entry = {"checks": CHECKS, **entry}
     document = {"evalwright": 1, "data": [entry]}
-    return load_wide(document, folder=tmp_path, allow_files=True)
+    return load_suite(document, folder=tmp_path, allow_files=True)
 
 
 def csv_tasks(tmp_path, content: str | bytes, **entry) -> list:
@@ -111,7 +116,7 @@ class TestTasks:
 
     def test_rows_may_stand_in_the_suite(self):
         rows = [{"question": "Hi", "answer": "Hello"}]
-        (made,) = load_wide(
+        (made,) = load_suite(
             {"evalwright": 1, "data": [{"rows": rows, "checks": CHECKS}]}
         ).suite.tasks
 
@@ -350,7 +355,7 @@ class TestBadRows:
             load(tmp_path, file="question.csv")
 
     def test_a_line_without_end_is_refused_before_it_fills_the_memory(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("evalwright.engine.wide.rows.MOST_CELL", 1000)
+        monkeypatch.setattr("evalwright.engine.suites.data.MOST_CELL", 1000)
         (problem,) = problems_of(tmp_path, "question,answer\nHi," + "x" * 5000)
 
         assert "line 2: longer than 1,000 characters" in problem
@@ -376,7 +381,7 @@ class TestOnAHost:
         document = {"evalwright": 1, "data": [{**entry, "checks": [{"equals": 1}]}]}
 
         with pytest.raises(InvalidDocument, match="files are not read here"):
-            load_wide(document)
+            load_suite(document)
 
 
 class TestOneLine:
@@ -425,7 +430,7 @@ def test_rows_are_made_to_tasks_one_by_one(tmp_path):
             file.write("question,answer\n")
             file.writelines(f"{'Question ' * 20}{n},Answer {n}\n" for n in range(count))
         document = {"evalwright": 1, "data": [{"file": "q.csv", "checks": CHECKS}]}
-        reading = WideReading(document, tmp_path, allow_code=True, allow_files=True)
+        reading = SuiteReading(document, tmp_path, allow_code=True, allow_files=True)
         tracemalloc.start()
         assert sum(1 for _ in reading.tasks()) == count
         highest = tracemalloc.get_traced_memory()[1]

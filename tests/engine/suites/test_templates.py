@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import takes_at_most
-from evalwright.engine.wide.templates import MOST_NAMES, MOST_OUTPUT, BadTemplate, Templates
+from evalwright.engine.suites.templates import MOST_NAMES, MOST_OUTPUT, BadTemplate, Templates
 
 
 def rendered(value, **values):

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from evalwright.contracts.errors import InvalidDocument
-from evalwright.engine.subjects import SuiteSubject, read_subject
-from evalwright.engine.wide.loader import WideSuite, load_wide
-from evalwright.engine.wide.templates import MOST_TASK_BYTES
+from evalwright.engine.suites.document import LoadedSuite, load_suite
+from evalwright.engine.suites.loader import SuiteSubject, read_subject
+from evalwright.engine.suites.templates import MOST_TASK_BYTES
 
 SHOP = """\
 evalwright: 1
@@ -43,8 +43,8 @@ def problems_of(tmp_path, text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def wide(**fields) -> WideSuite:
-    return load_wide({"evalwright": 1, **fields})
+def wide(**fields) -> LoadedSuite:
+    return load_suite({"evalwright": 1, **fields})
 
 
 def task(**fields) -> dict:
@@ -323,7 +323,7 @@ class TestOnAHost:
             wide(tasks=[task(checks=checks)])
 
     def test_a_short_document_cannot_stand_for_too_much(self, monkeypatch):
-        monkeypatch.setattr("evalwright.engine.wide.loader.MOST_SENT", 10_000)
+        monkeypatch.setattr("evalwright.engine.suites.document.MOST_SENT", 10_000)
         vars_ = {"long": "a" * 1000, "n": list(range(20))}
         with pytest.raises(
             InvalidDocument, match="the tasks of the suite take more than 0 MiB, with task 'one-"
@@ -333,14 +333,14 @@ class TestOnAHost:
     @pytest.mark.parametrize("is_sent", [True, False], ids=["sent to a host", "of a file"])
     def test_what_templates_do_not_render_counts_as_well(self, monkeypatch, is_sent):
         name = "MOST_SENT" if is_sent else "MOST_READ"
-        monkeypatch.setattr(f"evalwright.engine.wide.loader.{name}", 10_000)
+        monkeypatch.setattr(f"evalwright.engine.suites.document.{name}", 10_000)
         entry = task(vars={"n": list(range(20))}, matrix=True, input=["a" * 1000, "{{ n }}"])
         del entry["id"]
         with pytest.raises(InvalidDocument, match="take more than 0 MiB, with task 'task-"):
-            load_wide({"evalwright": 1, "tasks": [entry]}, allow_files=not is_sent)
+            load_suite({"evalwright": 1, "tasks": [entry]}, allow_files=not is_sent)
 
     def test_rendering_takes_only_so_long(self, monkeypatch):
-        monkeypatch.setattr("evalwright.engine.wide.loader.RENDER_SECONDS", 0.0)
+        monkeypatch.setattr("evalwright.engine.suites.document.RENDER_SECONDS", 0.0)
         with pytest.raises(InvalidDocument, match="to render it takes more than 0 s") as refused:
             wide(tasks=[task(id=f"t{n}", vars={"a": 1}, input="{{ a }}!") for n in range(20)])
         assert len(refused.value.problems) == 1
@@ -372,7 +372,7 @@ class TestBytesOfATask:
         tracemalloc.start()
         try:
             with pytest.raises(InvalidDocument) as refused:
-                load_wide(document, allow_files=not is_sent)
+                load_suite(document, allow_files=not is_sent)
             most = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from builders import a_log, a_suite, a_suite_document, a_summary, a_task, an_error, as_document
 from evalwright.contracts.errors import InvalidDocument
-from evalwright.engine.validation import check_file
+from evalwright.engine.suites.validation import check_file
 from strategies import mutations
 
 EXAMPLES = Path(__file__).parents[2].parent / "shared" / "openwop" / "examples"

@@ -19,12 +19,12 @@ from evalwright.contracts.events import (
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.manifest import parse_manifest
 from evalwright.contracts.schema import PROMPT_RESULT, RUN_EVENT, SUMMARY, check_schema
-from evalwright.contracts.suite import Thresholds, is_wide
+from evalwright.contracts.suite import Thresholds, is_evalwright_suite
 from evalwright.contracts.tools import parse_tools
 from evalwright.scoring.golden import check_suite
 
 SUITE_KIND = "AgentEvalSuite"
-WIDE_KIND = "wide suite"
+OWN_KIND = "wide suite"
 _SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
 _MANIFEST_KEYS = {"persona", "systemPrompt", "systemPromptRef"}
 
@@ -43,8 +43,8 @@ def check_file(source: bytes, name: str, notes: list[str] | None = None) -> str:
         elif isinstance(document, list):
             lines = [msgspec.json.encode(event) for event in document]
             kind, problems = "event log", check_events(lines, "event")
-        elif is_wide(document):
-            kind, problems = WIDE_KIND, check_wide(document, source, name, notes)
+        elif is_evalwright_suite(document):
+            kind, problems = OWN_KIND, check_evalwright_suite(document, source, name, notes)
         elif isinstance(document, dict) and _SUMMARY_KEYS & document.keys():
             kind, problems = "EvalSummary", check_summary(document)
         else:
@@ -62,18 +62,17 @@ def _check_written(document: Any, source: bytes, name: str) -> tuple[str, list[P
     if isinstance(document, dict) and _is_tools_file(document):
         parse_tools(source, name)
         return "tools file", []
-    from evalwright.engine.wide.places import placed
+    from evalwright.engine.suites.problems import placed
 
     return SUITE_KIND, placed(check_suite(document), source, document)
 
 
-def check_wide(
+def check_evalwright_suite(
     document: Any, source: bytes, name: str, notes: list[str] | None = None
 ) -> list[Problem]:
-    """Every rule that a wide suite breaks, its data and its references among them, by line."""
-    from evalwright.engine.wide.loader import wide_problems
-    from evalwright.engine.wide.places import placed
-    from evalwright.engine.wide.references import missing_agent
+    """Every rule that a suite breaks, its data and its references among them, by line."""
+    from evalwright.engine.suites.document import suite_problems
+    from evalwright.engine.suites.problems import missing_agent, placed
     from evalwright.scoring.earlier_rule import EarlierRule  # with all checks
 
     agent, problems = document.get("agent"), list[Problem]()
@@ -82,7 +81,7 @@ def check_wide(
         problems = [Problem("$.agent", missing.message, missing.remedy)]
     rule = EarlierRule()
     problems = placed(problems, source, document)
-    problems += wide_problems(document, source, name, None if notes is None else rule.add)
+    problems += suite_problems(document, source, name, None if notes is None else rule.add)
     if notes is not None and not problems:
         bars = msgspec.convert(document.get("thresholds", {}), Thresholds, strict=False)
         notes += filter(None, [rule.note(bars)])

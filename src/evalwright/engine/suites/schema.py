@@ -1,7 +1,7 @@
-"""The form of a wide suite as a JSON Schema: what editors complete, and what files are checked by.
+"""The form of a suite as a JSON Schema: what editors complete, and what files are checked by.
 
 The file `contracts/schemas/wide-suite.schema.json` is written from here, by
-`REWRITE_SNAPSHOTS=1 pytest tests/engine/wide/test_form.py`.
+`REWRITE_SNAPSHOTS=1 pytest tests/engine/suites/test_schema.py`.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.scoring.checks.table import checks_schema
 
 
-def wide_schema() -> dict[str, Any]:
+def suite_schema() -> dict[str, Any]:
     """The published schema: with the arguments of every check."""
     portable = load_schema(SUITE)["properties"]
     fields = _top(portable)

@@ -8,8 +8,8 @@ import msgspec
 
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.suite import Criterion, Expected, Match, Mode, Suite, Task
-from evalwright.engine.wide.loader import MODES
+from evalwright.contracts.suite import Criterion, Expected, Match, Suite, Task
+from evalwright.engine.suites.document import MODES
 from evalwright.scoring.checks.judge import criteria_of
 from evalwright.scoring.checks.table import name_and_argument
 from evalwright.scoring.thresholds import DEFAULT_PASS_SCORE
@@ -48,7 +48,12 @@ def to_portable(suite: Suite) -> Portable:
             tasks.append(task)
             continue
         said = _expected(task.expected, bar)
-        lost = [said.loss, *_lost_settings(task, has_weights=has_weights)]
+        lost = [
+            said.loss,
+            "title" if task.title else None,
+            f"repeat: {task.repeat}" if task.repeat != 1 else None,
+            f"weight: {task.weight:g}" if has_weights and task.weight != 1 else None,
+        ]
         if said.expected is None:
             lost.append("the task is left out")
         else:
@@ -58,28 +63,13 @@ def to_portable(suite: Suite) -> Portable:
     own = {"passRate": bars.pass_rate is not None, "tags": bool(bars.tags)}
     losses += [Loss(None, f"thresholds.{name}: left out") for name, given in own.items() if given]
     kept = msgspec.structs.replace(bars, pass_rate=None, tags={})
-    modes = _modes(suite, tasks)
+    modes = suite.modes
+    if modes == MODES:  # which nobody chose
+        kinds = {task.expected.kind for task in tasks}
+        modes = [mode for mode in MODES if mode in kinds or mode == "regression"]
     return Portable(
         msgspec.structs.replace(suite, tasks=tasks, modes=modes, thresholds=kept), losses
     )
-
-
-def _modes(suite: Suite, tasks: list[Task]) -> list[Mode]:
-    if suite.modes != MODES:
-        return suite.modes
-    kinds = {task.expected.kind for task in tasks}
-    return [mode for mode in MODES if mode in kinds or mode == "regression"]
-
-
-def _lost_settings(task: Task, *, has_weights: bool) -> list[str]:
-    lost = []
-    if task.title:
-        lost.append("title")
-    if task.repeat != 1:
-        lost.append(f"repeat: {task.repeat}")
-    if has_weights and task.weight != 1:
-        lost.append(f"weight: {task.weight:g}")
-    return lost
 
 
 def _expected(expected: Expected, bar: float) -> _Said:
@@ -99,36 +89,27 @@ def _check(check: dict[str, Any], threshold: float | None, bar: float) -> _Said:
     name, argument = name_and_argument(check)
     if threshold == 0:
         return _Said(None, "threshold: 0, which any score above 0 reaches")
-    if name in ("equals", "contains"):
-        return _text(name, argument)
-    if name == "json":
-        return _json(argument)
-    if name == "judge":
-        return _rubric(argument, threshold, bar)
-    return _Said(None, name)
-
-
-def _text(name: str, argument: Any) -> _Said:
-    value, loss = argument, None
-    if isinstance(argument, dict) and "value" in argument and argument.keys() <= _OPTIONS:
-        value = argument["value"]
-        loss = f"{name} with ignore_case" if argument.get("ignore_case") else None
-    if name == "contains":
-        return _Said(_golden("contains", value), loss)
-    return _Said(_golden("exact" if isinstance(value, str) else "json-match", value), loss)
-
-
-_OPTIONS = frozenset({"value", "ignore_case"})
-
-
-def _json(argument: Any) -> _Said:
     fields = argument if isinstance(argument, dict) else {}
-    if "equals" not in fields or fields.get("path", "$") != "$":
-        return _Said(None, "json with anything but `equals` for all of the output")
-    if fields.keys() - {"equals", "path", "strict", "valid"}:
-        return _Said(None, "json with more than `equals`")
-    loss = None if fields.get("strict") else "json within a text or a fence (`strict: true` would)"
-    return _Said(_golden("json-match", fields["equals"]), loss)
+    match name:
+        case "equals" | "contains":
+            value, loss = argument, None
+            if "value" in fields and fields.keys() <= {"value", "ignore_case"}:
+                value = fields["value"]
+                loss = f"{name} with ignore_case" if fields.get("ignore_case") else None
+            strategy = "exact" if isinstance(value, str) else "json-match"
+            return _Said(_golden("contains" if name == "contains" else strategy, value), loss)
+        case "json" if "equals" not in fields or fields.get("path", "$") != "$":
+            return _Said(None, "json with anything but `equals` for all of the output")
+        case "json" if fields.keys() - {"equals", "path", "strict", "valid"}:
+            return _Said(None, "json with more than `equals`")
+        case "json":
+            loss = "json within a text or a fence (`strict: true` would)"
+            loss = None if fields.get("strict") else loss
+            return _Said(_golden("json-match", fields["equals"]), loss)
+        case "judge":
+            return _rubric(argument, threshold, bar)
+        case _:
+            return _Said(None, name)
 
 
 def _golden(strategy: str, value: Any) -> Expected:
@@ -169,7 +150,7 @@ def _same_verdicts(shares: list[float], first: float, second: float) -> bool:
 def to_document(
     suite: Suite, agent: str | None = None, claims: Claims = NO_CLAIMS
 ) -> dict[str, Any]:
-    """A wide suite as a file holds it, with plain tasks: nothing in it is a template."""
+    """A suite as a file holds it, with plain tasks: nothing in it is a template."""
     plain = msgspec.to_builtins(msgspec.structs.replace(suite, tasks=[]))
     del plain["tasks"]
     if agent is not None:
@@ -180,25 +161,20 @@ def to_document(
 
 def _written_task(task: Task) -> dict[str, Any]:
     plain = msgspec.to_builtins(task)  # without what it has by default
-    settings = {name: plain.get(key) for name, key in _SETTINGS.items()}
     fields = {
         "input": _literal(task.input),
         "expected": None if task.reference is msgspec.UNSET else _literal(task.reference),
         "title": _literal(task.title) or None,
         "checks": _literal(task.expected.checks),
         "threshold": task.expected.threshold,
+        "tags": plain.get("tags"),
+        "weight": plain.get("weight"),
+        "repeat": plain.get("repeat"),
+        "pass_rate": plain.get("passRate"),
+        "fixtures": plain.get("fixtures"),
     }
-    said = {name: value for name, value in (fields | settings).items() if value is not None}
+    said = {name: value for name, value in fields.items() if value is not None}
     return {"id": task.task_id, "input": fields["input"]} | said
-
-
-_SETTINGS = {
-    "tags": "tags",
-    "weight": "weight",
-    "repeat": "repeat",
-    "pass_rate": "passRate",
-    "fixtures": "fixtures",
-}
 
 
 def _literal(value: Any) -> Any:

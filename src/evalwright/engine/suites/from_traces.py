@@ -1,0 +1,538 @@
+"""A suite from recordings: what was asked, fixtures, and checks that hold of what was recorded.
+
+A good answer is held to what is likely to stay when the same agent is asked again: free text is
+worded anew each time, and times and random ids are of one recording; names, numbers, and what the
+user or a tool said before are not. A case that failed becomes a task that cannot pass before
+somebody has written what is right.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evalwright.contracts.coverage import RECORDED, Coverage
+from evalwright.contracts.documents import unfit_for_json
+from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.contracts.marks import MARK_START
+from evalwright.contracts.report import GRAVE
+from evalwright.contracts.suite import MAX_TASK_ID, Expected, Fixtures, Task
+from evalwright.contracts.yaml_writer import Noted, comment, to_yaml
+from evalwright.engine.examination import made_calls
+from evalwright.engine.findings import invocation_signals
+from evalwright.engine.recorded_traces import RECORDED_AGENT, is_good, recorded_events
+from evalwright.engine.rescoring import named_briefly
+from evalwright.engine.suites.document import load_suite
+from evalwright.engine.suites.tasks import Ids, digest, row_id, slug
+from evalwright.engine.suites.templates import BadTemplate, Templates
+from evalwright.scoring.checks.base import Examined
+from evalwright.scoring.checks.table import CHECKS, prepare_checks
+from evalwright.signals.detect import detect
+from evalwright.signals.masking import mask_text, mask_value
+from evalwright.trace.decode import decode_trace
+from evalwright.trace.model import Json, ToolCall, Trace, text_of
+from evalwright.trace.pairing import pair_results
+from evalwright.trace.recording import Recording, turns_of, words_in
+
+FAILED = "failed"
+PLACEHOLDER = "TODO: write what is right here"
+LIKENESS = 0.5  # to the recorded answer: the same words in part, as another day brings them
+_MOST_WRONG = 3
+_LONGEST_WRONG = 300
+_WORDS_IN_ID = 6
+MOST_FACTS = 5
+MOST_IN_ORDER = 12
+_LONGEST = 80  # characters of a value that is worth comparing
+_MOST_ITEMS = 20
+_MOST_CALLS = 50  # whose arguments are looked at
+_NAME = re.compile(r"[A-Za-z][\w.:/@-]{0,39}", re.ASCII)
+_OF_ONE_TIME = re.compile(
+    r"[0-9a-fA-F]{12,}|[0-9a-fA-F]{8}-[0-9a-fA-F-]{8,}"  # random ids
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\d{1,2}:\d\d:\d\d|\b1[5-9]\d{8}(?:\d{3})?\b",  # times
+    re.ASCII,
+)
+_WORD = re.compile(r"[\w$€£#+-][\w.,:/#%€$-]*", re.ASCII)
+_MARK = MARK_START.decode()
+_DROPPED: Any = object()
+_ABOUT = (
+    "Look it through before you rely on it. Tools answer as they were recorded, in that order.",
+    "Checks hold the calls, facts and words of the recorded answers that are likely to stay;",
+    f"`similar` wants {LIKENESS:.0%} of the words. Where you know more, say more: docs/checks.md.",
+    "Calls that nobody observed are no evidence: docs/agent-guide.md says how they are observed.",
+)
+_ALL = {"passScore": 1}
+_ALL_NOTE = "So that nothing passes while a TODO is left; then lower this, or take it out."
+
+
+def stable_part(value: Json, before: str) -> Json | None:
+    """The part of a JSON object that stays; None if nothing does. `before` is what was said."""
+    kept = _kept(value, before) if isinstance(value, dict) else _DROPPED
+    return None if kept is _DROPPED else kept
+
+
+def _kept(value: Json, before: str) -> Json:
+    if isinstance(value, dict):
+        members = {key: _kept(each, before) for key, each in value.items() if _MARK not in key}
+        left = {key: each for key, each in members.items() if each is not _DROPPED}
+        if not left:
+            return _DROPPED
+        if len(left) != 1 or left.keys().isdisjoint(CHECKS):
+            return left
+        return {"equals": left} if left == value else _DROPPED  # else it would be a check
+    if isinstance(value, list):
+        items = [_kept(each, before) for each in value[:_MOST_ITEMS]]
+        return items if items and _DROPPED not in items and items == value else _DROPPED
+    return value if _stays(value, before) else _DROPPED
+
+
+def _stays(value: Json, before: str) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, bool):
+        return True
+    text = text_of(value)
+    if not text.strip() or len(text) > _LONGEST or _MARK in text:
+        return False
+    if text in before:
+        return True
+    if _OF_ONE_TIME.search(text):
+        return False
+    return not isinstance(value, str) or _NAME.fullmatch(text) is not None
+
+
+def calls_to_expect(calls: Sequence[ToolCall], trace: Trace) -> list[dict[str, Any]]:
+    """Checks of the calls of an agent: in order, if one came after the result of the other."""
+    calls = [call for call in calls if call.tool]
+    if len(calls) > _MOST_CALLS:
+        return [{"calls": tool} for tool in dict.fromkeys(call.tool for call in calls)]
+    wanted = [_wanted(call, trace) for call in calls]
+    if not wanted:
+        return []
+    distinct = [each for n, each in enumerate(wanted) if each not in wanted[:n]]
+    if len(distinct) == 1:
+        return [{"calls": distinct[0]}]
+    in_a_row = [each for n, each in enumerate(wanted) if n == 0 or each != wanted[n - 1]]
+    if len(in_a_row) <= MOST_IN_ORDER and _one_by_one(calls, trace):
+        return [{"calls_in_order": in_a_row}]
+    return [{"calls": each} for each in distinct]
+
+
+def _wanted(call: ToolCall, trace: Trace) -> Any:
+    args = stable_part(call.args, said_before(trace, call.index))
+    return {"tool": call.tool, "args": args} if args else call.tool
+
+
+def _one_by_one(calls: Sequence[ToolCall], trace: Trace) -> bool:
+    """Whether each call has its result before the next one is made."""
+    results = pair_results(trace)
+    ends = [results.get(call.index) for call in calls]
+    return all(
+        end is not None and end.index < after.index
+        for end, after in zip(ends, calls[1:], strict=False)
+    )
+
+
+def said_before(trace: Trace, index: int) -> str:
+    """All that the user said, and tools answered, before an event."""
+    said = [trace.prompt]
+    said += [text_of(each.content) for each in trace.messages if each.role == "user"]
+    said += [text_of(each.payload) for each in trace.results if each.index < index]
+    said += [text_of(each.content) for each in trace.retrievals if each.index < index]
+    return "\n".join(said)
+
+
+def facts_in(answer: str, trace: Trace) -> list[str]:
+    """Numbers, ids and names of an answer that tools gave; the user's own are easily repeated."""
+    told = {word for text in trace.payload_texts for word in _words(text)}
+    found = [
+        word
+        for word in _words(answer)
+        if word in told
+        and any(map(str.isdigit, word))
+        and 1 < len(word) <= _LONGEST
+        and not _OF_ONE_TIME.search(word)
+    ]
+    return found[:MOST_FACTS]
+
+
+def _words(text: str) -> list[str]:
+    return list(dict.fromkeys(each.rstrip(".,:-/") for each in _WORD.findall(text)))
+
+
+class NoTask(Exception):
+    """Why there cannot be a task for a recording."""
+
+
+class MadeTask(msgspec.Struct, frozen=True):
+    """A task as a suite has it, and what somebody who reads the suite should know."""
+
+    document: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()  # what went wrong in the recording
+    unanswered: int = 0  # calls without a recorded result
+    retrievals: int = 0  # for which there are no fixtures
+
+
+class TaskMaker:
+    """Makes tasks of recordings, each with an id of its own."""
+
+    def __init__(self, *, masked: bool = True, with_system: bool = False) -> None:
+        self._masked = masked
+        self._with_system = with_system
+        self._ids = Ids(str)
+        self._count = 0
+
+    def wrong_with(self, recording: Recording) -> tuple[str, ...]:
+        """What went wrong in a recording, gravest first; nothing, if it is good."""
+        found = [" ".join(each.split())[:_LONGEST_WRONG] for each in _wrong(recording)]
+        return tuple(mask_text(each) if self._masked else each for each in found)
+
+    def task(self, recording: Recording, wrong: Sequence[str]) -> MadeTask:
+        """The task of a recording; raises `NoTask` if there cannot be one."""
+        trace, given = recording.trace, recording.given
+        if self._masked:
+            response = mask_value(recording.response)
+            if not isinstance(response, dict):
+                raise NoTask("it is nested too deeply for its secrets to be masked")
+            trace = decode_trace(response, recording.name, mask_text(recording.prompt))
+        if given is msgspec.UNSET:
+            given = input_of(trace, with_system=self._with_system)
+        elif self._masked:
+            given = mask_value(given)
+        if not given:
+            raise NoTask("what the user asked was not recorded")
+        fixtures, unanswered = _fixtures(trace)
+        document: dict[str, Any] = {"id": self.new_id(recording)}
+        if wrong:
+            more = f"; and {len(wrong) - _MOST_WRONG} more" if len(wrong) > _MOST_WRONG else ""
+            what = f"What went wrong: {'; '.join(wrong[:_MOST_WRONG])}{more}"
+            document |= {"description": what, "tags": [FAILED]}
+        document["input"] = literal(given)
+        if fixtures:
+            document["fixtures"] = {"toolResponses": fixtures}
+        if trace.output is not None and trace.failure is None:
+            document["expected"] = literal(trace.output.content)
+        if not wrong:
+            document["checks"] = _checks(trace, recording, given)
+        else:
+            if "expected" in document:
+                note = "What was answered; not what is right."
+                document["expected"] = Noted(document["expected"], (note,))
+            note = "It fails until you replace this: say what a right answer is, or does not do."
+            failing = Noted({"equals": PLACEHOLDER}, (note,))
+            document["checks"] = [failing, {"no_signals": "high"}]
+        place = mask_text(recording.place) if self._masked else recording.place
+        return MadeTask(document, (place,), tuple(wrong), unanswered, len(trace.retrievals))
+
+    def new_id(self, recording: Recording) -> str:
+        """An id that nothing but the case, or else what the user said, decides."""
+        self._count += 1
+        wanted = row_id(mask_text(recording.case_id)) if recording.case_id else None
+        wanted = wanted or _id_of_words(mask_text(words_in(recording.trace)))
+        wanted = wanted[: MAX_TASK_ID - 8].strip("-")  # with room for a number
+        if self._ids.claim(wanted, self._count):
+            return wanted
+        return self._ids.numbered(wanted, self._count)
+
+
+def _id_of_words(words: str) -> str:
+    start = slug(" ".join(words.split()[:_WORDS_IN_ID]))[:40].strip("-")
+    return f"{start}-{digest(words)[:6]}".lstrip("-")
+
+
+def input_of(trace: Trace, *, with_system: bool = False) -> Any:
+    """What the user asked; of a conversation all that was said up to the last question."""
+    turns = turns_of(trace)
+    said = [{"role": turn.role, "content": turn.content} for turn in turns]
+    if with_system and trace.system:
+        return {"messages": [{"role": "system", "content": trace.system}, *said]}
+    return {"messages": said} if len(said) > 1 else trace.prompt
+
+
+def _wrong(recording: Recording) -> Iterator[str]:
+    trace = recording.trace
+    if trace.failure is not None:
+        yield f"{trace.failure.kind}: {trace.failure.message}".rstrip(": ")
+    elif trace.output is None:
+        yield "no answer was recorded"
+    for signal in detect(trace):
+        if signal.severity in GRAVE:
+            yield f"{signal.severity} signal {signal.kind}: {signal.title}"
+    results = pair_results(trace)
+    answered = [(call, results[call.index]) for call in trace.calls if call.index in results]
+    last = {call.tool: result for call, result in answered}  # a later one may have made it good
+    for tool, result in last.items():
+        if not is_good(result):
+            message = result.error or text_of(result.payload) or result.status
+            yield f"{tool or 'a tool'} failed: {message}"
+    if recording.passed is False:
+        yield "it did not pass where it was recorded"
+
+
+def _last_calls(trace: Trace) -> list[ToolCall]:
+    """The calls after the user's last words: those before are part of what is asked."""
+    turns = turns_of(trace)
+    start = turns[-1].index if turns else -1
+    return [call for call in trace.calls if call.tool and call.index > start]
+
+
+def _fixtures(trace: Trace) -> tuple[list[Any], int]:
+    """What each tool answered, in order; and how many answers were not recorded.
+
+    Tools that were not called any more after the user's last words answer what they did before.
+    """
+    results, last = pair_results(trace), _last_calls(trace)
+    tools = {call.tool for call in last}
+    calls = [call for call in trace.calls if call.tool and call.tool not in tools] + last
+    found: list[Any] = []
+    unanswered = 0
+    for call in calls:
+        result = results.get(call.index)
+        if result is None:
+            unanswered += 1
+            entry: Any = {"tool": call.tool, "response": None}
+            found.append(Noted(entry, ("No result was recorded.",)))
+        elif is_good(result):
+            found.append({"tool": call.tool, "response": _data(result.payload)})
+        else:
+            said = result.payload
+            said = {"error": result.error or result.status} if said is None else said
+            found.append(Noted({"tool": call.tool, "response": said}, ("Recorded as an error.",)))
+    return found, unanswered
+
+
+def _data(payload: Any) -> Any:
+    """What a tool returned: logs of chats have its objects and lists as text."""
+    if not isinstance(payload, str) or payload.lstrip()[:1] not in ("{", "["):
+        return payload
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return payload
+
+
+def _checks(trace: Trace, recording: Recording, given: Any) -> list[Any]:
+    """Checks that hold of the recording itself, both as it is and as its fixtures tell it."""
+    assert trace.output is not None
+    content = trace.output.content
+    wanted = calls_to_expect(_last_calls(trace), trace)
+    value = _data(content)
+    if isinstance(value, dict):  # or the text of an object
+        told = "\n".join((trace.prompt, *trace.payload_texts))
+        if part := stable_part(value, told):
+            wanted.append({"json": {"subset": part}})
+    else:
+        if facts := facts_in(text_of(content), trace):
+            wanted.append({"contains_all": facts})
+        if text_of(content).strip():
+            wanted.append({"similar": {"to": "{{ expected }}", "at_least": LIKENESS}})
+    kept = [
+        check if "similar" in check else literal(check)
+        for check in wanted
+        if _holds(check, trace, recording)
+    ]
+    if not _is_suspect(trace, given) and not _is_suspect(recording.trace, given):
+        kept.append({"no_signals": "high"})
+    return kept or [{"regex": r"\S"}]
+
+
+def _holds(check: dict[str, Any], shown: Trace, recording: Recording) -> bool:
+    """Whether a check can be made, and both what was recorded and what is shown of it pass."""
+    assert shown.output is not None
+    text = text_of(shown.output.content)
+    rendered = check
+    if "similar" in check:
+        rendered = {"similar": {**check["similar"], "to": text}}
+    elif MARK_START.decode() in text_of(check):
+        return False
+    prepared, problems = prepare_checks([rendered], "$", None)
+    return not problems and all(
+        each.look(_examined(trace), {}).passed
+        for each in prepared
+        for trace in (shown, recording.trace)
+    )
+
+
+def _examined(trace: Trace) -> Examined:
+    calls = made_calls(recorded_events(trace, "inv-0001", RECORDED_AGENT))
+    output = trace.output.content if trace.output else None
+    return Examined(output=output, calls=calls, coverage=Coverage(RECORDED, RECORDED))
+
+
+def _is_suspect(trace: Trace, given: Any) -> bool:
+    """Whether a run in which the agent does the same would have a grave signal."""
+    task = Task("task", given, Expected("checks"), Fixtures())
+    events = recorded_events(trace, "inv-0001", RECORDED_AGENT)
+    return any(each.severity in GRAVE for each in invocation_signals(task, RECORDED_AGENT, events))
+
+
+def literal(value: Any) -> Any:
+    """A value as it stands in a suite: texts with braces of their own are no templates."""
+    if isinstance(value, dict):
+        return {key: literal(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [literal(each) for each in value]
+    if not isinstance(value, str) or ("{{" not in value and "{%" not in value):
+        return value
+    raw = "{% raw %}" + value + "{% endraw %}"
+    for written in (raw, _piecewise(value)):
+        if _rendered(written) == value:
+            return written
+    raise NoTask("its text looks like a template, and cannot be written as anything else")
+
+
+def _piecewise(text: str) -> str:
+    """Each opening of a template as the value of an expression."""
+    for mark, stand_in in (("{", "\0"), ("\0", '{{ "{" }}')):
+        text = text.replace(mark, stand_in)
+    return text + '{{ "" }}'
+
+
+def _rendered(text: str) -> Any:
+    try:
+        render = Templates().compile(text)
+        return render({}) if render else text
+    except BadTemplate:
+        return None
+
+
+class WantedRecordings(NamedTuple):
+    """Which recordings become tasks."""
+
+    failed_only: bool = False
+    limit: int | None = None
+
+
+class RecordedSuite:
+    """Makes the suite, and counts what became of the recordings."""
+
+    def __init__(self, source: str, maker: TaskMaker, wanted: WantedRecordings) -> None:
+        self.made = 0
+        self.failed = 0
+        self._source = source
+        self._maker = maker
+        self._wanted = wanted
+        self._seen: set[str] = set()
+        self._passed_over: dict[str, list[str]] = {}
+        self._remarks: Counter[str] = Counter()
+
+    def tasks(self, recordings: Iterable[Recording]) -> Iterator[MadeTask]:
+        """The tasks, each as soon as its recording is read."""
+        for recording in recordings:
+            if recording.fault is not None:
+                continue  # whoever reads the recordings tells of it
+            wrong = self._maker.wrong_with(recording)
+            reason = self._why_not(recording, is_wrong=bool(wrong))
+            try:
+                made = None if reason else self._maker.task(recording, wrong)
+                reason = reason or self._why_unfit(made, is_named=recording.case_id is not None)
+            except NoTask as error:
+                made, reason = None, str(error)
+            if made is None or reason:
+                self._passed_over.setdefault(str(reason), []).append(recording.name)
+                continue
+            self.made += 1
+            self.failed += bool(made.wrong)
+            self._remarks["calls"] += made.unanswered
+            self._remarks["retrievals"] += made.retrievals
+            yield made
+
+    def _at_least_one(self, recordings: Iterable[Recording]) -> Iterator[MadeTask]:
+        yield from self.tasks(recordings)
+        if not self.made:
+            reasons = "; ".join(self._told()) or "nothing in it can be read"
+            raise BadInput(f"{self._source}: no task, so no suite is written; {reasons}")
+
+    def _why_not(self, recording: Recording, *, is_wrong: bool) -> str | None:
+        if self._wanted.limit is not None and self.made >= self._wanted.limit:
+            return f"beyond --limit {self._wanted.limit}"
+        if self._wanted.failed_only and not is_wrong:
+            return "nothing failed in it"
+        if recording.case_id is None:
+            return None
+        key = digest([recording.case_id, words_in(recording.trace)])
+        if key in self._seen:
+            return "repeats a case, and failed there" if is_wrong else "repeats a case"
+        self._seen.add(key)
+        return None
+
+    def _why_unfit(self, made: MadeTask | None, *, is_named: bool) -> str | None:
+        """Why a suite cannot hold a task; so what is written is always valid."""
+        if made is None:
+            return None
+        plain = {key: _plain(each) for key, each in made.document.items()}
+        key = digest([each for name, each in plain.items() if name != "id"])
+        if key in self._seen and not is_named:
+            return "the same as another one"
+        self._seen.add(key)
+        suite = {"evalwright": 1, "tasks": [plain]}
+        try:
+            problems = unfit_for_json(suite)
+            if not problems:
+                load_suite(suite)
+        except InvalidDocument as error:
+            problems = error.problems
+        return f"no suite can hold it: {problems[0].message}" if problems else None
+
+    def notes(self) -> Iterator[str]:
+        """What became of the recordings that are no tasks, and what the tasks lack."""
+        yield from self._told()
+        if count := self._remarks["calls"]:
+            yield f"{_several(count, 'call')} without a recorded result: fixtures answer null"
+        if count := self._remarks["retrievals"]:
+            yield f"{_several(count, 'retrieval')} without fixtures: only tools have some"
+        if self.failed:
+            yield (
+                f"{_several(self.failed, 'task')} of failed cases: write what is right where it "
+                "says TODO"
+            )
+
+    def _told(self) -> Iterator[str]:
+        for reason, names in self._passed_over.items():
+            yield f"passed over, {reason}: {len(names):,} ({named_briefly(names)})"
+
+    def as_yaml(self, recordings: Iterable[Recording]) -> Iterator[bytes]:
+        """The suite as a file, piece by piece."""
+        head = {"evalwright": 1, "name": self._name}
+        about = (f"Made from {self._source} by `evalwright tasks`.", *_ABOUT)
+        lines = "".join(f"{comment(line)}\n" for line in about)
+        for made in self._at_least_one(recordings):
+            if self.made == 1:
+                yield _text(f"{lines}{to_yaml(head)}tasks:\n")
+            yield _text(to_yaml([Noted(made.document, made.notes)], 1))
+        if self.failed:
+            yield _text(to_yaml({"thresholds": Noted(_ALL, (_ALL_NOTE,))}))
+
+    def as_json(self, recordings: Iterable[Recording]) -> Iterator[bytes]:
+        """The same as JSON, without remarks."""
+        tasks = [_plain(made.document) for made in self._at_least_one(recordings)]
+        document: dict[str, Any] = {"evalwright": 1, "name": self._name, "tasks": tasks}
+        if self.failed:
+            document["thresholds"] = _ALL
+        yield _text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+    @property
+    def _name(self) -> str:
+        return slug(self._source.partition(".")[0])[:60].strip("-") or "recorded"
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _plain(value: Any) -> Any:
+    """A value without remarks."""
+    if isinstance(value, Noted):
+        return _plain(value.value)
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
