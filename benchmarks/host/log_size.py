@@ -158,7 +158,7 @@ def open_log(path: str) -> dict[str, Any]:
 
 def list_log(path: str) -> dict[str, Any]:
     """What `evalwright runs` does, without the start of Python."""
-    from evalwright.engine.listing import find_run, list_runs
+    from evalwright.engine.runs import find_run, list_runs
     from evalwright.store.sqlite import SqliteLog
 
     log = SqliteLog(Path(path))

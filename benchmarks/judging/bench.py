@@ -20,7 +20,7 @@ import msgspec
 from evalwright.contracts.events import Payload, ProviderUsage
 from evalwright.contracts.suite import Criterion, Expected, Task
 from evalwright.engine.judge_prompt import rubric_questions
-from evalwright.engine.judging import Panel
+from evalwright.engine.judges import Panel
 from evalwright.models.protocol import Reply, Request
 from evalwright.scoring.rubric import rubric_result
 

@@ -12,11 +12,10 @@ import msgspec
 from evalwright import __version__
 from evalwright.contracts.errors import BadInput, CannotEvaluate, EvalwrightError
 from evalwright.contracts.short_names import agent_id_of
+from evalwright.engine.baselines import age_of, find_baseline, list_baselines
 from evalwright.engine.history import read_history
-from evalwright.engine.listing import LATEST, find_run, last_continuation, list_standings
-from evalwright.engine.named_baselines import age_of, find_baseline, list_baselines
 from evalwright.engine.replay import project
-from evalwright.engine.run_files import run_file
+from evalwright.engine.runs import LATEST, find_run, last_continuation, list_standings, run_file
 from evalwright.engine.session import verdict_of
 from evalwright.reports.folder.build import CompareOptions, compare_runs
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks

@@ -10,8 +10,8 @@ import pytest
 from builders import a_rubric_task, a_suite, a_task, as_document
 from cli.test_db_transfer import annotate
 from engine import test_adversarial_runs, test_live_shadow_runs
+from evalwright.engine.baselines import set_baseline
 from evalwright.engine.execution import Means
-from evalwright.engine.named_baselines import set_baseline
 from evalwright.engine.replay import replay_run
 from evalwright.host.log_transfer import KINDS, export_log, import_log
 from evalwright.host.prompt_library import EVALUATION_KIND, FILE_KIND

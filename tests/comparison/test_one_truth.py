@@ -15,7 +15,7 @@ from comparison.own_runs import compared, notes_of
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import TaskSelection
 from evalwright.contracts.suite import Expected, Suite, Task
-from evalwright.engine.baseline import read_baseline
+from evalwright.engine.baselines import read_baseline
 from evalwright.scoring.regression import RegressionReport, compare_to_baseline
 from subjects.runs import Workshop
 

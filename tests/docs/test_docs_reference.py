@@ -17,8 +17,8 @@ from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.planning import FailOn, RunSettings
 from evalwright.contracts.schema import SUITE, SUMMARY, load_schema
 from evalwright.contracts.suite import Match
-from evalwright.engine.judging import FINDINGS
-from evalwright.engine.listing import RunRow
+from evalwright.engine.judges import FINDINGS
+from evalwright.engine.runs import RunRow
 from evalwright.scoring.golden import score_golden
 
 SUITES = ROOT / "docs" / "suite-reference.md"

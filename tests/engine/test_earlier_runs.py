@@ -9,7 +9,7 @@ from engine.test_checked_runs import A_17, SHIPPED, a_checked_task, of_checks, s
 from evalwright.cli.remote import by_the_rule_of_today
 from evalwright.contracts.planning import FIRST_RULE, RunOptions
 from evalwright.contracts.suite import Suite
-from evalwright.engine.baseline import read_baseline
+from evalwright.engine.baselines import read_baseline
 from evalwright.engine.execution import Outcome, start_run
 from evalwright.engine.history import read_history
 from evalwright.engine.plan import plan_run

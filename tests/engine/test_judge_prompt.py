@@ -14,22 +14,20 @@ from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.suite import Criterion
 from evalwright.contracts.verdicts import Verdict
-from evalwright.engine.fencing import (
+from evalwright.engine.judge_prompt import (
     LONGEST_CUT_QUOTE,
     LONGEST_QUOTE,
     LONGEST_REASON,
+    LONGEST_TEXT,
     MORE_ROOM,
     MOST_TOKENS,
+    PROMPT_VERSION,
+    SAFETY_QUESTIONS,
     THINKING_TOKENS,
+    Question,
     UnfitReply,
     ask_again,
     fence_code,
-)
-from evalwright.engine.judge_prompt import (
-    LONGEST_TEXT,
-    PROMPT_VERSION,
-    SAFETY_QUESTIONS,
-    Question,
     for_sample,
     judge_request,
     read_reply,

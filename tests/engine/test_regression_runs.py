@@ -7,8 +7,8 @@ import pytest
 from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Group, LeftOut
-from evalwright.engine.listing import list_standings
 from evalwright.engine.replay import replay_run
+from evalwright.engine.runs import list_standings
 from evalwright.scoring.regression import compare_to_baseline
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Recording, Workshop

@@ -13,7 +13,7 @@ from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import Means
 from evalwright.engine.replay import replay_run
-from evalwright.engine.rescoring import plan_rescore
+from evalwright.engine.rescore import plan_rescore
 from evalwright.engine.suites.loader import SuiteSubject
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Recording, Workshop

@@ -6,7 +6,7 @@ import pytest
 
 from builders import a_rubric_task, a_suite, a_task
 from evalwright.engine.execution import Means
-from evalwright.engine.judging import Panel
+from evalwright.engine.judges import Panel
 from evalwright.engine.replay import replay_run
 from subjects.judges import JUDGE, Judge, a_judge
 from subjects.runs import Recording, Workshop

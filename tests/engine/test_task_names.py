@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.suite import Expected, Task
-from evalwright.engine.suites.tasks import content_id
+from evalwright.engine.suites.ids import content_id
 from evalwright.engine.task_names import TaskNames, asked, called, slug_of
 from evalwright.signals.masking import mask_text
 

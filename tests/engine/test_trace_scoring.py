@@ -14,9 +14,9 @@ from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.yaml_loader import load_yaml
 from evalwright.engine.execution import Means, Outcome
+from evalwright.engine.recorded_traces import ScoreRequest, plan_score
 from evalwright.engine.suites.from_traces import RecordedSuite, TaskMaker, WantedRecordings
 from evalwright.engine.suites.loader import SuiteSubject, given_subject
-from evalwright.engine.trace_scoring import ScoreRequest, plan_score
 from evalwright.trace.recording import Recording
 from subjects.runs import Workshop
 

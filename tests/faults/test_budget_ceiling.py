@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from builders import a_rubric_task, a_suite
 from evalwright.engine.execution import Means
-from evalwright.engine.judging import Panel
+from evalwright.engine.judges import Panel
 from evalwright.models.protocol import Reply, Request
 from faults.soaking import scaled
 from subjects.judges import JUDGE, a_judge

@@ -12,7 +12,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.redaction import NOTHING_SECRET
 from evalwright.contracts.suite import Suite
-from evalwright.engine.baseline import read_baseline
+from evalwright.engine.baselines import read_baseline
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.execution import Means
 from evalwright.engine.fleet.database import FleetDatabase

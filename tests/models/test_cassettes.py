@@ -10,7 +10,7 @@ import pytest
 from asking import KEY, KEYS, a_request, a_tool_conversation, ask, failure
 
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.engine.fencing import closed, limited, text_within
+from evalwright.engine.judge_prompt import closed, limited, text_within
 from evalwright.models.cassette import Cassette
 from evalwright.models.config import Config, ProviderSettings
 from evalwright.models.load import Providers

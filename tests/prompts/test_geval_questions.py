@@ -9,7 +9,7 @@ from geval_subjects import ATTACKS, STEPS, a_prompt, a_reply, answer_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.engine.fencing import UnfitReply
+from evalwright.engine.judge_prompt import UnfitReply
 from evalwright.models.protocol import Request
 from evalwright.models.request_key import without_limits
 from evalwright.prompts.geval.questions import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from geval_subjects import a_reply
 
-from evalwright.engine.fencing import UnfitReply
+from evalwright.engine.judge_prompt import UnfitReply
 from evalwright.prompts.geval.questions import CRITERIA, read_reply
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"  # beside the repository, never in it

@@ -3,7 +3,7 @@
 import pytest
 
 import evalwright as ew
-from evalwright.engine.listing import find_run
+from evalwright.engine.runs import find_run
 from evalwright.store.location import existing_log
 from subjects.command import Evalwright
 from subjects.pytest_bench import Bench

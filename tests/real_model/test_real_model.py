@@ -16,7 +16,7 @@ import jsonschema_rs
 import pytest
 
 from conftest import COMMAND, MODEL, Desk
-from evalwright.engine.fencing import closed, text_within
+from evalwright.engine.judge_prompt import closed, text_within
 from evalwright.models.config import Config
 from evalwright.models.load import load_model
 from evalwright.models.protocol import ChatMessage, ModelError, OutputSchema, Reply, Request

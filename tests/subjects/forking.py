@@ -43,7 +43,7 @@ LOADED = (
     "evalwright.cli.validate",
     "evalwright.cli.watchdog",
     "evalwright.comparison.pipeline",
-    "evalwright.engine.checking",
+    "evalwright.engine.checks",
     "evalwright.engine.suites.document",
     "evalwright.prompts.lint",
     "evalwright.reports.run.page",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evalwright.engine.execution import Means
-from evalwright.engine.judging import Panel
+from evalwright.engine.judges import Panel
 from evalwright.models.protocol import ModelError, Request
 from evalwright.models.scripted import ScriptedModel
 

@@ -7,7 +7,7 @@ import pytest
 
 import evalwright as ew
 from evalwright.engine.history import History, read_history
-from evalwright.engine.listing import find_run
+from evalwright.engine.runs import find_run
 from evalwright.engine.suites.validation import check_events
 from evalwright.store.location import existing_log
 

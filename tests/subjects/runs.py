@@ -15,7 +15,7 @@ from evalwright.contracts import errors
 from evalwright.contracts.planning import Group, RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary
-from evalwright.engine.baseline import read_baseline
+from evalwright.engine.baselines import read_baseline
 from evalwright.engine.clock import Clock
 from evalwright.engine.continuation import resume_run
 from evalwright.engine.execution import Execution, Means, Outcome, start_run

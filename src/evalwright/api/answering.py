@@ -22,8 +22,8 @@ from evalwright.contracts.events import (
 from evalwright.contracts.planning import RunOptions
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.examination import made_calls
-from evalwright.engine.fitting import fitting, without_spare_judges
 from evalwright.engine.piecework import Piecework
+from evalwright.engine.plan import with_defaults, without_spare_judges
 from evalwright.engine.session import Session, price_by, unheard
 from evalwright.models.config import Config, load_config
 from evalwright.reports.run.task_records import read_tasks
@@ -174,7 +174,7 @@ async def answer_once(
     settings = config or load_config()
     subject = Suite("evaluate", tasks=[task]).subject()
     named = agent if isinstance(agent, str) else agent.ref
-    _, options = fitting(settings.run, named, options or RunOptions(), subject.suite)
+    _, options = with_defaults(settings.run, named, options or RunOptions(), subject.suite)
     options = without_spare_judges(options, subject.suite)
     session = Session(agent, options, agent_id=agent_id, config=settings, notify=notify)
     try:

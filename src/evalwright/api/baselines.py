@@ -10,15 +10,15 @@ from evalwright.api.running import log_place, place_of
 from evalwright.api.runs import RunResult
 from evalwright.contracts.documents import read_input, write_whole
 from evalwright.contracts.errors import BadInput
-from evalwright.engine import named_baselines
-from evalwright.engine.named_baselines import (
+from evalwright.engine import baselines
+from evalwright.engine.baselines import (
     NamedBaseline,
     age_of,
     baselines_called,
     list_baselines,
 )
 from evalwright.engine.own_checks import OwnFacts
-from evalwright.engine.run_files import log_for
+from evalwright.engine.runs import log_for
 from evalwright.store.location import existing_log, log_exists, opened_log
 from evalwright.store.protocol import EventLog
 
@@ -56,7 +56,7 @@ class Baselines:
             raise BadInput(f"a baseline begins with its name, a text, not {name!r:.60}")
         place, named = place_of(run, db)
         with log_for(str(place), named) as log:
-            found = named_baselines.set_baseline(log, name, named, allow_partial=allow_partial)
+            found = baselines.set_baseline(log, name, named, allow_partial=allow_partial)
             return _report(log, found)
 
     def list(self, *, db: str | Path | None = None) -> "builtins.list[BaselineReport]":
@@ -83,7 +83,7 @@ class Baselines:
         """Forget a name, of all suites and agents or of one; the runs stay in the log."""
         with existing_log(str(log_place(db))) as log:
             meant = baselines_called(log, name, suite, agent_id)
-            named_baselines.remove_baselines(log, meant)
+            baselines.remove_baselines(log, meant)
 
     def export(self, file: str | Path, *names: str, db: str | Path | None = None) -> None:
         """Write baselines with their runs to a file: those of these names, or all."""
@@ -93,7 +93,7 @@ class Baselines:
             if not chosen:
                 raise BadInput("there is no baseline; name a run with ew.baseline.set(name)")
             try:
-                write_whole(Path(file), named_baselines.export_baselines(log, chosen), 0o600)
+                write_whole(Path(file), baselines.export_baselines(log, chosen), 0o600)
             except OSError as error:
                 raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
 
@@ -103,7 +103,7 @@ class Baselines:
         """Add the baselines of a file, and their runs, to the log."""
         source = read_input(str(file))
         with opened_log(str(log_place(db))) as log:
-            added = named_baselines.import_baselines(log, source, str(file))
+            added = baselines.import_baselines(log, source, str(file))
             return [_report(log, each) for each in added]
 
     def __repr__(self) -> str:

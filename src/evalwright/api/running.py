@@ -29,12 +29,10 @@ from evalwright.contracts.planning import (
     FailOn,
     RunOptions,
 )
-from evalwright.engine.fitting import fitting, without_spare_judges
 from evalwright.engine.history import read_history
-from evalwright.engine.listing import find_runs, last_continuation, runs_of_group
-from evalwright.engine.plan import refuse_combinations
+from evalwright.engine.plan import refuse_combinations, with_defaults, without_spare_judges
 from evalwright.engine.replay import project
-from evalwright.engine.run_files import log_for
+from evalwright.engine.runs import find_runs, last_continuation, log_for, runs_of_group
 from evalwright.engine.session import Session
 from evalwright.engine.suites.loader import SuiteSubject, given_subject, is_data_file, read_subject
 from evalwright.engine.suites.selection import Wanted, select
@@ -144,7 +142,7 @@ async def arun(
     if wanted is not None:
         subject = _selected(subject, wanted, name, place)
     named = "a function" if callable(agent) else agent
-    default, chosen = fitting(settings.run, named, chosen, subject.suite)
+    default, chosen = with_defaults(settings.run, named, chosen, subject.suite)
     chosen = subject.with_claims(without_spare_judges(chosen, subject.suite))
     agent = agent or default
     if agent is None:

@@ -11,8 +11,7 @@ from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import span_in_words
-from evalwright.engine.listing import LATEST, read_agent
-from evalwright.engine.named_baselines import (
+from evalwright.engine.baselines import (
     NamedBaseline,
     age_of,
     baselines_called,
@@ -22,7 +21,7 @@ from evalwright.engine.named_baselines import (
     remove_baselines,
     set_baseline,
 )
-from evalwright.engine.run_files import log_for
+from evalwright.engine.runs import LATEST, log_for, read_agent
 from evalwright.engine.standing import standing_of
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog

@@ -11,7 +11,7 @@ from evalwright.cli.parameters import db_option, postgres_address
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import RunCancelled
 from evalwright.engine.clock import SystemClock
-from evalwright.engine.listing import find_run
+from evalwright.engine.runs import find_run
 from evalwright.store.location import existing_log
 from evalwright.store.protocol import NewEvent
 

@@ -11,7 +11,7 @@ from evalwright.cli.output import check_place, print_json, say, tell, write_file
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.documents import open_input, read_input
 from evalwright.contracts.errors import BadInput
-from evalwright.engine.listing import find_run
+from evalwright.engine.runs import find_run
 from evalwright.store.location import Patience, existing_log, opened_log
 
 if TYPE_CHECKING:

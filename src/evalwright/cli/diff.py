@@ -12,8 +12,7 @@ from evalwright.cli.output import say, tell, write_stdout
 from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.history import read_history
-from evalwright.engine.listing import find_group, find_runs, is_live
-from evalwright.engine.run_files import log_for
+from evalwright.engine.runs import find_group, find_runs, is_live, log_for
 from evalwright.engine.task_names import MADE_ID, NO_NAMES, TaskNames
 from evalwright.reports.console import one_line
 from evalwright.store.protocol import EventLog

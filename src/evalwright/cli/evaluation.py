@@ -44,7 +44,7 @@ from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     from evalwright.cli.watchdog import Watchdog
-    from evalwright.engine.rescoring import Rescore
+    from evalwright.engine.rescore import Rescore
     from evalwright.engine.suites.selection import Wanted
 
 CHOOSING = ("tasks", "tagged", "failed", "errors", "sample", "seed", "limit")
@@ -170,7 +170,7 @@ def select_tasks(request: RunRequest, wanted: "Wanted", subject: SuiteSubject) -
     if not wanted.needs_log:
         suite, selection = select(subject.suite, wanted, name)
     else:
-        from evalwright.engine.run_files import log_for
+        from evalwright.engine.runs import log_for
 
         with log_for(request.db, wanted.failed, wanted.errors) as log:
             suite, selection = select(subject.suite, wanted, name, log)
@@ -190,11 +190,11 @@ def prepare(
     asked = _asked(request, suite) if request.allow_no_baseline else request.options
     options = subject.with_claims(asked)
     if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
-        from evalwright.engine.fitting import fitting
+        from evalwright.engine.plan import with_defaults
 
-        agent, options = fitting(request.config.run, agent, options, suite)
+        agent, options = with_defaults(request.config.run, agent, options, suite)
     if options.judges and (among_others or selection is not None):
-        from evalwright.engine.fitting import without_spare_judges
+        from evalwright.engine.plan import without_spare_judges
 
         options = without_spare_judges(options, suite)
     for notice in () if request.results.quiet else notices:
@@ -240,7 +240,7 @@ def _planned(request: RunRequest, session: Session, subject: SuiteSubject) -> li
     name = str(request.suite)
     if session.options.baseline is None:
         return session.plan(suite, name, source=source, selection=selection)
-    from evalwright.engine.run_files import log_for
+    from evalwright.engine.runs import log_for
 
     with log_for(request.db, session.options.baseline) as log:
         return session.plan(suite, name, log, source=source, selection=selection)

@@ -22,9 +22,8 @@ from evalwright.contracts.events import Event
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
-from evalwright.engine.listing import find_runs, is_live
 from evalwright.engine.replay import project
-from evalwright.engine.run_files import log_for
+from evalwright.engine.runs import find_runs, is_live, log_for
 from evalwright.engine.task_names import TaskNames
 from evalwright.reports.console import Style, one_line
 from evalwright.reports.run.junit import FailedRun

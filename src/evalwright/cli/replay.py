@@ -6,9 +6,8 @@ from evalwright.cli.output import Streams, say, tell, write_stdout
 from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.cli.results import continued
 from evalwright.contracts.summary import to_json
-from evalwright.engine.listing import find_run
 from evalwright.engine.replay import replay_run
-from evalwright.engine.run_files import log_for
+from evalwright.engine.runs import find_run, log_for
 from evalwright.reports.console import Style
 from evalwright.reports.run.reported import attacks_of, failed_stories
 from evalwright.reports.run.scorecard import agreement, overrides_of, render_outcome

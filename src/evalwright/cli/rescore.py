@@ -30,10 +30,9 @@ from evalwright.cli.parameters import (
 from evalwright.cli.results import Results, continued, write_results
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.planning import RunOptions
-from evalwright.engine.listing import find_run
 from evalwright.engine.plan import refuse_combinations
-from evalwright.engine.rescoring import RecordedAgent, Rescore, plan_rescore
-from evalwright.engine.run_files import log_for
+from evalwright.engine.rescore import RecordedAgent, Rescore, plan_rescore
+from evalwright.engine.runs import find_run, log_for
 from evalwright.engine.session import Session
 from evalwright.engine.suites.loader import SuiteSubject, read_subject
 from evalwright.store.protocol import EventLog

@@ -21,7 +21,7 @@ from evalwright.cli.output import (
 from evalwright.contracts.errors import BadInput, RunFailed
 from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
-from evalwright.engine.listing import last_continuation
+from evalwright.engine.runs import last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.reports.ci import (
     NotedFile,

@@ -12,7 +12,7 @@ from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import Plan
-from evalwright.engine.run_files import log_for, run_file
+from evalwright.engine.runs import log_for, run_file
 from evalwright.engine.suites.selection import Wanted
 from evalwright.engine.verdict import gates, gates_left_out
 from evalwright.models.run_defaults import RunDefaults, configured_log
@@ -64,7 +64,7 @@ def told_gates(plan: Plan) -> Iterator[str]:
 
 def with_known_baseline(options: RunOptions, suite: Suite, name: str, db: str | None) -> RunOptions:
     """The options without the baseline, and its gates, where the suite has none of that name."""
-    from evalwright.engine.named_baselines import has_baseline
+    from evalwright.engine.baselines import has_baseline
 
     assert options.baseline is not None
     try:

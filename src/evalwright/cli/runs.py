@@ -8,7 +8,7 @@ import click
 from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.listing import RunRow, agent_called, list_runs, list_standings
+from evalwright.engine.runs import RunRow, agent_called, list_runs, list_standings
 from evalwright.store.location import log_exists, nothing_recorded, opened_log
 from evalwright.store.protocol import EventLog
 

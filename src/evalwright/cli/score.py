@@ -16,8 +16,7 @@ from evalwright.cli.rescore import (
 )
 from evalwright.cli.tasks import told_faults
 from evalwright.comparison.recordings import Recordings
-from evalwright.engine.recorded_traces import RECORDED_AGENT
-from evalwright.engine.trace_scoring import ScoreRequest, plan_score
+from evalwright.engine.recorded_traces import RECORDED_AGENT, ScoreRequest, plan_score
 from evalwright.store.location import open_existing_log, opened_log
 
 EXAMPLES = """\b
@@ -81,7 +80,7 @@ def command(
     Exit code 1 also when tasks of the suite have no trace, 2 when a record could not be read,
     whatever the others scored.
     """
-    from evalwright.engine.recorded_subject import scored_subject
+    from evalwright.engine.suites.from_traces import scored_subject
 
     request = scoring_request(suite, given)
     stop_in_good_order()

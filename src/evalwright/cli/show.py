@@ -59,7 +59,7 @@ def command(*, run: str, db: str | None, **given: Any) -> None:
 def _add_standing(error: CannotEvaluate, address: str, run: str) -> None:
     """Say that workers have the run, and what it waits for."""
     from evalwright.engine.fleet.standing import standing
-    from evalwright.engine.listing import find_runs
+    from evalwright.engine.runs import find_runs
     from evalwright.store.location import existing_log
 
     with existing_log(address) as log:

@@ -254,7 +254,7 @@ def _open_logged(
     named: str, reader: LogReader, new: ComparedRun | None
 ) -> "LoggedRun | LoggedGroup":
     from evalwright.comparison.logged_run import LoggedGroup, LoggedRun
-    from evalwright.engine.listing import find_group, find_run, may_be_baseline, runs_of_group
+    from evalwright.engine.runs import find_group, find_run, may_be_baseline, runs_of_group
 
     try:
         log = reader.opened()
@@ -263,7 +263,7 @@ def _open_logged(
             return LoggedGroup(group_id, [LoggedRun(reader, each) for each in ids])
         if new is None or new.suite is None or not may_be_baseline(named):
             return LoggedRun(reader, find_run(log, named))
-        from evalwright.engine.named_baselines import find_baseline
+        from evalwright.engine.baselines import find_baseline
 
         agent_id = new.meta["provenance"]["agent_id"]
         return LoggedRun(reader, find_baseline(log, named, new.suite.suite_id, agent_id).run_id)
@@ -277,7 +277,7 @@ def _open_logged(
 def _open_events(named: str, logs: list[LogReader], work: Path) -> "LoggedRun | None":
     if (Path(named) / RUN_META).exists():  # a run directory, whatever else it holds
         return None
-    from evalwright.engine.run_files import adopt_run, run_file
+    from evalwright.engine.runs import adopt_run, run_file
 
     path = run_file(named)
     if path is None:

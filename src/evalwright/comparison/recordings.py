@@ -57,7 +57,7 @@ class Recordings:
             )
 
     def _found(self) -> Iterator[Recording]:
-        from evalwright.engine.run_files import run_file
+        from evalwright.engine.runs import run_file
 
         path = Path(self.named)
         if os.path.lexists(path) and not path.is_dir() and run_file(self.named) is None:

@@ -28,9 +28,9 @@ from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.execution import Announce, Execution, Means, Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import Repetition, TaskAnswer, repetition_of
-from evalwright.engine.listing import last_continuation
 from evalwright.engine.plan import Plan
 from evalwright.engine.replay import project
+from evalwright.engine.runs import last_continuation
 from evalwright.store.protocol import EventLog, NewEvent
 
 _OF_ANSWERS = (

@@ -42,7 +42,7 @@ from evalwright.engine.invocation import (
     error_decision,
     invocation_id,
 )
-from evalwright.engine.judging import JudgeFailed, Panel, Review, Reviewed
+from evalwright.engine.judges import JudgeFailed, Panel, Review, Reviewed
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.verdict import (
@@ -123,14 +123,14 @@ class Execution:
         self._withheld: list[tuple[str, list[Payload]]] = []
         self._pending: deque[int] = deque()  # the tasks that nobody works on
         self._first_error: ErrorDetail | None = None
-        self._checking = None
+        self._checker = None
         if any(task.expected.kind == "checks" for task in self._plan.suite.tasks):
-            from evalwright.engine.checking import Checking  # most suites have none
+            from evalwright.engine.checks import SuiteChecker  # most suites have none
 
-            self._checking = Checking(self._plan, agent.agent_id, means, history.repetitions)
+            self._checker = SuiteChecker(self._plan, agent.agent_id, means, history.repetitions)
         self._review = None
-        if means.panel is not None or self._checking is not None:
-            self._review = Review(self._plan, means.panel, self._checking)
+        if means.panel is not None or self._checker is not None:
+            self._review = Review(self._plan, means.panel, self._checker)
         self._unjudged: list[tuple[str, JudgeFailed]] = []
         # Recorded answers were looked at when they were recorded.
         self._for_signals = self._plan.is_adversarial and not self._is_rescored
@@ -148,7 +148,7 @@ class Execution:
                 means.surroundings, observe=self._plan.settings.observe or "auto"
             ),
             self._plan.settings.task_timeout_s,
-            keep_deeds=self._for_signals or self._checking is not None,
+            keep_deeds=self._for_signals or self._checker is not None,
             count=self._tally.add_usage,
             has_budget=has_budget,
             watch=means.watch,
@@ -227,8 +227,8 @@ class Execution:
         try:
             await run_workers(workers, self._worker)
         finally:
-            if self._checking is not None:
-                self._checking.close()
+            if self._checker is not None:
+                self._checker.close()
         return not self._pending
 
     async def _worker(self) -> None:
@@ -257,7 +257,7 @@ class Execution:
             answer = waiting.pop(0)
         else:
             attempt = self._history.attempts.get(task.task_id, 0) + 1
-            repetition = 1 if self._checking is None else self._checking.repetition(task)
+            repetition = 1 if self._checker is None else self._checker.repetition(task)
             attempt_id = invocation_id(index, attempt, repetition)
             still_open = self._history.open_invocations
             still_open[attempt_id] = (task.task_id, self._agent.agent_id)
@@ -291,7 +291,7 @@ class Execution:
         if is_long(answer, for_signals=self._for_signals):
             self._recorder.record(task_id, *done.closing)  # whoever resumes the run has the answer
             return False
-        checks = () if is_later or self._checking is None else self._checking.checks_of(answer.task)
+        checks = () if is_later or self._checker is None else self._checker.checks_of(answer.task)
         seen = NOTHING_SEEN
         if not is_later or self._for_signals:
             seen = examine(self._examination(answer, {}, for_signals=self._for_signals), checks)
@@ -326,8 +326,8 @@ class Execution:
         task_id = answer.task.task_id
         findings = self._tally.findings(task_id)
         verdict: list[Payload]
-        if self._checking is not None and answer.task.expected.kind == "checks":
-            verdict = self._checking.verdict(answer, seen, findings)
+        if self._checker is not None and answer.task.expected.kind == "checks":
+            verdict = self._checker.verdict(answer, seen, findings)
         else:
             thresholds = self._plan.suite.thresholds
             verdict = [score_answer(answer, reviewed.judged, findings, thresholds, seen)]
@@ -380,7 +380,7 @@ class Execution:
             seen = await scoring_pool().examine(share, examination, limit_s)
             found = self._found(task_id, seen)
         else:
-            checks = self._checking.checks_of(answer.task) if self._checking is not None else ()
+            checks = self._checker.checks_of(answer.task) if self._checker is not None else ()
             seen = examine(self._examination(answer, reviewed.told, for_signals=False), checks)
         if said := list(reviewed.findings):
             self._tally.add_findings(task_id, said)

@@ -128,8 +128,8 @@ class Piecework(Execution):
 
     def end(self) -> None:
         """Let go of what the checks of the run hold."""
-        if self._checking is not None:
-            self._checking.close()
+        if self._checker is not None:
+            self._checker.close()
 
 
 class _NoResult(NamedTuple):

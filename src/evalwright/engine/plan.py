@@ -33,7 +33,8 @@ from evalwright.scoring.golden import match_problems
 
 if TYPE_CHECKING:
     from evalwright.attacks.derived import Attack
-    from evalwright.engine.checking import PlannedChecks
+    from evalwright.engine.checks import PlannedChecks
+    from evalwright.models.run_defaults import RunDefaults
 
 MAX_TAGS = 100
 MAX_TAG_LENGTH = 256
@@ -174,7 +175,7 @@ def plan_run(
     """Check suite, agent and options against each other; all problems at once."""
     asked, checks, problems = options.modes, None, list[Problem]()
     if any(task.expected.kind == "checks" for task in suite.tasks):
-        from evalwright.engine.checking import check_modes, plan_checks  # most suites have none
+        from evalwright.engine.checks import check_modes, plan_checks  # most suites have none
 
         checks, problems = plan_checks(suite, source, functions)
         asked = asked or check_modes(suite, options)
@@ -245,7 +246,7 @@ def looks_for_findings(suite: Suite, asked: Sequence[str]) -> bool:
         return "adversarial" in asked
     if not any(task.expected.kind == "checks" for task in suite.tasks):
         return "adversarial" in suite.modes
-    from evalwright.engine.checking import check_modes  # most suites have none
+    from evalwright.engine.checks import check_modes  # most suites have none
 
     return "adversarial" in (check_modes(suite, RunOptions()) or suite.modes)
 
@@ -257,7 +258,7 @@ def is_judged(suite: Suite, asked: Sequence[str]) -> bool:
         return True
     if "checks" not in kinds:
         return False
-    from evalwright.engine.checking import plan_checks  # most suites have none
+    from evalwright.engine.checks import plan_checks  # most suites have none
 
     return plan_checks(suite, None, with_code=False)[0].judged is not None
 
@@ -384,3 +385,46 @@ def _mismatches(suite: Suite, agent: Agent) -> list[Problem]:
         remedy = "set it with --model-class, or run anyway with --allow-mismatch"
         problems.append(Problem("$.allowedModels", message, remedy))
     return problems
+
+
+def with_defaults(
+    defaults: "RunDefaults", agent: str | None, options: RunOptions, suite: Suite
+) -> tuple[str | None, RunOptions]:
+    """The agent, and the options with what the settings file says that fits a suite.
+
+    What the command line or the suite says counts first. What the settings claim of their agent
+    holds for that one only.
+    """
+    from evalwright.agents.load import is_outside, is_python  # whoever loads agents has it
+
+    if agent in (None, defaults.agent):
+        options = msgspec.structs.replace(
+            options,
+            agent_tools=options.agent_tools or defaults.agent_tools,
+            agent_usage=options.agent_usage or defaults.agent_usage,
+        )
+    named = agent or defaults.agent
+    if defaults.isolate and named is not None and is_python(named):
+        options = msgspec.structs.replace(options, isolate=True)
+    if options.observe is None:
+        options = msgspec.structs.replace(options, observe=defaults.observe)
+    if defaults.otlp and named is not None and is_outside(named):
+        options = msgspec.structs.replace(options, otlp=True)
+    if defaults.judges and not options.judges and is_judged(suite, options.modes):
+        options = msgspec.structs.replace(options, judges=defaults.judges)
+    if defaults.fail_on and not options.fail_on:
+        usable = [
+            gate
+            for gate in defaults.fail_on
+            if (gate != "findings" or looks_for_findings(suite, options.modes))
+            and (not gate.endswith("regression") or options.baseline is not None)
+        ]
+        options = msgspec.structs.replace(options, fail_on=tuple(usable))
+    return named, options
+
+
+def without_spare_judges(options: RunOptions, suite: Suite) -> RunOptions:
+    """The options for one of several suites, or a part of one, where others may need judges."""
+    if not options.judges or is_judged(suite, options.modes):
+        return options
+    return msgspec.structs.replace(options, judges=(), judge_samples=None)

@@ -13,9 +13,9 @@ from evalwright.engine.continuation import recall_answers
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.judge_prompt import PROMPT_VERSION
-from evalwright.engine.listing import find_run, last_continuation, runs_of_group
 from evalwright.engine.plan import Plan, merged
 from evalwright.engine.replay import project
+from evalwright.engine.runs import find_run, last_continuation, runs_of_group
 from evalwright.engine.session import Session, unheard
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog
@@ -80,7 +80,7 @@ def resume(
             return Remaining(None, [], done)
     chosen = options_of(history.plan, options)
     if history.plan.is_recorded:
-        from evalwright.engine.rescoring import RecordedAgent
+        from evalwright.engine.rescore import RecordedAgent
 
         agent = RecordedAgent(history.plan.agent)
     session = Session(

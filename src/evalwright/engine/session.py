@@ -41,7 +41,7 @@ from evalwright.engine.execution import Means, Outcome, start_run
 from evalwright.engine.history import History
 from evalwright.engine.invocation import WatchOverTasks
 from evalwright.engine.isolation import PARTIAL
-from evalwright.engine.judging import Panel
+from evalwright.engine.judges import Panel
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.engine.verdict import reasons_against_repeats
 from evalwright.models.config import Config, known_secrets, load_config
@@ -53,7 +53,7 @@ from evalwright.store.protocol import EventLog
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
     from evalwright.agents.span_receiver import SpanReceiver
-    from evalwright.engine.rescoring import Rescore
+    from evalwright.engine.rescore import Rescore
     from evalwright.models.cassette import Cassette
     from evalwright.models.load import Providers
     from evalwright.models.providers import ModelName
@@ -285,8 +285,7 @@ class Session:
         if self.options.baseline is not None:
             if log is None:
                 raise BadInput("--baseline: a baseline is read from a log, and none is given")
-            from evalwright.engine.baseline import read_baseline
-            from evalwright.engine.named_baselines import find_baseline
+            from evalwright.engine.baselines import find_baseline, read_baseline
 
             found = find_baseline(log, self.options.baseline, suite.suite_id, self.agent.agent_id)
             if found.agent_id not in (None, self.agent.agent_id):

@@ -14,7 +14,7 @@ from evalwright.contracts.marks import MARK
 from evalwright.contracts.suite import Task
 from evalwright.trace.model import text_of
 
-MADE_ID = re.compile(r"(?:row|task)-([0-9a-f]{12})((?:-.+)?)")  # see `suites.tasks`
+MADE_ID = re.compile(r"(?:row|task)-([0-9a-f]{12})((?:-.+)?)")  # see `suites.ids`
 _MASKED = re.compile(MARK.pattern.decode())
 MOST_TITLE = 72  # characters
 _MOST_READ = 20_000  # of a text, before it is cut: a secret must be seen as a whole

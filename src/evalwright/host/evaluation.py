@@ -19,7 +19,7 @@ from evalwright.contracts.errors import (
 from evalwright.contracts.planning import Baseline, Origin, RunOptions
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.suite import Mode, Suite
-from evalwright.engine.baseline import read_baseline
+from evalwright.engine.baselines import read_baseline
 from evalwright.engine.isolation import EXPLANATIONS, isolation_marks, memory_warnings
 from evalwright.engine.plan import Plan, is_judged, limited, plan_run
 from evalwright.host.catalogue import Catalogue, RegisteredAgent

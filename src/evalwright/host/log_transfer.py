@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.pack import PACK_KIND
-from evalwright.engine.named_baselines import BASELINE_KIND
+from evalwright.engine.baselines import BASELINE_KIND
 from evalwright.host import keys
 from evalwright.host.catalogue import AGENT, DELETED_SUITE, SUITE
 from evalwright.host.deployments.model import DEPLOYMENT, GATE

@@ -17,8 +17,8 @@ import msgspec
 from evalwright.contracts.annotation import ANNOTATION_KIND
 from evalwright.contracts.errors import EvalwrightError, RunBusy, RunNotFound
 from evalwright.contracts.events import EvalStarted, Event, Planned, RunCompleted, RunStarted
+from evalwright.engine.baselines import BASELINE_KIND, NamedBaseline
 from evalwright.engine.clock import Clock
-from evalwright.engine.named_baselines import BASELINE_KIND, NamedBaseline
 from evalwright.host.deployments.approvals import run_of_gate
 from evalwright.host.deployments.model import DEPLOYMENT, GATE
 from evalwright.host.deployments.model import WORKFLOW_ID as DEPLOYMENT_WORKFLOW

@@ -36,7 +36,7 @@ from evalwright.contracts.planning import Owner
 from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
-from evalwright.engine.run_files import event_in
+from evalwright.engine.runs import event_in
 from evalwright.engine.suites.validation import LogChecker
 from evalwright.host.principal import NAME, Principal
 from evalwright.store.protocol import EventLog, NewEvent

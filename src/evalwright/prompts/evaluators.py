@@ -12,7 +12,7 @@ import msgspec
 
 from evalwright.contracts.jsonvalue import stringify
 from evalwright.contracts.prompt_result import CaseVerdict
-from evalwright.engine.fencing import fence_code, repeated, section
+from evalwright.engine.judge_prompt import fence_code, repeated, section
 from evalwright.models.protocol import ChatMessage, Reply, Request
 from evalwright.prompts.prompt_yaml import (
     BuiltInEvaluator,

@@ -29,7 +29,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.engine.checking import score_of_repetitions
+from evalwright.engine.checks import score_of_repetitions
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.invocation import Repetition, error_decision, invocation_id
 from evalwright.pytest_plugin.working import rows_of

@@ -111,8 +111,7 @@ class TestsRun:
         """The run to compare with; where the name is one of suites only, there is none."""
         if asked.options.baseline is None:
             return None
-        from evalwright.engine.baseline import read_baseline
-        from evalwright.engine.named_baselines import find_baseline
+        from evalwright.engine.baselines import find_baseline, read_baseline
 
         try:
             found = find_baseline(log, asked.options.baseline, suite.suite_id, AGENT_ID)

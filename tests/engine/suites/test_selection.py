@@ -11,7 +11,7 @@ from builders import a_suite, a_task
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite
-from evalwright.engine.baseline import read_baseline
+from evalwright.engine.baselines import read_baseline
 from evalwright.engine.session import Session
 from evalwright.engine.suites.selection import NothingSelected, Wanted, select
 from subjects.runs import Workshop, as_agent

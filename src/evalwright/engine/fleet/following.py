@@ -23,7 +23,7 @@ from evalwright.store.protocol import EventLog, NewEvent, Watcher
 from evalwright.store.records import LOCAL_TENANT
 
 if TYPE_CHECKING:
-    from evalwright.engine.rescoring import Rescore
+    from evalwright.engine.rescore import Rescore
 
 LOOK_SECONDS = 0.2  # between two looks at the log
 MOST_EVENTS = 1000  # in one look

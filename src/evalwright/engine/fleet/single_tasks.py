@@ -178,8 +178,8 @@ class SingleTasks(Execution):
 
     def end(self) -> None:
         """Let go of what the checks of the run hold."""
-        if self._checking is not None:
-            self._checking.close()
+        if self._checker is not None:
+            self._checker.close()
 
     def _begin(self, index: int, attempt: int) -> list[NewEvent]:
         """Count the attempt; returns the events of those before it, which ended with a worker."""

@@ -24,7 +24,8 @@ from evalwright.contracts.documents import MOST_BYTES, open_input, parse_documen
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.suite import Task
-from evalwright.engine.suites.tasks import Ids, Problems, Recipe, content_id, row_id
+from evalwright.engine.suites.ids import Ids, content_id, row_id
+from evalwright.engine.suites.tasks import Problems, Recipe
 from evalwright.engine.suites.templates import BadTemplate
 from evalwright.trace.model import text_of
 

@@ -23,16 +23,9 @@ from evalwright.contracts.planning import SuiteSource
 from evalwright.contracts.schema import WIDE_OUTLINE, check_schema
 from evalwright.contracts.suite import MAX_TASK_ID, Mode, Suite, Task, Thresholds
 from evalwright.engine.suites.data import OTHERWISE, DataReading
+from evalwright.engine.suites.ids import Ids, slug
 from evalwright.engine.suites.problems import Missing, missing_function, placed
-from evalwright.engine.suites.tasks import (
-    Ids,
-    Problems,
-    Recipe,
-    Shared,
-    TooManyProblems,
-    slug,
-    tasks_of_entry,
-)
+from evalwright.engine.suites.tasks import Problems, Recipe, Shared, TooManyProblems, tasks_of_entry
 from evalwright.engine.suites.templates import RenderBudget, Templates, too_large
 from evalwright.scoring.checks.base import RefusedCheck
 from evalwright.scoring.checks.table import CHECKS, name_and_argument

@@ -18,7 +18,7 @@ from evalwright.contracts.planning import TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.history import read_history
 from evalwright.engine.isolation import PARTIAL
-from evalwright.engine.listing import find_run, last_continuation, runs_of_group
+from evalwright.engine.runs import find_run, last_continuation, runs_of_group
 from evalwright.engine.task_names import MADE_ID, TaskNames, asked, cut, slug_of
 from evalwright.store.protocol import EventLog, RunFilter
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from evalwright.contracts.suite import Task
 from evalwright.contracts.yaml_writer import comment, to_yaml
 from evalwright.engine.suites.from_traces import NoTask, literal
-from evalwright.engine.suites.tasks import slug
+from evalwright.engine.suites.ids import slug
 from evalwright.host.errors import ApiError
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.review_queue import annotations_of

@@ -5,7 +5,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from evalwright.contracts.short_names import agent_id_of
-from evalwright.engine.listing import read_agent
+from evalwright.engine.runs import read_agent
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.recent_runs import KNOWN_FROM, RecentRun
 from evalwright.host.web.run_views import views_of

@@ -8,7 +8,7 @@ import msgspec
 
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.prompt_result import WEIGHTS, Criterion
-from evalwright.engine.fencing import (
+from evalwright.engine.judge_prompt import (
     LONGEST_REASON,
     UnfitReply,
     ask_again,

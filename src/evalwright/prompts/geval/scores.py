@@ -9,7 +9,7 @@ from math import exp
 from typing import Any, NamedTuple
 
 from evalwright.contracts.prompt_result import Criterion
-from evalwright.engine.fencing import UnfitReply
+from evalwright.engine.judge_prompt import UnfitReply
 from evalwright.models.protocol import TokenLogprob
 
 LOWEST, HIGHEST = 1, 10

@@ -6,7 +6,7 @@ from evalwright.contracts.amounts import percent
 from evalwright.contracts.events import Judged
 from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.suite import Task
-from evalwright.engine.judging import safety_findings
+from evalwright.engine.judges import safety_findings
 from evalwright.reports.console import SHORT, Style, one_line
 from evalwright.scoring.rubric import all_votes, criterion_name
 

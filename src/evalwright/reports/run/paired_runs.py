@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from evalwright.comparison.own_records import in_words
 from evalwright.contracts.planning import FIRST_RULE, LeftOut
 from evalwright.contracts.suite import Task
-from evalwright.engine.baseline import scores_of_today
+from evalwright.engine.baselines import scores_of_today
 from evalwright.reports.run.bars import score_so_far
 from evalwright.reports.run.task_list import RunFrame, TaskList, TaskRow
 from evalwright.scoring.bootstrap import score_change

@@ -33,7 +33,7 @@ from evalwright.contracts.planning import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import UNTOLD, CheckResult
-from evalwright.engine.checking import unsafe_check
+from evalwright.engine.checks import unsafe_check
 from evalwright.engine.invocation import repetition_of
 from evalwright.engine.task_names import TaskName, TaskNames, called
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, explain_difference

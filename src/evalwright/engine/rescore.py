@@ -1,11 +1,10 @@
-"""Rescoring: the recorded answers of a run are scored again, by the same or another suite.
+"""Recorded answers are scored again: those of a run, or of traces that others recorded.
 
 Nothing is invoked. The new run begins with the recorded answers as facts, so that it can be shown,
 compared and resumed like any other; what judges have said of the same question and answer holds.
-`trace_scoring` does the same with what others recorded.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -255,16 +254,11 @@ def _facts(tape: _Tape, task: Task, before: Plan) -> Iterator[Event]:
     """The events that the new run begins with, in the order in which a run writes them."""
     for number in sorted(tape.invocations)[: task.repeat]:
         yield from tape.invocations[number]
-    if before.is_adversarial:
-        yield from _of_signals(tape.findings)
+    if before.is_adversarial:  # what judges found is found again in what they said
+        yield from (each for each in tape.findings if each.decode(Found).source == "signals")
     if before.panel is not None and before.panel.prompt_version == PROMPT_VERSION:
         old = next(each for each in before.suite.tasks if each.task_id == task.task_id)
         same_rubric = old.expected.rubric == task.expected.rubric
         for event in tape.verdicts:
             if same_rubric or event.decode(Judged).subject != "rubric":
                 yield event
-
-
-def _of_signals(findings: Iterable[Event]) -> Iterator[Event]:
-    """Those of judges are found again in what the judges said."""
-    return (event for event in findings if event.decode(Found).source == "signals")

@@ -20,7 +20,7 @@ from evalwright.engine.judge_prompt import (
     Question,
     rubric_questions,
 )
-from evalwright.engine.judging import FINDINGS, JudgeFailed, Panel, safety_findings
+from evalwright.engine.judges import FINDINGS, JudgeFailed, Panel, safety_findings
 from evalwright.models.protocol import Finish, ModelError, Reply, Request
 
 TASK = a_rubric_task(weights=(0.5, 0.5))

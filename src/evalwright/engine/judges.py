@@ -1,4 +1,4 @@
-"""Judging: a panel of models is asked about an output, and every answer is recorded.
+"""The judges of a run: a panel of models is asked about an output, and every answer is recorded.
 
 Judges see answers to rubric tasks, and every answer in an adversarial run.
 """
@@ -13,13 +13,14 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import Judged, Payload
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.engine.fencing import UnfitReply, ask_again
 from evalwright.engine.invocation import TaskAnswer
 from evalwright.engine.judge_prompt import (
     LONGEST_TEXT,
     PROMPT_VERSION,
     SAFETY_QUESTIONS,
     Question,
+    UnfitReply,
+    ask_again,
     for_sample,
     is_cut,
     judge_request,
@@ -31,7 +32,7 @@ from evalwright.models.protocol import Model, ModelError, Reply, Request
 from evalwright.scoring.rubric import all_votes
 
 if TYPE_CHECKING:
-    from evalwright.engine.checking import Checking
+    from evalwright.engine.checks import SuiteChecker
     from evalwright.scoring.checks.base import Answers
 
 Record = Callable[[Payload], None]
@@ -173,10 +174,10 @@ class Reviewed(msgspec.Struct, frozen=True):
 class Review:
     """Asks the panel of a run what its plan and its checks want to know."""
 
-    def __init__(self, plan: Plan, panel: Panel | None, checking: "Checking | None") -> None:
+    def __init__(self, plan: Plan, panel: Panel | None, checker: "SuiteChecker | None") -> None:
         self._panel = panel
         self._for_safety = plan.is_adversarial and panel is not None
-        self._checking = checking
+        self._checker = checker
 
     def is_due(self, answer: TaskAnswer) -> bool:
         """Whether anybody has to be asked about an answer; about an error nobody has."""
@@ -185,7 +186,7 @@ class Review:
             return False
         if self._for_safety or kind == "rubric":
             return True
-        return kind == "checks" and self._checking is not None and self._checking.asks(answer)
+        return kind == "checks" and self._checker is not None and self._checker.asks(answer)
 
     async def judge(
         self, answer: TaskAnswer, known: Sequence[Judged], record: Callable[[Payload], None]
@@ -210,5 +211,5 @@ class Review:
         return Reviewed(
             [each for each in judged if each.subject == "rubric"],
             safety_findings([each for each in judged if each.subject == "safety"]),
-            await self._checking.ask(answer, known, record) if self._checking else {},
+            await self._checker.ask(answer, known, record) if self._checker else {},
         )
