@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from evalwright.cli.app import app
-from evalwright.engine.fleet import standing
-from evalwright.engine.fleet.standing import FleetNumbers, OwnerShare
+from evalwright.engine.fleet import status
+from evalwright.engine.fleet.status import FleetNumbers, OwnerShare
 from evalwright.host.settings import host_settings
 from evalwright.host.telemetry.metrics import Metrics
 from evalwright.models.config import load_config
@@ -226,10 +226,10 @@ def exposed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     async def numbers(_database: object) -> FleetNumbers:
         return FleetNumbers(1, 1, 1.0, 1, 1, 1, [OwnerShare("acme", 1, 1)])
 
-    monkeypatch.setattr(standing, "fleet_numbers", numbers)
+    monkeypatch.setattr(status, "fleet_numbers", numbers)
     database: Any = None
     text = Metrics().render()
-    text += asyncio.run(standing.fleet_metrics(database, with_tenants=True))
+    text += asyncio.run(status.fleet_metrics(database, with_tenants=True))
     found = re.findall(r"^# TYPE (\S+) (\S+)", text.decode(), re.MULTILINE)
     histograms = {f"{name}_bucket" for name, kind in found if kind == "histogram"}
     return {name for name, _ in found} | histograms

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from builders import a_suite
 from evalwright.contracts.events import RunCancelled
-from evalwright.engine.fleet.standing import fleet_numbers
+from evalwright.engine.fleet.status import fleet_numbers
 from fleet.test_fencing import right
 from fleet.test_fleet_orders import event
 from fleet.workers_here import Fleet

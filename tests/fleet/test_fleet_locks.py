@@ -12,7 +12,7 @@ from evalwright.contracts.events import RunCancelled, RunPaused, RunResumed
 from evalwright.engine.fleet import reconciling
 from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.ending import Ending
-from evalwright.engine.fleet.handing import HandOver
+from evalwright.engine.fleet.handover import HandOver
 from evalwright.engine.fleet.queue import DueTask, TakenTask
 from evalwright.engine.fleet.reconciling import reconcile
 from evalwright.engine.history import History

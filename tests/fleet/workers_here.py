@@ -17,7 +17,7 @@ from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.execution import Means
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import Equipment
-from evalwright.engine.fleet.handing import FleetRuns, hand_over
+from evalwright.engine.fleet.handover import FleetRuns, hand_over
 from evalwright.engine.fleet.worker import Worker, WorkerSettings
 from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import Plan, plan_run

@@ -295,7 +295,7 @@ class ProgressObserver:
         execute: Any = session.run
         if self._request.workers:
             from evalwright.cli.parameters import fleet_address
-            from evalwright.engine.fleet.following import HandedRuns
+            from evalwright.engine.fleet.handover import HandedRuns
 
             handed = HandedRuns(session, fleet_address(self._request.db), say)
             execute, self._watch = handed.run, handed.watch

@@ -58,11 +58,11 @@ def command(*, run: str, db: str | None, **given: Any) -> None:
 
 def _add_standing(error: CannotEvaluate, address: str, run: str) -> None:
     """Say that workers have the run, and what it waits for."""
-    from evalwright.engine.fleet.standing import standing
+    from evalwright.engine.fleet.status import run_status
     from evalwright.engine.runs import find_runs
     from evalwright.store.location import existing_log
 
     with existing_log(address) as log:
         for run_id in find_runs(log, run):
-            if (found := standing(address, log, run_id)) is not None:
+            if (found := run_status(address, log, run_id)) is not None:
                 error.add_note(found)

@@ -10,9 +10,9 @@ from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import Equipment
-from evalwright.engine.fleet.handing import hand_over
+from evalwright.engine.fleet.handover import hand_over
 from evalwright.engine.fleet.rates import FleetRations
-from evalwright.engine.fleet.standing import fleet_metrics, waiting_for
+from evalwright.engine.fleet.status import fleet_metrics, waiting_for
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import ModelPool

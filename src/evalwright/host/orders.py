@@ -26,7 +26,7 @@ from evalwright.store.records import RecordChange, RecordConflict
 
 if TYPE_CHECKING:
     from evalwright.engine.fleet.database import FleetDatabase
-    from evalwright.engine.fleet.handing import FleetRuns
+    from evalwright.engine.fleet.handover import FleetRuns
 
 KIND = "run_order"
 LOOK_SECONDS = 1.0  # between two looks for orders that were not heard of
@@ -114,7 +114,7 @@ class RunOrders:
 
     async def _fleet_with(self, run: RunHandle) -> "FleetRuns | None":
         """The fleet, if workers have the run."""
-        from evalwright.engine.fleet.handing import FleetRuns
+        from evalwright.engine.fleet.handover import FleetRuns
 
         if self._fleet is None:
             return None

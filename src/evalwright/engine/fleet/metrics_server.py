@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from evalwright.engine.fleet.database import FleetDatabase
-from evalwright.engine.fleet.standing import fleet_metrics
+from evalwright.engine.fleet.status import fleet_metrics
 
 ASK_SECONDS = 5.0
 MOST_LINES = 100  # of a request

@@ -7,14 +7,12 @@ from typing import NamedTuple
 import msgspec
 
 from evalwright.engine.clock import Clock
-from evalwright.engine.continuation import recall_answers
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.ending import RunAtWork
 from evalwright.engine.fleet.equipment import Equipment, Equipper
-from evalwright.engine.fleet.handing import HandedPlan
+from evalwright.engine.fleet.handover import HandedPlan, recorded_history
 from evalwright.engine.fleet.single_tasks import FinishedTask, Keep, SingleTasks
-from evalwright.engine.history import History, read_history
-from evalwright.store.protocol import EventLog
+from evalwright.engine.history import History
 
 IDLE_SECONDS = 30.0  # after which a run that has no task here is forgotten
 MOST_EQUIPMENT = 32  # agents that stay loaded
@@ -202,10 +200,3 @@ class RunsAtWork:
             loading.cancel()
         for equipment in self._equipment.values():
             await self._close(equipment)
-
-
-def recorded_history(log: EventLog, run_id: str) -> History:
-    """What the log says of a run, answers without a score included."""
-    history = read_history(log, run_id)
-    recall_answers(log, history)
-    return history

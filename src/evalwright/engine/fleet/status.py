@@ -1,4 +1,4 @@
-"""How the fleet stands: what a run waits for, and the numbers that metrics show."""
+"""How the fleet is doing: what a run waits for, and the numbers that metrics show."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.store.protocol import EventLog
 
-_STANDING = """
+_STATUS = """
 SELECT r.is_paused, r.owner, r.lane,
     (SELECT count(*) FROM attempts a WHERE a.run_id = r.run_id AND a.state = 1 AND a.worker IS NULL)
         AS queued,
@@ -64,7 +64,7 @@ class FleetNumbers(NamedTuple):
 
 async def waiting_for(database: FleetDatabase, run_id: str) -> str | None:
     """What a run waits for, in words; None where its tasks are at work, or it has ended."""
-    row = await database.fetchrow(_STANDING, run_id)
+    row = await database.fetchrow(_STATUS, run_id)
     if row is None or row["begun"]:
         return None
     if row["is_paused"]:
@@ -80,13 +80,13 @@ async def waiting_for(database: FleetDatabase, run_id: str) -> str | None:
     return f"a free worker: {row['queued']} tasks are due" if row["queued"] else None
 
 
-def standing(address: str, log: EventLog, run_id: str) -> str | None:
-    """How a run stands that workers have, as a sentence; None for any other run."""
+def run_status(address: str, log: EventLog, run_id: str) -> str | None:
+    """How a run is doing that workers have, as a sentence; None for any other run."""
 
     async def ask() -> str | None:
         database = FleetDatabase(address, log)
         try:
-            if await database.fetchrow(_STANDING, run_id) is None:
+            if await database.fetchrow(_STATUS, run_id) is None:
                 return None
             waits = await waiting_for(database, run_id)
             return f"it waits for {waits}" if waits else "workers are executing it"
