@@ -16,7 +16,7 @@ from evalwright.contracts.report import FailedAssertion
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import Match, parse_suite
 from evalwright.engine.suites.validation import check_file
-from evalwright.scoring.checks import comparing
+from evalwright.scoring.checks import mismatch
 from evalwright.scoring.golden import (
     STRATEGIES,
     explain_difference,
@@ -234,7 +234,7 @@ def test_where_json_differs_is_found_by_looking_at_each_part_once(monkeypatch):
         seen.append(left)
         return left == right
 
-    monkeypatch.setattr(comparing, "json_equal", counted)
+    monkeypatch.setattr(mismatch, "json_equal", counted)
     got, wanted = [1, 2, 3], [1, 2, 4]
     for _ in range(50):
         got, wanted = {"a": got, "b": 0}, {"a": wanted, "b": 0}

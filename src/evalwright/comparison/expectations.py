@@ -14,7 +14,7 @@ from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
 from evalwright.contracts.report import FailedAssertion, RootCause
 from evalwright.contracts.schema import ValueSchema
-from evalwright.scoring.checks.comparing import found_among, most_in_order
+from evalwright.scoring.checks.mismatch import found_among, most_in_order
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
 from evalwright.trace.model import GOOD_STATUSES, Json, RunnerFailure, Trace, text_of
 from evalwright.trace.pairing import pair_results

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from evalwright.contracts.short_names import suite_name
-from evalwright.contracts.summary import EvalSummary, TaskResult
+from evalwright.contracts.summary import EvalSummary
 from evalwright.scoring.bootstrap import score_change
 from evalwright.scoring.chance import FallenTask, Passes, change_verdict
 from evalwright.scoring.statistics import paired_change, wilson
@@ -111,14 +111,12 @@ def side_by_side(runs: Sequence[VariantRuns], name_of: Callable[[str], str] = st
 
 
 def _results(variant: VariantRuns) -> list[_VariantResult]:
-    by_task = zip(*(summary.tasks for summary in variant.summaries), strict=True)
-    return [_result(each) for each in by_task]
-
-
-def _result(repeats: Sequence[TaskResult]) -> _VariantResult:
-    passes, runs = sum(one.passed for one in repeats), len(repeats)
-    score = mean([one.score for one in repeats])
-    return _VariantResult(repeats[0].task_id, passes == runs, score, passes, runs)
+    results = []
+    for repeats in zip(*(summary.tasks for summary in variant.summaries), strict=True):
+        passes, runs = sum(one.passed for one in repeats), len(repeats)
+        score = mean([one.score for one in repeats])
+        results.append(_VariantResult(repeats[0].task_id, passes == runs, score, passes, runs))
+    return results
 
 
 def _figures(variant: VariantRuns, results: Sequence[_VariantResult]) -> VariantFigures:

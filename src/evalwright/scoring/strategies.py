@@ -16,14 +16,16 @@ from evalwright.contracts.jsonvalue import (
     parse,
     stringify,
 )
-from evalwright.scoring.checks.comparing import (
+from evalwright.scoring.checks.mismatch import (
     first_difference,
     first_other_place,
-    text_included,
 )
-from evalwright.scoring.checks.quoting import quoted_json as quoted
+from evalwright.scoring.checks.quotes import quoted_json as quoted
 
 __all__ = ["CONTAINS", "EXACT", "JSON_MATCH", "GoldenStrategy", "left_to_score", "quoted"]
+
+
+_JSON_MARKS = frozenset('{}[]"')
 
 
 class GoldenStrategy(msgspec.Struct, frozen=True):
@@ -45,6 +47,17 @@ class GoldenStrategy(msgspec.Struct, frozen=True):
 def left_to_score(value: Any) -> dict[str, Any]:  # noqa: ARG001
     """No assertion: only the score can tell."""
     return {}
+
+
+def _text_included(value: Any) -> dict[str, Any]:
+    """That an output has this text.
+
+    Text that looks like JSON is left to the score: an output that is an object is compared in its
+    canonical form, which is not the text that an assertion sees.
+    """
+    if not isinstance(value, str) or not value or _JSON_MARKS & set(value):
+        return {}
+    return {"must_include": [value]}
 
 
 def _explain_exact(output: Any, value: Any) -> str:
@@ -87,7 +100,7 @@ EXACT = GoldenStrategy(
         else is_same_text(output, value)
     ),
     _explain_exact,
-    text_included,
+    _text_included,
 )
-CONTAINS = GoldenStrategy("contains", None, has_text, _explain_contains, text_included)
+CONTAINS = GoldenStrategy("contains", None, has_text, _explain_contains, _text_included)
 JSON_MATCH = GoldenStrategy("json-match", None, _is_same_json, _explain_json, left_to_score)

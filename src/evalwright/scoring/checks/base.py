@@ -16,7 +16,7 @@ import msgspec
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.contracts.report import RootCause, Signal
-from evalwright.scoring.checks.quoting import shown
+from evalwright.scoring.checks.quotes import shown
 from evalwright.trace.model import Trace
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from evalwright.scoring.checks.base import (
     cannot_look,
     fields,
 )
-from evalwright.scoring.checks.quoting import named, shown
+from evalwright.scoring.checks.quotes import named, shown
 from evalwright.scoring.checks.subsets import ItemIndex, WantedPart, prepare_subset
 
 TOOL = {"type": "string", "minLength": 1}

@@ -23,8 +23,8 @@ from evalwright.scoring.checks.calls import (
     shown_calls,
     wanted_call,
 )
-from evalwright.scoring.checks.comparing import most_in_order
-from evalwright.scoring.checks.quoting import named
+from evalwright.scoring.checks.mismatch import most_in_order
+from evalwright.scoring.checks.quotes import named
 
 _CALLS = {"type": "array", "minItems": 1, "items": CALL}
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
-from evalwright.scoring.checks.quoting import named, shown
+from evalwright.scoring.checks.quotes import named, shown
 from evalwright.scoring.checks.texts import TEXTS_SCHEMA, seeks_of, sought_texts
 
 

@@ -11,7 +11,7 @@ from evalwright.scoring.checks.base import (
     Preparing,
     holds,
 )
-from evalwright.scoring.checks.quoting import named, shown
+from evalwright.scoring.checks.quotes import named, shown
 from evalwright.scoring.checks.texts import TEXTS_SCHEMA, seeks_of, sought_texts
 
 

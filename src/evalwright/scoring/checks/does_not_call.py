@@ -13,7 +13,7 @@ from evalwright.scoring.checks.base import (
     cannot_look,
 )
 from evalwright.scoring.checks.calls import CALL, cannot_tell, shown_calls, wanted_call
-from evalwright.scoring.checks.quoting import shown
+from evalwright.scoring.checks.quotes import shown
 
 
 def _prepare(argument: Any, preparing: Preparing) -> Prepared:

@@ -5,8 +5,8 @@ from unicodedata import normalize
 
 from evalwright.contracts.jsonvalue import NotJson, json_equal, parse, stringify
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
-from evalwright.scoring.checks.comparing import first_difference, first_other_place
-from evalwright.scoring.checks.quoting import piece, shown, shown_around
+from evalwright.scoring.checks.mismatch import first_difference, first_other_place
+from evalwright.scoring.checks.quotes import piece, shown, shown_around
 from evalwright.scoring.checks.texts import text_argument
 
 _OPTIONS = frozenset({"value", "ignore_case"})

@@ -18,9 +18,9 @@ from evalwright.scoring.checks.base import (
     Preparing,
     RefusedCheck,
 )
-from evalwright.scoring.checks.comparing import first_difference
 from evalwright.scoring.checks.json_paths import ABSENT, Part, json_of, path_parts, value_at
-from evalwright.scoring.checks.quoting import shown
+from evalwright.scoring.checks.mismatch import first_difference
+from evalwright.scoring.checks.quotes import shown
 from evalwright.scoring.checks.subsets import nested_in_part, prepare_subset
 
 _MOST_PROBLEMS = 3
@@ -37,18 +37,28 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
     if argument == "valid" or argument is True:
         argument = {"valid": True}
     path, strict = argument.get("path", "$"), argument.get("strict", False)
-    parts = _parts(path)
+    try:
+        parts = path_parts(path)
+    except ValueError as error:
+        remedy = "write it like $.orders[0].id, or $['a b'] for a name with spaces"
+        raise RefusedCheck(f"not a JSON path: {error}", remedy, "$.path") from None
     tests = _tests(argument, preparing)
     wants_json = argument.get("valid", True)
     anywhere = bool(parts or tests)
-    expected = _expected(argument, tests)
+    if len(tests) == 1:
+        expected = shown(next(iter(tests.values()))[0])
+    else:
+        expected = shown({key: each for key, each in argument.items() if key != "strict"})
 
     def look(examined: Examined, answers: Answers) -> Look:
         document = examined.part(_document, strict, anywhere)
-        if document.output is ABSENT or not wants_json:
-            return _only_text(
-                examined, expected, wanted=wants_json, found=document.output is not ABSENT
-            )
+        found_json = document.output is not ABSENT
+        if not wants_json:
+            reason, score = "the output is JSON" if found_json else "", float(not found_json)
+            return Look(not found_json, score, expected, examined.shown, reason, cause=_FORM)
+        if not found_json:
+            reason = "the output is not JSON" + ("" if examined.output else ": it is empty")
+            return Look(False, 0.0, expected, examined.shown, reason, cause=_FORM)
         part = document.part(_value_at, *parts) if parts else document
         if part.output is ABSENT:
             reason = _where(document.output, parts, path)
@@ -68,28 +78,6 @@ def _document(examined: Examined, strict: bool, anywhere: bool) -> Any:  # noqa:
 
 def _value_at(document: Examined, *parts: Part) -> Any:
     return value_at(document.output, parts)[0]
-
-
-def _only_text(examined: Examined, expected: Any, *, wanted: bool, found: bool) -> Look:
-    if wanted:
-        reason = "the output is not JSON" + ("" if examined.output else ": it is empty")
-        return Look(False, 0.0, expected, examined.shown, reason, cause=_FORM)
-    reason = "the output is JSON" if found else ""
-    return Look(not found, float(not found), expected, examined.shown, reason, cause=_FORM)
-
-
-def _expected(argument: dict[str, Any], tests: dict[str, _Test]) -> Any:
-    if len(tests) == 1:
-        return shown(next(iter(tests.values()))[0])
-    return shown({key: each for key, each in argument.items() if key != "strict"})
-
-
-def _parts(path: str) -> tuple[Part, ...]:
-    try:
-        return path_parts(path)
-    except ValueError as error:
-        remedy = "write it like $.orders[0].id, or $['a b'] for a name with spaces"
-        raise RefusedCheck(f"not a JSON path: {error}", remedy, "$.path") from None
 
 
 def _where(document: Any, parts: tuple[Part, ...], path: str) -> str:

@@ -19,7 +19,7 @@ from evalwright.scoring.checks.base import (
     cannot_look,
     fields,
 )
-from evalwright.scoring.checks.quoting import quoted, shown
+from evalwright.scoring.checks.quotes import quoted, shown
 
 _STATEMENT = {"type": "string", "pattern": r"\S"}
 _CRITERION = {

@@ -56,25 +56,17 @@ def _ask(kind: str, options: dict[str, Any]) -> JudgeAsk:
     reference = options.get("grounded_in", options.get("reference"))
     if kind == "relevance" and reference is None:
         return JudgeAsk(statements)
-    if kind == "grounded_in" and (reference is None or _is_retrieved(reference)):
+    named = reference.lower() if isinstance(reference, str) else ""
+    if kind == "grounded_in" and (reference is None or reference is True or named in _RETRIEVED):
         return JudgeAsk(statements, "documents")
     if reference is None:
         return JudgeAsk(statements, "expected")
-    text = _text(reference)
+    is_list = isinstance(reference, list) and all(isinstance(each, str) for each in reference)
+    text = "\n\n".join(reference) if is_list else stringify(reference)
     if not text.strip():
         remedy = "give a text; without `reference` the task's `expected` is taken"
         raise RefusedCheck("the reference is empty", remedy, "$.reference")
     return JudgeAsk(statements, "reference", text)
-
-
-def _is_retrieved(reference: Any) -> bool:
-    return reference is True or (isinstance(reference, str) and reference.lower() in _RETRIEVED)
-
-
-def _text(reference: Any) -> str:
-    if isinstance(reference, list) and all(isinstance(each, str) for each in reference):
-        return "\n\n".join(reference)
-    return stringify(reference)
 
 
 def material(ask: JudgeAsk, examined: Examined) -> str | Unanswered | None:
@@ -89,18 +81,14 @@ def material(ask: JudgeAsk, examined: Examined) -> str | Unanswered | None:
         return stringify(examined.expected)
     if unobserved := calls_not_observed(examined):
         return Unanswered(unobserved)
-    texts = _documents(examined)
+    trace = examined.trace
+    texts = [text_of(each.content) for each in trace.retrievals] if trace else []
+    texts = [text for text in texts if text]
+    if not texts:  # of an agent that records no retrievals, what its tools returned
+        texts = [text_of(call.result) for call in examined.calls if call.result is not None]
     if not texts:
         return Unanswered("the agent retrieved no documents that the output could be grounded in")
     return "\n\n".join(texts)
-
-
-def _documents(examined: Examined) -> list[str]:
-    """What the agent retrieved; of one that records no retrievals, what its tools returned."""
-    trace = examined.trace
-    retrieved = [text_of(each.content) for each in trace.retrievals] if trace else []
-    found = [text for text in retrieved if text]
-    return found or [text_of(call.result) for call in examined.calls if call.result is not None]
 
 
 CHECK = CheckKind(

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any
 
-from evalwright.contracts.report import SEVERITIES, Signal
+from evalwright.contracts.report import SEVERITIES
 from evalwright.scoring.checks.base import (
     Answers,
     CheckKind,
@@ -34,25 +34,22 @@ def _prepare(argument: Any, preparing: Preparing) -> Prepared:
         signals = examined.signals
         if signals is None:
             return cannot_look(argument, "signals were not looked for")
-        found = [each for each in signals if each.kind in kinds or _rank(each) >= least]
+        found = [
+            each
+            for each in signals
+            if each.kind in kinds or SEVERITIES.index(each.severity) >= least
+        ]
         if not found and (unobserved := calls_not_observed(examined)):
             return cannot_look(argument, f"the answer has none, but {unobserved}")
         if not found:
             return Look(True, 1.0, argument, [])
-        actual = [{"kind": each.kind, "severity": each.severity} for each in found[:_MOST_NAMED]]
-        return Look(False, 0.0, argument, actual, _reason(found))
+        first = found[:_MOST_NAMED]
+        actual = [{"kind": each.kind, "severity": each.severity} for each in first]
+        told = "; ".join(f"{each.kind} ({each.severity}): {each.title}" for each in first)
+        more = f" and {len(found) - len(first)} more" if len(found) > len(first) else ""
+        return Look(False, 0.0, argument, actual, told + more)
 
     return Prepared("no_signals", look)
-
-
-def _rank(signal: Signal) -> int:
-    return SEVERITIES.index(signal.severity)
-
-
-def _reason(found: list[Signal]) -> str:
-    told = "; ".join(f"{each.kind} ({each.severity}): {each.title}" for each in found[:_MOST_NAMED])
-    more = len(found) - _MOST_NAMED
-    return told + (f" and {more} more" if more > 0 else "")
 
 
 def _check_kind(name: str, kinds: Collection[str] | None, place: str) -> None:

@@ -12,7 +12,7 @@ from evalwright.scoring.checks.base import (
     Preparing,
 )
 from evalwright.scoring.checks.combined import combined
-from evalwright.scoring.checks.quoting import quoted
+from evalwright.scoring.checks.quotes import quoted
 
 
 def _prepare(argument: Any, preparing: Preparing) -> Prepared:

@@ -18,7 +18,7 @@ from evalwright.scoring.checks.base import (
     cannot_look,
     fields,
 )
-from evalwright.scoring.checks.quoting import quoted, shown
+from evalwright.scoring.checks.quotes import quoted, shown
 
 _FUNCTION = {"type": "string", "pattern": r"^[^:]+(:\\[^:]+)?:[A-Za-z_][A-Za-z0-9_.]*$"}
 
@@ -70,7 +70,9 @@ def _look_of(returned: Any, enough: float, function: str, examined: Examined) ->
         actual = actual if given is None else _readable(shown(given))
     if score is None and isinstance(passed, bool):
         score = float(passed)
-    if not _is_score(score) or not isinstance(passed, bool | None):
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    is_score = is_number and math.isfinite(score) and 0 <= score <= 1
+    if not is_score or not isinstance(passed, bool | None):
         wanted = "a bool, a number from 0 to 1, or a result with `passed` or `score`"
         return cannot_look(function, f"it returned {quoted(_told(returned))}, not {wanted}")
     passed = score >= enough if passed is None else passed
@@ -84,16 +86,9 @@ def _field(returned: Any, name: str) -> Any:
         return returned.get(name, returned.get("pass") if name == "passed" else None)
     if returned is None or isinstance(returned, bool | int | float | str | list | tuple):
         return getattr(returned, name, None) if hasattr(returned, "_fields") else None
-    return _scalar(getattr(returned, name, None))
-
-
-def _scalar(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
-
-
-def _is_score(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and 0 <= value <= 1
+    value = getattr(returned, name, None)
+    scalar = getattr(value, "item", None)  # of numpy and the like
+    return value if scalar is None else scalar()
 
 
 def _told(returned: Any) -> str:

@@ -13,7 +13,7 @@ from evalwright.scoring.checks.base import (
     RefusedCheck,
     fields,
 )
-from evalwright.scoring.checks.quoting import shown
+from evalwright.scoring.checks.quotes import shown
 
 _MOST_MATCHED = 10_000  # bytes of a match that is shown
 _FLAG = {"type": "boolean"}

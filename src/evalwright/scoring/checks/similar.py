@@ -19,7 +19,7 @@ from evalwright.scoring.checks.base import (
     fields,
 )
 from evalwright.scoring.checks.likeness import Given, Sought
-from evalwright.scoring.checks.quoting import shown
+from evalwright.scoring.checks.quotes import shown
 
 _ENOUGH = 0.7
 
@@ -67,13 +67,9 @@ def _by_embedding(text: str, enough: float) -> Prepared:
 
 
 def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    product = math.sumprod(left, right) if hasattr(math, "sumprod") else _product(left, right)
+    product = math.fsum(a * b for a, b in zip(left, right, strict=True))
     lengths = math.hypot(*left) * math.hypot(*right)
     return product / lengths if lengths else 0.0
-
-
-def _product(left: Sequence[float], right: Sequence[float]) -> float:
-    return math.fsum(a * b for a, b in zip(left, right, strict=True))
 
 
 CHECK = CheckKind(

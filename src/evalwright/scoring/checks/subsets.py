@@ -19,8 +19,8 @@ from evalwright.scoring.checks.base import (
     Preparing,
     RefusedCheck,
 )
-from evalwright.scoring.checks.comparing import told
 from evalwright.scoring.checks.json_paths import ABSENT, value_at
+from evalwright.scoring.checks.mismatch import told
 
 # Pairs of what is wanted of a list and its items that are looked at; one takes microseconds.
 MOST_PAIRS = 2_000_000

@@ -38,7 +38,7 @@ from evalwright.scoring.checks import (
     starts_with,
 )
 from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Prepared, RefusedCheck
-from evalwright.scoring.checks.quoting import LONGEST, shown
+from evalwright.scoring.checks.quotes import LONGEST, shown
 
 MOST_NESTED = 32  # levels of checks within checks
 WEIGHT = "weight"

@@ -18,7 +18,7 @@ from evalwright.scoring.checks.base import (
     Seek,
     fields,
 )
-from evalwright.scoring.checks.quoting import piece, quoted, shown
+from evalwright.scoring.checks.quotes import piece, quoted, shown
 
 _LEAST_BEGINNING = 4  # characters of a text that are worth telling if no more of it is there
 

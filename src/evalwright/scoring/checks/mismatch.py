@@ -7,24 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, json_equal
-from evalwright.scoring.checks.quoting import quoted, quoted_json
+from evalwright.scoring.checks.quotes import quoted, quoted_json
 
 Made = TypeVar("Made")
 Say = Callable[[Any], str]
 
-_JSON_MARKS = frozenset('{}[]"')
 _PIECE = 256
-
-
-def text_included(value: Any) -> dict[str, Any]:
-    """What a case of a compare report expects of an output that has this text.
-
-    Text that looks like JSON is left to the score: an output that is an object is compared in its
-    canonical form, which is not the text that an assertion sees.
-    """
-    if not isinstance(value, str) or not value or _JSON_MARKS & set(value):
-        return {}
-    return {"must_include": [value]}
 
 
 def found_among(texts: Sequence[str], folded: str) -> list[str]:
@@ -64,7 +52,15 @@ def first_difference(got: Any, wanted: Any, path: JsonPath = "$", say: Say = tol
     if isinstance(got, dict) and isinstance(wanted, dict):
         shared = sorted(got.keys() & wanted.keys())
         pairs = [(got[key], wanted[key], key) for key in shared]
-        return _first_in(pairs, path, say) or _other_keys(got, wanted, path, say)
+        if found := _first_in(pairs, path, say):
+            return found
+        if missing := wanted.keys() - got.keys():
+            first = min(missing)
+            return f"{child(path, first)}: missing, expected {say(wanted[first])}"
+        if added := got.keys() - wanted.keys():
+            first = min(added)
+            return f"{child(path, first)}: not expected, got {say(got[first])}"
+        return None
     if isinstance(got, list) and isinstance(wanted, list):
         found = _first_in(zip(got, wanted, range(len(got)), strict=False), path, say)
         lengths = f"{path}: expected {len(wanted)} items, got {len(got)}"
@@ -77,15 +73,3 @@ def first_difference(got: Any, wanted: Any, path: JsonPath = "$", say: Say = tol
 def _first_in(pairs: Iterable[tuple[Any, Any, str | int]], path: JsonPath, say: Say) -> str | None:
     found = (first_difference(got, want, child(path, key), say) for got, want, key in pairs)
     return next(filter(None, found), None)
-
-
-def _other_keys(
-    got: dict[str, Any], wanted: dict[str, Any], path: JsonPath, say: Say
-) -> str | None:
-    if missing := wanted.keys() - got.keys():
-        first = min(missing)
-        return f"{child(path, first)}: missing, expected {say(wanted[first])}"
-    if added := got.keys() - wanted.keys():
-        first = min(added)
-        return f"{child(path, first)}: not expected, got {say(got[first])}"
-    return None
