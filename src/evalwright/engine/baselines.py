@@ -36,6 +36,11 @@ from evalwright.scoring.thresholds import mean
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import LOCAL_TENANT, RecordChange
 
+BASELINE_KIND = "baseline"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")  # a branch may be one
+_APART = "\n"  # between the parts of a key: none of them has one
+_MOST = 10_000
+
 
 def read_baseline(
     log: EventLog,
@@ -80,10 +85,10 @@ def read_baseline(
         recorded = replace(recorded, tasks=part)
     left_out = left_out_tasks(recorded, suite, redactor.redact)
     group = history.plan.group if with_repeats else None
-    found = [scored_now(log, each) for each in (_completed(log, group.id) if group else [history])]
-    results = {
-        of_task[0].task_id: of_task for of_task in zip(*(s.tasks for s, _ in found), strict=True)
-    }
+    ids = runs_of_group(log, group.id) if group else []
+    repeats = [read_history(log, each) for each in ids] if group else [history]
+    found = [scored_now(log, each) for each in repeats if each.status == "completed"]
+    results = {each[0].task_id: each for each in zip(*(s.tasks for s, _ in found), strict=True)}
     others = {*left_out.changed, *left_out.new}
     shared = [results[task.task_id] for task in suite.tasks if task.task_id not in others]
     is_same = left_out == LeftOut() and recorded.version == suite.version
@@ -93,11 +98,11 @@ def read_baseline(
             "as it is now; name another run"
         )
     tasks = []
-    for repeats in shared:
-        runs, passes = len(repeats), sum(each.passed for each in repeats)
+    for of_task in shared:
+        runs, passes = len(of_task), sum(each.passed for each in of_task)
         verdicts = None if group is None else (passes, runs)
         tasks.append(
-            BaselineTask(mean([each.score for each in repeats]), passes * 2 > runs, verdicts)
+            BaselineTask(mean([each.score for each in of_task]), passes * 2 > runs, verdicts)
         )
     return Baseline(
         run_id,
@@ -140,18 +145,6 @@ def scores_of_today(log: EventLog, run_id: str, tasks: Iterable[Task]) -> dict[s
             score = task_score(said.score, None, passed=said.passed)
             scores.setdefault(event.task_id, {})[said.repetition] = score
     return {task_id: mean([*found.values()]) for task_id, found in scores.items()}
-
-
-def _completed(log: EventLog, group_id: str) -> list[History]:
-    """The repeats of a group that have a result."""
-    histories = [read_history(log, each) for each in runs_of_group(log, group_id)]
-    return [each for each in histories if each.status == "completed"]
-
-
-BASELINE_KIND = "baseline"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")  # a branch may be one
-_APART = "\n"  # between the parts of a key: none of them has one
-_MOST = 10_000
 
 
 class NamedBaseline(msgspec.Struct, frozen=True, rename="camel"):

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 Record = Callable[[Payload], None]
 SUBJECT = "check:"
+SuiteChecks = Mapping[str, Sequence[Prepared]]  # by task
 
 
 def subject_of(ask: JudgeAsk, reference: str | None, task: Task, output: Any) -> str:
@@ -157,9 +158,6 @@ def opinion(subject: str, judged: Sequence[Judged]) -> JudgeSays:
     )
     agreeing = sum(given.count(said) for given, said in zip(votes, met, strict=True))
     return JudgeSays(met, reasons, agreeing / sum(map(len, votes)))
-
-
-SuiteChecks = Mapping[str, Sequence[Prepared]]  # by task
 
 
 class PlannedChecks(msgspec.Struct, frozen=True):

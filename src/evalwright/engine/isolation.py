@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from evalwright.contracts.errors import Problem
-from evalwright.contracts.suite import Fixtures, Suite
+from evalwright.contracts.suite import Suite
 
 if TYPE_CHECKING:  # lists of runs need the marks, and neither plans nor agents
     from evalwright.agents.protocol import Agent
@@ -60,7 +60,7 @@ def isolation_marks(plan: "Plan", agent: "Agent") -> list[str]:
     """The tags of a run in which the agent may not use the fixtures, or does not use some."""
     if plan.is_live:  # it uses none on purpose
         return []
-    fixtures = _fixtures(plan.suite)
+    fixtures = [task.fixtures for task in plan.suite.tasks if task.fixtures is not None]
     is_open = agent.is_outside and not plan.settings.gateway
     has_any = any(each.tool_responses or each.memory_seed for each in fixtures)
     marks = [NOT_ISOLATED] if is_open and has_any else []
@@ -83,7 +83,3 @@ def memory_warnings(suite: Suite, agent: "Agent") -> list[Problem]:
     message = f"task {task_id!r} has it{others}, and agent {agent.agent_id!r} reads no memory"
     remedy = "set memoryShape.longTerm in its manifest, or leave memorySeed out"
     return [Problem(f"$.tasks[{seeded[0]}].fixtures.memorySeed", message, remedy)]
-
-
-def _fixtures(suite: Suite) -> list[Fixtures]:
-    return [task.fixtures for task in suite.tasks if task.fixtures is not None]

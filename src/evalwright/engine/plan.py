@@ -185,8 +185,13 @@ def plan_run(
         problems += _unscorable_tasks(suite, modes)
         problems += _option_problems(suite, modes, agent, options, baseline, checks)
     problems += match_problems(suite) + _agent_problems(agent)
-    if options.tags:
-        problems += _tag_problems(options.tags)
+    # The protocol bounds tags.
+    fits = len(options.tags) <= MAX_TAGS and all(
+        0 < len(tag) <= MAX_TAG_LENGTH and tag.isprintable() for tag in options.tags
+    )
+    if not fits:
+        most = f"at most {MAX_TAGS} tags of 1 to {MAX_TAG_LENGTH} printable characters are allowed"
+        problems.append(Problem("--tag", most))
     if not options.allow_mismatch:
         problems += _mismatches(suite, agent)
     if problems:
@@ -227,7 +232,14 @@ def _choose_modes(
     has_baseline = baseline is not None and baseline.left_out is None
     if has_baseline:
         wanted["regression"] = None
-    problems = [_undeclared(suite, mode) for mode in wanted if mode not in suite.modes]
+    problems = []
+    for mode in (each for each in wanted if each not in suite.modes):
+        declared = ", ".join(suite.modes)
+        message = f"mode {mode!r} is not declared by the suite, which declares {declared}"
+        remedy = "choose a declared mode with --mode"
+        if mode == "regression":
+            remedy = "add it to the suite's modes, or leave out --baseline"
+        problems.append(Problem("$.modes", message, remedy))
     if "regression" in wanted and not has_baseline:
         message = "mode 'regression' needs a run of the same suite and version to compare with"
         problems.append(Problem("$.modes", message, "name it with --baseline"))
@@ -263,15 +275,6 @@ def is_judged(suite: Suite, asked: Sequence[str]) -> bool:
     return plan_checks(suite, None, with_code=False)[0].judged is not None
 
 
-def _undeclared(suite: Suite, mode: str) -> Problem:
-    declared = ", ".join(suite.modes)
-    message = f"mode {mode!r} is not declared by the suite, which declares {declared}"
-    remedy = "choose a declared mode with --mode"
-    if mode == "regression":
-        remedy = "add it to the suite's modes, or leave out --baseline"
-    return Problem("$.modes", message, remedy)
-
-
 def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
     """Adversarial, regression and live-shadow score a task by its kind, whichever that is."""
     if not SCORING_MODES.issuperset(modes):
@@ -303,8 +306,11 @@ def _option_problems(
     if options.read_only and "live-shadow" not in modes:
         message = "only live tools can write, and this run has none"
         problems.append(Problem("--read-only", message, "use it with --mode live-shadow"))
-    if agent.is_outside and not options.gateway:
-        problems += _blind_options(options)
+    if agent.is_outside and not options.gateway:  # then nobody sees its tool calls
+        message = "this agent calls its tools in its own process, so this would change nothing"
+        remedy = "offer it the tools with --gateway"
+        given = {"--read-only": options.read_only, "--tools": options.tools}
+        problems += [Problem(name, message, remedy) for name, value in given.items() if value]
     if "findings" in options.fail_on and "adversarial" not in modes:
         message = "only an adversarial run looks for findings, so this could never fail"
         problems.append(Problem("--fail-on findings", message, "use it with --mode adversarial"))
@@ -313,14 +319,6 @@ def _option_problems(
         message = "without a baseline this could never fail"
         problems.append(Problem(f"--fail-on {compares[0]}", message, "name one with --baseline"))
     return problems
-
-
-def _blind_options(options: RunOptions) -> list[Problem]:
-    """Options that need to see the tool calls of an agent in another process."""
-    message = "this agent calls its tools in its own process, so this would change nothing"
-    remedy = "offer it the tools with --gateway"
-    given = {"--read-only": options.read_only, "--tools": options.tools}
-    return [Problem(name, message, remedy) for name, value in given.items() if value]
 
 
 def _judge_problems(
@@ -360,15 +358,6 @@ def _agent_problems(agent: Agent) -> list[Problem]:
         message = f"model class {agent.model_class!r} is not one of {', '.join(classes)}"
         problems.append(Problem("--model-class", message))
     return problems
-
-
-def _tag_problems(tags: Sequence[str]) -> list[Problem]:
-    """Tags are bounded by the protocol: 100 of them, 256 characters each."""
-    fits = len(tags) <= MAX_TAGS and all(0 < len(tag) <= MAX_TAG_LENGTH for tag in tags)
-    if fits and all(tag.isprintable() for tag in tags):
-        return []
-    message = f"at most {MAX_TAGS} tags of 1 to {MAX_TAG_LENGTH} printable characters are allowed"
-    return [Problem("--tag", message)]
 
 
 def _mismatches(suite: Suite, agent: Agent) -> list[Problem]:

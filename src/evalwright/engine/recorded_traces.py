@@ -49,6 +49,7 @@ RECORDED_AGENT = "local.recorded.agent"  # whoever it was
 RETRIEVAL = "retrieval"  # the tool that looking something up counts as
 _PROVIDER, _UNKNOWN = "recorded", "unknown"
 _FARTHEST_MS = 2**53
+_EACH = "the suite has no tasks, so its defaults are applied to each trace"
 
 
 def recorded_events(
@@ -136,9 +137,6 @@ def _returned(result: ToolResult, agent_id: str, tool: str, call_id: str) -> Too
 def is_good(result: ToolResult) -> bool:
     """Whether a tool answered as it should."""
     return result.status.casefold() in GOOD_STATUSES and not result.error
-
-
-_EACH = "the suite has no tasks, so its defaults are applied to each trace"
 
 
 class TracePairs:

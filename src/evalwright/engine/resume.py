@@ -23,20 +23,8 @@ from evalwright.store.protocol import EventLog
 # Options that may change when a run is resumed; below, flags that differ from their field.
 CHANGEABLE = frozenset(
     {"concurrency", "task_timeout_s", "run_timeout_s", "max_cost_usd", "task_cost_usd"}
-    | {
-        "model_timeout_s",
-        "scoring_s",
-        "known_costs_only",
-        "read_only",
-        "tools",
-        "gateway",
-        "isolate",
-        "observe",
-        "otlp",
-        "cassette",
-        "allow_self_judge",
-        "embedding_model",
-    }
+    | {"model_timeout_s", "scoring_s", "known_costs_only", "read_only", "tools", "gateway"}
+    | {"isolate", "observe", "otlp", "cassette", "allow_self_judge", "embedding_model"}
 )
 _FLAGS = {"modes": "--mode", "tags": "--tag", "judges": "--judge"}
 
@@ -66,7 +54,18 @@ def resume(
     as before. Raises `BadInput` where the rest would not fit what is recorded.
     """
     options = options or RunOptions()
-    _refuse_changes(options, model_class)
+    changed = [
+        _FLAGS.get(name, f"--{name.replace('_', '-')}")
+        for name, default in msgspec.structs.asdict(RunOptions()).items()
+        if name not in CHANGEABLE and getattr(options, name) != default
+    ]
+    if model_class is not None:
+        changed.append("--model-class")
+    if changed:
+        raise BadInput(
+            "--resume: a run goes on with the modes, models, baseline and gates it began with; "
+            f"leave out {', '.join(changed)}"
+        )
     if agent_id is not None and agent is None:
         raise BadInput("--resume: --agent-id goes with --agent; leave it out")
     history = _unfinished(log, last_continuation(log, find_run(log, run)))
@@ -92,21 +91,6 @@ def resume(
     plan = history.plan = msgspec.structs.replace(history.plan, agent=facts, settings=settings)
     starts = [msgspec.structs.replace(plan, group=group) for group in missing]
     return Remaining(session, [*([] if is_complete else [history]), *starts], done)
-
-
-def _refuse_changes(options: RunOptions, model_class: str | None) -> None:
-    changed = [
-        _FLAGS.get(name, f"--{name.replace('_', '-')}")
-        for name, default in msgspec.structs.asdict(RunOptions()).items()
-        if name not in CHANGEABLE and getattr(options, name) != default
-    ]
-    if model_class is not None:
-        changed.append("--model-class")
-    if changed:
-        raise BadInput(
-            "--resume: a run goes on with the modes, models, baseline and gates it began with; "
-            f"leave out {', '.join(changed)}"
-        )
 
 
 def _unfinished(log: EventLog, run_id: str) -> History:

@@ -27,6 +27,12 @@ LATEST = "latest"
 GROUP = "group_"  # how the id of a group of repeats begins
 _PLAN_IN = 8  # events, the first of a run
 _EVALUATIONS = RunFilter(is_evaluation=True)  # a host also has others in its log
+EVENTS_FILE = "events.jsonl"
+_FIRST_LINE = 1_000_000  # bytes in which the first event of a run is sought
+_PAGE = b'<html lang="en" data-evalwright="run">'  # the second line of the page of a run
+_PAGE_EVENTS = b'<script type="application/vnd.evalwright.events+zlib" id="events">'
+_MOST_EVENTS = 2**30  # bytes of events in a page
+_PackedRun = tuple[str, list[tuple[str, str | None, int, msgspec.Raw]]]  # its id; type, task, time
 
 
 class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -190,14 +196,6 @@ def _row(log: EventLog, run: RunFacts) -> RunRow:
         group=run.repeats,
         marks=marks_of(run.tags),
     )
-
-
-EVENTS_FILE = "events.jsonl"
-_FIRST_LINE = 1_000_000  # bytes in which the first event of a run is sought
-_PAGE = b'<html lang="en" data-evalwright="run">'  # the second line of the page of a run
-_PAGE_EVENTS = b'<script type="application/vnd.evalwright.events+zlib" id="events">'
-_MOST_EVENTS = 2**30  # bytes of events in a page
-_PackedRun = tuple[str, list[tuple[str, str | None, int, msgspec.Raw]]]  # its id; type, task, time
 
 
 def run_file(named: str) -> Path | None:

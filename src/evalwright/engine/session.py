@@ -307,7 +307,10 @@ class Session:
             tags = [*plan.tags, PARTIAL]
             plan = msgspec.structs.replace(plan, selection=selection, tags=tags)
         if not self.agent.reads_memory:
-            self._warn_of_memory(plan, name)
+            from evalwright.engine.isolation import memory_warnings
+
+            for warning in [] if plan.is_live else memory_warnings(plan.suite, self.agent):
+                self._notify(f"{name}: {warning}")
         if self.options.repeat == 1:
             return [plan]
         group_id, size = new_group_id(SystemClock()), self.options.repeat
@@ -315,12 +318,6 @@ class Session:
             msgspec.structs.replace(plan, group=Group(group_id, index, size))
             for index in range(1, size + 1)
         ]
-
-    def _warn_of_memory(self, plan: Plan, name: str) -> None:
-        from evalwright.engine.isolation import memory_warnings
-
-        for warning in [] if plan.is_live else memory_warnings(plan.suite, self.agent):
-            self._notify(f"{name}: {warning}")
 
     async def run(
         self,

@@ -41,6 +41,43 @@ if TYPE_CHECKING:
 
 _JOIN = "SELECT * FROM fleet_join($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
 _CLAIM = "UPDATE runs SET claim = nextval('claims'), claimed_until = 'infinity' WHERE run_id = $1"
+_LOCK = "SELECT r.run FROM fleet_runs f JOIN runs r ON r.run_id = f.run_id WHERE f.run_id = $1"
+_UPDATE = "FOR UPDATE OF f"
+_STOP = """
+WITH stopped AS (UPDATE fleet_runs SET is_paused = $2 WHERE run_id = $1 RETURNING owner)
+SELECT owner FROM fleet_owners WHERE owner = (SELECT owner FROM stopped) FOR UPDATE
+"""
+# Tasks that nobody has begun wait again, or all of them; workers that have begun some find that
+# they are no longer theirs.
+_WITHDRAW = """
+WITH withdrawn AS (
+    UPDATE attempts
+    SET state = 0, worker = NULL, withdrawn = withdrawn + (worker IS NOT NULL)::integer
+    WHERE run_id = $1 AND state = 1 AND (attempt = 0 OR $3)
+    RETURNING task_id
+), counted AS (SELECT count(*)::integer AS n FROM withdrawn), share AS (
+    UPDATE fleet_shares SET is_open = false, released = released - n, waiting = waiting + n
+    FROM counted WHERE run_id = $1
+), owned AS (
+    UPDATE fleet_owners SET released = released - n FROM counted WHERE owner = $2
+)
+SELECT task_id FROM withdrawn
+"""
+_REOPEN = "UPDATE fleet_shares SET is_open = true WHERE run_id = $1"
+_RELEASE = """
+SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) -
+    (SELECT released FROM fleet_owners WHERE owner = $1)))
+"""
+_OWNER = """
+SELECT FROM fleet_owners
+WHERE owner = (SELECT owner FROM fleet_runs WHERE run_id = $1) FOR UPDATE
+"""
+# In the order in which workers begin them.
+_DUE = "SELECT task_id FROM attempts WHERE run_id = $1 AND state = 1 ORDER BY task_id FOR UPDATE"
+_LEAVE = "SELECT * FROM fleet_leave($1, 0)"
+LOOK_SECONDS = 0.2  # between two looks at the log
+MOST_EVENTS = 1000  # in one look
+WONDER_SECONDS = 3.0  # without news, after which the fleet is asked what a run waits for
 
 
 class HandedPlan(msgspec.Struct, frozen=True):
@@ -138,42 +175,6 @@ def interrupted_events(history: History, now_us: int) -> list[NewEvent]:
     return events
 
 
-_LOCK = "SELECT r.run FROM fleet_runs f JOIN runs r ON r.run_id = f.run_id WHERE f.run_id = $1"
-_UPDATE = "FOR UPDATE OF f"
-_STOP = """
-WITH stopped AS (UPDATE fleet_runs SET is_paused = $2 WHERE run_id = $1 RETURNING owner)
-SELECT owner FROM fleet_owners WHERE owner = (SELECT owner FROM stopped) FOR UPDATE
-"""
-# Tasks that nobody has begun wait again, or all of them; workers that have begun some find that
-# they are no longer theirs.
-_WITHDRAW = """
-WITH withdrawn AS (
-    UPDATE attempts
-    SET state = 0, worker = NULL, withdrawn = withdrawn + (worker IS NOT NULL)::integer
-    WHERE run_id = $1 AND state = 1 AND (attempt = 0 OR $3)
-    RETURNING task_id
-), counted AS (SELECT count(*)::integer AS n FROM withdrawn), share AS (
-    UPDATE fleet_shares SET is_open = false, released = released - n, waiting = waiting + n
-    FROM counted WHERE run_id = $1
-), owned AS (
-    UPDATE fleet_owners SET released = released - n FROM counted WHERE owner = $2
-)
-SELECT task_id FROM withdrawn
-"""
-_REOPEN = "UPDATE fleet_shares SET is_open = true WHERE run_id = $1"
-_RELEASE = """
-SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) -
-    (SELECT released FROM fleet_owners WHERE owner = $1)))
-"""
-_OWNER = """
-SELECT FROM fleet_owners
-WHERE owner = (SELECT owner FROM fleet_runs WHERE run_id = $1) FOR UPDATE
-"""
-# In the order in which workers begin them.
-_DUE = "SELECT task_id FROM attempts WHERE run_id = $1 AND state = 1 ORDER BY task_id FOR UPDATE"
-_LEAVE = "SELECT * FROM fleet_leave($1, 0)"
-
-
 class FleetRuns:
     """What hosts and commands ask of runs that the fleet has."""
 
@@ -247,11 +248,6 @@ class FleetRuns:
         """Forget tasks in the queue: nobody looks any more where a run was that has ended."""
         keys = [DueTask(run_id, row["task_id"], "").key for row in rows]
         await self._database.queue.withdraw(connection, keys)
-
-
-LOOK_SECONDS = 0.2  # between two looks at the log
-MOST_EVENTS = 1000  # in one look
-WONDER_SECONDS = 3.0  # without news, after which the fleet is asked what a run waits for
 
 
 class HandedRuns:

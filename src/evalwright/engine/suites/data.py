@@ -36,6 +36,37 @@ _MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _DELIMITERS = ",;\t|"
 _BATCH = 1000
 EXTRA = "pip install 'PATH_TO_THE_CLONE[data]'"
+NumberedRow: TypeAlias = tuple[int, Row]
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".parquet": "parquet",
+}
+_ASKED = (
+    *("question", "prompt", "input", "inputs", "query", "instruction", "user_input", "problem"),
+    *("request", "user_message", "message", "messages", "utterance", "task", "goal", "text"),
+)
+_WITH_IT = ("context", "passage", "choices", "options")
+_EXPECTED = (
+    *("expected", "expected_output", "expectedoutput", "expected_answer", "expected_response"),
+    *("answer", "ideal", "ground_truth", "groundtruth", "gold", "gold_answer", "correct_answer"),
+    *("reference", "reference_answer", "reference_output", "reference_outputs", "target"),
+    *("label", "solution", "output", "outputs", "completion", "response", "answers"),
+)
+_IDS = ("id", "task_id", "taskid", "question_id", "questionid", "qid", "example_id", "uid", "uuid")
+_TAGS = ("tags", "tag")
+_TITLES = ("title",)
+_WHOLE = ("input", "inputs")  # the input itself, not a part of it
+_SEPARATORS = re.compile(r"\s*[,;]\s*")
+MOST_NAMED = 5  # duplicates
+OTHERWISE = "choose with `map`"
+_SOURCES = ("file", "huggingface", "rows")
 
 
 class BadRows(Exception):
@@ -69,21 +100,6 @@ class DataFile(NamedTuple):
     def noun(self) -> str:
         """What a place in it is called: it has lines, or only rows."""
         return "line" if self.format in ("csv", "tsv", "jsonl") else "row"
-
-
-NumberedRow: TypeAlias = tuple[int, Row]
-
-_FORMATS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".yaml": "yaml",
-    ".yml": "yaml",
-    ".parquet": "parquet",
-}
 
 
 def data_file(
@@ -286,24 +302,6 @@ _READERS: dict[str, Callable[[DataFile], Iterator[NumberedRow]]] = {
 }
 
 
-_ASKED = (
-    *("question", "prompt", "input", "inputs", "query", "instruction", "user_input", "problem"),
-    *("request", "user_message", "message", "messages", "utterance", "task", "goal", "text"),
-)
-_WITH_IT = ("context", "passage", "choices", "options")
-_EXPECTED = (
-    *("expected", "expected_output", "expectedoutput", "expected_answer", "expected_response"),
-    *("answer", "ideal", "ground_truth", "groundtruth", "gold", "gold_answer", "correct_answer"),
-    *("reference", "reference_answer", "reference_output", "reference_outputs", "target"),
-    *("label", "solution", "output", "outputs", "completion", "response", "answers"),
-)
-_IDS = ("id", "task_id", "taskid", "question_id", "questionid", "qid", "example_id", "uid", "uuid")
-_TAGS = ("tags", "tag")
-_TITLES = ("title",)
-_WHOLE = ("input", "inputs")  # the input itself, not a part of it
-_SEPARATORS = re.compile(r"\s*[,;]\s*")
-
-
 class Fields(NamedTuple):
     """What is taken out of a row."""
 
@@ -408,11 +406,6 @@ def tags_of(cell: Any) -> list[str]:
     if not isinstance(cell, list):
         cell = [] if cell is None else [cell]
     return [text for text in map(str, cell) if text]
-
-
-MOST_NAMED = 5  # duplicates
-OTHERWISE = "choose with `map`"
-_SOURCES = ("file", "huggingface", "rows")
 
 
 class Opened(NamedTuple):

@@ -44,6 +44,11 @@ _NO_TASKS = Problem(
 )
 _ROW_PLACE = re.compile(r"([^$].*), (line|row) (\d+)", re.DOTALL)
 _ELSEWHERE = ("http://", "https://", "cmd:")
+EXPECTED = "{{ expected }}"
+_CHECK = re.compile(r"\$\.data\[0\]\.checks\[\d+\][.\w]*")
+_CHOOSE = "choose with --input, --expected and --id"
+_SUITE_FIELDS = frozenset({"evalwright", "suiteId", "tasks"})
+_WITHIN = {"json": "equals"}  # where the expected value is a part of the argument
 
 
 class LoadedSuite(NamedTuple):
@@ -322,13 +327,6 @@ class SuiteReading:
         elif len(task_id) > MAX_TASK_ID:
             message = f"the id has {len(task_id)} characters; at most {MAX_TASK_ID} are allowed"
             self.problems.add(f"$.tasks[{index}]", message, "shorten it")
-
-
-EXPECTED = "{{ expected }}"
-_CHECK = re.compile(r"\$\.data\[0\]\.checks\[\d+\][.\w]*")
-_CHOOSE = "choose with --input, --expected and --id"
-_SUITE_FIELDS = frozenset({"evalwright", "suiteId", "tasks"})
-_WITHIN = {"json": "equals"}  # where the expected value is a part of the argument
 
 
 class ColumnChoice(NamedTuple):

@@ -68,6 +68,7 @@ _ABOUT = (
 )
 _ALL = {"passScore": 1}
 _ALL_NOTE = "So that nothing passes while a TODO is left; then lower this, or take it out."
+_OF_TASKS = frozenset({"tasks", "data"})
 
 
 def stable_part(value: Json, before: str) -> Json | None:
@@ -539,9 +540,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value
-
-
-_OF_TASKS = frozenset({"tasks", "data"})
 
 
 class ScoredSubject(NamedTuple):

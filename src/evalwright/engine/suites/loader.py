@@ -27,6 +27,12 @@ from evalwright.scoring.golden import read_suite
 
 # Files that hold nothing but rows; JSON and YAML may also be a suite.
 DATA_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
+_SUFFIXES = (".yaml", ".yml", ".json")
+_SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+_BEGINNING = 1 << 20
+_WIDE = re.compile(rb"^[\"']?evalwright[\"']?[ \t]*:[ \t]*1[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+_PORTABLE = re.compile(rb"^[\"']?(suiteId|tasks)[\"']?[ \t]*:", re.MULTILINE)
+_NOT_A_SUITE = frozenset({"aggregateScore", "passedCount", "suiteVersion"})  # a summary
 
 
 class SuiteSubject(NamedTuple):
@@ -151,14 +157,6 @@ def given_subject(
         functions=functions,
         claims=loaded.claims,
     )
-
-
-_SUFFIXES = (".yaml", ".yml", ".json")
-_SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
-_BEGINNING = 1 << 20
-_WIDE = re.compile(rb"^[\"']?evalwright[\"']?[ \t]*:[ \t]*1[ \t]*(?:#.*)?\r?$", re.MULTILINE)
-_PORTABLE = re.compile(rb"^[\"']?(suiteId|tasks)[\"']?[ \t]*:", re.MULTILINE)
-_NOT_A_SUITE = frozenset({"aggregateScore", "passedCount", "suiteVersion"})  # a summary
 
 
 class FoundSuites(NamedTuple):
