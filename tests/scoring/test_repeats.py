@@ -123,8 +123,8 @@ def test_the_order_of_the_runs_does_not_matter(outcomes):
         (
             a_report(5, 0, runs=5),
             (
-                "No task was flaky in 5 runs, though a task that passed in all may still pass only "
-                "55% of the time."
+                "No task was flaky in 5 runs, though of tasks that pass 55% of the time, "
+                "1 in 20 would pass in all too."
             ),
         ),
         (a_report(0, 0, runs=5), "No task was flaky in 5 runs."),

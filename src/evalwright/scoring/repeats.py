@@ -89,7 +89,7 @@ class RepeatsReport(msgspec.Struct, frozen=True):
         if len(self.failing) == len(self.tasks):
             return ""
         least = LEVEL ** (1 / self.runs)  # rarer ones pass every time in less than 1 of 20 series
-        return f", though a task that passed in all may still pass only {least:.0%} of the time"
+        return f", though of tasks that pass {least:.0%} of the time, 1 in 20 would pass in all too"
 
 
 def summarise_repeats(summaries: Sequence[EvalSummary]) -> RepeatsReport:
