@@ -89,7 +89,8 @@ def contradiction(claims: AgentFacts, invocation: Invocation) -> ErrorDetail | N
     """What was observed against what the user claims of the agent."""
     called, outside = invocation.called, invocation.called_outside
     if claims.tools == "none" and called:
-        return _false_claim("tools: none", f"{called[0].tool} was called ({len(called)} in all)")
+        observed = f"{called[0].tool} was called ({len(called)} in all)"
+        return _false_claim("tools: none", observed, "; if every call is seen, claim `tools: task`")
     if claims.tools is not None and outside:
         return _false_claim(f"tools: {claims.tools}", f"{outside[0]} was called without `task`")
     asked = invocation.usages[0].model if invocation.usages else invocation.asked
@@ -98,8 +99,8 @@ def contradiction(claims: AgentFacts, invocation: Invocation) -> ErrorDetail | N
     return None
 
 
-def _false_claim(claim: str, observed: str) -> ErrorDetail:
-    message = f"the agent is claimed to have `{claim}`, but {observed}; leave the claim out"
+def _false_claim(claim: str, observed: str, remedy: str = "") -> ErrorDetail:
+    message = f"the agent is claimed to have `{claim}`, but {observed}; leave the claim out{remedy}"
     return ErrorDetail(CLAIM_CONTRADICTED, message)
 
 

@@ -308,7 +308,8 @@ def cannot_look(expected: Any, reason: str) -> Look:
 
 
 USAGE_NOT_OBSERVED = (
-    "the agent's model usage was not observed: return or report it, or claim `usage: none` of it"
+    "the agent's model usage was not observed: return or report it, or claim "
+    "`usage: none` (it asks no model)"
 )
 
 
@@ -320,8 +321,8 @@ def calls_not_observed(examined: Examined) -> str | None:
     if coverage.lost is not None:
         return f"the agent's tool calls were not observed, or not all of them: {coverage.lost}"
     return (
-        "the agent's tool calls were not observed: return or record them, or claim `tools: none` "
-        "or `tools: task` of it"
+        "the agent's tool calls were not observed: return or record them, or claim "
+        "`tools: none` (it calls none) or `tools: task` (all are seen)"
     )
 
 

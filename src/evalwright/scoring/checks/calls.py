@@ -139,9 +139,10 @@ def _reason(
     same_tool = calls_of(wanted.tool, examined)
     if not same_tool:
         others = list(examined.once(_by_tool))
-        return f"{wanted.tool} is not called; " + (
-            f"called: {named(others)}" if others else "no tool is called"
-        )
+        if others:
+            return f"{wanted.tool} is not called; called: {named(others)}"
+        claim = ", by the claim `tools: none`" if examined.coverage.calls == "claimed none" else ""
+        return f"{wanted.tool} is not called; no tool is called{claim}"
     if count == 0 and wanted.args is not None:
         why = wanted.args.problem(same_tool[-1].args, examined, answers)
         return f"{wanted.tool} is called with other arguments: {why}"
