@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from linted import a_prompt
 
 from evalwright.prompts.evaluate import lint_files
-from evalwright.prompts.language import Language
 from evalwright.prompts.rubric import ASPECTS, RUBRIC
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.structural import aspect_grades, gather, structural_scores
 from evalwright.prompts.vocabulary import CONCEPTS, concept_counts, has_vocabulary
+from evalwright.signals.language import Language
 
 DOCUMENT = Path(__file__).parents[2] / "docs/prompt-rules.md"
 VOCABULARY = Path(__file__).parents[2] / "src/evalwright/prompts/vocabulary.txt"

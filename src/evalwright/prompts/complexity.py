@@ -11,10 +11,10 @@ import msgspec
 
 from evalwright.contracts.prompt_result import Complexity, ComplexityTier
 from evalwright.prompts.document import Prompt
-from evalwright.prompts.language import WITHOUT_SPACES
-from evalwright.prompts.language import words as language_words
 from evalwright.prompts.placeholders import holds_prose
 from evalwright.prompts.vocabulary import concept_counts, has_vocabulary
+from evalwright.signals.language import WITHOUT_SPACES
+from evalwright.signals.language import words as language_words
 from evalwright.signals.patterns import quick_pattern, spans_in, when_used
 
 TIERS: tuple[tuple[float, ComplexityTier], ...] = (

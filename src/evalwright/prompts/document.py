@@ -6,7 +6,7 @@ import msgspec
 
 from evalwright.contracts.prompt_result import ErrorCode, InputType
 from evalwright.prompts.kinds import PromptKind, TemplateStyle
-from evalwright.prompts.language import UNKNOWN_LANGUAGE, Language
+from evalwright.signals.language import UNKNOWN_LANGUAGE, Language
 
 
 class UnfitPrompt(Exception):

@@ -17,9 +17,9 @@ from evalwright.prompts import document_signs as signs
 from evalwright.prompts import everyday_documents as everyday
 from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
 from evalwright.prompts.kinds import PromptKind
-from evalwright.prompts.language import words
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
+from evalwright.signals.language import words
 from evalwright.signals.patterns import when_used
 
 # Their format shows that an agent reads them: only one without content is no prompt.

@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from evalwright.prompts.language import lowered_in_place
 from evalwright.prompts.vocabulary import shows_example
+from evalwright.signals.language import lowered_in_place
 from evalwright.signals.patterns import when_used
 
 PartForm = Literal["heading", "tag", "label", "number", "bullet"]

@@ -12,9 +12,9 @@ from evalwright.contracts.prompt_result import InputType
 from evalwright.prompts.document import Block, Prompt, UnfitPrompt
 from evalwright.prompts.front_matter import load_checked, split_front_matter
 from evalwright.prompts.kinds import OTHER_FORMATS, prompt_kind, template_style
-from evalwright.prompts.language import language_of
 from evalwright.prompts.markdown_blocks import scan_blocks
 from evalwright.prompts.placeholders import find_placeholders
+from evalwright.signals.language import language_of
 from evalwright.signals.patterns import when_used
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ import msgspec
 
 from evalwright.contracts.prompt_result import WEIGHTS, Criterion, Finding, FindingSeverity, grade
 from evalwright.prompts.kinds import PromptKind
-from evalwright.prompts.language import WITHOUT_SPACES, beyond_ascii
 from evalwright.prompts.rubric import (
     ASPECTS,
     LEXICAL,
@@ -25,6 +24,7 @@ from evalwright.prompts.rubric import (
 )
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary, shows_example
+from evalwright.signals.language import WITHOUT_SPACES, beyond_ascii
 from evalwright.signals.patterns import quick_pattern, when_used
 
 # What one finding takes off a score; each further finding of its rule takes half as much.

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 import re2
 
 from evalwright.signals.injection.verbs import VERB_KINDS
+from evalwright.signals.language import ENGLISH_ALONE, SHARED_WITH_ENGLISH, likely_languages
 from evalwright.signals.word_tables import either, word_tables
 from evalwright.trace.cached import recent
 
@@ -29,20 +30,8 @@ _ROOM = 32 << 20
 _MOST_RECENT, _MOST_LONG = 128, 8  # what the users of one suite ask for
 
 _TABLES = word_tables(__file__)
-_TELLING = {language: frozenset(words) for language, words in _TABLES["frequent"].items()}
-_ENGLISH_ALONE, _SHARED = map(frozenset, _TABLES["english"].values())
-_TELLING_ENGLISH = _ENGLISH_ALONE | _SHARED
-_SPACED = frozenset((*_TELLING, "ru"))
-_SCRIPTS = {
-    language: re2.compile(rf"[{letters}]")
-    for language, letters in {
-        "ru": r"\p{Cyrillic}",
-        "zh": r"\p{Han}",
-        "ja": r"\p{Hiragana}\p{Katakana}",
-        "ko": r"\p{Hangul}",
-        "ar": r"\p{Arabic}",
-    }.items()
-}
+_LATIN = ("de", "es", "fr", "it", "pt", "nl", "pl", "tr")
+_SPACED = frozenset((*_LATIN, "ru"))
 _IN_ENGLISH = {
     deed: re2.compile(rf"(?i)\b(?:{either(stems)})(?:{'|'.join(ENDINGS)})\b")
     for deed, stems in _TABLES["deeds en"].items()
@@ -78,7 +67,7 @@ def asks_for(deed: Deed, said: str) -> bool:
     if deed in _IN_ENGLISH and _IN_ENGLISH[deed].search(told):
         return True
     # A few words may be in any language.
-    languages = languages_of(said) or (_TELLING if may_be_foreign(said) else ())
+    languages = languages_of(said) or (_LATIN if may_be_foreign(said) else ())
     patterns = (_asking(deed, language) for language in languages)
     return any(pattern is not None and pattern.search(told) for pattern in patterns)
 
@@ -103,12 +92,7 @@ def languages_of(said: str) -> tuple[str, ...]:
     words = set(said.lower().split())
     is_english = _is_english(words)
     fewest = _FEWEST_TELLING if is_english and said.isascii() else 1
-    # Two such words tell a language whose letters others use as well.
-    least = max(fewest, len(words & _TELLING_ENGLISH) + 1)
-    telling = [language for language, known in _TELLING.items() if len(words & known) >= least]
-    if not said.isascii():
-        telling += [each for each, script in _SCRIPTS.items() if script.search(said)]
-    return tuple(telling)
+    return likely_languages(said, words, _LATIN, fewest)
 
 
 @recent(_MOST_RECENT, _MOST_LONG)
@@ -119,9 +103,9 @@ def may_be_foreign(said: str) -> bool:
 
 def _is_english(words: set[str]) -> bool:
     """Whether some words are English, and not those that other languages have as well."""
-    if not words.isdisjoint(_ENGLISH_ALONE):
+    if not words.isdisjoint(ENGLISH_ALONE):
         return True
-    telling = (word.strip(".,!?:;") for word in words - _SHARED)
+    telling = (word.strip(".,!?:;") for word in words - SHARED_WITH_ENGLISH)
     return any(word.encode("utf-8", "replace") in VERB_KINDS for word in telling)
 
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
-from evalwright.prompts.language import WITHOUT_SPACES, words
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.prompts.rules.task import TASK_VERBS
+from evalwright.signals.language import WITHOUT_SPACES, words
 from evalwright.signals.patterns import quick_pattern, when_used
 
 LONG_SENTENCE = 50  # words

@@ -17,8 +17,8 @@ from typing import TypeVar
 import msgspec
 
 from evalwright.prompts.document import Placeholder, Prompt
-from evalwright.prompts.language import Language, language_of, lowered_in_place, words
 from evalwright.prompts.outline import Outline, outline_of
+from evalwright.signals.language import Language, language_of, lowered_in_place, words
 from evalwright.signals.patterns import when_used
 
 _View = TypeVar("_View")

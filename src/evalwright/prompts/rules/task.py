@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
-from evalwright.prompts.language import lowered_in_place, words
 from evalwright.prompts.not_a_prompt import described, not_a_prompt
 from evalwright.prompts.rules.prompt_text import Reading, once
+from evalwright.signals.language import lowered_in_place, words
 from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import either, word_tables
 

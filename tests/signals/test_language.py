@@ -1,12 +1,14 @@
 """Texts are known by their language, and counted in words and sentences of it."""
 
+# ruff: noqa: RUF001 (letters and marks of other scripts)
+
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.prompts.language import language_of, words
+from evalwright.signals.language import language_of, words
 
 TEXTS = {
     "en": "You are a careful editor. Shorten the text below and keep every fact that is in it.",

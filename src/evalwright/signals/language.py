@@ -6,6 +6,7 @@ as long as a word is on average, so that a count means the same in every script.
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain, repeat
 from typing import Literal
 from unicodedata import category
@@ -90,6 +91,7 @@ _FEWEST_HITS, _FEWEST_SHARE = 2, 0.06
 _TABLES = word_tables(__file__)
 _COMMON_WORDS, _TELLING_LETTERS = _TABLES["common words"], _TABLES["telling letters"]
 _ENGLISH_WORDS = frozenset(_COMMON_WORDS["en"])
+ENGLISH_ALONE, SHARED_WITH_ENGLISH = map(frozenset, _TABLES["english"].values())
 _FEW_SHARE = 0.01  # of the characters: a name or two
 _MANY_SHARE = 0.15  # of the words of a text that is English for certain
 _VOTES: dict[str, list[str]] = {}
@@ -97,6 +99,13 @@ for _code, _words in _COMMON_WORDS.items():
     for _word in _words:
         if len(_word) > 1:  # a letter alone is a name in code
             _VOTES.setdefault(_word, []).append(_code)
+_SPOKEN_IN: dict[Script, str] = {
+    "cyrillic": "ru",
+    "han": "zh",
+    "kana": "ja",
+    "hangul": "ko",
+    "arabic": "ar",
+}
 _BY_SCRIPT = {
     "hangul": "ko",
     "thai": "th",
@@ -185,6 +194,24 @@ def language_of(text: str) -> Language:
         ukrainian = len(re.findall(_UKRAINIAN, sample)) > len(re.findall(_RUSSIAN, sample))
         return Language("uk" if ukrainian else "ru", script)
     return Language(_BY_SCRIPT[script], script)
+
+
+def likely_languages(
+    text: str, words: set[str], among: Iterable[str], fewest: int
+) -> tuple[str, ...]:
+    """The languages besides English that a text may be in, if it has so many of their words.
+
+    Of a few words `language_of` cannot tell which; several are likely then.
+    """
+    least = max(fewest, len(words & (ENGLISH_ALONE | SHARED_WITH_ENGLISH)) + 1)
+    likely = [each for each in among if len(words.intersection(_COMMON_WORDS[each])) >= least]
+    if not text.isascii():
+        likely += [
+            _SPOKEN_IN[script]
+            for script, letters, _ in _WEIGHTS
+            if script in _SPOKEN_IN and re.search(letters, text)
+        ]
+    return tuple(likely)
 
 
 def _script(sample: str) -> Script:
