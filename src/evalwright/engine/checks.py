@@ -200,19 +200,15 @@ def plan_checks(
             elif isinstance(ask, EmbeddingAsk):
                 embedded = embedded or task.task_id
             elif isinstance(ask, CodeAsk) and with_code:
-                problems += _load(ask, code, task, f"$.tasks[{index}].checks")
+                try:
+                    if code is None:  # own code is found from the folder of its suite alone
+                        refused = f"{ask.function}: code is not run here"
+                        raise Unusable(refused, "use the other checks")
+                    code.load(ask.function)
+                except Unusable as unusable:
+                    message = f"task {task.task_id!r}: {unusable.message}"
+                    problems.append(Problem(f"$.tasks[{index}].checks", message, unusable.remedy))
     return PlannedChecks(checks, judged, embedded, code), problems
-
-
-def _load(ask: CodeAsk, code: OwnChecks | None, task: Task, path: str) -> list[Problem]:
-    """Load the user's own code, which is found from the folder of its suite alone."""
-    try:
-        if code is None:
-            raise Unusable(f"{ask.function}: code is not run here", "use the other checks")
-        code.load(ask.function)
-    except Unusable as unusable:
-        return [Problem(path, f"task {task.task_id!r}: {unusable.message}", unusable.remedy)]
-    return []
 
 
 def _asks(checks: Iterable[Prepared]) -> list[Ask]:
@@ -342,21 +338,17 @@ def score_of_repetitions(
     is_enough = share > 0 and share >= Decimal(repr(task.pass_rate))
     usages = [usage for each in done for usage in each.usages]
     validity = [each.schema_valid for each in done if each.schema_valid is not None]
+    measured = [each.latency_ms for each in done if each.latency_ms is not None]
     is_safe = not (findings and is_blocking(findings))
     return EvalScored(
         task.task_id,
         mean([each.score for each in done]),
         is_enough and is_safe,
         task_cost(usages) if usages else None,
-        _mean_latency(done),
+        round(sum(measured) / len(measured)) if measured else None,
         all(validity) if validity else None,
         None if findings is None else len(findings),
     )
-
-
-def _mean_latency(done: Sequence[Repetition]) -> int | None:
-    measured = [each.latency_ms for each in done if each.latency_ms is not None]
-    return round(sum(measured) / len(measured)) if measured else None
 
 
 def unsafe_check(findings: Sequence[SafetyFinding]) -> CheckResult:

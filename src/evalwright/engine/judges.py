@@ -28,7 +28,7 @@ from evalwright.engine.judge_prompt import (
     rubric_questions,
 )
 from evalwright.engine.plan import Plan
-from evalwright.models.protocol import Model, ModelError, Reply, Request
+from evalwright.models.protocol import Model, ModelError, Request
 from evalwright.scoring.rubric import all_votes
 
 if TYPE_CHECKING:
@@ -96,7 +96,13 @@ class Panel:
                 for model, n in missing
             )
             answers = await asyncio.gather(*asked, return_exceptions=True)
-            have |= {(new.judge, new.sample): new for new in _all_or_failed(answers)}
+            failures = [each for each in answers if isinstance(each, BaseException)]
+            # A fault that is not the judge's must not pass for one.
+            failures.sort(key=lambda each: isinstance(each, JudgeFailed))
+            if failures:
+                raise failures[0]
+            given = [each for each in answers if isinstance(each, Judged)]
+            have |= {(new.judge, new.sample): new for new in given}
         return [have[model.name, n] for model, n in seats]
 
     async def close(self) -> None:
@@ -128,7 +134,12 @@ async def _ask(
 ) -> Judged:
     asks = 0
     while True:
-        reply = await _reply(model, request, record)
+        try:
+            reply = await model.ask(request)
+        except ModelError as error:
+            if error.usage is not None:
+                record(error.usage)
+            raise JudgeFailed(error.code, f"judge {model.name}: {error.message}") from error
         asks += 1
         record(reply.usage)
         try:
@@ -142,25 +153,6 @@ async def _ask(
             judged = Judged(subject, model.name, sample, PROMPT_VERSION, verdicts)
             record(judged)
             return judged
-
-
-async def _reply(model: Model, request: Request, record: Record) -> Reply:
-    try:
-        return await model.ask(request)
-    except ModelError as error:
-        if error.usage is not None:
-            record(error.usage)
-        raise JudgeFailed(error.code, f"judge {model.name}: {error.message}") from error
-
-
-def _all_or_failed(answers: Sequence[Judged | BaseException]) -> list[Judged]:
-    failures = [answer for answer in answers if isinstance(answer, BaseException)]
-    for failure in failures:
-        if not isinstance(failure, JudgeFailed):
-            raise failure  # a fault that is not the judge's must not pass for one
-    if failures:
-        raise failures[0]
-    return [answer for answer in answers if isinstance(answer, Judged)]
 
 
 class Reviewed(msgspec.Struct, frozen=True):

@@ -154,7 +154,11 @@ class TracePairs:
 
     def add(self, recording: Recording) -> None:
         """Find the task of a recording."""
-        named, asked = self._named(recording), self._asked_as(recording.trace)
+        case_id, base_id = recording.case_id, recording.base_id
+        as_written = (case_id, row_id(case_id), row_id(mask_text(case_id or "")))
+        known = (*as_written, recording.name, base_id, row_id(base_id))
+        named = next((each for each in known if each in self._ids), None)
+        asked = self._asked_as(recording.trace)
         task_id = asked if named is None or (asked or "").startswith(f"{named}-") else named
         if task_id is not None and named is not None:
             self.by_id.add(task_id)
@@ -162,12 +166,6 @@ class TracePairs:
             self.alone.append(recording)
         else:
             self.found.setdefault(task_id, []).append(recording)
-
-    def _named(self, recording: Recording) -> str | None:
-        case_id, base_id = recording.case_id, recording.base_id
-        as_written = (case_id, row_id(case_id), row_id(mask_text(case_id or "")))
-        known = (*as_written, recording.name, base_id, row_id(base_id))
-        return next((each for each in known if each in self._ids), None)
 
     def _asked_as(self, trace: Trace) -> str | None:
         """The task with these words; of several, the one with the fewest recordings so far."""
@@ -211,7 +209,12 @@ def plan_score(request: ScoreRequest, recordings: Iterable[Recording]) -> Rescor
     pairs = TracePairs(suite.tasks)
     for recording in recordings:
         pairs.add(recording)
-    kept, spare = _repeated(suite.tasks, pairs.found)
+    kept, spare = list[Task](), list[str]()
+    for task in suite.tasks:  # repeated as often as it was answered
+        if count := len(pairs.found.get(task.task_id, ())):
+            most = MAX_REPEATS if task.expected.kind == "checks" else 1
+            spare += [task.task_id] if count > most else []
+            kept.append(msgspec.structs.replace(task, repeat=min(count, most)))
     if not kept:
         raise BadInput(
             f"score: no trace of {request.source} belongs to a task of {request.suite}: a case id "
@@ -242,21 +245,6 @@ def plan_score(request: ScoreRequest, recordings: Iterable[Recording]) -> Rescor
         _notices(pairs, missing, spare) if request.has_own_tasks else [_EACH],
         tuple(missing),
     )
-
-
-def _repeated(
-    tasks: Sequence[Task], found: Mapping[str, Sequence[Recording]]
-) -> tuple[list[Task], list[str]]:
-    """The tasks that were answered, repeated as often as they were; and those with too many."""
-    kept, spare = [], []
-    for task in tasks:
-        count = len(found.get(task.task_id, ()))
-        if not count:
-            continue
-        most = MAX_REPEATS if task.expected.kind == "checks" else 1
-        spare += [task.task_id] if count > most else []
-        kept.append(msgspec.structs.replace(task, repeat=min(count, most)))
-    return kept, spare
 
 
 def _notices(pairs: TracePairs, missing: Sequence[str], spare: Sequence[str]) -> list[str]:

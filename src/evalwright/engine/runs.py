@@ -32,6 +32,7 @@ _FIRST_LINE = 1_000_000  # bytes in which the first event of a run is sought
 _PAGE = b'<html lang="en" data-evalwright="run">'  # the second line of the page of a run
 _PAGE_EVENTS = b'<script type="application/vnd.evalwright.events+zlib" id="events">'
 _MOST_EVENTS = 2**30  # bytes of events in a page
+_AROUND_EXPORT = (b'{"format":"evalwright-run"', b'{"annotation":', b'{"sha256":')
 _PackedRun = tuple[str, list[tuple[str, str | None, int, msgspec.Raw]]]  # its id; type, task, time
 
 
@@ -172,23 +173,19 @@ def is_live(log: EventLog, run_id: str) -> bool:
     return any("live-shadow" in event.decode(EvalStarted).modes for event in opened)
 
 
-def _status(log: EventLog, run: RunFacts) -> str:
-    """`completed`, `failed`, `cancelled`, `running`, or `interrupted` when nobody executes it."""
-    if run.ended_us is not None:
-        return run.status
-    return "running" if log.is_claimed(run.run_id) else "interrupted"
-
-
 def _row(log: EventLog, run: RunFacts) -> RunRow:
     from evalwright.engine.isolation import marks_of  # with all that plans need
 
     suite_id, _, suite_version = (run.suite or "").partition("@")
+    status = run.status
+    if run.ended_us is None:
+        status = "running" if log.is_claimed(run.run_id) else "interrupted"
     return RunRow(
         run_id=run.run_id,
         suite_id=suite_id,
         suite_version=suite_version,
         agent_id=run.agent or "",
-        status=_status(log, run),
+        status=status,
         started_at=iso_time(run.started_us),
         aggregate_score=run.score,
         passed=run.passed,
@@ -241,8 +238,16 @@ def add_run(log: EventLog, events: Sequence[Event], name: str) -> str:
 def _begins_a_run(path: Path) -> bool:
     with path.open("rb") as file:
         lines = file.readline(_FIRST_LINE), file.readline(_FIRST_LINE)
-    # An exported run has a line before it.
-    return lines[1].strip() == _PAGE or any(_is_first_event(line) for line in lines)
+    if lines[1].strip() == _PAGE:
+        return True
+    for line in lines:  # an exported run has a line before its events
+        try:
+            envelope = msgspec.json.decode(line, type=Envelope)
+        except (msgspec.DecodeError, UnicodeError):
+            continue
+        if envelope.type == RunStarted.TYPE and envelope.sequence == 0:
+            return True
+    return False
 
 
 def _events_of_page(page: bytes, path: Path) -> list[bytes]:
@@ -267,21 +272,13 @@ def _events_of_page(page: bytes, path: Path) -> list[bytes]:
         raise BadInput(f"{path}: the events in this page are damaged: {error}") from None
 
 
-def _is_first_event(line: bytes) -> bool:
-    try:
-        envelope = msgspec.json.decode(line, type=Envelope)
-    except (msgspec.DecodeError, UnicodeError):
-        return False
-    return envelope.type == RunStarted.TYPE and envelope.sequence == 0
-
-
 def events_in(lines: Iterable[bytes], name: str) -> Iterator[Event]:
     """The events of one run from their lines; raises `InvalidDocument`."""
     from evalwright.engine.suites.validation import LogChecker  # with all contracts
 
     checker = LogChecker()
     for number, line in enumerate(lines, 1):
-        if not line.strip() or _frames_an_export(line):
+        if not line.strip() or line.startswith(_AROUND_EXPORT):
             continue
         checker.take(line, f"line {number}")
         if checker.problems:
@@ -289,10 +286,6 @@ def events_in(lines: Iterable[bytes], name: str) -> Iterator[Event]:
         yield event_in(line)
     if problems := checker.finish():
         raise InvalidDocument(name, problems)
-
-
-def _frames_an_export(line: bytes) -> bool:
-    return line.startswith((b'{"format":"evalwright-run"', b'{"annotation":', b'{"sha256":'))
 
 
 def event_in(line: bytes) -> Event:

@@ -279,9 +279,12 @@ class HandedRuns:
     ) -> list[Outcome]:
         """Hand over all runs, follow each to its end, and close the session."""
         database = FleetDatabase(self._address, log)
+        histories: list[History] = []
         try:
             try:
-                histories = [await self._hand_over(database, each) for each in pending]
+                for each in pending:
+                    histories.append(await self._hand_over(database, each))
+                    self.handed.append(histories[-1].run_id)
             finally:
                 await self._session.close()
             return [await self._follow(database, each, observer) for each in histories]
@@ -293,12 +296,8 @@ class HandedRuns:
     ) -> History:
         if not isinstance(pending, Plan | History):
             raise BadInput("--workers: recorded answers are scored in this process; leave it out")
+        # A new run, the rest of one that failed, or of one that is open.
         refuse_unfit(pending if isinstance(pending, Plan) else pending.plan)
-        history = await self._handed(database, pending)
-        self.handed.append(history.run_id)
-        return history
-
-    async def _handed(self, database: FleetDatabase, pending: Plan | History) -> History:
         log, clock, redactor = database.log, self._clock, self._session.models.redactor
         place = (LOCAL_TENANT, LOCAL_TENANT)
         if isinstance(pending, Plan):
@@ -344,7 +343,9 @@ class HandedRuns:
             if quiet_s >= WONDER_SECONDS:
                 quiet_s, said = 0.0, await self._wonder(database, run_id, said)
         history = await database.patiently(lambda: asyncio.to_thread(read_history, log, run_id))
-        outcome = _outcome(history)
+        if history.end is not None and history.end.type == RunCancelled.TYPE:
+            raise CannotEvaluate(f"run {history.run_id} was cancelled; it has no result")
+        outcome = project(history)
         if observer is not None:
             observer.run_ended(outcome)
         return outcome
@@ -372,9 +373,3 @@ def recorded_history(log: EventLog, run_id: str) -> History:
     history = read_history(log, run_id)
     recall_answers(log, history)
     return history
-
-
-def _outcome(history: History) -> Outcome:
-    if history.end is not None and history.end.type == RunCancelled.TYPE:
-        raise CannotEvaluate(f"run {history.run_id} was cancelled; it has no result")
-    return project(history)
