@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from evalwright.contracts.summary import EvalSummary, TaskResult
+from evalwright.contracts.summary import EvalSummary
 from evalwright.scoring.statistics import LEVEL, wilson
 from evalwright.scoring.thresholds import mean
 
@@ -81,15 +81,17 @@ class RepeatsReport(msgspec.Struct, frozen=True):
         if self.runs == 1:
             return "One run cannot show which tasks are flaky: repeat it."
         if self.flaky:
-            return f"{_counted(len(self.flaky), len(self.tasks))} flaky over {self.runs} runs."
-        return f"No task was flaky in {self.runs} runs{self._caution()}."
-
-    def _caution(self) -> str:
-        """What agreement of so few runs leaves open."""
+            are = "is" if len(self.flaky) == 1 else "are"
+            count = f"{len(self.flaky)} of {len(self.tasks)} tasks {are}"
+            return f"{count} flaky over {self.runs} runs."
         if len(self.failing) == len(self.tasks):
-            return ""
+            return f"No task was flaky in {self.runs} runs."
+        # What agreement of so few runs leaves open.
         least = LEVEL ** (1 / self.runs)  # rarer ones pass every time in less than 1 of 20 series
-        return f", though of tasks that pass {least:.0%} of the time, 1 in 20 would pass in all too"
+        return (
+            f"No task was flaky in {self.runs} runs, though of tasks that pass {least:.0%} of the "
+            "time, 1 in 20 would pass in all too."
+        )
 
 
 def summarise_repeats(summaries: Sequence[EvalSummary]) -> RepeatsReport:
@@ -104,16 +106,15 @@ def summarise_repeats(summaries: Sequence[EvalSummary]) -> RepeatsReport:
         runs=len(summaries),
         runs_passed=sum(summary.passed for summary in summaries),
         score=_spread([summary.aggregate_score for summary in summaries]),
-        tasks=tuple(_task(results) for results in by_task),
-    )
-
-
-def _task(results: Sequence[TaskResult]) -> TaskRepeats:
-    return TaskRepeats(
-        task_id=results[0].task_id,
-        runs=len(results),
-        passes=sum(result.passed for result in results),
-        score=_spread([result.score for result in results]),
+        tasks=tuple(
+            TaskRepeats(
+                task_id=results[0].task_id,
+                runs=len(results),
+                passes=sum(result.passed for result in results),
+                score=_spread([result.score for result in results]),
+            )
+            for results in by_task
+        ),
     )
 
 
@@ -137,7 +138,3 @@ def _check_same_suite(first: EvalSummary, other: EvalSummary, number: int) -> No
 def _check_k(k: int, runs: int) -> None:
     if not 1 <= k <= runs:
         raise ValueError(f"k is {k}, and must be from 1 to the number of runs, {runs}")
-
-
-def _counted(some: int, of_all: int) -> str:
-    return f"{some} of {of_all} tasks {'is' if some == 1 else 'are'}"

@@ -185,7 +185,15 @@ class _Preparation(NamedTuple):
 def name_and_argument(document: Any) -> tuple[str, Any]:
     """The check that a document names, and its argument with the fields that stand beside it."""
     name = _name(document)
-    return name, _argument(document, CHECKS[name])
+    main, argument = CHECKS[name].main, document[name]
+    if len(document) == 1:
+        return name, argument
+    beside = {key: document[key] for key in document if key not in (name, WEIGHT)}
+    if not beside:
+        return name, argument
+    if isinstance(argument, dict) and main in argument:
+        return name, {**argument, **beside}
+    return name, {main: argument, **beside}
 
 
 def _name(document: Any) -> str:
@@ -237,36 +245,37 @@ def _beside(name: str) -> frozenset[str]:
     return frozenset(found - {kind.main}) | ({"ignore_case"} if name == "equals" else set())
 
 
-def _argument(document: dict[str, Any], kind: CheckKind) -> Any:
-    argument = document[kind.name]
-    if len(document) == 1:
-        return argument
-    beside = {key: document[key] for key in document if key not in (kind.name, WEIGHT)}
-    if not beside:
-        return argument
-    if isinstance(argument, dict) and kind.main in argument:
-        return {**argument, **beside}
-    return {kind.main: argument, **beside}
-
-
 def _check_argument(argument: Any, kind: CheckKind) -> None:
     if not kind.schema or not (problems := _argument_schema(kind.name).problems(argument)):
         return
     form = _form(argument, kind.schema)
     remedy = f"write it as `{kind.example}`"
     if form is not None:
-        _refuse_unknown_field(argument, form)
+        is_closed = isinstance(argument, dict) and form.get("additionalProperties") is False
+        for key in argument if is_closed else ():
+            if key not in form["properties"]:
+                close = get_close_matches(key, form["properties"], 1)
+                known = ", ".join(form["properties"])
+                remedy = f"did you mean {close[0]}?" if close else f"known here: {known}"
+                raise RefusedCheck(f"unknown field {key!r}", remedy, f"$.{key}")
         problems = _form_schema(kind.name, msgspec.json.encode(form)).problems(argument) or problems
         first = problems[0]
         raise RefusedCheck(first.message, remedy, first.path)
     if isinstance(argument, list) and kind.name == "contains":
         remedy = "write contains_all, or contains_any"
-    raise RefusedCheck(f"{kind.name} cannot be {_described(argument)}", remedy)
+    names = {dict: "an object", list: "a list", str: "this text", bool: "true or false"}
+    told = names.get(type(argument), "nothing" if argument is None else "this number")
+    raise RefusedCheck(f"{kind.name} cannot be {told}", remedy)
 
 
 def _form(argument: Any, schema: dict[str, Any]) -> dict[str, Any] | None:
     """The form of an argument that is meant: the only one of its type, or with most of its keys."""
-    forms = [each for each in schema.get("anyOf", [schema]) if _is_of_type(argument, each)]
+    forms = []
+    for each in schema.get("anyOf", [schema]):
+        named = each.get("type", [])
+        types = [named] if isinstance(named, str) else named
+        if any(isinstance(argument, _TYPES[name]) for name in types):
+            forms.append(each)
     if not isinstance(argument, dict):
         return forms[0] if len(forms) == 1 else None
     return max(
@@ -282,28 +291,6 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "integer": int,
     "boolean": bool,
 }
-
-
-def _is_of_type(argument: Any, form: dict[str, Any]) -> bool:
-    named = form.get("type", [])
-    names = [named] if isinstance(named, str) else named
-    return any(isinstance(argument, _TYPES[name]) for name in names)
-
-
-def _refuse_unknown_field(argument: Any, form: dict[str, Any]) -> None:
-    if not isinstance(argument, dict) or form.get("additionalProperties") is not False:
-        return
-    for key in argument:
-        if key not in form["properties"]:
-            close = get_close_matches(key, form["properties"], 1)
-            known = ", ".join(form["properties"])
-            remedy = f"did you mean {close[0]}?" if close else f"known here: {known}"
-            raise RefusedCheck(f"unknown field {key!r}", remedy, f"$.{key}")
-
-
-def _described(argument: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "this text", bool: "true or false"}
-    return names.get(type(argument), "nothing" if argument is None else "this number")
 
 
 @cache
@@ -324,9 +311,20 @@ def checks_schema() -> dict[str, Any]:
         name: {"description": f"{kind.description} Example: {kind.example}", **kind.schema}
         for name, kind in CHECKS.items()
     }
-    for name in CHECKS:
+    for name, kind in CHECKS.items():
+        forms = [form.get("properties", {}) for form in kind.schema.get("anyOf", ())]
         for field in sorted(_beside(name)):
-            _allow_beside(properties, field, name)
+            schema = next((form[field] for form in forms if field in form), {"type": "boolean"})
+            if field not in CHECKS:
+                properties.setdefault(field, {**schema, "description": f"A field of `{name}`."})
+                continue
+            known = properties[field]  # `at_least` is a check, and a field of others
+            listed = known.get("anyOf") or [
+                {key: known[key] for key in known if key != "description"}
+            ]
+            if schema not in listed:
+                known = {"description": known["description"], "anyOf": [*listed, schema]}
+                properties[field] = known
     properties[WEIGHT] = {
         "description": "How much the check counts in the score of the task; 1 unless given.",
         "type": "number",
@@ -339,19 +337,6 @@ def checks_schema() -> dict[str, Any]:
         "anyOf": [{"required": [name]} for name in CHECKS],
     }
     return {"$ref": "#/$defs/check", "$defs": {"check": check}}
-
-
-def _allow_beside(properties: dict[str, Any], field: str, name: str) -> None:
-    kind = CHECKS[name]
-    forms = [form.get("properties", {}) for form in kind.schema.get("anyOf", ())]
-    schema = next((form[field] for form in forms if field in form), {"type": "boolean"})
-    if field in CHECKS:  # `at_least` is a check, and a field of others
-        known = properties[field]
-        listed = known.get("anyOf") or [{key: known[key] for key in known if key != "description"}]
-        if schema not in listed:
-            properties[field] = {"description": known["description"], "anyOf": [*listed, schema]}
-    else:
-        properties.setdefault(field, {**schema, "description": f"A field of `{name}`."})
 
 
 _ONE = CheckResult("", True, 1.0).weight  # the default itself is left out where it is written
