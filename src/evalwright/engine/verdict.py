@@ -74,6 +74,8 @@ def closing(summary: EvalSummary, duration_ms: int) -> tuple[EvalCompleted, RunC
 def nobody_answered(agent: AgentFacts, count: int, first: str) -> str:
     """Why a run has no result whose agent failed whenever it was asked."""
     who = f"agent {agent.agent_id} ({agent.ref})"
+    if count == 1:
+        return f"{who} failed in its only invocation: {first}"
     return f"{who} failed in all {count} invocations; the first: {first}"
 
 
