@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from linted import FRONT_MATTER, a_prompt, findings_of, with_front_matter
 from msgspec import UNSET
 
+from effort import takes_at_most
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import UnfitPrompt
 from evalwright.prompts.findings import Fix
@@ -241,3 +242,20 @@ def test_changes_are_made_at_their_places():
     fixes = [Fix(4, 5, "E"), Fix(0, 1, "A"), Fix(0, 3, "overlaps"), Fix(6, 6, "!")]
 
     assert apply_fixes("abcdef", fixes) == "AbcdEf!"
+
+
+@pytest.mark.parametrize(
+    ("rule", "begin", "repeated", "count"),
+    [
+        ("PE214", "Return JSON.", '{{"a": {0}, "b": 2,}}\n', 3000),
+        (
+            "PE211",
+            "Du bist ein Assistent.",
+            "Immer wort{0} machen tun so.\nNie ganz{0} anders tun so.\n",
+            1000,
+        ),
+    ],
+)
+def test_a_long_row_of_like_lines_takes_no_longer_for_each_of_them(rule, begin, repeated, count):
+    body = f"{begin}\n\n{''.join(map(repeated.format, range(count)))}"
+    assert takes_at_most(1.5, lambda: findings_of(rule, with_front_matter(body)))

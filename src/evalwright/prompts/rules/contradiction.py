@@ -215,17 +215,16 @@ def _contradictions(reading: Reading) -> Iterator[Hit]:
             hits.setdefault(reading.line(hit.offset), hit)
         yield from hits.values()
         return
-    for wanted, forbidden in opposite_sentences(reading.language.code, reading.lowered):
-        if abs(wanted.start - forbidden.start) <= _NEAR:
-            first, second = sorted((wanted, forbidden), key=lambda each: each.start)
-            cited = [" ".join(reading.prose[e.start : e.end].split()) for e in (first, second)]
-            start = second.end - len(reading.prose[second.start : second.end].lstrip())
-            line = reading.line(reading.place(first.end - 1))
-            yield Hit(
-                reading.place(start),
-                f"“{cited[1].lstrip('-*• ')}” contradicts “{cited[0].lstrip('-*• ')}” in line "
-                f"{line}: keep one, or say when each holds, as in “{_IN_TURN}.”",
-            )
+    for pair in opposite_sentences(reading.language.code, reading.lowered, _NEAR):
+        first, second = sorted(pair, key=lambda each: each.start)
+        cited = [" ".join(reading.prose[e.start : e.end].split()) for e in (first, second)]
+        start = second.end - len(reading.prose[second.start : second.end].lstrip())
+        line = reading.line(reading.place(first.end - 1))
+        yield Hit(
+            reading.place(start),
+            f"“{cited[1].lstrip('-*• ')}” contradicts “{cited[0].lstrip('-*• ')}” in line "
+            f"{line}: keep one, or say when each holds, as in “{_IN_TURN}.”",
+        )
 
 
 def _in_english(reading: Reading) -> Iterator[Hit]:

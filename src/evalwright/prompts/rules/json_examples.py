@@ -30,6 +30,7 @@ _SHOWN_AS_WRONG = when_used(
 _PAIRS = {"{": "}", "[": "]"}
 _BEFORE = 160  # characters
 _ABOVE = 1500
+_MOST_IN_A_ROW = 50  # lines and fences above an example that announce nothing
 _SENTENCE_END = when_used(r"[.!?。！？]\s+")
 _HEADING = when_used(r"(?m)^ {0,3}#{1,6}[^\n]*")
 _STRING = when_used(r"\"(?:[^\"\\\n]|\\.)*\"|(?<=[{\[,:\s])'[^'\n]*'")
@@ -121,9 +122,9 @@ def _announced(reading: Reading, place: int) -> str:
     fence = reading.fence_at(place)
     end = text.rfind("\n", 0, place) + 1 if fence is None else fence.start
     above = text[end:place] if fence is None else ""
-    while not above.strip("`\"' \t").strip("{}[],"):
+    for _ in range(_MOST_IN_A_ROW):
         before = text[max(0, end - _ABOVE) : end].rstrip()
-        if not before:
+        if above.strip("`\"' \t").strip("{}[],") or not before:
             break
         last = max(0, end - _ABOVE) + len(before)
         fence = reading.fence_at(last - 1)

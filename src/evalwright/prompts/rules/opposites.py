@@ -1,7 +1,9 @@
 """The same sentence with “never” and without, or with “always”, in languages besides English."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import attrgetter
 
 import msgspec
 
@@ -19,6 +21,9 @@ _PLAIN_LETTERS = 8
 _SIMILAR, _ENDING = 4, 3  # letters that two forms of a word share, and in which they differ
 
 
+_START = attrgetter("start")
+
+
 class Demand(msgspec.Struct, frozen=True):
     """One sentence that asks for something always or never, without the word that says so."""
 
@@ -28,8 +33,11 @@ class Demand(msgspec.Struct, frozen=True):
     rest: tuple[str, ...]
 
 
-def opposite_sentences(language: str, text: str) -> Iterator[tuple[Demand, Demand]]:
-    """Pairs of sentences of a text in lower case of which one forbids what the other demands."""
+def opposite_sentences(language: str, text: str, near: int) -> Iterator[tuple[Demand, Demand]]:
+    """Pairs of sentences of a text in lower case of which one forbids what the other demands.
+
+    Both begin within so many characters: farther apart, they are about different occasions.
+    """
     if language not in _UNSPACED:
         language = _spoken(language, text)
     if not language:
@@ -46,7 +54,9 @@ def opposite_sentences(language: str, text: str) -> Iterator[tuple[Demand, Deman
             if found is not None:
                 (forbidden if found.never else wanted).append(found)
     for one in wanted:
-        for other in forbidden:
+        first = bisect_left(forbidden, one.start - near, key=_START)
+        last = bisect_right(forbidden, one.start + near, key=_START)
+        for other in forbidden[first:last]:
             if _are_same(one.rest, other.rest):
                 yield one, other
                 break
