@@ -180,6 +180,28 @@ def test_methods_streams_and_objects_are_wrapped_as_functions_are(run):
     ]
 
 
+def test_a_stream_takes_what_is_sent_to_it_and_returns_its_value(run):
+    @ew.tool
+    def echo(count):
+        heard = []
+        for each in range(count):
+            heard += [(yield each)]
+        return heard
+
+    def agent(task):
+        stream, parts, sent = echo(2), [], None
+        try:
+            while True:
+                parts.append(stream.send(sent))
+                sent = f"after {parts[-1]}"
+        except StopIteration as end:
+            return {"parts": parts, "value": end.value}
+
+    task = run(agent)["t0"]
+    assert task.output == {"parts": [0, 1], "value": ["after 0", "after 1"]}
+    assert task.calls[0].result == [0, 1]
+
+
 def test_fixtures_answer_for_a_stream_part_by_part(run):
     async def agent(task):
         return [list(numbers(9)), [each async for each in letters(9)]]

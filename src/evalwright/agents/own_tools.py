@@ -160,10 +160,14 @@ def _stream(function: Callable[..., Any], asked: "Ask") -> Callable[..., Any]:
         if ask.is_answered:
             return (yield from ask.answered_parts())
         with ask.recorded(is_stream=True) as made:
-            for part in function(*args, **kwargs):
+            parts, sent = function(*args, **kwargs), None
+            while True:
+                try:
+                    part = parts.send(sent)
+                except StopIteration as end:
+                    return end.value
                 made.add_part(part)
-                yield part
-        return None
+                sent = yield part
 
     return call
 
