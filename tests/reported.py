@@ -9,8 +9,8 @@ from typing import Any
 from comparing import Pair, files_of
 from evalwright.comparison.inputs import open_inputs
 from evalwright.contracts.report import BothSides
-from evalwright.reports.folder.build import ReportRequest, WrittenReport, write_report
-from evalwright.reports.folder.check import check_report
+from evalwright.reports.comparison.check import check_report
+from evalwright.reports.comparison.folder import ReportRequest, WrittenReport, write_report
 from evalwright.signals.suppression import Suppressions
 
 TODAY = date(2026, 1, 1)

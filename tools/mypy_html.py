@@ -1,6 +1,6 @@
 """A plugin of mypy: markup is made of literals, numbers and other markup, never of plain text.
 
-`Html` of `evalwright.reports.html.markup` marks text that is HTML. Without this plugin its
+`Html` of `evalwright.reports.formats.html` marks text that is HTML. Without this plugin its
 constructor would take any `str`; with it, text from outside must pass through an escaper or a
 template first, or the type checker refuses it.
 """
@@ -29,7 +29,7 @@ from mypy.types import (
     get_proper_type,
 )
 
-HTML = "evalwright.reports.html.markup.Html"
+HTML = "evalwright.reports.formats.html.Html"
 SAFE = {HTML, "builtins.int", "builtins.float", "builtins.bool"}
 UNESCAPED = ErrorCode("unescaped", "Plain text in markup", "Escaping")
 MESSAGE = "Html of plain text; escape it first, with text_html or quoted_html"

@@ -17,7 +17,7 @@ from evalwright.engine.history import read_history
 from evalwright.engine.replay import project
 from evalwright.engine.runs import LATEST, find_run, last_continuation, list_standings, run_file
 from evalwright.engine.session import verdict_of
-from evalwright.reports.folder.build import CompareOptions, compare_runs
+from evalwright.reports.comparison.folder import CompareOptions, compare_runs
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.signals.masking import mask_bytes
 from evalwright.store.location import existing_log, open_existing_log

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalwright.reports.html.overview import render_overview
+from evalwright.reports.comparison.overview import render_overview
 from reports.html.hostile import hostile_case, hostile_overview, hostile_rows
 from reports.html.samples import a_case, many_rows, write_report
 

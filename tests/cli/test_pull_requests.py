@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.reports.ci import Note, workflow_command
+from evalwright.reports.formats.ci import Note, workflow_command
 from subjects.command import Evalwright
 
 SUITE = """\

@@ -11,7 +11,7 @@ import pytest
 
 from comparing import Pair, a_case, a_failure, a_response
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.reports.folder.check import check_report
+from evalwright.reports.comparison.check import check_report
 from reported import document_of, report_of
 from subjects.command import Evalwright
 

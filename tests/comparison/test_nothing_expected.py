@@ -9,7 +9,7 @@ import pytest
 
 import evalwright as ew
 from comparing import Pair, a_call, a_case, a_failure, a_response, a_result, items_of
-from evalwright.reports.folder.check import check_report
+from evalwright.reports.comparison.check import check_report
 from subjects.command import Evalwright
 
 CARD = "4539 1488 0343 6467"

@@ -28,11 +28,11 @@ from builders import (
 from comparing import Pair, a_case, a_response, files_of
 from comparison.varied_runs import varied_pair
 from evalwright import __version__
+from evalwright.comparison.case_plan import CasePlan
 from evalwright.comparison.cases import parse_case
 from evalwright.comparison.diff import diff_runs
 from evalwright.comparison.gate import gate, governance, recommended_rules
 from evalwright.comparison.inputs import open_inputs, open_runs
-from evalwright.comparison.matching import CasePlan
 from evalwright.comparison.pipeline import Comparer
 from evalwright.comparison.run_folder import Unreadable
 from evalwright.comparison.side import check
@@ -50,7 +50,7 @@ from evalwright.contracts.events import (
     ToolReturned,
 )
 from evalwright.contracts.report import BothSides, Integrity, Signal, SignalDetails
-from evalwright.reports.folder.build import ReportRequest, write_report
+from evalwright.reports.comparison.folder import ReportRequest, write_report
 from evalwright.signals.suppression import Suppression, Suppressions
 from evalwright.trace.model import ProposedAction
 from reported import TODAY, no_own_run

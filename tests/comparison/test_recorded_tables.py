@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from comparing import START, Pair, a_call, a_failure, a_response, a_result, a_retrieval, a_trace
-from evalwright.comparison import alignment, case_file, grounding, materialize
+from evalwright.comparison import alignment, case_file, materialize
+from evalwright.comparison import contradictions as module
 from evalwright.comparison import stated_values as stated
 from evalwright.comparison.alignment import AlignedStep, align, first_divergence
 from evalwright.comparison.case_file import CaseFile
 from evalwright.comparison.cases import file_stem, parse_case
-from evalwright.comparison.grounding import contradictions
+from evalwright.comparison.contradictions import contradictions
 from evalwright.comparison.inputs import find_cases, open_inputs
 from evalwright.comparison.run_folder import RunFolder, Unreadable
 from evalwright.comparison.summary import Mean
@@ -212,17 +213,17 @@ def test_what_the_agent_was_told_otherwise_is_no_contradiction() -> None:
 def test_only_so_many_statements_are_held_against_results(
     monkeypatch: pytest.MonkeyPatch, most: int, count: int
 ) -> None:
-    monkeypatch.setattr(grounding, "MOST_STATEMENTS", most)
+    monkeypatch.setattr(module, "MOST_STATEMENTS", most)
     trace = a_trace(a_call(), a_result("ORD-1111"), output="ORD-2222 ORD-3333")
     assert len(contradictions(trace)) == count
 
 
 def test_long_traces_are_not_held_against_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = a_trace(a_call(), a_result("ORD-1111"), output="ORD-2222")
-    length = len(grounding.KnownText(trace).text)
-    monkeypatch.setattr(grounding, "MOST_TEXT", length)
+    length = len(module.KnownText(trace).text)
+    monkeypatch.setattr(module, "MOST_TEXT", length)
     assert len(contradictions(trace)) == 1
-    monkeypatch.setattr(grounding, "MOST_TEXT", length - 1)
+    monkeypatch.setattr(module, "MOST_TEXT", length - 1)
     assert contradictions(a_trace(a_call(), a_result("ORD-1111"), output="ORD-2222")) == []
 
 
@@ -233,9 +234,9 @@ def test_among_too_many_numbers_any_may_have_been_computed(
         answer = "The price is 733.31."
         return len(contradictions(a_trace(a_call(), a_result({"price": 50.11}), output=answer)))
 
-    monkeypatch.setattr(grounding, "_MOST_NUMBERS", 1)
+    monkeypatch.setattr(module, "_MOST_NUMBERS", 1)
     assert found() == 1
-    monkeypatch.setattr(grounding, "_MOST_NUMBERS", 0)
+    monkeypatch.setattr(module, "_MOST_NUMBERS", 0)
     assert found() == 0
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.jsonvalue import stringify
-from evalwright.reports.console import SHORT, one_line, printable
+from evalwright.reports.formats.console import SHORT, one_line, printable
 from strategies import json_values
 
 any_text = st.text(st.characters())  # lone surrogates too

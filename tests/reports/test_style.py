@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 
 
 class Terminal(io.StringIO):

@@ -10,7 +10,7 @@ import msgspec
 from evalwright.api.running import log_place
 from evalwright.api.runs import RunResult
 from evalwright.contracts.errors import BadInput
-from evalwright.reports.folder.build import CompareOptions, compare_runs
+from evalwright.reports.comparison.folder import CompareOptions, compare_runs
 from evalwright.scoring.chance import ChangeTally
 from evalwright.store.location import open_existing_log, shown_db
 

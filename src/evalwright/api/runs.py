@@ -148,7 +148,7 @@ class RunResult:
 
     def report(self) -> str:
         """The scorecard as `evalwright run` prints it: failures first, secrets masked."""
-        from evalwright.reports.console import Style
+        from evalwright.reports.formats.console import Style
         from evalwright.reports.run.reported import render_group, shown_run
         from evalwright.reports.run.scorecard import overrides_of, render_outcome
 

@@ -30,13 +30,13 @@ from evalwright.cli.parameters import (
     wanted_forms,
 )
 from evalwright.contracts.errors import BadInput
-from evalwright.reports.ci import append_step_summary, workflow_command
-from evalwright.reports.figures import pass_rates
+from evalwright.reports.formats.ci import append_step_summary, workflow_command
+from evalwright.reports.formats.figures import pass_rates
 from evalwright.reports.forms import STEP_SUMMARY, renderer
 from evalwright.store.location import open_existing_log
 
 if TYPE_CHECKING:
-    from evalwright.reports.folder.build import CompareOptions, WrittenReport
+    from evalwright.reports.comparison.folder import CompareOptions, WrittenReport
 
 _PROGRESS_EVERY = 500
 
@@ -102,7 +102,7 @@ def command(
     opens anywhere: report.html, compare-report.json, a page for each case, and copies of the data
     behind it. Secrets and personal data are masked.
     """
-    from evalwright.reports.folder.build import CompareOptions, compare_runs  # not to complete
+    from evalwright.reports.comparison.folder import CompareOptions, compare_runs  # not to complete
 
     forms = wanted_forms("comparison", asked)
     named = _sides(sides, baseline, new)

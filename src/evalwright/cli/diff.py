@@ -14,7 +14,7 @@ from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_ru
 from evalwright.engine.history import read_history
 from evalwright.engine.runs import find_group, find_runs, is_live, log_for
 from evalwright.engine.task_names import MADE_ID, NO_NAMES, TaskNames
-from evalwright.reports.console import one_line
+from evalwright.reports.formats.console import one_line
 from evalwright.store.protocol import EventLog
 
 MOST_SHOWN = 40

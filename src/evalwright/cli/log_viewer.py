@@ -25,7 +25,7 @@ from evalwright.engine.history import History, read_history
 from evalwright.engine.replay import project
 from evalwright.engine.runs import find_runs, is_live, log_for
 from evalwright.engine.task_names import TaskNames
-from evalwright.reports.console import Style, one_line
+from evalwright.reports.formats.console import Style, one_line
 from evalwright.reports.run.junit import FailedRun
 from evalwright.reports.run.reported import (
     ShownRun,

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 
 from evalwright.contracts.documents import HANDED_OVER
 from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted
-from evalwright.reports.console import printable
+from evalwright.reports.formats.console import printable
 
 T = TypeVar("T")
 

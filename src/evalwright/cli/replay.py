@@ -8,7 +8,7 @@ from evalwright.cli.results import continued
 from evalwright.contracts.summary import to_json
 from evalwright.engine.replay import replay_run
 from evalwright.engine.runs import find_run, log_for
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.reported import attacks_of, failed_stories
 from evalwright.reports.run.scorecard import agreement, overrides_of, render_outcome
 

@@ -23,12 +23,12 @@ from evalwright.contracts.summary import to_json
 from evalwright.engine.execution import Outcome
 from evalwright.engine.runs import last_continuation
 from evalwright.engine.session import reasons_against
-from evalwright.reports.ci import (
+from evalwright.reports.formats.ci import (
     NotedFile,
     append_step_summary,
     workflow_command,
 )
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
 from evalwright.reports.run.reported import (

@@ -23,7 +23,7 @@ from evalwright.cli.output import (
 from evalwright.cli.parameters import jobs_option, json_option, on_option
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import GRAVE, SEVERITIES
-from evalwright.reports.console import one_line
+from evalwright.reports.formats.console import one_line
 from evalwright.reports.run.side_by_side import aligned
 from evalwright.trace.understood import NOTHING
 

@@ -53,7 +53,7 @@ def command(*, files: tuple[Path, ...]) -> int:
 def _check(path: Path) -> tuple[str, list[Problem], list[str]]:
     """The kind of a valid file or folder, and what its author should know."""
     if path.is_dir():
-        from evalwright.reports.folder.check import check_report
+        from evalwright.reports.comparison.check import check_report
 
         return f"compare report with {check_report(path)} items", [], []
     if path.name == MACHINE_REPORT:

@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 
 from evalwright.comparison.cases import Case
-from evalwright.comparison.grounding import contradictions
+from evalwright.comparison.contradictions import contradictions
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
 from evalwright.contracts.report import FailedAssertion, RootCause

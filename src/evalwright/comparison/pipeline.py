@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from evalwright.comparison.alignment import AlignedStep, align
+from evalwright.comparison.case_plan import CasePlan, PlannedCase
 from evalwright.comparison.cases import Case, SuiteCases, file_stem, parse_case
 from evalwright.comparison.inputs import Inputs
-from evalwright.comparison.matching import CasePlan, PlannedCase
 from evalwright.comparison.run_folder import (
     RUN_META,
     ComparedRun,

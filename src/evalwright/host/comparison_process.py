@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from evalwright.comparison.case_plan import CasePlan, PlannedCase
 from evalwright.comparison.inputs import open_runs
-from evalwright.comparison.matching import CasePlan, PlannedCase
 from evalwright.comparison.pipeline import Comparer, planned_cases
 from evalwright.comparison.summary import CaseTally, facts_of
 from evalwright.contracts.errors import (
@@ -43,9 +43,9 @@ from evalwright.host.comparing import (
     STORE_FAILED,
     TOO_LARGE,
 )
+from evalwright.reports.comparison.folder import ReportRequest, write_report
 from evalwright.reports.comparison.machine import ComparisonFacts
-from evalwright.reports.folder.build import ReportRequest, write_report
-from evalwright.reports.html.overview import OverviewRow, overview_row
+from evalwright.reports.comparison.overview import OverviewRow, overview_row
 from evalwright.scans.spread import LocalProcesses, cores, has_threads
 from evalwright.signals.suppression import Suppressions
 from evalwright.store.location import VARIABLE, open_log

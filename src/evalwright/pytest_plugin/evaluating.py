@@ -23,7 +23,7 @@ from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.recording import AGENT_ID, MarkedRepeats, RecordedTest
-from evalwright.reports.console import printable
+from evalwright.reports.formats.console import printable
 
 
 class EvaluateFixture:

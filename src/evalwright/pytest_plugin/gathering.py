@@ -22,7 +22,7 @@ from evalwright.engine.session import reasons_against, verdict_on
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.tests_run import TestsRun
 from evalwright.pytest_plugin.working import Begun, events_of
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.junit import Reported
 from evalwright.reports.run.reported import ShownRun, shown_run
 from evalwright.scoring.pass_bars import EVERY_TASK

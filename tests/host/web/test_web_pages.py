@@ -179,7 +179,7 @@ def test_colours_are_defined_once():
         for kind in ("*.css", "*.js", "*.html")
         for path in SOURCE.rglob(kind)
         if "vendor" not in path.parts
-        and path.relative_to(SOURCE).as_posix() != "reports/html/style.css"
+        and path.relative_to(SOURCE).as_posix() != "reports/formats/style.css"
     ]
     assert len(paths) > 10
     named = {

@@ -8,7 +8,7 @@ from hostile_report import a_hostile_report
 
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.comparison.markdown import render_markdown
-from evalwright.reports.markdown import inline
+from evalwright.reports.formats.markdown import inline
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 import pytest
 from hostile_report import BREAKING, SECRET, a_hostile_report
 
+from evalwright.reports.comparison.check import is_portable
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.comparison.sarif import render_sarif
-from evalwright.reports.folder.quality import is_portable
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from evalwright.contracts.report import (
     SignalDetails,
     Suppressed,
 )
-from evalwright.reports.html.case import CaseView
-from evalwright.reports.html.overview import OverviewRow, OverviewView
+from evalwright.reports.comparison.case_page import CaseView
+from evalwright.reports.comparison.overview import OverviewRow, OverviewView
 from reports.html.samples import (
     a_case,
     a_row,

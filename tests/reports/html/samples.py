@@ -28,8 +28,8 @@ from evalwright.contracts.report import (
     Significance,
     Summary,
 )
-from evalwright.reports.html.case import CaseView, render_case
-from evalwright.reports.html.overview import (
+from evalwright.reports.comparison.case_page import CaseView, render_case
+from evalwright.reports.comparison.overview import (
     ASSETS,
     OverviewRow,
     OverviewView,

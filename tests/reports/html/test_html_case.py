@@ -13,8 +13,8 @@ from evalwright.contracts.report import (
     Security,
     Suppressed,
 )
-from evalwright.reports.html.case import render_case
-from evalwright.reports.html.words import INTEGRITY_ISSUES
+from evalwright.reports.comparison.case_page import render_case
+from evalwright.reports.formats.words import INTEGRITY_ISSUES
 from evalwright.trace.integrity import ISSUES
 from reports.html.page_reader import Page
 from reports.html.samples import (

@@ -5,8 +5,8 @@ import json
 import msgspec
 
 from evalwright.contracts.report import BothSides, FailedAssertion, QualityFlags, SeverityCounts
-from evalwright.reports.folder.case import rank
-from evalwright.reports.html.overview import overview_row, render_overview, render_rows_chunk
+from evalwright.reports.comparison.folder import rank
+from evalwright.reports.comparison.overview import overview_row, render_overview, render_rows_chunk
 from reports.html.page_reader import Page
 from reports.html.samples import a_case, a_row, a_signal, a_summary, an_overview, many_rows
 

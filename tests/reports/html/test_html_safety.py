@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evalwright.reports.html.case import render_case
-from evalwright.reports.html.overview import ASSETS, render_overview, render_rows_chunk
+from evalwright.reports.comparison.case_page import render_case
+from evalwright.reports.comparison.overview import ASSETS, render_overview, render_rows_chunk
 from reports.html.hostile import HOSTILE, hostile_case, hostile_overview, hostile_rows
 from reports.html.page_reader import Page
 from reports.html.samples import a_case, an_overview, call, response

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 ALLOWED = """
-from evalwright.reports.html.markup import Html, Parts, as_markup, quoted_html, text_html
+from evalwright.reports.formats.html import Html, Parts, as_markup, quoted_html, text_html
 
 def page(name: str, count: int, rows: list[Html], parts: Parts) -> Html:
     title = Html(f'<h1 title="{quoted_html(name)}">{text_html(name)} {count:,}</h1>')
@@ -72,14 +72,14 @@ def test_markup_is_made_of_text_by_the_escapers_and_templates_only() -> None:
         for path in (ROOT / "src").rglob("*.py")
         if "ignore[unescaped]" in (source := path.read_text())
     }
-    assert trusting == {"markup.py": 6}
+    assert trusting == {"html.py": 6}
     using_templates = {
         path.relative_to(ROOT / "src" / "evalwright").as_posix()
         for path in (ROOT / "src").rglob("*.py")
         if "import minijinja" in path.read_text() or "from minijinja" in path.read_text()
     }
     # Templates of suites are the user's own; what they make is data, escaped like any other.
-    assert using_templates == {"reports/html/markup.py", "engine/suites/templates.py"}
+    assert using_templates == {"reports/formats/html.py", "engine/suites/templates.py"}
 
 
 def test_the_maker_of_markup_is_not_passed_on() -> None:
@@ -92,4 +92,4 @@ def test_the_maker_of_markup_is_not_passed_on() -> None:
         for given in (*call.args, *(each.value for each in call.keywords))
         if ast.unparse(given) in ("Html", "'Html'")
     }
-    assert passing == {"markup.py"}
+    assert passing == {"html.py"}

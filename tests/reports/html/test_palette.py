@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from evalwright.reports.html.overview import ASSETS
+from evalwright.reports.comparison.overview import ASSETS
 
 CSS = ASSETS["report.css"].decode()
 DARK = CSS.partition("@media (prefers-color-scheme: dark)")[2].partition("\n}\n")[0]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import takes_at_most
-from evalwright.reports.html.worddiff import mark_differences
+from evalwright.reports.formats.word_diff import mark_differences
 
 WORDS = st.lists(st.sampled_from(["pay", "the", "bill", "of", "May", "98.70", "now"]), max_size=30)
 

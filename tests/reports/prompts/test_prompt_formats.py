@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from evalwright.contracts.schema import PROMPT_RESULT, check_schema
 from evalwright.prompts.change import compare_results, read_results
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.prompts import encode_record, render_console
 from evalwright.reports.prompts.records import json_chunks

@@ -9,9 +9,9 @@ from markdown_it import MarkdownIt
 
 from evalwright.prompts.change import compare_results
 from evalwright.prompts.results import percent
-from evalwright.reports.ci import append_step_summary
+from evalwright.reports.formats.ci import append_step_summary
+from evalwright.reports.formats.markdown import inline, item
 from evalwright.reports.forms import renderer
-from evalwright.reports.markdown import inline, item
 from evalwright.reports.prompts.groups import share
 from evalwright.reports.prompts.markdown import render_step_summary
 from reports.html.hostile import EVIL, HOSTILE

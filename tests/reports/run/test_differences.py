@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.differences import both_sides, last_frame, render_checks
 
 PLAIN = Style(colour=False)

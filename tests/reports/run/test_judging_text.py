@@ -10,8 +10,8 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.verdicts import Verdict
-from evalwright.reports.console import Style
-from evalwright.reports.run.judging import render_panel, render_verdicts
+from evalwright.reports.formats.console import Style
+from evalwright.reports.run.judges import render_panel, render_verdicts
 
 PLAIN = Style(colour=False)
 TASK = a_rubric_task(weights=(0.3, 0.7))

@@ -5,7 +5,7 @@ from evalwright.contracts.planning import (
     BaselineTask,
 )
 from evalwright.contracts.summary import EvalSummary, TaskResult
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.several_runs import MOST_CHANGES, render_regression
 from evalwright.scoring.regression import RegressionReport, compare_to_baseline
 from evalwright.scoring.thresholds import mean

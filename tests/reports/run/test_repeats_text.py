@@ -1,6 +1,6 @@
 """Repeated runs on a console: flaky tasks first, every pass rate with what it leaves open."""
 
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.several_runs import MOST_REPEATS, render_repeats
 from evalwright.scoring.repeats import RepeatsReport, Spread, TaskRepeats
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from builders import Answer, Answers, a_log, a_suite, a_tally, a_task, a_usage, an_error
 from evalwright.contracts.suite import Suite
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.scorecard import MOST_FAILURES, render_scorecard, render_story
 from evalwright.reports.run.stories import task_stories
 from strategies import json_values

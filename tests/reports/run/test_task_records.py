@@ -32,7 +32,7 @@ from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import UNTOLD, CheckResult, Verdict
 from evalwright.engine.invocation import invocation_id
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.task_records import TaskRecord, read_tasks
 from evalwright.reports.run.task_tables import failures_first, render_tasks, task_lines, why
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from builders import AGENT_ID, a_log, a_score, a_suite, an_error, as_log
 from evalwright.contracts.events import Checked, Decided, InvocationCompleted
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.scorecard import render_story
 from evalwright.reports.run.stories import STORY_TYPES, task_stories
 

@@ -246,7 +246,7 @@ def _write(
         else:
             write_file(path, report)
     if os.environ.get(STEP_SUMMARY):
-        from evalwright.reports.ci import append_step_summary
+        from evalwright.reports.formats.ci import append_step_summary
         from evalwright.reports.prompts.markdown import render_step_summary
 
         append_step_summary(render_step_summary(results, context))
@@ -267,7 +267,7 @@ def _show(
 ) -> None:
     from shutil import get_terminal_size
 
-    from evalwright.reports.console import Style
+    from evalwright.reports.formats.console import Style
     from evalwright.reports.prompts import render_console
 
     width = get_terminal_size((100, 24)).columns

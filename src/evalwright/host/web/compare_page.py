@@ -44,16 +44,16 @@ from evalwright.host.web.page import (
 from evalwright.host.web.recent_runs import refuse_slow
 from evalwright.host.web.repeats_view import dots_html, read_repeats
 from evalwright.host.web.run_views import RunView, RunViews, views_of
-from evalwright.reports import figures
 from evalwright.reports.comparison.machine import ComparisonFacts
-from evalwright.reports.html.markup import (
+from evalwright.reports.formats import figures
+from evalwright.reports.formats.html import (
     NO_HTML,
     Html,
     as_markup,
     name_html,
     text_html,
 )
-from evalwright.reports.html.words import CHANGES, badge_html
+from evalwright.reports.formats.words import CHANGES, badge_html
 from evalwright.reports.run.paired_runs import (
     ComparedSide,
     PairedRuns,

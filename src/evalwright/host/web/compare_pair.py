@@ -21,8 +21,9 @@ from evalwright.host.web.scorecard_page import (
     number_of,
     shown_task,
 )
-from evalwright.reports import figures
-from evalwright.reports.html.markup import (
+from evalwright.reports.comparison.overview import OverviewRow
+from evalwright.reports.formats import figures
+from evalwright.reports.formats.html import (
     NO_HTML,
     Html,
     as_markup,
@@ -30,8 +31,7 @@ from evalwright.reports.html.markup import (
     shortened,
     text_html,
 )
-from evalwright.reports.html.overview import OverviewRow
-from evalwright.reports.html.words import (
+from evalwright.reports.formats.words import (
     CHANGES,
     RECOMMENDATIONS,
     ROOT_CAUSES,

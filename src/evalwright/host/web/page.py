@@ -21,7 +21,7 @@ from evalwright.host.quotas import Stores
 from evalwright.host.routing import ApiCall
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
-from evalwright.reports.html.markup import (
+from evalwright.reports.formats.html import (
     Html,
     Templates,
     as_markup,
@@ -30,7 +30,7 @@ from evalwright.reports.html.markup import (
     render_in,
     templates_of,
 )
-from evalwright.reports.html.words import RESULTS, VERDICTS, toned
+from evalwright.reports.formats.words import RESULTS, VERDICTS, toned
 
 if TYPE_CHECKING:
     from evalwright.host.host import Host

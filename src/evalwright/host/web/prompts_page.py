@@ -11,8 +11,8 @@ from evalwright.host.prompt_library import PromptEvaluation, PromptSummary
 from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.run_figures import spark_html
 from evalwright.prompts.results import percent
-from evalwright.reports.html.markup import as_markup
-from evalwright.reports.html.words import VERDICTS, toned
+from evalwright.reports.formats.html import as_markup
+from evalwright.reports.formats.words import VERDICTS, toned
 from evalwright.reports.prompts.groups import FileStatus
 from evalwright.reports.prompts.html import render_file
 

@@ -10,7 +10,7 @@ from evalwright.contracts.planning import Group
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.run_views import RunView, RunViews
-from evalwright.reports.html.markup import Html, quoted_html, text_html
+from evalwright.reports.formats.html import Html, quoted_html, text_html
 from evalwright.reports.run.task_list import TaskList
 from evalwright.scoring.repeats import Spread, TaskRepeats
 from evalwright.store.protocol import RunFilter

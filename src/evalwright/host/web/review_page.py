@@ -36,7 +36,7 @@ from evalwright.host.web.review_queue import (
 )
 from evalwright.host.web.run_views import RunView, scored_at, views_of
 from evalwright.host.web.scorecard_page import DAMAGED, number_of, result_html, shown_task
-from evalwright.reports.html.markup import as_markup
+from evalwright.reports.formats.html import as_markup
 from evalwright.store.records import RecordChange, RecordConflict
 
 AT_ONCE = 25

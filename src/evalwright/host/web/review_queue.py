@@ -22,7 +22,7 @@ from evalwright.host.reading import forget_old
 from evalwright.host.web.page import LIGHT, NotSoon, PageCall
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
 from evalwright.host.web.run_views import Doubts, views_of
-from evalwright.reports.html.words import SEVERITIES, in_words
+from evalwright.reports.formats.words import SEVERITIES, in_words
 from evalwright.reports.run.task_list import TaskRow
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.statistics import wilson

@@ -11,8 +11,8 @@ from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import EvalCompleted, RunCompleted
 from evalwright.engine.runs import agent_called
 from evalwright.engine.standing import let_through_by, may_be_held, reasons_held
-from evalwright.reports.html.markup import NO_HTML, Html, text_html
-from evalwright.reports.html.words import RESULTS, toned
+from evalwright.reports.formats.html import NO_HTML, Html, text_html
+from evalwright.reports.formats.words import RESULTS, toned
 from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import EventLog, RunFacts
 

@@ -21,7 +21,7 @@ from evalwright.host.web.page import PageCall, page, part, render, run_address, 
 from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
 from evalwright.host.web.run_views import views_of
 from evalwright.host.web.runs_page import is_left, is_of_host, state_of, verdict_of
-from evalwright.reports.html.markup import Html, as_markup
+from evalwright.reports.formats.html import Html, as_markup
 from evalwright.store.protocol import RunFacts
 
 READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log comes later

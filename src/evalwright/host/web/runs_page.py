@@ -13,7 +13,7 @@ from evalwright.contracts.events import RunStarted
 from evalwright.contracts.short_names import agent_id_of
 from evalwright.host.web.page import LIGHT, SMALL, NotSoon, PageCall, in_time, page, part
 from evalwright.host.web.run_figures import RunFigures, spark_html, verdict_words
-from evalwright.reports.html.markup import as_markup
+from evalwright.reports.formats.html import as_markup
 from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40

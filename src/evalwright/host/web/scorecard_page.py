@@ -23,7 +23,7 @@ from evalwright.host.web.repeats_view import (
     runs_passed,
 )
 from evalwright.host.web.run_views import RunView, RunViews, views_of
-from evalwright.reports.html.markup import (
+from evalwright.reports.formats.html import (
     NO_HTML,
     Html,
     as_markup,
@@ -31,7 +31,7 @@ from evalwright.reports.html.markup import (
     shortened,
     text_html,
 )
-from evalwright.reports.html.words import SEVERITIES, Label, badge_html, in_words
+from evalwright.reports.formats.words import SEVERITIES, Label, badge_html, in_words
 from evalwright.reports.run.attack_table import TaskOutcome, attack_table, unobserved_tasks
 from evalwright.reports.run.bars import RunBar, bars_of, score_so_far
 from evalwright.reports.run.evidence import EvidentFinding, StepLink, evident_findings

@@ -11,8 +11,8 @@ from evalwright.host.web.page import PageCall, in_time, page, part
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, known_suites, recent_runs
 from evalwright.host.web.run_views import add_names
 from evalwright.host.web.scorecard_page import number_of
-from evalwright.reports.html.markup import as_markup
-from evalwright.reports.html.words import SEVERITIES, badge_html, in_words
+from evalwright.reports.formats.html import as_markup
+from evalwright.reports.formats.words import SEVERITIES, badge_html, in_words
 from evalwright.store.protocol import RunFilter
 
 MOST_RUNS = 60  # that are looked at for a page

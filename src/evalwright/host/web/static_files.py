@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from evalwright.reports.html.markup import STYLE_SHEET, own_file
+from evalwright.reports.formats.html import STYLE_SHEET, own_file
 
 PREFIX = "/static/"
 FOR_GOOD = "max-age=31536000, immutable"

@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.reports.html.markup import NO_HTML, Html, shown
+from evalwright.reports.formats.html import NO_HTML, Html, shown
 
 _SENT, _CAME, _FAILED = Html("Sent"), Html("Came back"), Html("Failed")
 StepTexts: TypeAlias = Iterator[tuple[Html, str]]

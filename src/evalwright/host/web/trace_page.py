@@ -18,7 +18,7 @@ from evalwright.host.web.page import PageCall, href_html, page, part, task_addre
 from evalwright.host.web.run_views import RunView, scored_at, views_of
 from evalwright.host.web.scorecard_page import DAMAGED, number_of, result_html, shown_task
 from evalwright.host.web.step_texts import texts_of
-from evalwright.reports.html.markup import (
+from evalwright.reports.formats.html import (
     NO_HTML,
     Html,
     as_markup,
@@ -26,7 +26,7 @@ from evalwright.reports.html.markup import (
     shortened,
     text_html,
 )
-from evalwright.reports.html.words import TOOL_STATUSES, Label, badge_html
+from evalwright.reports.formats.words import TOOL_STATUSES, Label, badge_html
 from evalwright.reports.run.page_tasks import BADGES, status_of
 from evalwright.reports.run.task_records import mask_event
 from evalwright.reports.run.timeline import StepKind, TaskTimeline, TraceStep

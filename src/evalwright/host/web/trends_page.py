@@ -24,7 +24,7 @@ from evalwright.host.web.trends import (
     point_of,
     runs_of,
 )
-from evalwright.reports.html.markup import as_markup
+from evalwright.reports.formats.html import as_markup
 from evalwright.store.protocol import RunFacts
 
 AT_ONCE = 15  # tasks

@@ -6,9 +6,9 @@ from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item
 from evalwright.engine.task_names import case_called
 from evalwright.reports.comparison.machine import MachineReport
-from evalwright.reports.console import one_line
-from evalwright.reports.html.overview import difference
-from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
+from evalwright.reports.comparison.overview import difference
+from evalwright.reports.formats.console import one_line
+from evalwright.reports.formats.junit import JunitCase, JunitProblem, JunitSuite, junit_document
 
 
 def render_junit(report: MachineReport) -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from evalwright.contracts.report import MACHINE_REPORT, Item, PairingSummary, QualityFlags, Summary
-from evalwright.reports.html.overview import OverviewRow
+from evalwright.reports.comparison.overview import OverviewRow
 
 
 class MachineReport(msgspec.Struct, frozen=True):

@@ -5,12 +5,12 @@ import msgspec
 from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item, JudgedCases
 from evalwright.engine.task_names import case_called
-from evalwright.reports.ci import MOST_NOTES, Level, Note, quality_issue, quality_report
 from evalwright.reports.comparison.machine import MachineReport
-from evalwright.reports.console import one_line
-from evalwright.reports.figures import pass_rates
-from evalwright.reports.html.words import CHANGES
-from evalwright.reports.markdown import inline
+from evalwright.reports.formats.ci import MOST_NOTES, Level, Note, quality_issue, quality_report
+from evalwright.reports.formats.console import one_line
+from evalwright.reports.formats.figures import pass_rates
+from evalwright.reports.formats.markdown import inline
+from evalwright.reports.formats.words import CHANGES
 
 _MOST_CASES = 25
 

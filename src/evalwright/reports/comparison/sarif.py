@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.contracts.report import Item, Signal
 from evalwright.reports.comparison.machine import MachineReport
-from evalwright.reports.sarif import fingerprint, rule_name, sarif_document
+from evalwright.reports.formats.sarif import fingerprint, rule_name, sarif_document
 
 _LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
 # What dashboards sort by: a number from 0 to 10.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evalwright.prompts.change import VERDICTS, Change, FileChange
 from evalwright.prompts.results import percent
-from evalwright.reports.markdown import inline, table
+from evalwright.reports.formats.markdown import inline, table
 
 _MINUS = "\N{MINUS SIGN}"
 _SIGNS = {

@@ -7,7 +7,7 @@ from evalwright.contracts.prompt_result import Finding, FindingSeverity, PromptR
 from evalwright.prompts.change import FileChange
 from evalwright.prompts.results import percent
 from evalwright.prompts.sources import passed_over_in_words
-from evalwright.reports.console import Style, one_line
+from evalwright.reports.formats.console import Style, one_line
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, count_findings
 from evalwright.signals.masking import mask_text

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evalwright.contracts.prompt_result import WEIGHTS, PromptResult
 from evalwright.prompts.change import criterion_percentages, percentages
-from evalwright.reports.csv_cells import csv_document, csv_text
+from evalwright.reports.formats.csv import csv_document, csv_text
 from evalwright.reports.prompts.context import ReportContext
 
 COLUMNS = (

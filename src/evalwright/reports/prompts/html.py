@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from evalwright.contracts.prompt_result import PromptResult
-from evalwright.reports.html.markup import (
+from evalwright.reports.formats.html import (
     STYLE_SHEET,
     Html,
     as_markup,

@@ -7,7 +7,7 @@ from msgspec import UNSET
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.prompts.change import percentages
 from evalwright.prompts.results import is_skipped, percent
-from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
+from evalwright.reports.formats.junit import JunitCase, JunitProblem, JunitSuite, junit_document
 from evalwright.reports.prompts.context import ReportContext
 
 _NAME = "prompteval"

@@ -10,8 +10,8 @@ from evalwright.contracts.amounts import dollars
 from evalwright.contracts.prompt_result import PromptResult, grade
 from evalwright.prompts.agreement import JudgeLevel, PairAgreement, RunSpread
 from evalwright.prompts.results import percent
-from evalwright.reports.console import one_line
-from evalwright.reports.markdown import inline, item, table
+from evalwright.reports.formats.console import one_line
+from evalwright.reports.formats.markdown import inline, item, table
 from evalwright.reports.prompts.change import change_section, points
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, share

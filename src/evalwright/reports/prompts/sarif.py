@@ -12,10 +12,10 @@ from evalwright.prompts.evaluate import NO_TASK
 from evalwright.prompts.findings import Rule
 from evalwright.prompts.results import percent
 from evalwright.prompts.rules.catalogue import CATALOGUE
-from evalwright.reports.console import printable
+from evalwright.reports.formats.console import printable
+from evalwright.reports.formats.sarif import fingerprint, rule_name, sarif_document
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import File, FileRuns, Overview
-from evalwright.reports.sarif import fingerprint, rule_name, sarif_document
 
 BELOW_THRESHOLD = "below-threshold"
 TEST_CASE_FAILED = "test-case-failed"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from evalwright.contracts.marks import dotted
 from evalwright.contracts.prompt_result import Finding
-from evalwright.reports.html.markup import Html, quoted_html, text_html
+from evalwright.reports.formats.html import Html, quoted_html, text_html
 from evalwright.signals.sensitive import scan
 
 _AROUND = 1  # lines before and after a finding, where not all are shown

@@ -14,7 +14,7 @@ from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.execution import Outcome
 from evalwright.engine.task_names import NO_NAMES, TaskNames
-from evalwright.reports.markdown import inline, table
+from evalwright.reports.formats.markdown import inline, table
 from evalwright.scoring.thresholds import BLOCKING
 from evalwright.store.protocol import EventLog
 

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.reports.console import Style, one_line, printable
+from evalwright.reports.formats.console import Style, one_line, printable
 
 SHOWN_BEFORE = 40  # characters that both have, so that the place is recognised
 _FRAME = re.compile(

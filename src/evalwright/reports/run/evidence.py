@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.report import EvidenceRef, Signal
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.reports.html.words import in_words
+from evalwright.reports.formats.words import in_words
 
 _READ = frozenset(kind.TYPE for kind in (ToolCalled, ToolReturned, Decided, InvocationCompleted))
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import EvalSummary, TaskResult
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.reports.console import one_line
-from evalwright.reports.junit import JunitCase, JunitProblem, JunitSuite, junit_document
+from evalwright.reports.formats.console import one_line
+from evalwright.reports.formats.junit import JunitCase, JunitProblem, JunitSuite, junit_document
 from evalwright.reports.run.stories import TaskStory
 
 if TYPE_CHECKING:
     from evalwright.engine.task_names import TaskNames
-    from evalwright.reports.ci import NotedFile
+    from evalwright.reports.formats.ci import NotedFile
     from evalwright.reports.run.attack_table import AttackTable
     from evalwright.reports.run.task_records import RunReading, TaskRecord
     from evalwright.scoring.regression import RegressionReport

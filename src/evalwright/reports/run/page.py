@@ -23,7 +23,7 @@ from evalwright.contracts.planning import FIRST_RULE
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
 from evalwright.engine.task_names import TaskNames
-from evalwright.reports.html.markup import (
+from evalwright.reports.formats.html import (
     NO_HTML,
     STYLE_SHEET,
     Html,
@@ -36,7 +36,7 @@ from evalwright.reports.html.markup import (
     source_hash,
     text_html,
 )
-from evalwright.reports.html.words import RESULTS, VERDICTS
+from evalwright.reports.formats.words import RESULTS, VERDICTS
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedRun, ReportedSeveral
 from evalwright.reports.run.page_tasks import searched_line, status_of, task_body, task_line
 from evalwright.reports.run.task_records import ReadTask, RunReading

@@ -10,7 +10,7 @@ from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.events import Event, Judged, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.task_names import asked, cut
-from evalwright.reports.html.markup import (
+from evalwright.reports.formats.html import (
     NAMES,
     NO_HTML,
     Html,
@@ -20,8 +20,8 @@ from evalwright.reports.html.markup import (
     shown,
     text_html,
 )
-from evalwright.reports.html.worddiff import Marked, mark_differences
-from evalwright.reports.html.words import RESULTS, SEVERITIES, VERDICTS, Label, badge_html
+from evalwright.reports.formats.word_diff import Marked, mark_differences
+from evalwright.reports.formats.words import RESULTS, SEVERITIES, VERDICTS, Label, badge_html
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.reports.run.task_tables import failed_checks, why
 from evalwright.scoring.rubric import agreement_of

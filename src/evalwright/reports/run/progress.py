@@ -11,7 +11,7 @@ import msgspec
 
 from evalwright.contracts.amounts import dollars, percent, span
 from evalwright.contracts.events import EvalScored, ProviderUsage
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 
 if TYPE_CHECKING:
     from rich.text import Text

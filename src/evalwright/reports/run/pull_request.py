@@ -6,10 +6,17 @@ from typing import Any
 from evalwright.contracts.amounts import dollars, percent, span
 from evalwright.contracts.short_names import suite_name
 from evalwright.engine.isolation import EXPLANATIONS
-from evalwright.reports.ci import MOST_NOTES, Level, Note, Severity, quality_issue, quality_report
-from evalwright.reports.console import one_line
-from evalwright.reports.figures import points_in_words
-from evalwright.reports.markdown import inline, table
+from evalwright.reports.formats.ci import (
+    MOST_NOTES,
+    Level,
+    Note,
+    Severity,
+    quality_issue,
+    quality_report,
+)
+from evalwright.reports.formats.console import one_line
+from evalwright.reports.formats.figures import points_in_words
+from evalwright.reports.formats.markdown import inline, table
 from evalwright.reports.run.junit import (
     FailedRun,
     Reported,

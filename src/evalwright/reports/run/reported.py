@@ -11,7 +11,7 @@ from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.session import verdict_of, verdict_on
 from evalwright.engine.task_names import TaskNames
 from evalwright.engine.verdict import change_of_repeats
-from evalwright.reports.console import Style, printable
+from evalwright.reports.formats.console import Style, printable
 from evalwright.reports.run.junit import ReportedRun, ReportedSeveral
 from evalwright.reports.run.scorecard import LIVE, agreement, tag_lines
 from evalwright.reports.run.several_runs import render_change, render_repeats

@@ -7,8 +7,8 @@ import msgspec
 from evalwright.contracts.amounts import percent, share_interval
 from evalwright.contracts.planning import LeftOut
 from evalwright.engine.task_names import NO_NAMES, TaskName, TaskNames
-from evalwright.reports.console import Style, printable
-from evalwright.reports.figures import points_in_words
+from evalwright.reports.formats.console import Style, printable
+from evalwright.reports.formats.figures import points_in_words
 from evalwright.scoring.chance import ChangeVerdict
 from evalwright.scoring.regression import RegressionReport, TaskChange
 from evalwright.scoring.repeats import RepeatsReport, TaskRepeats

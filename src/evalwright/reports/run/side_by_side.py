@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from evalwright.contracts.amounts import NOTHING, dollars, percent, share_interval, span
 from evalwright.engine.task_names import NO_NAMES, TaskNames
-from evalwright.reports.console import Style, printable
-from evalwright.reports.figures import points_in_words
+from evalwright.reports.formats.console import Style, printable
+from evalwright.reports.formats.figures import points_in_words
 from evalwright.scoring.side_by_side import (
     SideBySide,
     TaskDifference,

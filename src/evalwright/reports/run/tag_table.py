@@ -4,7 +4,7 @@ from typing import Any
 
 from evalwright.contracts.amounts import NOTHING, percent
 from evalwright.engine.execution import Outcome
-from evalwright.reports.console import Style
+from evalwright.reports.formats.console import Style
 from evalwright.reports.run.side_by_side import aligned
 from evalwright.scoring.pass_bars import TagResult, by_tag, on_one_line, results_of
 

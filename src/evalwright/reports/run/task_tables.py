@@ -9,9 +9,9 @@ from msgspec import UNSET
 from evalwright.contracts.amounts import NOTHING, dollars, span
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.engine.isolation import EXPLANATIONS
-from evalwright.reports.console import Style, one_line, printable
-from evalwright.reports.csv_cells import csv_document, csv_text
-from evalwright.reports.markdown import inline, table
+from evalwright.reports.formats.console import Style, one_line, printable
+from evalwright.reports.formats.csv import csv_document, csv_text
+from evalwright.reports.formats.markdown import inline, table
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
 from evalwright.reports.run.side_by_side import aligned
 from evalwright.reports.run.task_records import CheckRecord, TaskRecord

@@ -7,7 +7,7 @@ from evalwright.contracts.events import Judged
 from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.suite import Task
 from evalwright.engine.judges import safety_findings
-from evalwright.reports.console import SHORT, Style, one_line
+from evalwright.reports.formats.console import SHORT, Style, one_line
 from evalwright.scoring.rubric import all_votes, criterion_name
 
 _MARGIN = " " * 10  # where the values of the lines begin

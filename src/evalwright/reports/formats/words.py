@@ -3,7 +3,7 @@
 from html import unescape
 from typing import Literal, NamedTuple
 
-from evalwright.reports.html.markup import Html, name_html, text_html
+from evalwright.reports.formats.html import Html, name_html, text_html
 
 _DOWN, _UP = Html("&#9660;"), Html("&#9650;")
 _CROSS, _TICK = Html("&#10007;"), Html("&#10003;")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from evalwright.reports.console import printable
+from evalwright.reports.formats.console import printable
 
 # Characters that mean something anywhere in a line; # and @ do on the pages of code hosts. An
 # underscore within a word means nothing, and file names are full of them.

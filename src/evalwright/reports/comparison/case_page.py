@@ -17,8 +17,9 @@ from evalwright.contracts.report import (
     PolicyRule,
     Signal,
 )
-from evalwright.reports import figures
-from evalwright.reports.html.markup import (
+from evalwright.reports.comparison.case_steps import SideLetter, SideWriter, StepWriter, payload_of
+from evalwright.reports.formats import figures
+from evalwright.reports.formats.html import (
     as_markup,
     content_policy,
     display_text,
@@ -27,8 +28,7 @@ from evalwright.reports.html.markup import (
     render,
     shortened,
 )
-from evalwright.reports.html.steps import SideLetter, SideWriter, StepWriter, payload_of
-from evalwright.reports.html.words import (
+from evalwright.reports.formats.words import (
     CHANGES,
     INTEGRITIES,
     INTEGRITY_ISSUES,
@@ -108,7 +108,7 @@ def render_case(view: CaseView) -> bytes:
         "New": (files.new_failure_body_href, files.new_failure_meta_href),
     }
     page = render(
-        "html",
+        "comparison",
         "case.html",
         csp=_POLICY,
         report_id=view.report_id,

@@ -17,10 +17,9 @@ from evalwright.contracts.report import (
     QualityFlags,
     Summary,
 )
-from evalwright.reports import figures
-from evalwright.reports.html import words
-from evalwright.reports.html.case import STYLE_SOURCES
-from evalwright.reports.html.markup import (
+from evalwright.reports.comparison.case_page import STYLE_SOURCES
+from evalwright.reports.formats import figures, words
+from evalwright.reports.formats.html import (
     STYLE_SHEET,
     as_markup,
     clipped,
@@ -34,7 +33,7 @@ from evalwright.reports.html.markup import (
 
 ASSETS: dict[str, bytes] = {"report.css": STYLE_SHEET.encode()}
 
-_SCRIPT = own_file("html", "overview.js")
+_SCRIPT = own_file("comparison", "templates/overview.js")
 # What the page's own script loads are the parts of its table.
 _POLICY = content_policy(STYLE_SOURCES, f"{source_hash(_SCRIPT)} 'strict-dynamic'")
 _LONG = 400
@@ -172,7 +171,7 @@ def render_overview(view: OverviewView) -> bytes:
     summary = view.summary
     rows = [_shown_row(row) for row in view.rows]
     page = render(
-        "html",
+        "comparison",
         "overview.html",
         csp=_POLICY,
         script=as_markup(_SCRIPT),

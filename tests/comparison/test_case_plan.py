@@ -11,7 +11,7 @@ import pytest
 
 from comparing import Pair, a_case, a_response
 from evalwright.comparison.case_file import CaseFile
-from evalwright.comparison.matching import CasePlan
+from evalwright.comparison.case_plan import CasePlan
 from evalwright.comparison.materialize import materialize
 from evalwright.comparison.run_folder import RunFolder, Unreadable
 from evalwright.contracts.errors import BadInput, CannotEvaluate

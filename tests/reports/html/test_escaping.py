@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from minijinja import Environment
 
-from evalwright.reports.html import words
-from evalwright.reports.html.markup import (
+from evalwright.reports.formats import words
+from evalwright.reports.formats.html import (
     NAMES,
     KnownNames,
     display_text,
@@ -17,7 +17,7 @@ from evalwright.reports.html.markup import (
     quoted_html,
     text_html,
 )
-from evalwright.reports.html.words import badge_html
+from evalwright.reports.formats.words import badge_html
 from reports.html.hostile import EVIL, HOSTILE
 
 # Any character, halves of pairs too; those that matter come often.

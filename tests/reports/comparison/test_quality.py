@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from comparing import Pair, a_case, a_failure, a_response
-from evalwright.reports.folder.quality import Listed, check_quality, file_behind, is_portable
+from evalwright.reports.comparison.check import Listed, check_quality, file_behind, is_portable
 from reported import document_of, report_of
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from comparing import a_call, a_failure, a_response, a_result, a_trace
 from effort import takes_at_most
-from evalwright.comparison import grounding, stated_values
-from evalwright.comparison.grounding import contradictions
+from evalwright.comparison import contradictions as module
+from evalwright.comparison import stated_values
+from evalwright.comparison.contradictions import contradictions
 from evalwright.comparison.stated_values import days_in, stands_in, statements
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
@@ -212,7 +213,7 @@ def test_what_is_passed_over_at_once_would_contradict_nothing(output, payloads, 
         events = [event for text in payloads for event in (a_call(), a_result(text))]
         return contradictions(decode_trace(a_response(*events, output=output), "case", prompt))
 
-    with patch.object(grounding, "_may_contradict", return_value=True):
+    with patch.object(module, "_may_contradict", return_value=True):
         looked_at_all = found()
     assert found() == looked_at_all
 

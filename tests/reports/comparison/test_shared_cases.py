@@ -17,7 +17,7 @@ import pytest
 from comparing import Pair, a_call, a_case, a_response, a_result, files_of
 from evalwright.comparison.pipeline import Comparer
 from evalwright.contracts.errors import CannotEvaluate
-from evalwright.reports.folder import pool
+from evalwright.reports.comparison import folder
 from evalwright.scans.spread import LocalProcesses
 from reported import names_in, write
 from subjects.command import Evalwright
@@ -41,10 +41,10 @@ def pair(tmp_path: Path) -> Pair:
 
 
 def share_out(monkeypatch: pytest.MonkeyPatch, cores: int = 3) -> None:
-    monkeypatch.setattr(pool, "_IN_A_BATCH", BATCH)
-    monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
-    monkeypatch.setattr(pool, "cores", lambda: cores)
-    monkeypatch.setattr(pool, "has_threads", lambda: False)  # those of the test runner
+    monkeypatch.setattr(folder, "_IN_A_BATCH", BATCH)
+    monkeypatch.setattr(folder, "_WORTH_PROCESSES", 1)
+    monkeypatch.setattr(folder, "cores", lambda: cores)
+    monkeypatch.setattr(folder, "has_threads", lambda: False)  # those of the test runner
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ def test_no_process_is_forked_beside_another_thread(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(pair, tmp_path / "alone")
-    monkeypatch.setattr(pool, "_WORTH_PROCESSES", 1)
-    monkeypatch.setattr(pool, "cores", lambda: 3)
+    monkeypatch.setattr(folder, "_WORTH_PROCESSES", 1)
+    monkeypatch.setattr(folder, "cores", lambda: 3)
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("a fork can copy a lock that is held"))
     write(pair, tmp_path / "threaded")
     assert files_of(tmp_path / "alone") == files_of(tmp_path / "threaded")

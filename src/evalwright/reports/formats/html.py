@@ -246,4 +246,4 @@ def source_hash(source: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-STYLE_SHEET = own_file("html", "style.css")
+STYLE_SHEET = own_file("formats", "style.css")

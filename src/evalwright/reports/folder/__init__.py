@@ -1,1 +1,0 @@
-"""The portable report: one folder that opens anywhere."""

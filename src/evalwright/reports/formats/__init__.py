@@ -1,0 +1,1 @@
+"""What every report is written with: formats, words and figures."""
