@@ -260,7 +260,7 @@ async def measure_bodies(mine: Tenant, other: Tenant, *, bodies: int, keys: int)
 
 
 def long_answers(length: int) -> dict[str, dict[str, Any]]:
-    """Wide suites of one task each, whose answer is long and has very many checks."""
+    """Suites of one task each, whose answer is long and has very many checks."""
     prose = ("The order has been shipped. " * (length // 28))[:length]
     numbers = ("12 345 7 " * (length // 9))[:length]
     items = json.dumps([{"id": n} for n in range(20_000)])

@@ -305,7 +305,7 @@ def test_validate_names_a_suite_on_which_the_verdict_may_be_another_one_now(
 ) -> None:
     write(desk, thresholds)
     done = desk("validate", "desk.yaml")
-    assert (done.code, done.out) == (0, "desk.yaml: valid wide suite\n")
+    assert (done.code, done.out) == (0, "desk.yaml: valid suite\n")
     assert told in done.err
     assert done.err.startswith("note: desk.yaml: ") if told else not done.err
 

@@ -91,7 +91,7 @@ def test_the_name_of_a_file_is_said_before_its_content(page: str) -> None:
         "suite-reference",
         "tool-gateway",
         "tools",
-        "wide-suites",
+        "suites",
         "write-evals",
     ],
 )

@@ -178,7 +178,7 @@ def suite_file(
 ) -> bytes:
     """The suite as a file of this name holds it; in ASCII, so that nothing in it is invisible.
 
-    Only a wide suite names its agent.
+    Only a suite with checks names its agent.
     """
     if any(task.expected.kind == "checks" for task in suite.tasks):
         from evalwright.engine.suites.export import to_document

@@ -220,7 +220,7 @@ def prepare(
 
 def _no_agent() -> NoReturn:
     raise BadInput(
-        "name the agent with --agent, or as `agent` in a wide suite or the settings; "
+        "name the agent with --agent, or as `agent` in the suite or the settings; "
         "`evalwright run --help` shows how"
     )
 

@@ -21,15 +21,15 @@ _MOST_NAMED = 100
     metavar="OUT",
     required=True,
     type=click.Path(path_type=Path),
-    help="Write a portable suite (AgentEvalSuite) to this file, as YAML or JSON by its name.",
+    help="Write an OpenWOP suite (AgentEvalSuite) to this file, as YAML or JSON by its name.",
 )
 @click.option(
-    "--lossy", is_flag=True, help="Write it also if a portable suite cannot say everything."
+    "--lossy", is_flag=True, help="Write it also if an OpenWOP suite cannot say everything."
 )
 def command(*, suite: Path, out: Path, lossy: bool) -> int:
-    """Write SUITE, a wide one, as a portable suite for any host of OpenWOP.
+    """Write SUITE as an OpenWOP suite, for any host.
 
-    What a portable suite cannot say is listed task by task; then nothing is written, and the exit
+    What an OpenWOP suite cannot say is listed task by task; then nothing is written, and the exit
     code is 1. With --lossy each task keeps the first check that can be said.
     """
     from evalwright.cli.attack import suite_file
@@ -52,7 +52,7 @@ def command(*, suite: Path, out: Path, lossy: bool) -> int:
         say("write it as far as it goes with --lossy")
         return 1
     if not portable.tasks:
-        raise BadInput(f"{suite}: nothing of it can be said in a portable suite")
+        raise BadInput(f"{suite}: nothing of it can be said in an OpenWOP suite")
     write_file(out, [suite_file(portable, out.name)])
     say(f"{suite_name(portable.suite_id)}: {_count(portable)} in {out}")
     return 0

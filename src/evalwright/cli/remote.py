@@ -183,7 +183,7 @@ class _Watch:
             raise self._other_content(name, ref)
 
     async def _publish_wide(self, document: dict[str, Any], source: bytes, name: str) -> str:
-        """Publish a wide suite; the agent is the one that was named.
+        """Publish a suite with checks; the agent is the one that was named.
 
         It is sent as it is written, or, where files have rows of it, with the tasks made of them.
         """

@@ -7,21 +7,21 @@ from evalwright.cli.output import tell, write_stdout
 from evalwright.contracts.schema import published_schemas
 
 
-@click.command(epilog="Example: evalwright schema wide-suite > wide-suite.schema.json")
+@click.command(epilog="Example: evalwright schema suite > suite.schema.json")
 @click.argument("name", required=False)
 def command(*, name: str | None) -> None:
     """Print the JSON Schema called NAME; without one, list them.
 
     An editor completes a suite by its schema, with this as the first line of the file:
-    # yaml-language-server: $schema=wide-suite.schema.json
+    # yaml-language-server: $schema=suite.schema.json
     """
     known = published_schemas()
     if name is None:
         for each, title in known.items():
             tell(f"{each:18} {title}")
         return
-    if name not in known:
-        raise click.BadParameter(f"no such schema: {name} (there are: {', '.join(known)})")
-    from evalwright.contracts.schema import load_schema
+    from evalwright.contracts.schema import EARLIER_NAMES, load_schema
 
+    if name not in known and name not in EARLIER_NAMES:
+        raise click.BadParameter(f"no such schema: {name} (there are: {', '.join(known)})")
     write_stdout(msgspec.json.format(msgspec.json.encode(load_schema(name)), indent=2) + b"\n")

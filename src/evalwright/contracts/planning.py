@@ -124,7 +124,7 @@ def to_configurable(options: RunOptions) -> dict[str, Any]:
 
 
 class SuiteSource(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where a wide suite came from: its own code is found from its folder."""
+    """Where a suite with checks came from: its own code is found from its folder."""
 
     folder: str
     content_hash: Text

@@ -23,14 +23,16 @@ PROMPT_RESULT = "prompt-result"
 MANIFEST = "agent-manifest"
 MANIFEST_FIELDS = "agent-manifest without its choice of prompts"
 TOOLS = "tools"
-WIDE = "wide-suite"
-WIDE_OUTLINE = "wide-suite without the arguments of checks, and without short forms of data"
+SUITE_WITH_CHECKS = "suite"
+SUITE_WITH_CHECKS_OUTLINE = "suite without the arguments of checks, and short forms of data"
+EARLIER_NAMES = {"wide-suite": SUITE_WITH_CHECKS}  # which users may still type
 
 _PART_OF = {
     SUITE_OUTLINE: SUITE,
     SUITE_TASK: SUITE,
     MANIFEST_FIELDS: MANIFEST,
-    WIDE_OUTLINE: WIDE,
+    SUITE_WITH_CHECKS_OUTLINE: SUITE_WITH_CHECKS,
+    **EARLIER_NAMES,
 }
 
 _EXAMPLES = {
@@ -41,7 +43,7 @@ _EXAMPLES = {
     "agentId": "for example vendor.acme.support.resolver",
     "modelClass": "reasoning, writing, coding, research, classification or general",
     "python": "for example tools/orders.py:lookup",
-    "evalwright": "the version of the form of wide suites; this version of Evalwright knows 1",
+    "evalwright": "the version of the form of the suite; this version of Evalwright knows 1",
     "url": "for example https://tools.example.com/orders",
 }
 
@@ -60,7 +62,7 @@ def load_schema(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = msgspec.json.decode(source.read_bytes())
     if name == MANIFEST_FIELDS:
         del schema["oneOf"]
-    elif name == WIDE_OUTLINE:
+    elif name == SUITE_WITH_CHECKS_OUTLINE:
         schema["$defs"]["check"] = {"type": "object", "examples": [{"contains": "shipped"}]}
         schema["properties"]["data"] = {"type": "array", "items": {"$ref": "#/$defs/data"}}
     elif name in (SUITE_OUTLINE, SUITE_TASK):

@@ -18,13 +18,13 @@ ModelClass = Literal["reasoning", "writing", "coding", "research", "classificati
 
 _NOT_PORTABLE = Problem(
     "$.evalwright",
-    "a wide suite, where a portable one is needed",
+    "a suite with checks, where an OpenWOP suite is needed",
     "write it as one with `evalwright export SUITE --openwop OUT`",
 )
 _NOT_SAID = Problem(
-    "$", "it has checks or data, as only a wide suite has", "add `evalwright: 1` at its top"
+    "$", "it has checks or data, as no OpenWOP suite has", "add `evalwright: 1` at its top"
 )
-_OF_WIDE_ONLY = {"agent", "data", "defaults", "vars"}
+_OF_OWN_FORM = {"agent", "data", "defaults", "vars"}
 _STRATEGY = "$.expected.match.strategy"
 WEIGHT_TOLERANCE = 1e-6
 MAX_TASK_ID = 128  # a task id is the `nodeId` of its events, and that is bounded
@@ -49,7 +49,7 @@ class TagBar(Closed, frozen=True):
 
 
 class Thresholds(Closed, frozen=True):
-    """The bars that the whole run must clear; the last two are for wide suites only."""
+    """The bars that the whole run must clear; the last two are for suites with checks only."""
 
     pass_score: float | None = None
     max_cost_usd: float | None = None
@@ -61,7 +61,7 @@ class Thresholds(Closed, frozen=True):
 class Match(Closed, frozen=True):
     """A deterministic expectation.
 
-    The schema closes the strategies of a portable suite; `scoring.golden` holds all that there are.
+    The schema closes the strategies of an OpenWOP suite; `scoring.golden` holds all that there are.
     """
 
     strategy: str
@@ -76,7 +76,7 @@ class Criterion(Closed, frozen=True):
 
 
 class Expected(Closed, frozen=True):
-    """How a task is scored: by a match, by judges, or, in a wide suite, by checks.
+    """How a task is scored: by a match, by judges, or, in a suite of our own form, by checks.
 
     The score of checks is their weighted mean; all must pass, unless the score has a `threshold`.
     """
@@ -103,7 +103,7 @@ class Fixtures(Closed, frozen=True):
 
 
 class Task(Closed, frozen=True):
-    """One thing that the agent is asked to do; a portable suite has the first four fields."""
+    """One thing that the agent is asked to do; an OpenWOP suite has the first four fields."""
 
     task_id: str
     input: Any
@@ -113,7 +113,7 @@ class Task(Closed, frozen=True):
     weight: float = 1.0  # in the score of the run
     repeat: int = 1  # invocations, of which a share of `pass_rate` must pass
     pass_rate: Score = 1.0
-    reference: Any = msgspec.UNSET  # what a wide suite calls `expected`
+    reference: Any = msgspec.UNSET  # what a suite with checks calls `expected`
     title: str = ""  # for people; without one, what is asked
 
 
@@ -192,11 +192,11 @@ def _read(
 
 
 def _perhaps_wide(members: Any, source: bytes) -> list[Problem]:
-    """What explains all other problems: a wide suite that does not say it is one."""
+    """What explains all other problems: a suite with checks that does not say it is one."""
     if not isinstance(members, dict) or "suiteId" in members:
         return []
     has_checks = "tasks" in members and b'"checks":' in source
-    return [_NOT_SAID] if has_checks or not _OF_WIDE_ONLY.isdisjoint(members) else []
+    return [_NOT_SAID] if has_checks or not _OF_OWN_FORM.isdisjoint(members) else []
 
 
 def _duplicate_key(key: str, raw_tasks: list[msgspec.Raw]) -> Problem:

@@ -1,6 +1,6 @@
 """Suites on which the verdict may differ from that of earlier versions, which had another rule.
 
-By that rule a task of a wide suite that failed had the mean of its checks, and a suite without a
+By that rule a task with checks that failed had the mean of its checks, and a suite without a
 bar wanted a score of 0.7.
 """
 

@@ -150,7 +150,7 @@ def pass_bars(
 ) -> list[PassBar]:
     """Every bar on the results of tasks; those that no bar is over must all pass.
 
-    No run passes in which no task did, unless the `passScore` of a portable suite says so.
+    No run passes in which no task did, unless the `passScore` of an OpenWOP suite says so.
     """
     tasks = [task for task in all_tasks if task.task_id in results]
     if scoring == FIRST_RULE:

@@ -48,7 +48,7 @@ class Tally:
         self.dearest = Decimal(0)  # the most that an attempt at a task has cost
         self.cut_off: list[Decimal] = []  # what attempts had cost when their process was stopped
         self.unpriced_verdicts = 0  # calls of judges without a known price
-        # Wide suites only: the bar of a portable one is on what is known, by the specification.
+        # With checks only: the bar of an OpenWOP suite is on what is known, by the specification.
         self._asks_usage = (
             scoring != FIRST_RULE
             and suite.thresholds.max_cost_usd is not None

@@ -1,4 +1,4 @@
-"""Wide suites: files with `evalwright: 1` at their top, read into tasks with checks."""
+"""Suites: files with `evalwright: 1` at their top, read into tasks with checks."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""From a wide suite to a portable one: the same verdicts, or a list of what cannot be said."""
+"""From a suite with checks to an OpenWOP suite: the same verdicts, or what cannot be said."""
 
 from typing import Any
 

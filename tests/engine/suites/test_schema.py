@@ -1,4 +1,4 @@
-"""The published JSON Schema of wide suites: what editors complete, and files are checked by."""
+"""The published JSON Schema of suites: what editors complete, and files are checked by."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from evalwright.engine.suites.document import load_suite
 from evalwright.engine.suites.schema import suite_schema
 from evalwright.scoring.checks.table import CHECKS
 
-PUBLISHED = Path(evalwright.contracts.__file__).parent / "schemas" / "wide-suite.schema.json"
+PUBLISHED = Path(evalwright.contracts.__file__).parent / "schemas" / "suite.schema.json"
 EVERY_CHECK = r"""
 evalwright: 1
 name: shop-desk

@@ -20,7 +20,7 @@ from evalwright.contracts.documents import (
 )
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.planning import SuiteSource
-from evalwright.contracts.schema import WIDE_OUTLINE, check_schema
+from evalwright.contracts.schema import SUITE_WITH_CHECKS_OUTLINE, check_schema
 from evalwright.contracts.suite import MAX_TASK_ID, Mode, Suite, Task, Thresholds
 from evalwright.engine.suites.data import OTHERWISE, DataReading
 from evalwright.engine.suites.ids import Ids, slug
@@ -140,7 +140,7 @@ def read_document(
         listed = data if isinstance(data, list) else [data]
         named = [{"file": each} if isinstance(each, str) else each for each in listed]
         document = {**document, "data": named}
-    problems = check_schema(document, WIDE_OUTLINE)
+    problems = check_schema(document, SUITE_WITH_CHECKS_OUTLINE)
     if isinstance(document, dict) and document.keys().isdisjoint(("tasks", "data")):
         problems = [
             _NO_TASKS if each.path == "$" and "anyOf" in each.message else each for each in problems

@@ -1,4 +1,4 @@
-"""Wide suites as files: as portable ones, where these can say the same, and as wide ones."""
+"""Suites as files: as OpenWOP suites, where these can say the same, and as they are."""
 
 import math
 from itertools import combinations
@@ -26,7 +26,7 @@ class Loss(NamedTuple):
 
 
 class Portable(NamedTuple):
-    """A portable suite, and everything that was lost on the way to it."""
+    """An OpenWOP suite, and everything that was lost on the way to it."""
 
     suite: Suite
     losses: list[Loss]

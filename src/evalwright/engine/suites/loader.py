@@ -30,8 +30,8 @@ DATA_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 _SUFFIXES = (".yaml", ".yml", ".json")
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _BEGINNING = 1 << 20
-_WIDE = re.compile(rb"^[\"']?evalwright[\"']?[ \t]*:[ \t]*1[ \t]*(?:#.*)?\r?$", re.MULTILINE)
-_PORTABLE = re.compile(rb"^[\"']?(suiteId|tasks)[\"']?[ \t]*:", re.MULTILINE)
+_OWN_FORM = re.compile(rb"^[\"']?evalwright[\"']?[ \t]*:[ \t]*1[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+_OPENWOP = re.compile(rb"^[\"']?(suiteId|tasks)[\"']?[ \t]*:", re.MULTILINE)
 _NOT_A_SUITE = frozenset({"aggregateScore", "passedCount", "suiteVersion"})  # a summary
 
 
@@ -209,7 +209,7 @@ def _is_suite(path: Path) -> bool:
         return False
     if beginning.lstrip()[:1] == b"{":
         return _is_suite_object(path, beginning)
-    return bool(_WIDE.search(beginning)) or len(set(_PORTABLE.findall(beginning))) == 2
+    return bool(_OWN_FORM.search(beginning)) or len(set(_OPENWOP.findall(beginning))) == 2
 
 
 def _is_suite_object(path: Path, beginning: bytes) -> bool:

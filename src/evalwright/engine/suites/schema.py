@@ -1,6 +1,6 @@
 """The form of a suite as a JSON Schema: what editors complete, and what files are checked by.
 
-The file `contracts/schemas/wide-suite.schema.json` is written from here, by
+The file `contracts/schemas/suite.schema.json` is written from here, by
 `REWRITE_SNAPSHOTS=1 pytest tests/engine/suites/test_schema.py`.
 """
 
@@ -17,8 +17,8 @@ def suite_schema() -> dict[str, Any]:
     fields = _top(portable)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": "urn:evalwright:schema:wide-suite",
-        "title": "Wide evaluation suite",
+        "$id": "urn:evalwright:schema:suite",
+        "title": "Suite with checks",
         "description": "Evals as people write them: checks, data files, templates, repeats. "
         "A field that this schema does not name is refused.",
         "type": "object",
@@ -91,7 +91,7 @@ def _agent() -> dict[str, Any]:
 
 
 def _thresholds(portable: dict[str, Any]) -> dict[str, Any]:
-    """Those of a portable suite, and the two that only a wide one has."""
+    """Those of an OpenWOP suite, and the two that it has not."""
     rate = _share("The share of the tasks that must pass.")
     score = _share("What their mean score must be.")
     tag = _closed({"passRate": rate, "passScore": score}, "The bars for the tasks with a tag.")

@@ -24,7 +24,7 @@ from evalwright.contracts.tools import parse_tools
 from evalwright.scoring.golden import check_suite
 
 SUITE_KIND = "AgentEvalSuite"
-OWN_KIND = "wide suite"
+OWN_KIND = "suite"
 _SUMMARY_KEYS = {"aggregateScore", "passedCount", "suiteVersion"}
 _MANIFEST_KEYS = {"persona", "systemPrompt", "systemPromptRef"}
 

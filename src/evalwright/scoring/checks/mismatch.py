@@ -1,6 +1,6 @@
 """How outputs are held against what is expected of them, and where they differ.
 
-Shared by the checks, the golden strategies of portable suites and the expectations of `compare`.
+Shared by the checks, the golden strategies of OpenWOP suites and the expectations of `compare`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Wide suites and data files from the command line: run, validate, export, schema."""
+"""Suites and data files from the command line: run, validate, export, schema."""
 
 import json
 import re
@@ -160,8 +160,9 @@ def test_validate_finds_what_leads_nowhere(evalwright: Evalwright, folder, wrong
 
 
 def test_schemas_are_printed(evalwright: Evalwright) -> None:
-    assert "wide-suite" in evalwright("schema").out
-    assert json.loads(evalwright("schema", "wide-suite").out)["title"] == "Wide evaluation suite"
+    assert "suite " in evalwright("schema").out
+    assert json.loads(evalwright("schema", "suite").out)["title"] == "Suite with checks"
+    assert evalwright("schema", "wide-suite").out == evalwright("schema", "suite").out
     assert evalwright("schema", "nope").code == 2
 
 
