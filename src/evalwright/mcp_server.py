@@ -15,7 +15,7 @@ from evalwright.contracts.short_names import agent_id_of
 from evalwright.engine.baselines import age_of, find_baseline, list_baselines
 from evalwright.engine.history import read_history
 from evalwright.engine.replay import project
-from evalwright.engine.runs import LATEST, find_run, last_continuation, list_standings, run_file
+from evalwright.engine.runs import LATEST, find_run, last_continuation, list_results, run_file
 from evalwright.engine.session import verdict_of
 from evalwright.reports.comparison.folder import CompareOptions, compare_runs
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
@@ -55,7 +55,7 @@ class LogTools:
         with existing_log(self._db) as log:
             rows = [
                 {**_builtins(row), "result": result}
-                for row, result in list_standings(log)
+                for row, result in list_results(log)
                 if suite in f"{row.suite_id}@{row.suite_version}"
                 and agent_id_of(agent) in row.agent_id
             ]

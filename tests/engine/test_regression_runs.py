@@ -8,7 +8,7 @@ from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.planning import Group, LeftOut
 from evalwright.engine.replay import replay_run
-from evalwright.engine.runs import list_standings
+from evalwright.engine.runs import list_results
 from evalwright.scoring.regression import compare_to_baseline
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Recording, Workshop
@@ -173,7 +173,7 @@ def test_lists_say_of_a_run_what_its_exit_code_says(
     worse = wrong_on(*(f"task-{n}" for n in range(1, failing + 1)))
     run = workshop.run(suite, worse, baseline=baseline.run_id, fail_on=fail_on)
     assert run.outcome is not None
-    _, newest = list_standings(workshop.log)[0]
+    _, newest = list_results(workshop.log)[0]
     within = f" {12 - failing} of 12 tasks, " if failing else ""
     words = "failed" if run.outcome.reasons else f"passed{within}"
     assert newest.startswith(words)

@@ -21,8 +21,7 @@ from evalwright.engine.baselines import (
     remove_baselines,
     set_baseline,
 )
-from evalwright.engine.runs import LATEST, log_for, read_agent
-from evalwright.engine.standing import standing_of
+from evalwright.engine.runs import LATEST, log_for, read_agent, result_of
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
 
@@ -133,7 +132,7 @@ def _show(log: EventLog, baselines: list[NamedBaseline], *, as_json: bool) -> No
     for each in baselines:
         facts = log.facts(each.run_id)
         age = span_in_words(age_of(log, each.run_id))
-        rows.append((each, facts.score, facts.passed, standing_of(log, facts), age))
+        rows.append((each, facts.score, facts.passed, result_of(log, facts), age))
     if as_json:
         print_json(
             [

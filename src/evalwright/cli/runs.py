@@ -8,7 +8,7 @@ import click
 from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.runs import RunRow, agent_called, list_runs, list_standings
+from evalwright.engine.runs import RunRow, agent_called, list_results, list_runs
 from evalwright.store.location import log_exists, nothing_recorded, opened_log
 from evalwright.store.protocol import EventLog
 
@@ -42,7 +42,7 @@ def _standings(log: EventLog, limit: int | None) -> list[tuple[RunRow, str, str]
     """Each run with how it stands, and what its agent is called."""
     return [
         (row, result, agent_called(log, row.run_id, row.agent_id))
-        for row, result in list_standings(log, limit)
+        for row, result in list_results(log, limit)
     ]
 
 

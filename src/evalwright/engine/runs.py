@@ -1,4 +1,7 @@
-"""The list of runs, and how a user names one of them: by its id, as a baseline, or by its files.
+"""The list of runs, which of them may ship, and how a user names one: by id, baseline, or files.
+
+A run may ship by its bars and its gates, as `engine.verdict` decides. Of the log only the plan and
+the end are read for that, and those only if the run has gates besides its bars.
 
 Files are what `run --out` left, its events, its page, or an export. Such a run is added to the log
 once and is one of its runs from then on, so a machine without a log of its own needs nothing else.
@@ -16,10 +19,20 @@ import msgspec
 
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, DamagedEventLog, InvalidDocument, RunNotFound
-from evalwright.contracts.events import Envelope, EvalStarted, Event, Planned, RunStarted
-from evalwright.contracts.planning import AgentFacts
+from evalwright.contracts.events import (
+    Envelope,
+    EvalCompleted,
+    EvalStarted,
+    Event,
+    Planned,
+    RunCompleted,
+    RunStarted,
+)
+from evalwright.contracts.planning import FIRST_RULE, AgentFacts, Baseline, FailOn, Group
+from evalwright.contracts.suite import Thresholds
+from evalwright.contracts.summary import EvalSummary
 from evalwright.contracts.times import iso_time, microseconds
-from evalwright.engine.standing import standing_of
+from evalwright.scoring.pass_bars import let_through
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog, NewEvent, RunFacts, RunFilter
 
@@ -57,10 +70,10 @@ def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
     return [_row(log, run) for run in log.find_runs(_EVALUATIONS, limit)]
 
 
-def list_standings(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str]]:
-    """The same, each with how it stands by its bars and its gates."""
+def list_results(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str]]:
+    """The same, each with what became of it by its bars and its gates."""
     found = log.find_runs(_EVALUATIONS, limit)
-    return [(_row(log, run), standing_of(log, run)) for run in found]
+    return [(_row(log, run), result_of(log, run)) for run in found]
 
 
 def agent_called(log: EventLog, run_id: str, agent_id: str) -> str:
@@ -293,3 +306,86 @@ def event_in(line: bytes) -> Event:
     each = msgspec.json.decode(line, type=Envelope)
     at_us = microseconds(each.timestamp)
     return Event(each.run_id, each.sequence, each.type, each.node_id, at_us, bytes(each.payload))
+
+
+class _GateSettings(msgspec.Struct, frozen=True, rename="camel"):
+    fail_on: tuple[FailOn, ...] = ()
+
+
+class _BarsOfSuite(msgspec.Struct, frozen=True):
+    thresholds: Thresholds = Thresholds()
+
+
+class _RecordedPlan(msgspec.Struct):
+    """What of a recorded plan decides on gates and bars; the tasks are passed over."""
+
+    suite: _BarsOfSuite
+    settings: _GateSettings = _GateSettings()
+    baseline: Baseline | None = None
+    group: Group | None = None
+    scoring: int = FIRST_RULE
+    is_adversarial: bool = False  # by the modes of the run
+
+
+class _SummaryOutputs(msgspec.Struct, frozen=True, rename="camel"):
+    eval_summary: EvalSummary
+
+
+class _EndOfRun(msgspec.Struct, frozen=True):
+    outputs: _SummaryOutputs
+
+
+def may_be_held(run: RunFacts) -> bool:
+    """Whether a run met its bars and has more gates; a baseline makes the mode `regression`."""
+    return bool(run.passed) and not {"adversarial", "regression"}.isdisjoint(run.modes)
+
+
+def reasons_held(log: EventLog, run: RunFacts) -> list[str]:
+    """Why a run that met its bars must not ship; raises `DamagedEventLog`."""
+    from evalwright.engine.verdict import reasons_to_fail
+
+    if not may_be_held(run):
+        return []
+    planned = next(log.read(run.run_id, (Planned.TYPE,), limit=1), None)
+    last = log.edges(run.run_id)[-1]
+    if planned is None or last.type != RunCompleted.TYPE:
+        return []
+    plan = msgspec.json.decode(planned.body, type=_RecordedPlan)
+    plan.is_adversarial = "adversarial" in run.modes
+    summary = msgspec.json.decode(last.body, type=_EndOfRun).outputs.eval_summary
+    return reasons_to_fail(plan, summary, ())
+
+
+def let_through_by(log: EventLog, run: RunFacts) -> str:
+    """By what a run that met its bars passed though tasks failed; empty where none did."""
+    if not run.passed:
+        return ""
+    ended = [each for each in log.edges(run.run_id) if each.type == EvalCompleted.TYPE]
+    if not ended:
+        return ""
+    counts = ended[-1].decode(EvalCompleted)
+    if counts.passed_count == counts.task_count:
+        return ""
+    planned = next(log.read(run.run_id, (Planned.TYPE,), limit=1), None)
+    if planned is None:
+        return ""
+    found = msgspec.json.decode(planned.body, type=_RecordedPlan)
+    return let_through(
+        counts.passed_count,
+        counts.task_count,
+        counts.aggregate_score,
+        found.suite.thresholds,
+        found.scoring,
+    )
+
+
+def result_of(log: EventLog, run: RunFacts) -> str:
+    """How a run did: passed, and by what though tasks failed, or not; empty without a result."""
+    if run.passed is None:
+        return ""
+    try:
+        if not run.passed or reasons_held(log, run):
+            return "failed"
+        return " ".join(filter(None, ("passed", let_through_by(log, run))))
+    except (DamagedEventLog, msgspec.MsgspecError):  # it does not hide the others
+        return "cannot be read"

@@ -9,8 +9,7 @@ import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import EvalCompleted, RunCompleted
-from evalwright.engine.runs import agent_called
-from evalwright.engine.standing import let_through_by, may_be_held, reasons_held
+from evalwright.engine.runs import agent_called, let_through_by, may_be_held, reasons_held
 from evalwright.reports.formats.html import NO_HTML, Html, text_html
 from evalwright.reports.formats.words import RESULTS, toned
 from evalwright.scoring.statistics import wilson

@@ -11,7 +11,7 @@ from evalwright.contracts import amounts
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import RunFailure
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.standing import may_be_held
+from evalwright.engine.runs import may_be_held
 from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.host.feed import Subscriber
 from evalwright.host.run_handle import ENDED
