@@ -196,7 +196,7 @@ def _compared(
         margin=margin,
         criteria=_criteria(before, after),
         content_changed=_content_changed(before, after),
-        lost_cases=_passed_all_cases(before) and _failed_a_case(after),
+        lost_cases=_passed_all_cases(before) and not any(all(_cases(each)) for each in after),
     )
     return msgspec.structs.replace(change, verdict=_verdict(change))
 
@@ -243,10 +243,6 @@ def _passed_all_cases(results: Sequence[PromptResult]) -> bool:
     return all(cases) and all(all(each) for each in cases)
 
 
-def _failed_a_case(results: Sequence[PromptResult]) -> bool:
-    return all(not all(_cases(each)) for each in results)
-
-
 def _cases(result: PromptResult) -> list[bool]:
     return [] if result.details is UNSET else [case.passed for case in result.details.cases]
 
@@ -277,7 +273,9 @@ def read_results(source: bytes, name: str) -> list[PromptResult]:
     """Records from JSON: one object, an array, or one object a line; raises `InvalidDocument`."""
     documents = list(_documents(source.removeprefix(b"\xef\xbb\xbf"), name))
     problems = [
-        problem.below(place) if place.startswith("$") else _on_line(problem, place)
+        problem.below(place)
+        if place.startswith("$")
+        else Problem(f"{place}: {problem.path}", problem.message, problem.remedy)
         for place, document in documents
         for problem in check_schema(document, PROMPT_RESULT)
     ]
@@ -312,7 +310,3 @@ def _lines(source: bytes, name: str, error: NotJson) -> Iterable[tuple[str, Any]
         except NotJson as wrong:
             problem = Problem(f"line {number}", f"not JSON: {wrong.reason}")
             raise InvalidDocument(name, [problem]) from None
-
-
-def _on_line(problem: Problem, place: str) -> Problem:
-    return Problem(f"{place}: {problem.path}", problem.message, problem.remedy)

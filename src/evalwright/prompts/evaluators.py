@@ -212,7 +212,11 @@ def read_choice(name: str, choices: Sequence[Choice], reply: str) -> CaseVerdict
     A reply that names none of them fails, as in GitHub's own tool.
     """
     said = reply.lower()
-    named = [choice for choice in choices if _names(said, choice.choice)]
+    named = [
+        each
+        for each in choices
+        if re.search(_BEFORE + re.escape(each.choice.lower()) + _AFTER, said)
+    ]
     if not named:
         options = ", ".join(choice.choice for choice in choices)
         reason = f"the judge named none of the choices ({options}): {_quote(reply)}"
@@ -220,10 +224,6 @@ def read_choice(name: str, choices: Sequence[Choice], reply: str) -> CaseVerdict
     chosen = named[0]
     reason = f"the judge chose {_quote(chosen.choice)}{_remarks(choices, named, said)}"
     return CaseVerdict(name, chosen.score > 0, chosen.score, reason)
-
-
-def _names(said: str, choice: str) -> bool:
-    return re.search(_BEFORE + re.escape(choice.lower()) + _AFTER, said) is not None
 
 
 def _remarks(choices: Sequence[Choice], named: Sequence[Choice], said: str) -> str:

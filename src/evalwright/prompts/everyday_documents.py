@@ -5,8 +5,6 @@ Prompts that ask for such a document speak of it too: whether a text orders anyt
 `not_a_prompt`, before a verdict is given.
 """
 
-from collections.abc import Iterable
-
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import word_tables
@@ -127,7 +125,7 @@ def is_minutes(reading: Reading) -> bool:
     text = _lowered(reading)[:_FIRST_PAGES]
     if not any(map(text.__contains__, _PRESENT)):
         return False
-    labelled = (_value(line) for line in _lines(text) if _says_who(line))
+    labelled = (_value(line) for line in _lines(text) if _is_who(_label(line)))
     if not any(map(_are_named, labelled)):
         titled = (each for each in reading.sections if _is_who(each.key))
         if not any(_are_names(reading.text[each.body : each.end]) for each in titled):
@@ -143,10 +141,6 @@ def _label(line: str) -> str:
 
 def _value(line: str) -> str:
     return line.replace("：", ":").partition(":")[2].strip("*_ \t")
-
-
-def _says_who(line: str) -> bool:
-    return _is_who(_label(line))
 
 
 def _is_who(label: str) -> bool:
@@ -193,7 +187,8 @@ def is_verse(reading: Reading) -> bool:
     verses = [line for line in lines if line[0] not in "#<{[|-*+>" and not line[0].isdigit()]
     if len(verses) < _FEWEST_VERSES or len(verses) < _ALL_ITEMS * len(lines):
         return False
-    return all(map(_is_short, verses)) and _run_on(verses) >= len(verses) / 2
+    running_on = sum(line[-1] not in ".!。！;；" for line in verses)
+    return running_on >= len(verses) / 2 and all(map(_is_short, verses))
 
 
 def _is_short(line: str) -> bool:
@@ -202,10 +197,6 @@ def _is_short(line: str) -> bool:
     words = line.split()
     most = _LONGEST_UNSPACED_VERSE if len(words) == 1 else 60
     return len(words) <= _LONGEST_VERSE and len(line) <= most
-
-
-def _run_on(lines: Iterable[str]) -> int:
-    return sum(1 for line in lines if line[-1] not in ".!。！;；")
 
 
 @once

@@ -169,14 +169,8 @@ def _readme(reading: Reading) -> bool:
     needed = 1 if signs.README_OF.search(_stem(reading)) else 4
     if len(titles) + badges + installs >= needed:
         return True
-    if _is_reference(reading):
-        return not _addresses(reading)
-    return _speaks_of_project(reading) and not _addresses(reading)
-
-
-def _is_reference(reading: Reading) -> bool:
-    """Whether sections are about the endpoints of a service."""
-    return any(signs.ENDPOINT.match(each.key) for each in reading.sections)
+    has_endpoints = any(signs.ENDPOINT.match(each.key) for each in reading.sections)
+    return (has_endpoints or _speaks_of_project(reading)) and not _addresses(reading)
 
 
 def _speaks_of_project(reading: Reading) -> bool:

@@ -169,7 +169,8 @@ def _sent(view: TraceView, shown: Shown, call: ToolCall, origin: Event | str) ->
     addresses = [value for _, value in values if is_address(value)]
     addresses += [link.url for _, value in values for link in links_in(value)]
     tool = profile(call.tool)
-    if not (tool.deeds & _OUTBOUND or (addresses and not tool.reads) or _calls_url(addresses)):
+    calls_url = any("://" in each and "?" in each for each in addresses)
+    if not (tool.deeds & _OUTBOUND or (addresses and not tool.reads) or calls_url):
         return None
     fields = tuple(path for path, value in values if path and shown.value in value)
     known = bool(addresses) and all(_is_named(view, each) for each in addresses)
@@ -224,10 +225,6 @@ def _of_flow(shown: Shown, origin: Event | str) -> Confidence:
     """What comes in and goes out again is unlikely to match by accident."""
     steps = 0 if isinstance(origin, str) else 1
     return CONFIDENCES[min(CONFIDENCES.index(shown.part.confidence) + steps, 2)]
-
-
-def _calls_url(addresses: list[str]) -> bool:
-    return any("://" in address and "?" in address for address in addresses)
 
 
 def _is_named(view: TraceView, address: str) -> bool:

@@ -115,7 +115,12 @@ def _judge(view: TraceView, act: Act, argument: Argument) -> Signal | None:
     if not (act.profile.runs or field in _CODE_FIELDS):
         return None
     rule = dangerous(argument.value)
-    foreign = argument.source is not None and act.profile.runs and _is_code(argument.value)
+    foreign = (
+        argument.source is not None
+        and act.profile.runs
+        and len(argument.value) >= _SHORTEST_CODE
+        and _LOOKS_LIKE_CODE.search(argument.value) is not None
+    )
     if rule is None and not foreign:
         return None
     severity: Severity = rule.severity if rule else "medium"
@@ -154,7 +159,3 @@ def dangerous(code: str) -> DangerousCode | None:
     if not _ANY.search(code):
         return None
     return next((rule for rule, pattern in _RULES if pattern.search(code)), None)
-
-
-def _is_code(value: str) -> bool:
-    return len(value) >= _SHORTEST_CODE and _LOOKS_LIKE_CODE.search(value) is not None

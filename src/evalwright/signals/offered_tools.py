@@ -130,7 +130,7 @@ def _in_lines(said: str) -> Iterator[Passage]:
         entry = _ENTRY.fullmatch(line) if line else None
         if entry is not None:
             start = start if entries else place
-            told = bool(entry.group(1)) or _tells(line)
+            told = bool(entry.group(1)) or _TOLD.search(line) is not None
             entries.append((entry.group(2), told))
             goes_on = "section" if line[0] == "#" else "" if told else "paragraph"
         elif not line or line.isspace():
@@ -144,11 +144,6 @@ def _in_lines(said: str) -> Iterator[Passage]:
         place += len(line) + 1
         end = place - 1
     yield from _listed(entries, start, end)
-
-
-def _tells(line: str) -> bool:
-    """Whether an entry tells what its tool does, or is for."""
-    return _TOLD.search(line) is not None
 
 
 def _listed(entries: list[tuple[str, bool]], start: int, end: int) -> Iterator[Passage]:

@@ -138,6 +138,7 @@ _DOING = frozenset(_DOERS.split())
 
 
 def _deeds(words: tuple[str, ...], has: set[str]) -> set[Deed]:
+    names_policy = "policy" in has or ("system" in words and "prompt" in words)
     rules: dict[Deed, bool] = {
         "money": "paying" in has or _moves_money(words),
         "commitment": _commits(words),
@@ -147,23 +148,20 @@ def _deeds(words: tuple[str, ...], has: set[str]) -> set[Deed]:
         "harm": "harming" in has,
         "permission": _permits(words, has),
         "connect": "connecting" in has and "connector" in has,
-        "policy": ("changing" in has and _names_policy(words, has))
-        or ("stopping" in has and "log" in has),
+        "policy": ("changing" in has and names_policy) or ("stopping" in has and "log" in has),
         "remember": "remembering" in has and not has & {"destroying", "discarding"},
         "send": "sending" in has,
         "download": "downloading" in has,
     }
     found: set[Deed] = {deed for deed, holds in rules.items() if holds}
-    found |= {deed for deed in _DONE_TO if _is_done_to(words, _DONE_TO[deed])}
+    for deed, things in _DONE_TO.items():
+        if not set(words[1:]).isdisjoint(things.get(words[0], "").split()):
+            found.add(deed)
     if "protecting" in has:
         found -= {"harm", "destroy"}
     if len(words) > 1 and all(is_of("passing", word) for word in words[1:]):
         found -= {"discard", "destroy"} if words[0] == "drop" else {"discard"}
     return found
-
-
-def _is_done_to(words: tuple[str, ...], things: dict[str, str]) -> bool:
-    return any(each in things.get(words[0], "").split() for each in words[1:])
 
 
 def _commits(words: tuple[str, ...]) -> bool:
@@ -202,7 +200,3 @@ def _permits(words: tuple[str, ...], has: set[str]) -> bool:
         return True
     # `add_user_to_team`, `create_account`: whoever is let in can act from then on
     return words[0] in {"add", "create", "invite"} and len(words) > 1 and is_of("account", words[1])
-
-
-def _names_policy(words: tuple[str, ...], has: set[str]) -> bool:
-    return "policy" in has or ("system" in words and "prompt" in words)

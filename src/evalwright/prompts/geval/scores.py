@@ -86,8 +86,12 @@ def weigh(
     spans = _score_spans(tokens.text)
     for name, score in scores.items():
         span = spans.get(name)
-        # What the tokens spell must be what was read: a reply may come by another way.
-        if span is None or _plain(tokens.text[span.start : span.end]) != str(score):
+        if span is None:
+            continue
+        # What the tokens spell, but for the endings that are allowed, must be what was read: a
+        # reply may come by another way.
+        spelled = tokens.text[span.start : span.end].removesuffix("/10").removesuffix(".0")
+        if spelled != str(score):
             continue
         weighted = _weighted(_likelihoods(tokens, span.start))
         if weighted is not None:
@@ -123,11 +127,6 @@ class _ReplyTokens:
 
 def _is_ten(token: str) -> bool:
     return "10" in token and (found := _DIGITS.match(token)) is not None and found[1] == "10"
-
-
-def _plain(score: str) -> str:
-    """A score as written in the text, without the endings that are allowed."""
-    return score.removesuffix("/10").removesuffix(".0")
 
 
 def _score_spans(text: str) -> dict[str, _ScorePlace]:

@@ -156,7 +156,9 @@ def _long_sentence(reading: Reading) -> Iterator[Hit]:
         paragraph = reading.prose[start:end]
         if _length(reading, paragraph) <= LONG_SENTENCE:
             continue  # so is every sentence of it
-        for sentence in _SENTENCE_END.split(_joined(paragraph)):
+        if not _is_list(paragraph):  # whose lines are points of their own
+            paragraph = paragraph.replace("\n", " ")
+        for sentence in _SENTENCE_END.split(paragraph):
             count = _length(reading, sentence) if len(sentence) > shortest else 0
             if count > LONG_SENTENCE and _is_prose(sentence):
                 place = reading.prose.find(sentence[:20].strip(), at, end)
@@ -181,11 +183,6 @@ def _wall(reading: Reading) -> Iterator[Hit]:
                 f"A paragraph of {count} words: begin a new one for each point, or list the "
                 "points with `-`.",
             )
-
-
-def _joined(paragraph: str) -> str:
-    """A paragraph in one line, unless its lines are points of their own."""
-    return paragraph if _is_list(paragraph) else paragraph.replace("\n", " ")
 
 
 def _is_list(paragraph: str) -> bool:

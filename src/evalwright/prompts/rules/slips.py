@@ -315,7 +315,9 @@ def _remark(reading: Reading) -> Iterator[Hit]:
     """The last paragraph, if it speaks about the prompt to somebody who ordered one."""
     ended = reading.lowered.rstrip()
     start = ended.rfind("\n\n") + 2
-    if start <= 1 or not _may_be_remark(ended[start:]):
+    last = ended[start:]
+    # In ASCII, words that every remark has are found sooner.
+    if start <= 1 or (last.isascii() and not any(word in last for word in _PROMPT_IN_ASCII)):
         return
     if _THIS_PROMPT.search(ended, start) and _LET_ME_KNOW.search(ended, start):
         words = _cited(reading.prose[start:])
@@ -323,10 +325,6 @@ def _remark(reading: Reading) -> Iterator[Hit]:
             reading.place(start),
             f"A remark on the prompt by the model that drafted it: remove “{words}”.",
         )
-
-
-def _may_be_remark(paragraph: str) -> bool:
-    return not paragraph.isascii() or any(word in paragraph for word in _PROMPT_IN_ASCII)
 
 
 def _cited(text: str) -> str:

@@ -183,20 +183,19 @@ def _no_task(reading: Reading) -> Iterator[Hit]:
             f"{described(document)}: keep it apart from the prompts, or write what a model is to "
             "do, with a verb: “Compare the two drafts and list what differs.”",
         )
-    elif first_task(reading) is not None or _is_asked_by_variable(reading):
+    elif first_task(reading) is not None or (
+        # it comes in from outside, as a user's message does in a chat
+        reading.placeholders and reading.prompt.kind in ("chat", "template")
+    ):
         return
-    elif len(reading.word_list) <= _FEW_WORDS and _is_empty(reading):
+    elif len(reading.word_list) <= _FEW_WORDS and not words(_BLANK.sub(" ", reading.lowered)):
+        # Few words may be an order in any language.
         yield Hit(offset, f"The prompt is empty. {_ADVICE}")
     elif reading.language.is_english and _only_states(reading):
         yield Hit(offset, f"The prompt never says what to do. {_ADVICE}")
 
 
 _ADVICE = "Add the task, with a verb: “Compare the two drafts and list what differs.”"
-
-
-def _is_empty(reading: Reading) -> bool:
-    """Whether nothing but blanks is left; few words may be an order in any language."""
-    return not words(_BLANK.sub(" ", reading.lowered))
 
 
 _BLANK = when_used(r"[\[<{(][^\]>})\n]*[\]>})]|\n[ \t]*#[^\n]*|^[ \t]*#[^\n]*")
@@ -207,11 +206,6 @@ def _only_states(reading: Reading) -> bool:
     if _IMPLIED.search(reading.lowered) or len(reading.word_list) <= _FEW_WORDS:
         return False
     return all(word in _STATING for word in _SENTENCE_START.findall(reading.lowered))
-
-
-def _is_asked_by_variable(reading: Reading) -> bool:
-    """Whether the task comes in from outside, as a user's message does in a chat."""
-    return bool(reading.placeholders) and reading.prompt.kind in ("chat", "template")
 
 
 def _buried_task(reading: Reading) -> Iterator[Hit]:

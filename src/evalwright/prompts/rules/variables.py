@@ -159,7 +159,11 @@ def _unused(reading: Reading) -> Iterator[Hit]:
     declared = declared_variables(reading)
     if reading.core_section is None:  # what the body lists is part of the prompt: that is its use
         declared = {name: offset for name, offset in declared.items() if not offset}
-    used = {_key(part) for each in reading.placeholders for part in _parts(each.name)}
+    used = {
+        _key(part)
+        for each in reading.placeholders
+        for part in (each.name, each.name.partition(".")[0])
+    }
     doubtful = declared.keys() - used - {""}
     if not doubtful:
         return
@@ -173,10 +177,6 @@ def _unused(reading: Reading) -> Iterator[Hit]:
                 f"The variable “{written}” is declared, but the prompt never uses it: write "
                 f"`{{{{{written}}}}}` where its value belongs, or remove the declaration.",
             )
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    return (name, name.partition(".")[0]) if "." in name else (name,)
 
 
 def _written(reading: Reading, name: str, offset: int) -> str:

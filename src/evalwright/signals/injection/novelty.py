@@ -56,8 +56,8 @@ class Novelty:
         tool = call.tool if call is not None else source.event.tool
         if tool not in self._view.baseline_tools:
             return False
-        if self._was_read_alike(source):
-            return True
+        if not self._lines_of_baseline.isdisjoint(_lines(source.text)):
+            return True  # a line of it also came to the baseline
         return (call is None or self._was_given_alike(call)) and self._shares_words(source)
 
     def _shares_words(self, source: UntrustedText) -> bool:
@@ -94,10 +94,6 @@ class Novelty:
         """Whether the baseline gave a value of a call to the same tool, or none is needed."""
         given = [value for _, value in values_given(self._view.trace)[call.index]]
         return not given or not self._view.given_by_baseline(call.tool).isdisjoint(given)
-
-    def _was_read_alike(self, source: UntrustedText) -> bool:
-        """Whether a line of a text also came to the baseline."""
-        return not self._lines_of_baseline.isdisjoint(_lines(source.text))
 
     @cached
     def _lines_of_baseline(self) -> frozenset[str]:

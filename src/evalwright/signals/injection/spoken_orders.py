@@ -207,7 +207,8 @@ def _sentence_at(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
     What it only announces belongs to it.
     """
     before = raw[max(0, start - _FAR) : start].decode("utf-8", "ignore")
-    begin = start - len(before[_last_end(before) :].encode())
+    last_end = max((found.end() for found in _STARTS.finditer(before)), default=0)
+    begin = start - len(before[last_end:].encode())
     rest = raw[end : end + _LONGEST_PASSAGE].decode("utf-8", "ignore")
     stop = _STOP.search(rest)
     at = stop.end() if stop else len(rest)
@@ -215,7 +216,3 @@ def _sentence_at(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
         following = _STOP.search(rest, at)
         at = following.end() if following else len(rest)
     return begin, start, end + len(rest[:at].encode())
-
-
-def _last_end(text: str) -> int:
-    return max((found.end() for found in _STARTS.finditer(text)), default=0)

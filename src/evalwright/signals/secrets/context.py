@@ -148,7 +148,9 @@ def judge_password(given: NamedValue) -> Confidence | None:
     named = given.assigned and len(value) >= 6
     if given.quoted:
         return "low" if (named or given.said) and (small or capital) else None
-    return "low" if named and other and (small or capital) and not _is_code(value) else None
+    # Names, calls and paths: `settings.password`, `get_password(x)`, `/run/secrets/db`.
+    is_code = re.fullmatch(rb"[\w./:()\[\]-]*", value) is not None
+    return "low" if named and other and (small or capital) and not is_code else None
 
 
 def _is_no_password(given: NamedValue) -> bool:
@@ -178,11 +180,6 @@ def _is_no_secret(given: NamedValue) -> bool:
         or _OTHER_THING.search(suffix) is not None
         or _NOT_A_NAME.search(given.before) is not None
     )
-
-
-def _is_code(value: bytes) -> bool:
-    """Names, calls and paths: `settings.password`, `get_password(x)`, `/run/secrets/db`."""
-    return re.fullmatch(rb"[\w./:()\[\]-]*", value) is not None
 
 
 def _is_path(value: bytes) -> bool:
