@@ -252,7 +252,7 @@ def test_changes_are_made_at_their_places():
             "PE211",
             "Du bist ein Assistent.",
             "Immer wort{0} machen tun so.\nNie ganz{0} anders tun so.\n",
-            1000,
+            2000,
         ),
     ],
 )

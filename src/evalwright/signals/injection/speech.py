@@ -119,6 +119,7 @@ class SpokenAnswer:
     def __init__(self, view: TraceView, answer: str) -> None:
         self._view = view
         self._answer = answer
+        self._counts: dict[bytes, int] = {}  # in all texts
 
     @cached
     def _sentences(self) -> list[tuple[str, bytes, frozenset[bytes]]]:
@@ -225,9 +226,15 @@ class SpokenAnswer:
         word = b" " + stem
         if word in self._known:
             return False
-        texts = self._view.joined_words
-        copies = max(1, texts.count(told.words.strip()))
-        return texts.count(word) <= copies * told.words.count(word)
+        copies = max(1, self._count(told.words.strip()))
+        return self._count(word) <= copies * told.words.count(word)
+
+    def _count(self, words: bytes) -> int:
+        """How often all texts have these words, which many sentences and orders ask."""
+        known = self._counts.get(words)
+        if known is None:
+            known = self._counts[words] = self._view.joined_words.count(words)
+        return known
 
     def _reports(self, told: WordedOrder, sentence: str) -> bool:
         """Whether it tells of an order, instead of saying what that wants."""
