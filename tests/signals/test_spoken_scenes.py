@@ -134,4 +134,4 @@ def test_many_orders_in_a_long_page_are_held_against_an_answer_in_little_time():
     answer = "".join(f"The {words.format(n)}. " for n in range(1000, 1060))
     said = {"content_type": "text", "content": answer}
     trace = decode_trace({"events": events, "final_output": said}, "c", "Sum the page up.")
-    assert takes_at_most(1.5, lambda: list(detect(trace)))
+    assert takes_at_most(0.6, lambda: list(detect(trace)))
