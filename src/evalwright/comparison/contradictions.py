@@ -30,7 +30,6 @@ from evalwright.comparison.stated_values import (
 )
 from evalwright.trace.model import (
     GOOD_STATUSES,
-    ToolResult,
     Trace,
     text_of,
 )
@@ -169,12 +168,9 @@ def _other_words(trace: Trace) -> Iterator[str]:
         if message.role != "assistant":
             yield text_of(message.content)
     for call in trace.calls:
-        if _worked(answers.get(call.index)):
+        result = answers.get(call.index)
+        if result is not None and result.status.casefold() in GOOD_STATUSES:  # it worked
             yield text_of(call.args)
-
-
-def _worked(result: ToolResult | None) -> bool:
-    return result is not None and result.status.casefold() in GOOD_STATUSES
 
 
 def _fields_of(payload: Any) -> Iterator[tuple[Label, str]]:

@@ -138,7 +138,9 @@ def open_inputs(
             pairing=pairing,
             paths=tuple(path for path in roots if path is not None),
             left_out=left_out,
-            is_same_run=_is_same_run(baseline, new, named),
+            is_same_run=bool(baseline.meta["run_id"] == new.meta["run_id"])
+            if baseline.suite is not None and new.suite is not None
+            else os.path.realpath(named.baseline) == os.path.realpath(named.new),
         )
     except BaseException:
         for log in logs:
@@ -162,12 +164,6 @@ def _notes_of(baseline: ComparedRun, new: ComparedRun, left_out: "LeftOut | None
         from evalwright.comparison.own_records import in_words
 
         yield in_words(left_out)
-
-
-def _is_same_run(baseline: ComparedRun, new: ComparedRun, named: BothSides[str]) -> bool:
-    if baseline.suite is not None and new.suite is not None:
-        return bool(baseline.meta["run_id"] == new.meta["run_id"])
-    return os.path.realpath(named.baseline) == os.path.realpath(named.new)
 
 
 def _left_out(baseline: ComparedRun, new: ComparedRun) -> "LeftOut | None":

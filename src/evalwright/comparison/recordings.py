@@ -61,7 +61,8 @@ class Recordings:
 
         path = Path(self.named)
         if os.path.lexists(path) and not path.is_dir() and run_file(self.named) is None:
-            yield from self._of_traces(path)
+            for record, place in import_placed(blocks_of(path), self.name, self.notes):
+                yield _imported(record, place)
             return
         with TemporaryDirectory(prefix="evalwright-") as work:
             logs = [LogReader(self._open_log)]
@@ -74,10 +75,6 @@ class Recordings:
             finally:
                 for log in logs:
                     log.close()
-
-    def _of_traces(self, path: Path) -> Iterator[Recording]:
-        for record, place in import_placed(blocks_of(path), self.name, self.notes):
-            yield _imported(record, place)
 
 
 def _imported(record: Imported, place: str) -> Recording:

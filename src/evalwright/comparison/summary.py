@@ -292,6 +292,10 @@ class CaseTally(msgspec.Struct):
         passed = both + judged.changes["regression"], both + judged.changes["improvement"]
         signals = judged.new_signals + other.new_signals
         flaky = BothSides(self.baseline.flaky, self.new.flaky)
+        verdict = self._verdict(change)
+        if is_same_run:
+            rate = f", pass rate {percent(change.new_rate)}" if change else ""
+            verdict = f"No change: a run compared with itself ({self.cases:,} compared{rate})."
         return Summary(
             total_cases=self.cases,
             baseline_pass=self.baseline.passed,
@@ -307,7 +311,7 @@ class CaseTally(msgspec.Struct):
                 cause: self.baseline.roots[cause] for cause in ROOT_CAUSES
             },
             security=self._security(),
-            verdict=self._no_change(change) if is_same_run else self._verdict(change),
+            verdict=verdict,
             judged=JudgedCases(judged.cases, *passed),
             differing=Differing(
                 judged.answers_differ + other.answers_differ,
@@ -335,10 +339,6 @@ class CaseTally(msgspec.Struct):
                 f"signal_kinds_{name}": dict(sorted(side.kinds.items())),
             }
         return SecuritySummary(total_cases=self.cases, **counted)
-
-    def _no_change(self, change: PairedChange | None) -> str:
-        rate = f", pass rate {percent(change.new_rate)}" if change else ""
-        return f"No change: a run compared with itself ({self.cases:,} compared{rate})."
 
     def _verdict(self, change: PairedChange | None) -> str:
         if not self.cases:

@@ -119,16 +119,10 @@ def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem
         yield from _links(folder, item["artifacts"], f"{place}.artifacts", unresolved)
         yield from _gates(item, f"{place}.security")
         yield from _change(item, place)
-    yield from _page_problems(folder, _pages(report["items"]))
+    hrefs = [item["artifacts"]["replay_diff_href"] for item in report["items"]]
+    yield from _page_problems(folder, ["report.html", *filter(is_portable, hrefs)])
     yield from _flags(folder, report["quality_flags"], unresolved)
     yield from _counts(report["summary"], report["items"])
-
-
-def _pages(items: list[dict[str, Any]]) -> Iterator[str]:
-    yield "report.html"
-    for item in items:
-        if is_portable(item["artifacts"]["replay_diff_href"]):
-            yield item["artifacts"]["replay_diff_href"]
 
 
 _CHANGES = {

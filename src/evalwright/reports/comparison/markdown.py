@@ -3,10 +3,10 @@
 import msgspec
 
 from evalwright.comparison.summary import facts_of
-from evalwright.contracts.report import Item, JudgedCases
+from evalwright.contracts.report import Item
 from evalwright.engine.task_names import case_called
 from evalwright.reports.comparison.machine import MachineReport
-from evalwright.reports.formats.ci import MOST_NOTES, Level, Note, quality_issue, quality_report
+from evalwright.reports.formats.ci import MOST_NOTES, Note, quality_issue, quality_report
 from evalwright.reports.formats.console import one_line
 from evalwright.reports.formats.figures import pass_rates
 from evalwright.reports.formats.markdown import inline
@@ -19,7 +19,9 @@ def render_markdown(report: MachineReport) -> bytes:
     """The verdict, the numbers, and the cases that need a look."""
     summary = report.summary
     lines = [f"# {inline(summary.verdict)}", ""]
-    rows = [*_passed_row(summary.judged), *_cause_rows(report), *_severity_rows(report)]
+    rows = [*_cause_rows(report), *_severity_rows(report)]
+    if (judged := summary.judged).cases:
+        rows.insert(0, f"| passed of {judged.cases} | {judged.baseline_pass} | {judged.new_pass} |")
     if rows:
         lines += ["| | baseline | new |", "| --- | ---: | ---: |", *rows, ""]
     if summary.significance is not msgspec.UNSET:
@@ -36,7 +38,12 @@ def notes_on(report: MachineReport) -> list[Note]:
     """A note for each case that needs a look; of many, the last says how many more there are."""
     shown = sorted(filter(_needs_a_look, report.items), key=_order)
     notes = [
-        Note(f"{_name(item)}: {_change(item)}", _why(item), level=_level(item)) for item in shown
+        Note(
+            f"{_name(item)}: {_change(item)}",
+            _why(item),
+            level="error" if item.change == "regression" else "warning",
+        )
+        for item in shown
     ]
     rest = len(notes) - MOST_NOTES + 1
     if rest <= 1:
@@ -70,20 +77,10 @@ def _change(item: Item) -> str:
     return CHANGES[item.told_change].words.lower()
 
 
-def _level(item: Item) -> Level:
-    return "error" if item.change == "regression" else "warning"
-
-
 def _why(item: Item) -> str:
     ruling = item.governance_preview.new
     told = [each.message for each in item.failed_assertions.new]
     return "; ".join(told) or f"{ruling.recommendation}: {ruling.reason}"
-
-
-def _passed_row(judged: JudgedCases) -> list[str]:
-    if not judged.cases:
-        return []
-    return [f"| passed of {judged.cases} | {judged.baseline_pass} | {judged.new_pass} |"]
 
 
 def _cause_rows(report: MachineReport) -> list[str]:

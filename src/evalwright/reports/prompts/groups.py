@@ -92,7 +92,8 @@ class FileRuns:
     @property
     def issues(self) -> list[str]:
         """The issues of all runs, each once."""
-        return _once(each.issues for each in self.records if each.issues is not UNSET)
+        found = [each.issues for each in self.records if each.issues is not UNSET]
+        return list(dict.fromkeys(issue for issues in found for issue in issues))
 
     @property
     def recommendations(self) -> list[str]:
@@ -214,7 +215,3 @@ def _judge_names(results: Sequence[PromptResult]) -> dict[tuple[str, str], str]:
         (provider, name): name if names.count(name) == 1 else f"{provider}:{name}"
         for provider, name in judges
     }
-
-
-def _once(lists: Iterator[list[str]]) -> list[str]:
-    return list(dict.fromkeys(entry for each in lists for entry in each))

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from evalwright.contracts.amounts import dollars
 from evalwright.contracts.prompt_result import PromptResult, grade
-from evalwright.prompts.agreement import JudgeLevel, PairAgreement, RunSpread
+from evalwright.prompts.agreement import PairAgreement, RunSpread
 from evalwright.prompts.results import percent
 from evalwright.reports.formats.console import one_line
 from evalwright.reports.formats.markdown import inline, item, table
@@ -120,7 +120,9 @@ def _file(group: FileRuns, name: str, *, with_judge: bool) -> Iterator[str]:
         yield from (f"**Summary:** {inline(group.first.summary)}", "")
     yield from _list("Issues", group.issues)
     yield from _list("Recommendations", group.recommendations)
-    yield from _list("Notes", _notes(group))
+    details = [each.details for each in group.records if each.details is not UNSET]
+    notes = dict.fromkeys(note for each in details for note in each.notes)
+    yield from _list("Notes", list(notes))
 
 
 def outcome(group: FileRuns) -> str:
@@ -159,11 +161,6 @@ def _list(title: str, entries: Sequence[str]) -> Iterator[str]:
         yield from (f"**{title}:**", *map(item, entries), "")
 
 
-def _notes(group: FileRuns) -> list[str]:
-    details = [each.details for each in group.records if each.details is not UNSET]
-    return list(dict.fromkeys(note for each in details for note in each.notes))
-
-
 def _model_comparison(overview: Overview, threshold: float) -> Iterator[str]:
     yield from ("## Model Comparison", "")
     yield from table(
@@ -178,7 +175,8 @@ def _model_comparison(overview: Overview, threshold: float) -> Iterator[str]:
         f"Offsets are from the mean of all models, over the {panel.shared} files that all scored.",
         "",
     )
-    yield from table(["Model", "Offset"], map(_offset_row, panel.judges))
+    offsets = [(inline(each.judge), points(each.offset)) for each in panel.judges]
+    yield from table(["Model", "Offset"], offsets)
     yield from ("", *table(_PAIR_HEAD, map(_pair_row, panel.pairs)), "")
 
 
@@ -191,10 +189,6 @@ def _model_row(judge: str, mean: float | None, overview: Overview) -> tuple[str,
     evaluations = sum(len(each.records) for each in groups)
     failures = sum(len(each.errors) for each in groups)
     return inline(judge), "none" if mean is None else percent(mean), str(evaluations), str(failures)
-
-
-def _offset_row(level: JudgeLevel) -> tuple[str, str]:
-    return inline(level.judge), points(level.offset)
 
 
 def _pair_row(pair: PairAgreement) -> tuple[str, ...]:

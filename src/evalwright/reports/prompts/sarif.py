@@ -38,7 +38,10 @@ def render_sarif(results: Sequence[PromptResult], context: ReportContext) -> byt
     """One run of the tool; an evaluation that could not be made is a notification."""
     overview = Overview(results)
     found = [each for file in overview.files for each in _results(file, context.texts)]
-    rules = _rules([each["ruleId"] for each in found])
+    # The whole catalogue, and those of our own that are needed.
+    known = {rule.id: _rule(rule) for rule in CATALOGUE}
+    others = [each for each in dict.fromkeys(one["ruleId"] for one in found) if each not in known]
+    rules = [*known.values(), *map(_other_rule, others)]
     about = {
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {
@@ -56,7 +59,9 @@ def _results(file: File, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for finding in file.findings:
         line = lines[finding.line - 1] if finding.line <= len(lines) else ""
         # Where the text is known the line itself tells findings apart, else what is said of it.
-        mark = "\0".join((finding.rule, " ".join(line.split()) or _wordly(finding.message)))
+        mark = "\0".join(
+            (finding.rule, " ".join(line.split()) or re.sub(r"\d+", "0", finding.message))
+        )
         seen[mark] += 1
         is_told_only = file.status == "skipped" and finding.rule == NO_TASK
         yield {
@@ -110,10 +115,6 @@ def _fingerprint(*parts: str) -> dict[str, str]:
     return {"promptFinding/v1": fingerprint(*parts)}
 
 
-def _wordly(message: str) -> str:
-    return re.sub(r"\d+", "0", message)
-
-
 def _invocation(overview: Overview) -> dict[str, Any]:
     notifications = [
         {
@@ -129,13 +130,6 @@ def _invocation(overview: Overview) -> dict[str, Any]:
         "executionSuccessful": not notifications,
         "toolExecutionNotifications": notifications,
     }
-
-
-def _rules(found: Sequence[str]) -> list[dict[str, Any]]:
-    """The whole catalogue, and those of our own that are needed."""
-    known = {rule.id: _rule(rule) for rule in CATALOGUE}
-    others = [each for each in dict.fromkeys(found) if each not in known]
-    return [*known.values(), *map(_other_rule, others)]
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

@@ -110,7 +110,9 @@ def render_junit(runs: Sequence[Reported]) -> bytes:
     suites = []
     for run in runs:
         if isinstance(run, FailedRun):
-            suites.append(_failed(run))
+            problem = JunitProblem("error", run.code, run.message)
+            case = JunitCase("evalwright", "run", problem=problem)
+            suites.append(JunitSuite(run.run_id, [case]))
         elif isinstance(run, ReportedRun):
             is_last = run.repeats is None or last[run.repeats.group] == run.run_id
             suites.append(_suite(run, is_last=is_last))
@@ -125,11 +127,6 @@ def _thresholds(suite: str, reasons: Sequence[str]) -> list[JunitCase]:
         JunitCase(suite, f"threshold-{number}", None, JunitProblem("failure", "threshold", reason))
         for number, reason in enumerate(reasons, 1)
     ]
-
-
-def _failed(run: FailedRun) -> JunitSuite:
-    problem = JunitProblem("error", run.code, run.message)
-    return JunitSuite(run.run_id, [JunitCase("evalwright", "run", problem=problem)])
 
 
 def _suite(run: ReportedRun, *, is_last: bool) -> JunitSuite:

@@ -143,16 +143,12 @@ def worst_first(tasks: Iterable[TaskRepeats]) -> list[TaskRepeats]:
 def _table(tasks: Sequence[TaskRepeats], style: Style, names: TaskNames) -> list[str]:
     rows = [_cells(task, names.of(task.task_id)) for task in tasks]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    marks = {"flaky": style.bold("~"), "failed": style.red("✗"), "passed": style.green("✓")}
     return [
-        f"  {_mark(task, style)} "
+        f"  {marks[task.verdict]} "
         + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for task, row in zip(tasks, rows, strict=True)
     ]
-
-
-def _mark(task: TaskRepeats, style: Style) -> str:
-    marks = {"flaky": style.bold("~"), "failed": style.red("✗"), "passed": style.green("✓")}
-    return marks[task.verdict]
 
 
 def _cells(task: TaskRepeats, called: TaskName) -> tuple[str, ...]:

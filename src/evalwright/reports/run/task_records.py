@@ -308,7 +308,11 @@ class _AttemptReader:
             checks,
             None if self.completed is None else self.completed.latency_ms,
             UNSET if error is None else error,
-            UNSET if error is not None or self.checked is None else _check_score(self.checked),
+            UNSET
+            if error is not None or self.checked is None
+            else self.checked.score
+            if self.checked.check_score is None
+            else self.checked.check_score,
             self._coverage(claims),
         )
 
@@ -405,10 +409,6 @@ class _RecordReader:
         rubric = enumerate(task.expected.rubric or (), 1)
         criteria = {criterion_name(number): each.criterion for number, each in rubric}
         return ReadTask(record, attempts[place].trace, attempts[place].judged, criteria)
-
-
-def _check_score(checked: Checked) -> float:
-    return checked.score if checked.check_score is None else checked.check_score
 
 
 def _usage(
