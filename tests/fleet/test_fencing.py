@@ -13,9 +13,9 @@ from builders import a_suite
 from evalwright.contracts.errors import StoreUnavailable
 from evalwright.contracts.events import RunCancelled
 from evalwright.engine.fleet import database as database_module
-from evalwright.engine.fleet import ending, reconciling
+from evalwright.engine.fleet import endings, repair
 from evalwright.engine.fleet import worker as worker_module
-from evalwright.engine.fleet.ending import Ending, RunAtWork
+from evalwright.engine.fleet.endings import Ending, RunAtWork
 from evalwright.engine.fleet.queue import TakenTask
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
@@ -313,14 +313,14 @@ def test_a_run_ends_though_its_log_takes_longer_to_read_than_a_transaction_may_b
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(address._SETTINGS, "idle_in_transaction_session_timeout", "2s")
-    monkeypatch.setattr(ending, "SIGN_SECONDS", 0.02)
-    read_history = ending.read_history
+    monkeypatch.setattr(endings, "SIGN_SECONDS", 0.02)
+    read_history = endings.read_history
 
     def read_slowly(*place: Any) -> Any:
         time.sleep(2.5)
         return read_history(*place)
 
-    monkeypatch.setattr(ending, "read_history", read_slowly)
+    monkeypatch.setattr(endings, "read_history", read_slowly)
 
     async def work() -> str:
         async with fleet.database() as database:
@@ -441,7 +441,7 @@ def test_workers_make_the_tables_of_the_queue_again_when_they_were_dropped(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 0.2)
-    monkeypatch.setattr(reconciling, "APART_SECONDS", 0)
+    monkeypatch.setattr(repair, "APART_SECONDS", 0)
 
     async def work() -> Any:
         answer, begun, may_answer = held_back()

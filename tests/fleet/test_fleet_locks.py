@@ -9,12 +9,12 @@ import pytest
 
 from builders import a_suite
 from evalwright.contracts.events import RunCancelled, RunPaused, RunResumed
-from evalwright.engine.fleet import reconciling
+from evalwright.engine.fleet import repair
 from evalwright.engine.fleet import worker as worker_module
-from evalwright.engine.fleet.ending import Ending
+from evalwright.engine.fleet.endings import Ending
 from evalwright.engine.fleet.handover import HandOver
 from evalwright.engine.fleet.queue import DueTask, TakenTask
-from evalwright.engine.fleet.reconciling import reconcile
+from evalwright.engine.fleet.repair import reconcile
 from evalwright.engine.history import History
 from evalwright.store.protocol import NewEvent
 from fleet.test_fencing import BEGIN, HandWorker, events_of_task, right
@@ -206,7 +206,7 @@ def soon_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that look after the queue all the time."""
     monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 0.1)
     monkeypatch.setattr(worker_module, "MOST_BEAT_SECONDS", 0.1)
-    monkeypatch.setattr(reconciling, "APART_SECONDS", 0)
+    monkeypatch.setattr(repair, "APART_SECONDS", 0)
 
 
 @pytest.mark.usefixtures("soon_repaired")

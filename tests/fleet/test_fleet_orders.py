@@ -7,7 +7,7 @@ import msgspec
 
 from builders import a_suite
 from evalwright.contracts.events import RunCancelled, RunPaused, RunResumed
-from evalwright.engine.fleet.reconciling import reconcile
+from evalwright.engine.fleet.repair import reconcile
 from evalwright.engine.fleet.status import fleet_metrics, waiting_for
 from evalwright.engine.history import History
 from evalwright.store.protocol import NewEvent

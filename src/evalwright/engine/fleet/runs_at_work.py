@@ -8,7 +8,7 @@ import msgspec
 
 from evalwright.engine.clock import Clock
 from evalwright.engine.fleet.database import FleetDatabase
-from evalwright.engine.fleet.ending import RunAtWork
+from evalwright.engine.fleet.endings import RunAtWork
 from evalwright.engine.fleet.equipment import Equipment, Equipper
 from evalwright.engine.fleet.handover import HandedPlan, recorded_history
 from evalwright.engine.fleet.single_tasks import FinishedTask, Keep, SingleTasks

@@ -4,7 +4,7 @@ import msgspec
 
 from evalwright.engine.clock import Clock
 from evalwright.engine.fleet.database import LONG_SECONDS, FleetDatabase
-from evalwright.engine.fleet.ending import out_of_time
+from evalwright.engine.fleet.endings import out_of_time
 from evalwright.engine.fleet.handover import FleetRuns, HandedPlan
 from evalwright.engine.fleet.queue import Connection, DueTask
 from evalwright.store.postgres import statements

@@ -1,8 +1,7 @@
 """The end of tasks, and of runs: fenced, and in one transaction.
 
 Only while an attempt is still its worker's are its events written, together with the score. The
-same transaction releases the next tasks; with the last task, it ends the run.
-"""
+same transaction releases the next tasks; with the last task, it ends the run."""
 
 import asyncio
 import uuid
