@@ -282,7 +282,7 @@ def _data(tasks: Sequence[ReadTask], reading: RunReading) -> Html:
     if not reading.is_masked:
         packed = _base64(_packed_events(reading.events))
         opening = Html('<script type="application/vnd.evalwright.events+zlib" id="events">')
-        blocks.append(Html(f"{opening}{packed}</script>"))  # `engine.run_files` finds it by this
+        blocks.append(Html(f"{opening}{packed}</script>"))  # `engine.runs` finds it by this
     return Html("\n".join(blocks))
 
 
