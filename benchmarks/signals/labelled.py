@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.report import Signal
-from evalwright.signals.detect import detect
+from evalwright.signals.kinds import detect
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import import_responses
 from evalwright.trace.model import Trace

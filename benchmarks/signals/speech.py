@@ -21,7 +21,7 @@ import msgspec
 from board import Board, at_least, at_most
 from labelled import FOLLOWED, Labelled
 
-from evalwright.signals.detect import detect
+from evalwright.signals.kinds import detect
 from evalwright.trace.decode import decode_trace
 
 FALSE = at_most(0.01)

@@ -17,7 +17,7 @@ import msgspec
 from board import Board, Goal, at_least
 from labelled import Labelled
 
-from evalwright.signals.detect import DETECTORS, detect
+from evalwright.signals.kinds import DETECTORS, detect
 from evalwright.signals.masking import mask_bytes
 from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace

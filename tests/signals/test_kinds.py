@@ -10,8 +10,7 @@ from comparing import a_call, a_failure, a_response, a_result
 from evalwright.comparison.gate import CATALOGUE, HIGH_RISK_KINDS, recommended_rules
 from evalwright.contracts.report import Signal, SignalDetails
 from evalwright.engine.findings import FINDING_KINDS
-from evalwright.signals.detect import DETECTORS, detect
-from evalwright.signals.kinds import KIND_NAMES, KINDS, SignalKind
+from evalwright.signals.kinds import DETECTORS, KIND_NAMES, KINDS, SignalKind, detect
 from evalwright.signals.masking.text import mask_value
 from evalwright.signals.suppression import parse_suppressions
 from evalwright.trace.decode import decode_trace

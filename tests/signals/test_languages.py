@@ -6,9 +6,9 @@ import pytest
 from spoken_traces import ATTACKS, PRESSING, SPOKEN, attacked, clean, quiet
 
 from comparing import a_call, a_trace
-from evalwright.signals.detect import detect
 from evalwright.signals.injection.instructions import InstructionReader
 from evalwright.signals.injection.translation import gloss
+from evalwright.signals.kinds import detect
 
 FOLLOWED = "injected_instruction_followed"
 

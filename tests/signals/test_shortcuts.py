@@ -8,7 +8,6 @@ from invented_secrets import TOKENS
 
 from evalwright.signals import sensitive
 from evalwright.signals.conduct import acts, field_words, has_field
-from evalwright.signals.detect import detect
 from evalwright.signals.execution import _CODE_FIELDS, _given_code
 from evalwright.signals.injection import obedience
 from evalwright.signals.injection.detector import find_injections
@@ -20,6 +19,7 @@ from evalwright.signals.injection.instructions import (
 )
 from evalwright.signals.injection.obedience import Obedience
 from evalwright.signals.injection.words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
+from evalwright.signals.kinds import detect
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.patterns import (
     best_engine,

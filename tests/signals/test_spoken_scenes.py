@@ -9,7 +9,7 @@ import pytest
 
 from comparing import a_call, a_result, a_trace
 from effort import takes_at_most
-from evalwright.signals.detect import detect
+from evalwright.signals.kinds import detect
 from evalwright.trace.decode import decode_trace
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "signals"

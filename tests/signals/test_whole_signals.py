@@ -10,7 +10,7 @@ from hashlib import sha256
 from invented_traces import pairs
 from whole_outputs import assert_as_expected, plain
 
-from evalwright.signals.detect import detect
+from evalwright.signals.kinds import detect
 
 
 def told(signal):

@@ -308,7 +308,7 @@ def _checked(documents: tuple[Json, ...], trace: Trace) -> list[FailedAssertion]
 def _examined(trace: Trace) -> "Examined":
     """A recorded answer as checks look at it."""
     from evalwright.scoring.checks.base import Examined, MadeCall, Spent
-    from evalwright.signals.detect import detect
+    from evalwright.signals.kinds import detect
 
     answers, usage = pair_results(trace), trace.usage
     calls = []

@@ -32,7 +32,7 @@ from evalwright.contracts.report import (
     Suppressed,
 )
 from evalwright.scoring.golden import explain_difference
-from evalwright.signals.detect import detect
+from evalwright.signals.kinds import detect
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import check_integrity

@@ -25,8 +25,7 @@ from evalwright.contracts.report import (
 )
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.signals.detect import detect
-from evalwright.signals.kinds import KINDS
+from evalwright.signals.kinds import KINDS, detect
 from evalwright.signals.pii import PII_KINDS
 from evalwright.signals.tool_names import is_of, words_of
 from evalwright.signals.written_values import leaves

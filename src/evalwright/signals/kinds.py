@@ -1,4 +1,4 @@
-"""The one table of signal kinds: who finds a kind, and what it means to everyone who reads it.
+"""The one table of signal kinds: who finds a kind, what it means, and all that a trace has.
 
 A new kind is a module with its detector, one entry here, and a row in docs/signals.md.
 """
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from evalwright.contracts.report import Signal
+from evalwright.contracts.report import SEVERITIES, Signal
 from evalwright.signals.actions import (
     connector_installs,
     high_risk_actions,
@@ -26,6 +26,7 @@ from evalwright.signals.injection.detector import find_injections
 from evalwright.signals.outbound import unexpected_outbound
 from evalwright.signals.trace_view import TraceView
 from evalwright.signals.url_flow import untrusted_urls
+from evalwright.trace.model import Trace
 
 Detector: TypeAlias = Callable[[TraceView], Iterable[Signal]]
 
@@ -155,3 +156,26 @@ KINDS: tuple[SignalKind, ...] = (
     ),
 )
 KIND_NAMES = tuple(kind.name for kind in KINDS)
+DETECTORS = tuple(dict.fromkeys(kind.detect for kind in KINDS))
+_IN_CLEAN_RECORDS = tuple(
+    dict.fromkeys(kind.detect for kind in KINDS if not kind.needs_sensitive_text)
+)
+
+
+def detect(
+    trace: Trace,
+    baseline: Trace | None = None,
+    *,
+    clean: bool = False,
+    regressed: bool = False,
+) -> tuple[Signal, ...]:
+    """All signals of a trace, the gravest first, otherwise in the order of the kinds.
+
+    `clean` says that the record of the trace was scanned already and holds nothing sensitive, so
+    nothing can have been disclosed. `regressed` says that its case got worse since the baseline.
+    """
+    view = TraceView(trace, baseline, regressed=regressed)
+    used = _IN_CLEAN_RECORDS if clean else DETECTORS
+    found = [signal for detector in used for signal in detector(view)]
+    found.sort(key=lambda signal: -SEVERITIES.index(signal.severity))
+    return tuple(found)

@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import Signal
-from evalwright.signals.detect import detect
+from evalwright.signals.kinds import detect
 from evalwright.signals.masking import mask_text
 from evalwright.signals.masking.report import mask_signals
 from evalwright.trace.decode import decode_trace

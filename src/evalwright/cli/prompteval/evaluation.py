@@ -75,7 +75,7 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
             if stream is not None:
                 stream(result)
     else:
-        from evalwright.cli.prompteval.judging import judge_files
+        from evalwright.cli.prompteval.judgements import judge_files
 
         results, unfinished, finish = judge_files(
             request, list(files), settings, stream or (lambda _: None), config
@@ -96,7 +96,7 @@ def _push(
 ) -> None:
     if request.push is None:
         return
-    from evalwright.cli.prompteval.pushing import push
+    from evalwright.cli.prompteval.push import push
 
     kept = push(request.push, results, texts)
     if not request.quiet:

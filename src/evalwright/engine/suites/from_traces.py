@@ -33,7 +33,7 @@ from evalwright.engine.suites.selection import Wanted, select
 from evalwright.engine.suites.templates import BadTemplate, Templates
 from evalwright.scoring.checks.base import Examined
 from evalwright.scoring.checks.table import CHECKS, prepare_checks
-from evalwright.signals.detect import detect
+from evalwright.signals.kinds import detect
 from evalwright.signals.masking import mask_text, mask_value
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Json, ToolCall, Trace, text_of
