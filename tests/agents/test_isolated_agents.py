@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import evalwright as ew
+from evalwright.agents.isolation import frames
 from subjects import thorough
 from subjects.command import SUBJECTS
 from subjects.waiting import eventually, is_gone
@@ -110,6 +111,17 @@ def test_what_an_agent_does_to_its_process_fails_its_task_and_no_other(
         assert words in told.error["message"]
     assert [run.tasks[each].passed for each in ("nothing", "stop", "nothing-more")] == [True] * 3
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_an_answer_that_the_run_cannot_hold_fails_its_task_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "MOST_FROM_PROCESS", 1024**2)
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return 'a' * int(task.input)\n")
+    tasks = [ew.Task(each, input=each, checks=[ANY]) for each in ("1000000", "2000000", "3")]
+    run = ew.run(tasks, f"{tmp_path}/agent.py:answer", db=tmp_path / "log.db", isolate=True)
+    assert [run.tasks[task.id].passed for task in tasks] == [True, False, True]
+    assert "sent more than 1 MiB at once" in run.tasks["2000000"].error["message"]
 
 
 def test_a_process_is_warm_for_the_next_task_and_none_is_left(tmp_path: Path) -> None:

@@ -340,7 +340,14 @@ def test_exports_may_be_compressed(packed: bytes, coding: str) -> None:
 def test_strangers_and_wrong_paths_get_nothing_and_change_nothing() -> None:
     async def work(scene: Scene, spans: TaskSpans) -> None:
         origin = spans.endpoint.rpartition("/")[0]
-        for path in ("/v1/traces", "/x/v1/traces", "/", f"/{'x' * 43}/v1/traces", "//v1/traces"):
+        for path in (
+            "/v1/traces",
+            "/x/v1/traces",
+            "/",
+            f"/{'x' * 43}/v1/traces",
+            "//v1/traces",
+            "/é/v1/traces",
+        ):
             async with scene.http.post(origin + path, data=b"{}") as response:
                 assert response.status == 404, path
         for path in ("/v1/profiles", "/v1/traces/x", "/v1/", "", "/x/v1/traces"):

@@ -234,7 +234,9 @@ class SpanReceiver:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path, _, signal = request.path.rpartition("/v1/")
         program = self._by_path.get(path)
-        if program is None and not secrets.compare_digest(path, f"/{self._secret}"):
+        if program is None and not secrets.compare_digest(
+            path.encode(), f"/{self._secret}".encode()
+        ):
             return plain_answer(404, "nobody takes spans at this address (any more)")
         if signal not in ("traces", "logs", "metrics"):
             return plain_answer(404, f"no signal of OTLP: {signal[:40]}")

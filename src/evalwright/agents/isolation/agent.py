@@ -22,6 +22,7 @@ import msgspec
 
 from evalwright.agents.account import SeenCall
 from evalwright.agents.command import how_it_ended
+from evalwright.agents.isolation import frames
 from evalwright.agents.isolation.frames import (
     CLOSED_DESCRIPTORS,
     AskedModel,
@@ -214,7 +215,7 @@ class AgentSlot(asyncio.Protocol):
             )
         self._agent = agent
         self.error: ErrorDetail | None = None  # why it cannot work
-        self._frames = Frames()
+        self._frames = Frames(frames.MOST_FROM_PROCESS)
         self._transport: asyncio.Transport | None = None
         self._invocation: Invocation | None = None
         self._answer: asyncio.Future[Any] | None = None
@@ -322,14 +323,20 @@ class AgentSlot(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Do what the process asks for."""
-        for body in self._frames.of(data):
-            try:
+        try:
+            for body in self._frames.of(data):
                 self._take(_decode(body))
-            except (msgspec.MsgspecError, LookupError):  # the agent has written to the connection
-                self.error = ErrorDetail("agent_error", "the agent's process cannot be understood")
-                self.kill()
-                return
-            self._unpaced += 1
+                self._unpaced += 1
+        except (msgspec.MsgspecError, LookupError):  # the agent has written to the connection
+            self.error = ErrorDetail("agent_error", "the agent's process cannot be understood")
+            self.kill()
+            return
+        except frames.MessageTooLongError:
+            most = frames.MOST_FROM_PROCESS // 1024**2
+            reason = f"the agent's process sent more than {most} MiB at once"
+            self.error = ErrorDetail("agent_error", reason)
+            self.kill()
+            return
         if self._unpaced > _UNPACED and self._invocation is not None and self._transport:
             self._unpaced = 0
             self._transport.pause_reading()

@@ -12,6 +12,7 @@ from evalwright.contracts.suite import Fixtures
 
 CLOSED_DESCRIPTORS = 76  # the exit code of a process whose agent has closed some
 _HEAD = 4  # bytes
+MOST_FROM_PROCESS = 256 * 1024 * 1024  # bytes of one message, which the run keeps in memory
 
 
 class Load(msgspec.Struct, frozen=True, tag=True):
@@ -138,17 +139,25 @@ def framed(message: ToProcess | ToRun) -> bytes:
     return len(body).to_bytes(_HEAD) + body
 
 
+class MessageTooLongError(ValueError):
+    """A message is longer than its reader takes."""
+
+
 class Frames:
     """Bytes as they arrive, read as whole messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         self._rest = bytearray()
+        self._most = most
 
     def of(self, data: bytes) -> Iterator[bytes]:
-        """The messages that are complete with these bytes."""
+        """The messages that are complete with these bytes; raises `MessageTooLongError`."""
         self._rest += data
         while len(self._rest) >= _HEAD:
-            end = _HEAD + int.from_bytes(self._rest[:_HEAD])
+            length = int.from_bytes(self._rest[:_HEAD])
+            if self._most is not None and length > self._most:
+                raise MessageTooLongError
+            end = _HEAD + length
             if len(self._rest) < end:
                 return
             body = bytes(self._rest[_HEAD:end])
