@@ -21,7 +21,7 @@ from evalwright.contracts.events import (
     RunFailure,
     RunStarted,
 )
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     AgentFacts,
     RunSettings,
 )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from evalwright.agents.own_tools import tool as tool
     from evalwright.agents.protocol import ToolError as ToolError
     from evalwright.agents.python import AgentTask as AgentTask
-    from evalwright.api.answering import Evaluate as Evaluate
     from evalwright.api.baselines import baseline as baseline
     from evalwright.api.check_objects import Check as Check
     from evalwright.api.check_objects import check as check
@@ -44,17 +43,18 @@ if TYPE_CHECKING:
     from evalwright.api.checks import regex as regex
     from evalwright.api.checks import similar as similar
     from evalwright.api.checks import starts_with as starts_with
-    from evalwright.api.comparing import ComparisonResult as ComparisonResult
-    from evalwright.api.comparing import compare as compare
-    from evalwright.api.expecting import Expectation as Expectation
-    from evalwright.api.expecting import expect as expect
-    from evalwright.api.running import arun as arun
-    from evalwright.api.running import load as load
-    from evalwright.api.running import run as run
+    from evalwright.api.comparison_result import ComparisonResult as ComparisonResult
+    from evalwright.api.comparison_result import compare as compare
+    from evalwright.api.expectation import Expectation as Expectation
+    from evalwright.api.expectation import expect as expect
     from evalwright.api.runs import RunResult as RunResult
     from evalwright.api.runs import TaskReport as TaskReport
-    from evalwright.api.scanning import lint as lint
-    from evalwright.api.scanning import scan as scan
+    from evalwright.api.scan_and_lint import lint as lint
+    from evalwright.api.scan_and_lint import scan as scan
+    from evalwright.api.single_answer import Evaluate as Evaluate
+    from evalwright.api.suite_run import arun as arun
+    from evalwright.api.suite_run import load as load
+    from evalwright.api.suite_run import run as run
     from evalwright.api.suites import Suite as Suite
     from evalwright.api.suites import Task as Task
     from evalwright.contracts.errors import EvalwrightError as EvalwrightError
@@ -115,15 +115,15 @@ _HOMES = {
     "agents.own_tools": "tool",
     "agents.protocol": "ToolError",
     "agents.python": "AgentTask",
-    "api.answering": "Evaluate",
+    "api.single_answer": "Evaluate",
     "api.suites": "Suite Task",
     "api.check_objects": "Check check",
-    "api.expecting": "Expectation expect",
-    "api.running": "arun load run",
+    "api.expectation": "Expectation expect",
+    "api.suite_run": "arun load run",
     "api.runs": "RunResult TaskReport",
-    "api.comparing": "ComparisonResult compare",
+    "api.comparison_result": "ComparisonResult compare",
     "api.baselines": "baseline",
-    "api.scanning": "lint scan",
+    "api.scan_and_lint": "lint scan",
     "contracts.errors": "EvalwrightError",
 }
 

@@ -17,8 +17,8 @@ import pytest
 
 import evalwright as ew
 from builders import a_suite, a_task, as_document
-from evalwright.api.running import Options
-from evalwright.contracts.planning import RunOptions
+from evalwright.api.suite_run import Options
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.suites.selection import Wanted
 from subjects.command import Evalwright
 from subjects.waiting import TIME_LIMIT_S, let_time_pass

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from browser.conftest import Visit
 from builders import AGENT_ID
 from evalwright.contracts.events import Payload, Reasoned, ToolCalled, ToolReturned
-from evalwright.contracts.planning import Group
+from evalwright.contracts.run_plan import Group
 from host.server import running_host
 from host.web.recorded import HOSTILE_TEXT, Tenant, a_tenant
 from reports.run.page_samples import Told, a_trace, bad, ok

@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from builders import AGENT_ID, SUITE_ID, a_suite, a_task
 from client.wire import answer, saying, stream, whole_stream
-from evalwright.client import HostError, Retries, Unreachable, following
+from evalwright.client import HostError, Retries, Unreachable, stream_position
 from host.server import GATED
 from subjects.ports import lasting_port
 
@@ -103,7 +103,7 @@ def test_a_host_that_does_not_answer_is_given_up(connect):
 
 
 def test_a_stream_that_falls_silent_is_taken_for_dead(connect, monkeypatch):
-    monkeypatch.setattr(following, "SILENCE_S", 0.05)
+    monkeypatch.setattr(stream_position, "SILENCE_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unreachable, match="no answer in time"):

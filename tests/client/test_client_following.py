@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evalwright.client import HostError, Retries, Unreachable
 from evalwright.client.answers import RunEvent
-from evalwright.client.following import Following, check_end
+from evalwright.client.stream_position import StreamPosition, check_end
 from evalwright.contracts.errors import CannotEvaluate, RunFailed
 
 BROKEN = Unreachable("the connection broke")
@@ -30,14 +30,14 @@ def frame(sequence: int, kind: str = "eval.scored") -> bytes:
     return f"id: {sequence}\ndata: {json.dumps(document(sequence, kind))}\n\n".encode()
 
 
-def following(**options: object) -> Following:
-    return Following("run_a", "updates", None, Retries(limit=2, chance=lambda: 0.0), **options)
+def followed(**options: object) -> StreamPosition:
+    return StreamPosition("run_a", "updates", None, Retries(limit=2, chance=lambda: 0.0), **options)
 
 
 @given(st.lists(st.integers(0, 400), max_size=6))
 def test_a_stream_that_breaks_anywhere_is_taken_up_where_it_broke(breaks):
     frames = [frame(n) for n in range(5)] + [frame(5, "run.completed")]
-    place, told = following(), list[int]()
+    place, told = followed(), list[int]()
     for length in [*breaks, 10_000]:
         if place.is_over():
             break
@@ -48,40 +48,40 @@ def test_a_stream_that_breaks_anywhere_is_taken_up_where_it_broke(breaks):
 
 
 def test_what_a_host_tells_again_is_told_once():
-    place = following()
+    place = followed()
     told = place.take(frame(0) + frame(1) + frame(1) + frame(0) + frame(2))
     assert [event.sequence for event in told] == [0, 1, 2]
 
 
 def test_notices_that_stand_in_no_log_are_told_and_move_nothing():
-    place = following()
+    place = followed()
     told = place.take(frame(0) + frame(0, "run.annotated") + frame(1))
     assert [event.type for event in told] == ["eval.scored", "run.annotated", "eval.scored"]
     assert place.request().headers["Last-Event-ID"] == "1"
 
 
 def test_a_host_that_stays_away_is_given_up():
-    place = following()
+    place = followed()
     assert [place.wait_after(BROKEN), place.wait_after(BROKEN)] == [0.0, 0.25]
     with pytest.raises(Unreachable):
         place.wait_after(BROKEN)
 
 
 def test_as_long_as_events_come_a_stream_may_break_any_number_of_times():
-    place = following()
+    place = followed()
     for sequence in range(100):
         place.take(frame(sequence))
         place.wait_after(BROKEN)
 
 
 def test_a_stream_that_ends_before_its_run_is_asked_for_again():
-    place = following()
+    place = followed()
     assert place.closed("running") == 0.0
     assert not place.is_over()
 
 
 def test_a_stream_that_was_begun_after_the_end_of_the_run_tells_everything():
-    place = following()
+    place = followed()
     place.closed("completed")
     assert not place.is_over()  # events may have come between the stream and the question
     place.closed("completed")
@@ -90,7 +90,7 @@ def test_a_stream_that_was_begun_after_the_end_of_the_run_tells_everything():
 
 def test_time_runs_out_and_the_run_goes_on():
     now = iter([100.0, 103.0, 106.0])
-    place = following(timeout_s=5, clock=lambda: next(now))
+    place = followed(timeout_s=5, clock=lambda: next(now))
     assert place.patience_s() == 2.0
     with pytest.raises(TimeoutError, match="run_a has not ended within 5 s; it goes on"):
         place.patience_s()
@@ -99,7 +99,7 @@ def test_time_runs_out_and_the_run_goes_on():
 @pytest.mark.parametrize("data", [b"no json", b"{}", b'"text"', b"\xff"])
 def test_a_stream_of_something_else_is_an_error(data):
     with pytest.raises(HostError, match="the stream of run run_a cannot be read"):
-        following().take(b"data: " + data + b"\n\n")
+        followed().take(b"data: " + data + b"\n\n")
 
 
 def ended(kind: str, payload: dict[str, object]) -> RunEvent:

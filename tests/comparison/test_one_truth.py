@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from builders import a_suite, a_task
 from comparison.own_runs import compared, notes_of
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import TaskSelection
+from evalwright.contracts.run_plan import TaskSelection
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.engine.baselines import read_baseline
 from evalwright.scoring.regression import RegressionReport, compare_to_baseline

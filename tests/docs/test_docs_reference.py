@@ -14,7 +14,7 @@ from evalwright.cli.app import COMMANDS, Commands, app
 from evalwright.contracts.documents import parse_document
 from evalwright.contracts.events import PAYLOADS, Envelope, ErrorDetail
 from evalwright.contracts.jsonvalue import stringify
-from evalwright.contracts.planning import FailOn, RunSettings
+from evalwright.contracts.run_plan import FailOn, RunSettings
 from evalwright.contracts.schema import SUITE, SUMMARY, load_schema
 from evalwright.contracts.suite import Match
 from evalwright.engine.judges import FINDINGS

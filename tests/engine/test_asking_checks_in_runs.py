@@ -10,7 +10,7 @@ import pytest
 from builders import a_suite
 from engine.test_checked_runs import a_checked_task, of_checks, says
 from evalwright.contracts.errors import InvalidDocument
-from evalwright.contracts.planning import RunOptions, SuiteSource
+from evalwright.contracts.run_plan import RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite
 from evalwright.engine import own_checks
 from evalwright.engine.execution import Means, start_run

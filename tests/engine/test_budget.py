@@ -5,7 +5,7 @@ from typing import Any
 
 from builders import a_suite
 from evalwright.contracts.events import ProviderUsage
-from evalwright.contracts.planning import RunSettings
+from evalwright.contracts.run_plan import RunSettings
 from evalwright.engine.budget import Budget
 from evalwright.scoring.summary import Tally
 from subjects.runs import Workshop

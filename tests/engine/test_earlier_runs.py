@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from engine.test_checked_runs import A_17, SHIPPED, a_checked_task, of_checks, says
 from evalwright.cli.remote import by_the_rule_of_today
-from evalwright.contracts.planning import FIRST_RULE, RunOptions
+from evalwright.contracts.run_plan import FIRST_RULE, RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.execution import Outcome, start_run

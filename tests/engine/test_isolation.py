@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from builders import a_suite, a_task
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.isolation import (
     MEMORY_UNUSED,
     NOT_ISOLATED,

@@ -6,7 +6,7 @@ import pytest
 
 from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.errors import InvalidDocument
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import plan_run
 from subjects.runs import AGENT_ID, Workshop, as_agent
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from builders import a_suite, a_task
 from evalwright.agents.python import PythonAgent
 from evalwright.contracts.errors import RunFailed
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.execution import Means
 from evalwright.engine.history import read_history

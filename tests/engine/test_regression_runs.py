@@ -6,7 +6,7 @@ import pytest
 
 from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import Group, LeftOut
+from evalwright.contracts.run_plan import Group, LeftOut
 from evalwright.engine.replay import replay_run
 from evalwright.engine.runs import list_results
 from evalwright.scoring.regression import compare_to_baseline

@@ -9,7 +9,7 @@ from builders import a_rubric_task, a_suite, a_task
 from engine.test_asking_checks_in_runs import GREETS
 from engine.test_checked_runs import A_17, SHIPPED, a_checked_task, of_checks, says
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import Means
 from evalwright.engine.replay import replay_run

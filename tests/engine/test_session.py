@@ -13,7 +13,7 @@ from builders import a_rubric_task, a_suite
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput, RunFailed
 from evalwright.contracts.events import ProviderUsage
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     CONFIGURABLE,
     Group,
     RunOptions,

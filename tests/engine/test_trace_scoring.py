@@ -10,14 +10,14 @@ import pytest
 from evalwright.agents.protocol import Surroundings
 from evalwright.comparison.recordings import Recordings
 from evalwright.contracts.events import Decided, RunStarted, ToolCalled
-from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.yaml_loader import load_yaml
 from evalwright.engine.execution import Means, Outcome
 from evalwright.engine.recorded_traces import ScoreRequest, plan_score
 from evalwright.engine.suites.from_traces import RecordedSuite, TaskMaker, WantedRecordings
 from evalwright.engine.suites.loader import SuiteSubject, given_subject
-from evalwright.trace.recording import Recording
+from evalwright.trace.recorded_case import Recording
 from subjects.runs import Workshop
 
 RECORDED = sorted((Path(__file__).parents[1] / "trace/recorded").iterdir())

@@ -17,7 +17,7 @@ import pytest
 from soaking import scaled, seeds
 
 from builders import EPOCH_US
-from evalwright.store import copying
+from evalwright.store import backup
 from evalwright.store.inspection import find_problems
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
@@ -264,10 +264,10 @@ def test_a_backup_that_is_interrupted_at_its_first_step_leaves_nothing_either(
         signal.raise_signal(signal.SIGINT)
         return lock(descriptor)
 
-    lock = copying._lock
-    monkeypatch.setattr(copying, "_lock", interrupted)
+    lock = backup._lock
+    monkeypatch.setattr(backup, "_lock", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        copying.back_up(tmp_path / "log.db", tmp_path / "copy.db", lambda *_: None)
+        backup.back_up(tmp_path / "log.db", tmp_path / "copy.db", lambda *_: None)
     assert leftovers(tmp_path) == []
     assert not (tmp_path / "copy.db").exists()
 

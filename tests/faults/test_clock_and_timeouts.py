@@ -10,7 +10,7 @@ import pytest
 
 from builders import a_suite
 from evalwright.contracts.errors import RunPruned
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run

@@ -17,7 +17,7 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run

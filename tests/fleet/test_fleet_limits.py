@@ -8,12 +8,12 @@ import pytest
 from builders import a_suite
 from evalwright.contracts.events import RunCancelled
 from evalwright.engine.fleet import rates
-from evalwright.engine.fleet.rates import FleetRations
+from evalwright.engine.fleet.rates import FleetRateLimits
 from evalwright.engine.session import ModelPool
 from evalwright.host.fleet import FleetLimits
 from evalwright.models.config import Config, ProviderSettings
 from evalwright.models.protocol import ChatMessage, ModelError, Request, SharedModel
-from evalwright.models.rations import MinuteLimits, OwnRations
+from evalwright.models.rate_limits import MinuteLimits, OwnRateLimits
 from evalwright.models.scripted import ScriptedModel
 from fleet.test_fleet_orders import event
 from fleet.workers_here import Fleet, until
@@ -44,7 +44,7 @@ def test_requests_of_a_provider_are_counted_whichever_worker_makes_them(
     async def work() -> None:
         limits = {"acme": MinuteLimits(requests=6)}
         async with fleet.database() as one, fleet.database() as two:
-            workers = [FleetRations(each, "t1", MinuteLimits(), limits) for each in (one, two)]
+            workers = [FleetRateLimits(each, "t1", MinuteLimits(), limits) for each in (one, two)]
             for number in range(30):
                 await workers[number % 2].enter("acme")
 
@@ -59,9 +59,9 @@ def test_tokens_are_paid_before_the_next_call_of_the_tenant_begins(
     async def work() -> None:
         of_tenant = MinuteLimits(tokens=6_000)  # a hundred in a second
         async with fleet.database() as one, fleet.database() as two:
-            first = FleetRations(one, "spender", of_tenant, {})
-            second = FleetRations(two, "spender", of_tenant, {})
-            other = FleetRations(two, "frugal", of_tenant, {})
+            first = FleetRateLimits(one, "spender", of_tenant, {})
+            second = FleetRateLimits(two, "spender", of_tenant, {})
+            other = FleetRateLimits(two, "frugal", of_tenant, {})
             await first.enter("acme")
             await first.pay("acme", 2_000)
             await other.enter("acme")
@@ -76,8 +76,8 @@ def test_tokens_are_paid_before_the_next_call_of_the_tenant_begins(
 def test_a_model_of_a_worker_waits_for_its_rations(fleet: Fleet, waits: list[float]) -> None:
     async def work() -> None:
         async with fleet.database() as database:
-            rations = FleetRations(database, "t2", MinuteLimits(tokens=60), {})
-            model = SharedModel(ScriptedModel("acme:small", lambda _: "a long answer"), rations)
+            rate_limits = FleetRateLimits(database, "t2", MinuteLimits(tokens=60), {})
+            model = SharedModel(ScriptedModel("acme:small", lambda _: "a long answer"), rate_limits)
             await model.ask(QUESTION)
             await model.ask(QUESTION)
 
@@ -91,13 +91,15 @@ def test_calls_that_wait_for_the_same_tokens_do_not_all_begin_then(
     async def work() -> None:
         limits = {"lab": MinuteLimits(tokens=6_000)}
         async with fleet.database() as one, fleet.database() as two:
-            rations = [FleetRations(each, "t3", MinuteLimits(), limits) for each in (one, two)]
-            for each in rations:
+            rate_limits = [
+                FleetRateLimits(each, "t3", MinuteLimits(), limits) for each in (one, two)
+            ]
+            for each in rate_limits:
                 await each.pay("lab", 100, await each.enter("lab"))
             for number in range(20):
-                assert await rations[number % 2].enter("lab") == 100
-            await rations[0].pay("lab", 0, 100)  # one that failed, and used nothing
-            await rations[1].enter("lab")
+                assert await rate_limits[number % 2].enter("lab") == 100
+            await rate_limits[0].pay("lab", 0, 100)  # one that failed, and used nothing
+            await rate_limits[1].enter("lab")
 
     asyncio.run(work())
     assert waits[-2] > 17, "the twentieth comes about twenty seconds later"
@@ -110,9 +112,9 @@ def test_calls_that_are_cancelled_while_they_wait_leave_their_tokens_to_others(
     async def work() -> bool:
         async with fleet.database() as database:
             limits = {"vat": MinuteLimits(tokens=6_000)}
-            rations = FleetRations(database, "t4", MinuteLimits(), limits)
-            await rations.pay("vat", 1_000, await rations.enter("vat"))
-            waiting = [asyncio.create_task(rations.enter("vat")) for _ in range(5)]
+            rate_limits = FleetRateLimits(database, "t4", MinuteLimits(), limits)
+            await rate_limits.pay("vat", 1_000, await rate_limits.enter("vat"))
+            waiting = [asyncio.create_task(rate_limits.enter("vat")) for _ in range(5)]
             await until(lambda: _is_paid_for(fleet, 50))
             for each in waiting:
                 each.cancel()
@@ -137,14 +139,14 @@ def test_a_call_that_failed_gives_back_what_was_set_aside_for_it() -> None:
         raise ModelError("timeout", "no")
 
     async def work() -> float:
-        rations = OwnRations({"acme": MinuteLimits(tokens=60)}, lambda: now[0])
-        await rations.pay("acme", 30)
+        rate_limits = OwnRateLimits({"acme": MinuteLimits(tokens=60)}, lambda: now[0])
+        await rate_limits.pay("acme", 30)
         now[0] += 60
         model = ScriptedModel("acme:small", lambda _: "yes")
         model.ask = refuse  # type: ignore[method-assign]
         with pytest.raises(ModelError):
-            await SharedModel(model, rations).ask(QUESTION)
-        return rations._paid_until["acme"]
+            await SharedModel(model, rate_limits).ask(QUESTION)
+        return rate_limits._paid_until["acme"]
 
     assert asyncio.run(work()) <= now[0], "the next call need not wait"
 
@@ -157,10 +159,10 @@ def test_one_process_holds_to_tokens_per_minute_by_itself() -> None:
         now[0] += seconds
 
     async def work() -> None:
-        rations = OwnRations({"acme": MinuteLimits(tokens=60)}, lambda: now[0], sleep)
-        await rations.enter("acme")
-        await rations.pay("acme", 11)
-        await rations.enter("acme")
+        rate_limits = OwnRateLimits({"acme": MinuteLimits(tokens=60)}, lambda: now[0], sleep)
+        await rate_limits.enter("acme")
+        await rate_limits.pay("acme", 11)
+        await rate_limits.enter("acme")
 
     asyncio.run(work())
     assert slept == [10.0]

@@ -9,8 +9,8 @@ import msgspec
 
 from evalwright.contracts import errors
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import RunOptions
 from evalwright.contracts.redaction import NOTHING_SECRET
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.clock import SystemClock, new_run_id

@@ -41,7 +41,7 @@ def far_log() -> Iterator[list[str]]:
         return noted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Database, "is_near", False)
+        patch.setattr(Database, "is_local", False)
         patch.setattr(Database, "query", noting(Database.query))
         patch.setattr(sqlite.claims, "claim", noting(claims.claim))
         patch.setattr(sqlite.claims, "is_claimed", noting(claims.is_claimed))

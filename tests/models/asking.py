@@ -5,10 +5,10 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from evalwright.models.calling import CalledModel, Channel
 from evalwright.models.config import Config, ProviderSettings
 from evalwright.models.dialects import HttpDialect, load_dialect
 from evalwright.models.endpoints import find_endpoint, known_providers
+from evalwright.models.http_model import Channel, HttpModel
 from evalwright.models.load import Providers
 from evalwright.models.prices import Meter
 from evalwright.models.protocol import (
@@ -105,7 +105,7 @@ def model_at(
     time: Time | None = None,
     meter: Meter | None = None,
     **settings: Any,
-) -> CalledModel:
+) -> HttpModel:
     """A model whose provider is the fake one."""
     parsed = parse_name(name)
     url = provider if isinstance(provider, str) else provider.url
@@ -115,7 +115,7 @@ def model_at(
     dialect = load_dialect(endpoint.dialect)
     assert isinstance(dialect, HttpDialect)
     channel = Channel(endpoint, dialect, retries)
-    return CalledModel(channel, parsed.model, meter or Meter(parsed.provider, parsed.model))
+    return HttpModel(channel, parsed.model, meter or Meter(parsed.provider, parsed.model))
 
 
 def ask(model: Model, request: Request | None = None) -> Reply:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from packing import SIGNING, Keys, a_pack_json, an_archive, pack_files, signed_files
 
 from evalwright.agents.packs.pack import open_pack
-from evalwright.agents.packs.signing import load_public_key
+from evalwright.agents.packs.signature import load_public_key
 from evalwright.agents.packs.verify import Trust, Verification, require_peers, verify_pack
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.pack import (

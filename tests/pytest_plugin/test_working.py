@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.events import ProviderUsage, ToolCalled
-from evalwright.pytest_plugin.recording import task_ids
-from evalwright.pytest_plugin.working import Begun, Ledger, Loop, events_of, rows_of
+from evalwright.pytest_plugin.recorded_test import task_ids
+from evalwright.pytest_plugin.suite_work import Begun, Ledger, Loop, events_of, rows_of
 from evalwright.store.protocol import NewEvent
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.contracts.planning import FIRST_RULE
+from evalwright.contracts.run_plan import FIRST_RULE
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.summary import TaskResult
 from evalwright.contracts.verdicts import CheckResult

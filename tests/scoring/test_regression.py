@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     Baseline,
     BaselineTask,
     LeftOut,

@@ -10,7 +10,7 @@ import pytest
 from builders import a_rubric_task, a_score, a_suite, a_task, a_usage, as_document
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.events import Judged
-from evalwright.contracts.planning import Baseline, BaselineTask
+from evalwright.contracts.run_plan import Baseline, BaselineTask
 from evalwright.contracts.suite import Match
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import Verdict

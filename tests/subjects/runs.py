@@ -12,7 +12,7 @@ import pytest
 from evalwright.agents.protocol import Agent
 from evalwright.agents.python import PythonAgent
 from evalwright.contracts import errors
-from evalwright.contracts.planning import Group, RunOptions, TaskSelection
+from evalwright.contracts.run_plan import Group, RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.baselines import read_baseline

@@ -7,7 +7,7 @@ import pytest
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import import_responses, recognise
 from evalwright.trace.model import Trace
-from evalwright.trace.pairing import pair_results
+from evalwright.trace.paired_calls import pair_results
 
 
 def read(*documents: object) -> Trace:

@@ -12,7 +12,7 @@ from evalwright.scans.shards import blocks_of
 from evalwright.signals.scan import scan_traces
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import import_responses
-from evalwright.trace.pairing import pair_results
+from evalwright.trace.paired_calls import pair_results
 
 RECORDED = sorted((Path(__file__).parent / "recorded").iterdir())
 EVERY = pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)

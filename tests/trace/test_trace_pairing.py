@@ -6,7 +6,7 @@ from trace_builders import a_trace, call, result
 
 from effort import takes_at_most
 from evalwright.trace.model import ToolCall, ToolResult, Trace
-from evalwright.trace.pairing import pair_results, pair_steps
+from evalwright.trace.paired_calls import pair_results, pair_steps
 
 
 def pairs(trace: Trace) -> dict[int, int]:

@@ -25,7 +25,7 @@ from evalwright.trace.model import (
     Unknown,
     text_of,
 )
-from evalwright.trace.pairing import pair_results
+from evalwright.trace.paired_calls import pair_results
 
 RETRIEVAL = "retrieval"  # the tool that looking something up counts as
 CALL_FIELDS = frozenset(("tool", "args", "result", "error", "is_ok"))

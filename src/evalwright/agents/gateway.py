@@ -83,12 +83,10 @@ class GatewaySession:
         self._running: set[asyncio.Task[RpcReply]] = set()
 
     def listed(self) -> list[ToolDescription]:
-        """The tools, under names that model providers accept."""
         described = self._invocation.surroundings.toolbox.describe
         return [_renamed(described(tool), self._names) for tool in self._invocation.tool_names()]
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Answer a call and record it."""
         if self._ended:
             raise InvocationEnded
         tool = self.tool(name)

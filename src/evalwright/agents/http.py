@@ -67,7 +67,6 @@ class HttpAgent:
         self._room: Room = room or nullcontext()
 
     async def invoke(self, invocation: Invocation) -> Any:
-        """Post the task and take the answer."""
         async with received(self._receiver, invocation) as spans:
             async with AsyncExitStack() as held:
                 async with opened(self._gateway, invocation) as tools:
@@ -107,7 +106,6 @@ class HttpAgent:
         return b"".join(chunks)
 
     async def close(self) -> None:
-        """Close the connections, and the servers."""
         if self._open_session is not None:
             await self._open_session.close()
         if self._gateway is not None:

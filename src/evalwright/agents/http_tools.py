@@ -37,7 +37,15 @@ class HttpTool:
                 allow_redirects=False,
                 **_sent(self._call.method, arguments),
             ) as response:
-                body = await _read(response)
+                chunks, size = [], 0
+                async for chunk in response.content.iter_any():
+                    size += len(chunk)
+                    if size > MAX_ANSWER_BYTES:
+                        raise ToolFailed(
+                            "tool_error", f"the answer is longer than {MAX_ANSWER_BYTES} bytes"
+                        )
+                    chunks.append(chunk)
+                body = b"".join(chunks)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ToolFailed("tool_unavailable", without_query(error, self._call.url)) from None
         if not 200 <= response.status < 300:
@@ -111,16 +119,6 @@ def _sent(method: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _query_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    chunks, size = [], 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            raise ToolFailed("tool_error", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def _value(body: bytes, content_type: str) -> Any:

@@ -66,7 +66,6 @@ class ManifestAgent:
         self._settings = settings or LoopSettings()
 
     async def invoke(self, invocation: Invocation) -> Any:
-        """Have the model work on one task, within the manifest's tools and schemas."""
         task_input = invocation.task.input
         broken = self.task_contract and self.task_contract.broken_by(task_input)
         if broken:
@@ -77,10 +76,18 @@ class ManifestAgent:
         answer = await loop.run(self._system(invocation), as_text(task_input))
         if invocation.refused or self._return_contract is None:
             return checked_output(answer)
-        return _checked_return(answer, self._return_contract, invocation)
+        try:
+            output = plain(parse(answer))
+            broken = self._return_contract.broken_by(output)
+        except NotJson as error:
+            output, broken = None, f"the answer is not JSON: {error.reason}"
+        invocation.schema_valid = broken is None
+        if broken:
+            message = f"the output breaks returnSchemaRef: {broken}"
+            raise AgentFailure("schema_invalid", message, {"answer": answer})
+        return output
 
     async def close(self) -> None:
-        """Close the model."""
         await self.model.close()
 
     def _offered(self, invocation: Invocation) -> list[str]:
@@ -176,7 +183,6 @@ class FolderFiles:
         self._manifest = manifest
 
     def read(self, ref: str, field: str) -> bytes:
-        """The content of a file, which must be inside."""
         place = f"{self._manifest}: {field} {ref!r}"
         problem = problem_of_ref(ref) or self._problem_of_link(ref)
         if problem is not None:
@@ -245,16 +251,3 @@ def _contract(files: Files, ref: str | None, field: str) -> Contract | None:
         return None
     document = parse_document(files.read(ref, f"handoff.{field}"), ref)
     return Contract(document, ValueSchema(document, ref))
-
-
-def _checked_return(answer: str, contract: Contract, invocation: Invocation) -> Any:
-    try:
-        output = plain(parse(answer))
-        broken = contract.broken_by(output)
-    except NotJson as error:
-        output, broken = None, f"the answer is not JSON: {error.reason}"
-    invocation.schema_valid = broken is None
-    if broken:
-        message = f"the output breaks returnSchemaRef: {broken}"
-        raise AgentFailure("schema_invalid", message, {"answer": answer})
-    return output

@@ -61,7 +61,9 @@ class McpServer:
             wrote = self._connection.last_words() if self._connection else ""
             reason = _printable(failure.message[:MAX_WORDS])
             raise CannotEvaluate(f"{self._place}: {reason}{wrote}") from None
-        self._require_different_names(found)
+        name, times = max(Counter(tool.name for tool in found).items(), key=_times, default=("", 0))
+        if times > 1:
+            raise CannotEvaluate(f"{self._place}: it lists the tool {name!r} {times} times")
         tools = self._allowed(found)
         for tool in tools:
             self._require_fit_schemas(tool)
@@ -84,11 +86,6 @@ class McpServer:
                 self._connection = _Connection(self._open)
                 await self._connection.wait_until_ready()
             return self._connection
-
-    def _require_different_names(self, found: "list[ServerTool]") -> None:
-        name, times = max(Counter(tool.name for tool in found).items(), key=_times, default=("", 0))
-        if times > 1:
-            raise CannotEvaluate(f"{self._place}: it lists the tool {name!r} {times} times")
 
     def _require_fit_schemas(self, tool: "ServerTool") -> None:
         for name, schema in (("input", tool.input_schema), ("output", tool.output_schema)):

@@ -68,7 +68,10 @@ class ToolLoop:
             if not reply.tool_uses:
                 return reply.text
             if turns_left:
-                await self._use_tools(reply)
+                self._messages.append(ChatMessage("assistant", reply.text, reply.tool_uses))
+                for use in reply.tool_uses:
+                    content = await self._answer(use)
+                    self._messages.append(ChatMessage("tool", content, call_id=use.call_id))
         message = f"the model still asked for tools after {self._settings.max_turns} turns"
         raise AgentFailure("turn_limit", message)
 
@@ -92,7 +95,11 @@ class ToolLoop:
                 self._invocation.report_usage(error.usage)
             raise AgentFailure(error.code, error.message) from None
         self._invocation.report_usage(reply.usage)
-        self._record_reasoning(reply)
+        # Record the model's reasoning, and its text beside tool calls.
+        said = reply.text if reply.tool_uses else ""
+        for reasoning in (reply.reasoning, said):
+            if reasoning.strip():
+                self._invocation.record(Reasoned(self._invocation.agent_id, reasoning))
         if reply.finish == "length":
             message = "the model's answer was cut off at its limit of tokens"
             raise AgentFailure("output_truncated", message, {"answer": reply.text})
@@ -100,20 +107,6 @@ class ToolLoop:
             message = "the provider's content filter cut the model's answer off"
             raise AgentFailure("output_filtered", message, {"answer": reply.text})
         return reply
-
-    def _record_reasoning(self, reply: Reply) -> None:
-        """Record the model's reasoning, and its text beside tool calls."""
-        said = reply.text if reply.tool_uses else ""
-        for reasoning in (reply.reasoning, said):
-            if reasoning.strip():
-                self._invocation.record(Reasoned(self._invocation.agent_id, reasoning))
-
-    async def _use_tools(self, reply: Reply) -> None:
-        """Answer the calls of a reply, one after the other, in the order they were asked for."""
-        self._messages.append(ChatMessage("assistant", reply.text, reply.tool_uses))
-        for use in reply.tool_uses:
-            content = await self._answer(use)
-            self._messages.append(ChatMessage("tool", content, call_id=use.call_id))
 
     async def _answer(self, use: ToolUse) -> str:
         """What a tool says, as text; an error is an answer too."""

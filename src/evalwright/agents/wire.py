@@ -15,7 +15,7 @@ from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
 from evalwright.agents.usage import parse_usage
 from evalwright.contracts.events import ErrorDetail
 from evalwright.contracts.jsonvalue import NotJson, burden, plain
-from evalwright.contracts.planning import Text
+from evalwright.contracts.run_plan import Text
 from evalwright.contracts.suite import Fixtures
 
 if TYPE_CHECKING:
@@ -173,7 +173,16 @@ def accept_response(
     _check_burden("answer", body, limits.most_values)
     try:
         response = msgspec.json.decode(body, type=AgentResponse)
-        _check_counts(response, limits)
+        counted = (
+            ("events", response.events, limits.most_events),
+            ("calls", response.calls, limits.most_events),
+            ("messages", response.messages, limits.most_events),
+            ("usages", response.usage, limits.most_usages),
+        )
+        for things, reported, most in counted:
+            if most is not None and reported is not UNSET and len(reported) > most:
+                message = f"the answer has more than {most} {things}; report fewer"
+                raise AgentFailure("invalid_answer", message)
         accounts = _accounts(response, invocation, tools)
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
         raise AgentFailure("invalid_answer", _complaint(error, body)) from None
@@ -215,19 +224,6 @@ def _json_of(output: Any) -> bytes:
     if not isinstance(output, str):
         return msgspec.json.encode(output)
     return output.encode() if output.lstrip()[:1] in ("[", "{") else b""
-
-
-def _check_counts(response: AgentResponse, limits: AnswerLimits) -> None:
-    counted = (
-        ("events", response.events, limits.most_events),
-        ("calls", response.calls, limits.most_events),
-        ("messages", response.messages, limits.most_events),
-        ("usages", response.usage, limits.most_usages),
-    )
-    for things, reported, most in counted:
-        if most is not None and reported is not UNSET and len(reported) > most:
-            message = f"the answer has more than {most} {things}; report fewer"
-            raise AgentFailure("invalid_answer", message)
 
 
 def _deeds(events: Sequence[ReportedEvent], tool_name: Callable[[str], str]) -> list[Deed]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from evalwright.api.running import log_place, place_of
 from evalwright.api.runs import RunResult
+from evalwright.api.suite_run import log_place, place_of
 from evalwright.contracts.documents import read_input, write_whole
 from evalwright.contracts.errors import BadInput
 from evalwright.engine import baselines

@@ -107,7 +107,10 @@ def as_check(given: Any) -> Check:
     if isinstance(given, Check):
         return given
     if isinstance(given, Mapping):
-        return _from_document(given)
+        known = [key for key in given if key in CHECKS]
+        if len(known) == 1 and given.keys() <= {known[0], "weight"}:
+            return Check(known[0], given[known[0]], weight=given.get("weight"))
+        return _WholeCheck(dict(given))
     if not callable(given) or inspect.isclass(given):
         told = f"; write ew.contains({given!r})" if isinstance(given, str) else ""
         names = "a check of ew, a function of your own, or a dictionary as suite files have it"
@@ -116,7 +119,13 @@ def as_check(given: Any) -> Check:
 
 
 def _own_check(function: OwnFunction, options: "_OwnOptions") -> Check:
-    _refuse_function(function)
+    name = _function_name(function)
+    if getattr(function, "__module__", None) == "evalwright.api.checks":
+        raise BadInput(f"ew.{name} makes a check when it is called; write ew.{name}(…)")
+    try:
+        wanted_facts(function, name)
+    except Unusable as unusable:
+        raise BadInput(f"{unusable.message} ({unusable.remedy})") from None
     fields = {} if options.at_least is None else {"at_least": options.at_least}
     return Check("python", fields, weight=options.weight, function=function)
 
@@ -139,13 +148,6 @@ def _named(given: Any) -> str:
     return getattr(given, "__name__", None) or f"{given!r:.60}"
 
 
-def _from_document(document: Mapping[str, Any]) -> Check:
-    names = [key for key in document if key in CHECKS]
-    if len(names) == 1 and document.keys() <= {names[0], "weight"}:
-        return Check(names[0], document[names[0]], weight=document.get("weight"))
-    return _WholeCheck(dict(document))
-
-
 class _WholeCheck(Check):
     """A document that is kept as it is written: with fields beside the name, or wrong."""
 
@@ -155,16 +157,6 @@ class _WholeCheck(Check):
 
     def written(self, refer: Refer) -> dict[str, Any]:
         return dict(_written(self._document, refer))
-
-
-def _refuse_function(function: OwnFunction) -> None:
-    name = _function_name(function)
-    if getattr(function, "__module__", None) == "evalwright.api.checks":
-        raise BadInput(f"ew.{name} makes a check when it is called; write ew.{name}(…)")
-    try:
-        wanted_facts(function, name)
-    except Unusable as unusable:
-        raise BadInput(f"{unusable.message} ({unusable.remedy})") from None
 
 
 class _OwnOptions(NamedTuple):

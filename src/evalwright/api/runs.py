@@ -232,7 +232,9 @@ def _read_again(db: str | Path, run_ids: Sequence[str], alone: bool) -> RunResul
 def task_report(task: ReadTask) -> TaskReport:
     """A task as it was read from a log."""
     record = task.record
-    deeds = [event.decode(_CALL_EVENTS[event.type]) for event in task.trace if _is_call(event)]
+    deeds = [
+        event.decode(_CALL_EVENTS[event.type]) for event in task.trace if event.type in _CALL_EVENTS
+    ]
     return TaskReport(
         id=record.task_id,
         passed=bool(record.passed),
@@ -251,10 +253,6 @@ def task_report(task: ReadTask) -> TaskReport:
         coverage=Coverage(**({} if record.coverage is UNSET else record.coverage)),
         title=record.title,
     )
-
-
-def _is_call(event: Any) -> bool:
-    return event.type in _CALL_EVENTS
 
 
 def _repetitions(record: TaskRecord) -> list[OwnFacts]:

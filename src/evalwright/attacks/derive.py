@@ -10,7 +10,7 @@ from evalwright.attacks.goals import make_order
 from evalwright.attacks.places import put
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.suite import MAX_TASK_ID, Fixtures, Suite, Task, ToolResponse
+from evalwright.contracts.suite import MAX_TASK_ID, Fixtures, Suite, Task
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -92,18 +92,14 @@ def _attacked(task: Task, name: str, seed: int) -> Task | None:
         order, needed = make_order(task, place, chance)
         attacked = put(task, place, strategy.word(order, chance), order.mark)
         if attacked is not None:
-            return _with_tools(attacked, needed)
+            if not needed:
+                return attacked
+            fixtures = attacked.fixtures or Fixtures()
+            responses = [*fixtures.tool_responses, *needed]
+            return msgspec.structs.replace(
+                attacked, fixtures=msgspec.structs.replace(fixtures, tool_responses=responses)
+            )
     return None
-
-
-def _with_tools(task: Task, needed: list[ToolResponse]) -> Task:
-    if not needed:
-        return task
-    fixtures = task.fixtures or Fixtures()
-    responses = [*fixtures.tool_responses, *needed]
-    return msgspec.structs.replace(
-        task, fixtures=msgspec.structs.replace(fixtures, tool_responses=responses)
-    )
 
 
 def _chosen(task: Task, names: list[str], seed: int, per_task: int | None) -> list[str]:

@@ -97,7 +97,14 @@ def make_order(task: Task, place: Place, chance: Chance) -> tuple[Order, list[To
     tools = task.fixtures.tool_responses if task.fixtures else []
     goal = GOALS[chance.choose("goal", _fitting(place, has_tools=bool(tools)))]
     tool = _tool_for(goal, tools)
-    order = _made_out(goal, tool, chance.mark())
+    mark = chance.mark()
+    values = {"tool": tool, "host": _HOST, "mark": mark, "address": f"desk-{mark}@{_HOST}"}
+    order = Order(
+        goal.english.format(**values),
+        goal.german.format(**values),
+        goal.french.format(**values),
+        mark,
+    )
     is_there = tool is None or any(each.tool == tool for each in tools)
     return order, [] if is_there or tool is None else [ToolResponse(tool, goal.answer)]
 
@@ -113,13 +120,3 @@ def _tool_for(goal: Goal, tools: Sequence[ToolResponse]) -> str | None:
     if goal is not GOALS["exfiltrate"]:
         return goal.tool
     return next((each.tool for each in tools if _SENDS.search(each.tool.lower())), goal.tool)
-
-
-def _made_out(goal: Goal, tool: str | None, mark: str) -> Order:
-    values = {"tool": tool, "host": _HOST, "mark": mark, "address": f"desk-{mark}@{_HOST}"}
-    return Order(
-        goal.english.format(**values),
-        goal.german.format(**values),
-        goal.french.format(**values),
-        mark,
-    )

@@ -70,7 +70,9 @@ def command(
     strategies and seed give the same attacks. Run the result with `evalwright run`.
     """
     if listing:
-        _list_strategies()
+        width = max(map(len, STRATEGIES))
+        for name, strategy in STRATEGIES.items():
+            tell(f"{name:{width}}  {strategy.about}")
         return
     if suite is None:
         raise BadInput("name a suite, or --list the strategies; try `attack --help`")
@@ -93,12 +95,6 @@ def command(
     else:
         write_file(out, [document])
     _say_what_was_done(derived, out)
-
-
-def _list_strategies() -> None:
-    width = max(map(len, STRATEGIES))
-    for name, strategy in STRATEGIES.items():
-        tell(f"{name:{width}}  {strategy.about}")
 
 
 def _reference_from(folder: Path, agent: str) -> str:

@@ -15,7 +15,7 @@ from evalwright.cli.evaluation import RunRequest, evaluate
 from evalwright.cli.output import Emit, tell, write_stdout
 from evalwright.cli.parameters import db_option
 from evalwright.cli.results import Results
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.summary import EvalSummary
 from evalwright.models.config import Config
 from evalwright.store.location import shown_db
@@ -64,7 +64,21 @@ def command(*, db: str | None, local: bool) -> int:
     one and on the support desk.
     """
     if local:
-        return _with_local_model(db)
+        options = RunOptions(
+            tags=("demo",),
+            model=LOCAL_MODEL,
+            judges=(LOCAL_MODEL,),
+            allow_self_judge=True,
+            fail_on=("none",),
+        )
+        folder = bundled("local")
+        results = _results(write_stdout, quiet=False)
+        code = _evaluate(
+            folder / "suite.yaml", str(folder / "agent.json"), None, options, results, db
+        )
+        if code == 0:
+            tell(LOCAL.format(evalwright=_command_name(), db=_at(db)))
+        return code
     # The support desk comes last: the hints refer to the latest run.
     _, vulnerable = _under_attack("vulnerable", db)
     withstood, hardened = _under_attack("hardened", db)
@@ -75,22 +89,6 @@ def command(*, db: str | None, local: bool) -> int:
         tell(line)
     tell(NEXT.format(evalwright=_command_name(), db=_at(db)))
     return code or withstood
-
-
-def _with_local_model(db: str | None) -> int:
-    options = RunOptions(
-        tags=("demo",),
-        model=LOCAL_MODEL,
-        judges=(LOCAL_MODEL,),
-        allow_self_judge=True,
-        fail_on=("none",),
-    )
-    folder = bundled("local")
-    results = _results(write_stdout, quiet=False)
-    code = _evaluate(folder / "suite.yaml", str(folder / "agent.json"), None, options, results, db)
-    if code == 0:
-        tell(LOCAL.format(evalwright=_command_name(), db=_at(db)))
-    return code
 
 
 def _under_attack(agent: str, db: str | None) -> tuple[int, EvalSummary]:

@@ -27,7 +27,7 @@ from evalwright.contracts.errors import (
     Interrupted,
     RunFailed,
 )
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite, weight_warnings
 from evalwright.engine.execution import Outcome
@@ -146,7 +146,25 @@ def _refuse_options(options: RunOptions, *, is_resumed: bool, on_workers: bool) 
 def evaluate(request: RunRequest) -> int:
     """Run or resume, write the results, and return the exit code."""
     if request.resume is not None:
-        return _resume(request, request.resume)
+        from evalwright.engine.resume import resume
+
+        with existing_log(request.db) as log:
+            left = resume(
+                log,
+                request.resume,
+                request.options,
+                agent=request.agent,
+                agent_id=request.agent_id,
+                model_class=request.model_class,
+                config=request.config,
+                notify=warn,
+            )
+            outcomes = left.done
+            if left.session is None:
+                say(f"run {outcomes[-1].run_id} is complete; nothing is left to do")
+            else:
+                outcomes = outcomes + ProgressObserver(request, log).run(left.session, left.pending)
+            return write_results(request.results, log, outcomes)
     gc.disable()  # what is read stays to the end: nobody looks for garbage in it, now or later
     try:
         subject = read_subject(str(request.suite), request.agent, request.columns)
@@ -256,28 +274,6 @@ def warn_of_weights(suite: Suite, name: str) -> None:
         warn(f"{name}: {more} more like this; `evalwright validate` lists all")
 
 
-def _resume(request: RunRequest, run: str) -> int:
-    from evalwright.engine.resume import resume
-
-    with existing_log(request.db) as log:
-        left = resume(
-            log,
-            run,
-            request.options,
-            agent=request.agent,
-            agent_id=request.agent_id,
-            model_class=request.model_class,
-            config=request.config,
-            notify=warn,
-        )
-        outcomes = left.done
-        if left.session is None:
-            say(f"run {outcomes[-1].run_id} is complete; nothing is left to do")
-        else:
-            outcomes = outcomes + ProgressObserver(request, log).run(left.session, left.pending)
-        return write_results(request.results, log, outcomes)
-
-
 class ProgressObserver:
     """Shows runs as they are executed, and says how to go on with one that was stopped."""
 
@@ -339,7 +335,6 @@ class ProgressObserver:
         return f"resume with: evalwright run --resume {self._run_id}{more}{self._where()}"
 
     def run_begins(self, history: History) -> None:
-        """Open the display of a run."""
         self._run_id = history.run_id
         if self._watchdog is not None:
             self._watchdog.advise(self._how_to_resume(" --isolate"))
@@ -372,5 +367,4 @@ class ProgressObserver:
             self._watch(history.run_id, display.take)
 
     def run_ended(self, outcome: Outcome) -> None:  # noqa: ARG002 - the observer's signature
-        """Close its display."""
         self._shown.close()

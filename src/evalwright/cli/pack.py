@@ -15,7 +15,7 @@ from evalwright.store.location import opened_log
 
 if TYPE_CHECKING:
     from evalwright.agents.packs.pack import Pack
-    from evalwright.agents.packs.verify import Trust, Verification
+    from evalwright.agents.packs.verify import Verification
     from evalwright.store.records import Records
 
 EXAMPLES = """\b
@@ -160,18 +160,12 @@ def _install(records: "Records", tenant: str, pack: "Pack") -> bool:
 
 def _verification(file: Path, key: Path | None, integrity: str | None) -> "Verification":
     from evalwright.agents.packs.pack import read_pack_archive
-    from evalwright.agents.packs.verify import verify_pack
-
-    trust = _trust(key, integrity)
-    return verify_pack(read_pack_archive(file), trust, str(file))
-
-
-def _trust(key: Path | None, integrity: str | None) -> "Trust":
-    from evalwright.agents.packs.signing import load_public_key
-    from evalwright.agents.packs.verify import Trust
+    from evalwright.agents.packs.signature import load_public_key
+    from evalwright.agents.packs.verify import Trust, verify_pack
 
     trusted = load_public_key(read_input(key), str(key)) if key else None
-    return Trust(trusted, _integrity_text(integrity) if integrity is not None else None)
+    trust = Trust(trusted, _integrity_text(integrity) if integrity is not None else None)
+    return verify_pack(read_pack_archive(file), trust, str(file))
 
 
 def _integrity_text(given: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from evalwright.cli.output import warn
-from evalwright.contracts.planning import MAX_JUDGE_SAMPLES, SCORING_S, FailOn
+from evalwright.contracts.run_plan import MAX_JUDGE_SAMPLES, SCORING_S, FailOn
 from evalwright.reports.forms import FORMS_OF, Subject
 
 if TYPE_CHECKING:

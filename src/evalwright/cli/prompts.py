@@ -203,7 +203,15 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
     if given["models"] and not models:
         raise BadInput("-m names no model; write provider:model")
     outputs = [STDOUT if is_stdout(path) else path for path in given["outputs"]]
-    _check_places(outputs, given)
+    # One file must not be two things: a report would overwrite what it is made of.
+    if outputs.count(STDOUT) + given["as_json"] > 1:
+        raise BadInput("stdout can hold one result; give --json or -o - once, or name a file")
+    files = [path for path in outputs if path.is_file() or not path.exists()]
+    others = [path for path in (given["cassette"], given["baseline"]) if path is not None]
+    places = [os.path.realpath(path) for path in (*files, *others)]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{twice} is named twice, among -o, --cassette and --baseline")
     if given["record"] and given["cassette"] is None:
         raise BadInput("--record needs --cassette FILE")
     if given["resume"] and set(outputs) <= {STDOUT}:
@@ -240,18 +248,6 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
     )
 
 
-def _check_places(outputs: list[Path], given: dict[str, Any]) -> None:
-    """One file must not be two things: a report would overwrite what it is made of."""
-    if outputs.count(STDOUT) + given["as_json"] > 1:
-        raise BadInput("stdout can hold one result; give --json or -o - once, or name a file")
-    files = [path for path in outputs if path.is_file() or not path.exists()]
-    others = [path for path in (given["cassette"], given["baseline"]) if path is not None]
-    places = [os.path.realpath(path) for path in (*files, *others)]
-    twice = next((place for place in places if places.count(place) > 1), None)
-    if twice is not None:
-        raise BadInput(f"{twice} is named twice, among -o, --cassette and --baseline")
-
-
 def _format(path: Path, chosen: str | None) -> str:
     if is_stdout(path):
         return chosen or "json"
@@ -286,15 +282,11 @@ def _listed(given: dict[str, Any]) -> str:
             + (" (fixable)" if rule.fixable else "")
             for rule in CATALOGUE
         )
-    return _providers(given["config"])
-
-
-def _providers(config: Path | None) -> str:
     from evalwright.models.endpoints import is_retired, known_providers
     from evalwright.models.local import how_to_install
 
     lines = []
-    settings = chosen_config(config)
+    settings = chosen_config(given["config"])
     for name, provider in known_providers(settings).items():
         key = provider.key_env
         has_key = "no key needed" if not provider.needs_key else f"key from {key}"

@@ -22,11 +22,11 @@ from evalwright.cli.evaluation import RunRequest, warn_of_weights
 from evalwright.cli.output import Streams, run_until_interrupted, say
 from evalwright.cli.results import write_failure, write_results
 from evalwright.client import AsyncClient, HostError, Retries, RunEvent, Unreachable
-from evalwright.client.following import NOTICE
+from evalwright.client.stream_position import NOTICE
 from evalwright.contracts import errors
 from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.events import EvalStarted, RunCancelled
-from evalwright.contracts.planning import CONFIGURABLE, FIRST_RULE, to_configurable
+from evalwright.contracts.run_plan import CONFIGURABLE, FIRST_RULE, to_configurable
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite, is_evalwright_suite, parse_suite
 from evalwright.engine.baselines import scored_now
@@ -85,7 +85,12 @@ def evaluate(url: str, request: RunRequest, named: Sequence[Sequence[object]]) -
         except (HostError, Unreachable, errors.Interrupted) as error:
             watch.explain(error)
             raise
-        return _report(request, log, watch.run_id)
+        try:
+            outcome = _outcome(request, log, watch.run_id)
+        except errors.RunFailed as failure:
+            write_failure(request.results, log, failure)
+            raise
+        return write_results(request.results, log, [outcome])
 
 
 @contextmanager
@@ -111,7 +116,13 @@ class _Watch:
     async def run(self) -> None:
         """Begin the run, unless it is named, and take its events over."""
         async with self._client:
-            await self._meet()
+            # See, without the key and without patience, that there is a host that can do this.
+            async with AsyncClient(self._url, retries=Retries(limit=0)) as stranger:
+                capabilities = await stranger.capabilities()
+            if capabilities.implementation.name != "evalwright":
+                raise errors.BadInput(
+                    f"{self._url} is not an Evalwright host; `evalwright.client` may work with it"
+                )
             if not self.run_id:
                 self.run_id = await self._begin()
             elif self.run_id == LATEST:
@@ -126,15 +137,6 @@ class _Watch:
         if self.run_id and not self._request.resume:
             again = f"evalwright run --host {shlex.quote(self._url)} --resume {self.run_id}"
             error.add_note(f"the host goes on with run {self.run_id}; watch it again: {again}")
-
-    async def _meet(self) -> None:
-        """See, without the key and without patience, that there is a host that can do this."""
-        async with AsyncClient(self._url, retries=Retries(limit=0)) as stranger:
-            capabilities = await stranger.capabilities()
-        if capabilities.implementation.name != "evalwright":
-            raise errors.BadInput(
-                f"{self._url} is not an Evalwright host; `evalwright.client` may work with it"
-            )
 
     async def _begin(self) -> str:
         request = self._request
@@ -253,15 +255,6 @@ class _Watch:
             suite = suite_name(f"{started.suite_id}@{started.suite_version}")
             say(f"{suite}: {started.task_count} {noun}{against} on {self._url}, run {self.run_id}")
         return progress_for(Streams.err, started.task_count, quiet=quiet)
-
-
-def _report(request: RunRequest, log: EventLog, run_id: str) -> int:
-    try:
-        outcome = _outcome(request, log, run_id)
-    except errors.RunFailed as failure:
-        write_failure(request.results, log, failure)
-        raise
-    return write_results(request.results, log, [outcome])
 
 
 def _outcome(request: RunRequest, log: EventLog, run_id: str) -> Outcome:

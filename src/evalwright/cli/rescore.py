@@ -29,7 +29,7 @@ from evalwright.cli.parameters import (
 )
 from evalwright.cli.results import Results, continued, write_results
 from evalwright.contracts.documents import without_collecting
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.rescore import RecordedAgent, Rescore, plan_rescore
 from evalwright.engine.runs import find_run, log_for

@@ -25,7 +25,7 @@ from evalwright.cli.parameters import (
     tags_option,
 )
 from evalwright.contracts.coverage import Observe, ToolsClaim, UsageClaim
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     DEFAULT_SETTINGS,
     MAX_CONCURRENCY,
     MAX_REPEATS,

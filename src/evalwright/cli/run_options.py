@@ -8,7 +8,7 @@ import msgspec
 
 from evalwright.cli.output import say
 from evalwright.contracts.errors import BadInput, RunNotFound
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import Plan

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from evalwright.cli.awaiting import awaited_log
+from evalwright.cli.awaited_log import awaited_log
 from evalwright.cli.output import say, warn
 from evalwright.cli.parameters import (
     chosen_config,
@@ -21,7 +21,6 @@ from evalwright.cli.parameters import (
     plain_db_option,
 )
 from evalwright.contracts.errors import BadInput
-from evalwright.models.config import Config
 from evalwright.store.location import HOST_PATIENCE, shown_db
 from evalwright.store.records import LOCAL_TENANT
 
@@ -116,7 +115,13 @@ def command(
     if workers:
         fleet_address(db)
         settings = msgspec.structs.replace(settings, host={**settings.host, "workers": True})
-    _warn_of_detours(settings)
+    # Say of which providers the calls do not go to their own address.
+    from evalwright.models.endpoints import find_detour, known_providers
+
+    for provider in known_providers(settings).values():
+        detour = find_detour(provider, settings)
+        if detour is not None:
+            warn(detour)
     listener = open_socket(address, port)
     with logging_to(), closing(awaited_log(db, HOST_PATIENCE)) as log:
         vault = Vault.beside(log.place, os.environ)
@@ -155,16 +160,6 @@ def _extension(*, conformance: bool) -> "Extension":
     from evalwright_conformance import EXTENSION
 
     return EXTENSION
-
-
-def _warn_of_detours(config: Config) -> None:
-    """Say of which providers the calls do not go to their own address."""
-    from evalwright.models.endpoints import find_detour, known_providers
-
-    for provider in known_providers(config).values():
-        detour = find_detour(provider, config)
-        if detour is not None:
-            warn(detour)
 
 
 def _url(address: str, port: int) -> str:

@@ -52,17 +52,13 @@ def command(*, run: str, db: str | None, **given: Any) -> None:
         show_run(run, db, wanted_forms("run", given), **given)
     except CannotEvaluate as error:
         if (address := postgres_address(db)) is not None:
-            _add_standing(error, address, run)
+            # Say that workers have the run, and what it waits for.
+            from evalwright.engine.fleet.status import run_status
+            from evalwright.engine.runs import find_runs
+            from evalwright.store.location import existing_log
+
+            with existing_log(address) as log:
+                for run_id in find_runs(log, run):
+                    if (found := run_status(address, log, run_id)) is not None:
+                        error.add_note(found)
         raise
-
-
-def _add_standing(error: CannotEvaluate, address: str, run: str) -> None:
-    """Say that workers have the run, and what it waits for."""
-    from evalwright.engine.fleet.status import run_status
-    from evalwright.engine.runs import find_runs
-    from evalwright.store.location import existing_log
-
-    with existing_log(address) as log:
-        for run_id in find_runs(log, run):
-            if (found := run_status(address, log, run_id)) is not None:
-                error.add_note(found)

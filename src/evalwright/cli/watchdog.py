@@ -35,7 +35,7 @@ from evalwright.cli.watchdog_process import (
     STOPS,
     Ward,
 )
-from evalwright.contracts.planning import DEFAULT_SETTINGS
+from evalwright.contracts.run_plan import DEFAULT_SETTINGS
 from evalwright.engine.session import Session
 
 BEAT_SECONDS = 0.5  # of the event loop

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from evalwright.cli.awaiting import awaited_log
+from evalwright.cli.awaited_log import awaited_log
 from evalwright.cli.output import say, warn
 from evalwright.cli.parameters import (
     SECONDS,

@@ -1,7 +1,7 @@
 """Where a host is, and whether a key may travel there."""
 
 import ipaddress
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -34,16 +34,6 @@ def parse_address(url: str) -> Address:
         raise BadInput(f"the URL of the host cannot be read: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname:
         raise BadInput("the URL of a host must begin with https:// (or http:// on this machine)")
-    _refuse_extras(parts)
-    return Address(
-        is_tls=parts.scheme == "https",
-        host=parts.hostname,
-        port=_PORTS[parts.scheme] if port is None else port,
-        prefix=parts.path.rstrip("/"),
-    )
-
-
-def _refuse_extras(parts: SplitResult) -> None:
     if parts.username is not None or parts.password is not None:
         raise BadInput(
             "the URL of a host must not contain a user or a password; give the key separately"
@@ -52,6 +42,12 @@ def _refuse_extras(parts: SplitResult) -> None:
         raise BadInput("the URL of a host must not contain ? or #")
     if not all("!" <= character <= "~" for character in parts.netloc + parts.path):
         raise BadInput("the URL of a host must be printable ASCII without spaces")
+    return Address(
+        is_tls=parts.scheme == "https",
+        host=parts.hostname,
+        port=_PORTS[parts.scheme] if port is None else port,
+        prefix=parts.path.rstrip("/"),
+    )
 
 
 def check_key(address: Address, key: str) -> None:

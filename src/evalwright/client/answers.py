@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from evalwright.contracts.events import Envelope, Payload
-from evalwright.contracts.planning import Owner
+from evalwright.contracts.run_plan import Owner
 from evalwright.contracts.suite import Mode
 
 P = TypeVar("P", bound=Payload)

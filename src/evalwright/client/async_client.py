@@ -11,9 +11,9 @@ from evalwright.client.async_connection import AsyncConnections
 from evalwright.client.client import EVALUATE, TIMEOUT_S
 from evalwright.client.errors import HostError, Unreachable
 from evalwright.client.exchange import Flow, HostAnswer, HostRequest
-from evalwright.client.following import Following, StreamMode, check_end
 from evalwright.client.presentation import present
 from evalwright.client.retries import Attempts, Failure, Retries
+from evalwright.client.stream_position import StreamMode, StreamPosition, check_end
 from evalwright.contracts.summary import EvalSummary
 
 P = ParamSpec("P")
@@ -118,13 +118,13 @@ class AsyncClient:
         self, run_id: str, *, mode: StreamMode = "updates", after: int | None = None
     ) -> AsyncGenerator[RunEvent, None]:
         """The events of a run as they come, to its end, or those after a sequence."""
-        return self._follow(Following(run_id, mode, after, self._retries))
+        return self._follow(StreamPosition(run_id, mode, after, self._retries))
 
     async def wait(self, run_id: str, *, timeout_s: float | None = None) -> EvalSummary:
         """The scorecard of a run once it has ended; raises as `Client.wait` does."""
         last = None
-        following = Following(run_id, "updates", None, self._retries, timeout_s=timeout_s)
-        async for event in self._follow(following):
+        position = StreamPosition(run_id, "updates", None, self._retries, timeout_s=timeout_s)
+        async for event in self._follow(position):
             last = event
         check_end(run_id, last)
         return await self.summary(run_id)
@@ -168,18 +168,18 @@ class AsyncClient:
                 raise failure
             await asyncio.sleep(wait)
 
-    async def _follow(self, following: Following) -> AsyncGenerator[RunEvent, None]:
-        while not following.is_over():
-            asked = following.request()
+    async def _follow(self, position: StreamPosition) -> AsyncGenerator[RunEvent, None]:
+        while not position.is_over():
+            asked = position.request()
             try:
-                async with self._connections.stream(asked, following.patience_s) as pieces:
+                async with self._connections.stream(asked, position.patience_s) as pieces:
                     async for piece in pieces:
-                        for event in following.take(piece):
+                        for event in position.take(piece):
                             yield event
-                        if following.is_over():
+                        if position.is_over():
                             return
             except (HostError, Unreachable) as failure:
-                wait = following.wait_after(failure)
+                wait = position.wait_after(failure)
             else:
-                wait = following.closed((await self.run(following.run_id)).status)
+                wait = position.closed((await self.run(position.run_id)).status)
             await asyncio.sleep(wait)

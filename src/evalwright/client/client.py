@@ -10,9 +10,9 @@ from evalwright.client.answers import CreatedRun, RunEvent
 from evalwright.client.connection import Connections
 from evalwright.client.errors import HostError, Unreachable
 from evalwright.client.exchange import Flow, HostAnswer, HostRequest
-from evalwright.client.following import Following, StreamMode, check_end
 from evalwright.client.presentation import present
 from evalwright.client.retries import Attempts, Failure, Retries
+from evalwright.client.stream_position import StreamMode, StreamPosition, check_end
 from evalwright.contracts.summary import EvalSummary
 
 TIMEOUT_S = 30.0
@@ -126,7 +126,7 @@ class Client:
         `updates` are run and evaluation events without content, `debug` are all. A connection that
         breaks is made again where it broke; no event is lost or repeated.
         """
-        return self._follow(Following(run_id, mode, after, self._retries))
+        return self._follow(StreamPosition(run_id, mode, after, self._retries))
 
     def wait(self, run_id: str, *, timeout_s: float | None = None) -> EvalSummary:
         """The scorecard of a run once it has ended.
@@ -135,8 +135,8 @@ class Client:
         takes too long; it goes on then.
         """
         last = None
-        following = Following(run_id, "updates", None, self._retries, timeout_s=timeout_s)
-        for event in self._follow(following):
+        position = StreamPosition(run_id, "updates", None, self._retries, timeout_s=timeout_s)
+        for event in self._follow(position):
             last = event
         check_end(run_id, last)
         return self.summary(run_id)
@@ -180,16 +180,16 @@ class Client:
                 raise failure
             time.sleep(wait)
 
-    def _follow(self, following: Following) -> Iterator[RunEvent]:
-        while not following.is_over():
+    def _follow(self, position: StreamPosition) -> Iterator[RunEvent]:
+        while not position.is_over():
             try:
-                with self._connections.stream(following.request(), following.patience_s) as pieces:
+                with self._connections.stream(position.request(), position.patience_s) as pieces:
                     for piece in pieces:
-                        yield from following.take(piece)
-                        if following.is_over():
+                        yield from position.take(piece)
+                        if position.is_over():
                             return
             except (HostError, Unreachable) as failure:
-                wait = following.wait_after(failure)
+                wait = position.wait_after(failure)
             else:
-                wait = following.closed(self.run(following.run_id).status)
+                wait = position.closed(self.run(position.run_id).status)
             time.sleep(wait)

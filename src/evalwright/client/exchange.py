@@ -48,7 +48,8 @@ class HostAnswer(msgspec.Struct, frozen=True):
         if 300 <= self.status < 400:
             message = "the host redirected; the key was not forwarded (use the host's own URL)"
             return HostError(self.status, "redirected", message)
-        retry_after = _seconds(self.headers.get("retry-after"))
+        text = self.headers.get("retry-after")
+        retry_after = float(text) if text and text.isascii() and text.isdigit() else None
         try:
             refusal = msgspec.json.decode(self.body, type=_RefusalBody)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -104,7 +105,3 @@ def quoted(name: str) -> str:
 
 def _once(idempotency_key: str | None) -> dict[str, str]:
     return {"Idempotency-Key": idempotency_key or secrets.token_hex(16)}
-
-
-def _seconds(text: str | None) -> float | None:
-    return float(text) if text and text.isascii() and text.isdigit() else None

@@ -19,7 +19,7 @@ from evalwright.trace.model import (
     Trace,
     Unknown,
 )
-from evalwright.trace.pairing import Step, pair_steps
+from evalwright.trace.paired_calls import Step, pair_steps
 
 State: TypeAlias = Literal["same", "changed", "only_baseline", "only_new"]
 

@@ -33,7 +33,7 @@ from evalwright.trace.model import (
     Trace,
     text_of,
 )
-from evalwright.trace.pairing import pair_results
+from evalwright.trace.paired_calls import pair_results
 
 _COMPUTED = frozenset(
     {

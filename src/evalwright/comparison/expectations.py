@@ -17,7 +17,7 @@ from evalwright.contracts.schema import ValueSchema
 from evalwright.scoring.checks.mismatch import found_among, most_in_order
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
 from evalwright.trace.model import GOOD_STATUSES, Json, RunnerFailure, Trace, text_of
-from evalwright.trace.pairing import pair_results
+from evalwright.trace.paired_calls import pair_results
 from evalwright.trace.understood import NOTHING, why_nothing
 
 if TYPE_CHECKING:

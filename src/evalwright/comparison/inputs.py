@@ -22,7 +22,7 @@ from evalwright.signals.suppression import Suppressions, parse_suppressions
 if TYPE_CHECKING:
     from evalwright.comparison.logged_run import LoggedGroup, LoggedRun
     from evalwright.comparison.partners import Pairing
-    from evalwright.contracts.planning import LeftOut
+    from evalwright.contracts.run_plan import LeftOut
     from evalwright.scans.spread import ShardEngine
     from evalwright.store.protocol import EventLog
 

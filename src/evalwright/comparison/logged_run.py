@@ -31,7 +31,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import FIRST_RULE, AgentFacts, TaskSelection
+from evalwright.contracts.run_plan import FIRST_RULE, AgentFacts, TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost

@@ -18,7 +18,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import LeftOut
+from evalwright.contracts.run_plan import LeftOut
 from evalwright.contracts.suite import Suite, Task
 from evalwright.scoring.rubric import criterion_name, rubric_result
 from evalwright.scoring.thresholds import BLOCKING, pass_score

@@ -14,7 +14,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.scans.shards import blocks_of, name_of
 from evalwright.trace.importers import Imported
 from evalwright.trace.importers.formats import import_placed
-from evalwright.trace.recording import Recording
+from evalwright.trace.recorded_case import Recording
 from evalwright.trace.understood import NOTHING, passed_over, why_nothing
 
 if TYPE_CHECKING:

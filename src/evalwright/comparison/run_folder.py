@@ -14,7 +14,6 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.jsonvalue import too_heavy
 from evalwright.trace.cached import cached
 from evalwright.trace.model import Json
-from evalwright.trace.recorded import read_recorded
 
 if TYPE_CHECKING:
     from evalwright.contracts.suite import Suite
@@ -236,12 +235,9 @@ def _file_at(path: Path) -> Path | None:
 
 
 def parse_response(data: bytes) -> Json | Unreadable:
-    """A response object from its bytes; as `RecordedResponse` where it keeps to the format."""
+    """A response object from its bytes."""
     heavy = too_heavy(data)
-    if heavy is not None:
-        return Unreadable(heavy)
-    recorded = read_recorded(data.removeprefix(BYTE_ORDER_MARK))
-    return _parse_object(data) if recorded is None else recorded
+    return _parse_object(data) if heavy is None else Unreadable(heavy)
 
 
 def _parse_object(data: bytes) -> Json | Unreadable:

@@ -37,7 +37,7 @@ from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.integrity import check_integrity
 from evalwright.trace.model import Json, ProposedAction, Trace
-from evalwright.trace.pairing import pair_results
+from evalwright.trace.paired_calls import pair_results
 
 _HTTP = frozenset({"http", "https", "fetch", "browse", "browser", "web", "url", "webpage", "curl"})
 _TIME = frozenset({"now", "time", "today", "date", "day", "clock", "datetime"})

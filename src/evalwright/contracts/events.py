@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from evalwright.contracts.coverage import Coverage
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     FIRST_RULE,
     AgentFacts,
     AgentId,

@@ -266,7 +266,12 @@ def _write(value: Any, parts: list[str], path: JsonPath, depth: int) -> None:
     if isinstance(value, dict):
         _write_object(value, parts, path, depth)
     elif isinstance(value, list | tuple):
-        _write_array(value, parts, path, depth)
+        separator = "["
+        for index, item in enumerate(value):
+            parts.append(separator)
+            _write(item, parts, child(path, index), depth + 1)
+            separator = ","
+        parts.append("]" if value else "[]")
     elif isinstance(value, str):
         parts.append(_string(value, path))
     else:
@@ -291,17 +296,6 @@ def _order(key: Any) -> bytes:
     return key.encode("utf-16-be", "surrogatepass")
 
 
-def _write_array(
-    value: list[Any] | tuple[Any, ...], parts: list[str], path: JsonPath, depth: int
-) -> None:
-    separator = "["
-    for index, item in enumerate(value):
-        parts.append(separator)
-        _write(item, parts, child(path, index), depth + 1)
-        separator = ","
-    parts.append("]" if value else "[]")
-
-
 def _scalar(value: Any, path: JsonPath) -> str:
     match value:
         case None:
@@ -309,7 +303,10 @@ def _scalar(value: Any, path: JsonPath) -> str:
         case bool():
             return "true" if value else "false"
         case int():
-            return _whole_number(value, path)
+            try:
+                return str(int(value))
+            except ValueError:  # Python bounds the digits of a number it writes
+                raise NotJson(path, "the number has too many digits") from None
         case float():
             return _number(value, path)
         case _:
@@ -331,13 +328,6 @@ def _escape(found: re.Match[str]) -> str:
     if char in '"\\':
         return "\\" + char
     return _SHORT_ESCAPES.get(char) or f"\\u{ord(char):04x}"
-
-
-def _whole_number(value: int, path: JsonPath) -> str:
-    try:
-        return str(int(value))
-    except ValueError:  # Python bounds the digits of a number it writes
-        raise NotJson(path, "the number has too many digits") from None
 
 
 def _number(value: float, path: JsonPath) -> str:

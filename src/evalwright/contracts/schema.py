@@ -87,7 +87,10 @@ def check_schema(document: Any, name: str) -> list[Problem]:
         return []
     schema = load_schema(name)
     try:
-        return [_problem(error, schema) for error in _errors(validator, document)]
+        return [
+            Problem(_path(error), _message(error), _remedy(error, schema))
+            for error in _errors(validator, document)
+        ]
     except ValueError as error:  # the validator cannot quote a value that is nested too deeply
         return [Problem("$", f"not valid, but the place cannot be determined: {error}")]
 
@@ -204,10 +207,6 @@ def _validator(name: str) -> "Draft202012Validator":
     import jsonschema_rs
 
     return jsonschema_rs.Draft202012Validator(load_schema(name))
-
-
-def _problem(error: "ValidationError", schema: dict[str, Any]) -> Problem:
-    return Problem(_path(error), _message(error), _remedy(error, schema))
 
 
 def _path(error: "ValidationError") -> JsonPath:

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from evalwright.contracts.planning import Text
 from evalwright.contracts.report import RootCause
+from evalwright.contracts.run_plan import Text
 from evalwright.contracts.suite import Score
 
 UNTOLD = "the reason is not shown, as a secret is masked here"  # which it might quote a part of

@@ -32,7 +32,14 @@ def load_yaml(text: str) -> Any:
     except (yaml.YAMLError, ValueError):
         pass  # with the place, and what else there is to say of it, below
     if sum(map(text.count, "[{:-?")) > MAX_DEPTH:  # each level takes one of these
-        _refuse_deep(text)
+        depth = 0
+        for event in yaml.parse(text, Loader=JsonLoader):
+            if isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            elif isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > MAX_DEPTH:
+                    _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
     return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
 
 
@@ -85,17 +92,6 @@ def _plain_scalar(text: str) -> Any:
         if pattern.match(text):
             return _READERS[tag](text)
     return text
-
-
-def _refuse_deep(text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=JsonLoader):
-        if isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        elif isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
 
 
 def _refuse(node_or_event: Any, message: str) -> NoReturn:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem, RunNotFound
 from evalwright.contracts.events import Checked
-from evalwright.contracts.planning import FIRST_RULE, Baseline, BaselineTask, LeftOut
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
+from evalwright.contracts.run_plan import FIRST_RULE, Baseline, BaselineTask, LeftOut
 from evalwright.contracts.short_names import agent_id_of, suite_name
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import EvalSummary

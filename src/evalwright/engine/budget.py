@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple, Protocol
 
-from evalwright.contracts.planning import RunSettings
+from evalwright.contracts.run_plan import RunSettings
 from evalwright.engine.history import History
 from evalwright.scoring.thresholds import Cost, decimal_sum, finite
 

@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
     Judged,
     Payload,
 )
-from evalwright.contracts.planning import FIRST_RULE, RunOptions, SuiteSource
+from evalwright.contracts.run_plan import FIRST_RULE, RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult

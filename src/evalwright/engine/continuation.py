@@ -22,7 +22,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import AgentFacts
+from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.execution import Announce, Execution, Means, Outcome

@@ -21,7 +21,7 @@ from evalwright.contracts.events import (
     RunCancelled,
     RunFailure,
 )
-from evalwright.contracts.planning import SCORING_S
+from evalwright.contracts.run_plan import SCORING_S
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.budget import Overspent, budget_of
 from evalwright.engine.clock import Clock, SystemClock, new_run_id

@@ -27,7 +27,7 @@ from evalwright.contracts.events import (
     Payload,
     ProviderUsage,
 )
-from evalwright.contracts.planning import AgentFacts
+from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder

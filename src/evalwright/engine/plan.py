@@ -13,7 +13,7 @@ from evalwright.contracts.events import (
     Planned,
     RunStarted,
 )
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     CURRENT_RULE,
     DEFAULT_SETTINGS,
     AgentFacts,

@@ -23,7 +23,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import MAX_REPEATS, AgentFacts, RunOptions, TaskSelection
+from evalwright.contracts.run_plan import MAX_REPEATS, AgentFacts, RunOptions, TaskSelection
 from evalwright.contracts.suite import Task
 from evalwright.engine.invocation import error_decision, invocation_id
 from evalwright.engine.isolation import PARTIAL, RECORDED
@@ -42,8 +42,8 @@ from evalwright.trace.model import (
     Trace,
     text_of,
 )
-from evalwright.trace.pairing import pair_results
-from evalwright.trace.recording import Recording, alike, words_in
+from evalwright.trace.paired_calls import pair_results
+from evalwright.trace.recorded_case import Recording, alike, words_in
 
 RECORDED_AGENT = "local.recorded.agent"  # whoever it was
 RETRIEVAL = "retrieval"  # the tool that looking something up counts as

@@ -23,7 +23,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import AgentFacts, RunOptions, TaskSelection
+from evalwright.contracts.run_plan import AgentFacts, RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.continuation import fill_in, recalled_tasks

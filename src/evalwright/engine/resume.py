@@ -8,7 +8,7 @@ import msgspec
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import AgentFacts, Group, RunOptions
+from evalwright.contracts.run_plan import AgentFacts, Group, RunOptions
 from evalwright.engine.continuation import recall_answers
 from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history

@@ -28,7 +28,7 @@ from evalwright.contracts.events import (
     RunCompleted,
     RunStarted,
 )
-from evalwright.contracts.planning import FIRST_RULE, AgentFacts, Baseline, FailOn, Group
+from evalwright.contracts.run_plan import FIRST_RULE, AgentFacts, Baseline, FailOn, Group
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary
 from evalwright.contracts.times import iso_time, microseconds

@@ -32,8 +32,8 @@ from evalwright.agents.span_capture import left_out, require_sdk
 from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import ProviderUsage
-from evalwright.contracts.planning import Group, RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
+from evalwright.contracts.run_plan import Group, RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite
 from evalwright.engine.clock import SystemClock, new_group_id
 from evalwright.engine.continuation import resume_run
@@ -45,7 +45,7 @@ from evalwright.engine.judges import Panel
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.engine.verdict import reasons_against_repeats
 from evalwright.models.config import Config, known_secrets, load_config
-from evalwright.models.protocol import Model, Rations, SharedModel
+from evalwright.models.protocol import Model, RateLimiter, SharedModel
 from evalwright.scoring.pass_bars import EVERY_TASK, let_through
 from evalwright.scoring.repeats import summarise_repeats
 from evalwright.store.protocol import EventLog
@@ -81,7 +81,7 @@ class ModelPool:
         environment: Mapping[str, str] = os.environ,
         timeout_s: float | None = None,
         notify: Callable[[str], None] = unheard,
-        rations: Rations | None = None,
+        rate_limits: RateLimiter | None = None,
     ) -> None:
         if not isinstance(config, Config):
             config = load_config(named=config)
@@ -100,11 +100,11 @@ class ModelPool:
             self.cassette = cassettes.Cassette(cassette, record, self.redactor.redact_text)
         self._environment = environment
         self.notify = notify
-        self._rations = rations
-        if any(each.tokens_per_minute for each in config.models.values()) and rations is None:
-            from evalwright.models.rations import own_rations  # hardly anybody has such a limit
+        self._rate_limits = rate_limits
+        if any(each.tokens_per_minute for each in config.models.values()) and rate_limits is None:
+            from evalwright.models.rate_limits import own_rate_limits  # hardly anybody has one
 
-            self._rations = own_rations(config)
+            self._rate_limits = own_rate_limits(config)
         self._loaded: dict[str, Model] = {}
 
     @functools.cached_property
@@ -158,9 +158,9 @@ class ModelPool:
         return SharedModel(model, self._held_to)
 
     @property
-    def _held_to(self) -> Rations | None:
+    def _held_to(self) -> RateLimiter | None:
         """The limits that count: a cassette answers at once."""
-        return None if self.cassette is not None and not self.cassette.record else self._rations
+        return None if self.cassette is not None and not self.cassette.record else self._rate_limits
 
     def panel(self, judges: Sequence[str], samples: int) -> Panel:
         """The judges of a run."""
@@ -201,7 +201,7 @@ class Session:
         model_class: str | None = None,
         config: Config | str | Path | None = None,
         notify: Callable[[str], None] = unheard,
-        rations: Rations | None = None,
+        rate_limits: RateLimiter | None = None,
     ) -> None:
         self.models = ModelPool(
             config,
@@ -209,7 +209,7 @@ class Session:
             record=options.record,
             timeout_s=options.model_timeout_s,
             notify=notify,
-            rations=rations,
+            rate_limits=rate_limits,
         )
         if options.model or options.judges:
             options = msgspec.structs.replace(

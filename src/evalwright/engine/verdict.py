@@ -10,7 +10,7 @@ from evalwright.contracts.events import (
     Judged,
     RunCompleted,
 )
-from evalwright.contracts.planning import AgentFacts, Baseline, FailOn, Group
+from evalwright.contracts.run_plan import AgentFacts, Baseline, FailOn, Group
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary, SafetyFinding
 from evalwright.engine.examination import Seen

@@ -138,7 +138,7 @@ async def _let_in(call: ApiCall, route: Route, held: ExitStack) -> None:
     """Authenticate the caller, count the request, and check the scopes, in this order."""
     host, given = call.host, call.request.headers.get("authorization")
     try:
-        if host.records.is_near:
+        if host.records.is_local:
             call.principal = authenticate(host.records, given, datetime.now(UTC))
         else:
             call.principal = await _holder(host, given)

@@ -73,7 +73,7 @@ async def compare_for(
     baseline, new = call.run_with(baseline_id), call.run_with(new_id)
     tenant, limit = call.principal.tenant, call.host.comparisons
     for run in (new, baseline):
-        await run.beside(partial(check_comparable, run))
+        await run.in_reader(partial(check_comparable, run))
     held.enter_context(call.host.streams.hold())
     held.enter_context(call.host.streams.hold_for(tenant))
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="evalwright-")

@@ -16,8 +16,8 @@ from evalwright.contracts.errors import (
     Problem,
     RunNotFound,
 )
-from evalwright.contracts.planning import Baseline, Origin, RunOptions
 from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.run_plan import Baseline, Origin, RunOptions
 from evalwright.contracts.suite import Mode, Suite
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.isolation import EXPLANATIONS, isolation_marks, memory_warnings

@@ -60,8 +60,8 @@ class ExecutorMaker:
         executor = await self.workflow(run, (await run.look())[0].decode(RunStarted))
         if executor is not None:
             return executor
-        history = await run.beside(lambda: _recalled_history(run))
-        agent = await run.beside(lambda: self._planner.agent_of(run.tenant, history.plan))
+        history = await run.in_reader(lambda: _recalled_history(run))
+        agent = await run.in_reader(lambda: self._planner.agent_of(run.tenant, history.plan))
         return await self.evaluation(run, agent, history)
 
     async def evaluation(
@@ -91,7 +91,7 @@ class ExecutorMaker:
         if workflow is None or started.owner is None:
             return None
         recorder = Recorder(run.log, run.run_id, self._clock, self._redactor)
-        events = await run.beside(lambda: list(run.log.read(run.run_id)))
+        events = await run.in_reader(lambda: list(run.log.read(run.run_id)))
         return workflow.executor(recorder, self._clock, events, self._planner.limits)
 
 

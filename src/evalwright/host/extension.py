@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import Event
-from evalwright.contracts.planning import RunSettings
+from evalwright.contracts.run_plan import RunSettings
 from evalwright.engine.clock import Clock
 from evalwright.engine.recorder import Recorder
 from evalwright.host.executors import RunExecutor

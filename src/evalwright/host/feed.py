@@ -124,7 +124,7 @@ class Feed:
         """Start to observe the log, on the running event loop."""
         self._loop = asyncio.get_running_loop()
         log.observe(self._observe)
-        log.hear(self._hear)
+        log.subscribe(self._hear)
 
     def listen(self, listener: Listener) -> None:
         """Add a listener to the events of every run."""

@@ -11,7 +11,7 @@ from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import Equipment
 from evalwright.engine.fleet.handover import hand_over
-from evalwright.engine.fleet.rates import FleetRations
+from evalwright.engine.fleet.rates import FleetRateLimits
 from evalwright.engine.fleet.status import fleet_metrics, waiting_for
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
@@ -24,7 +24,7 @@ from evalwright.host.run_handle import RunHandle
 from evalwright.host.runs import Runs
 from evalwright.host.settings import host_settings
 from evalwright.models.config import Config
-from evalwright.models.rations import MinuteLimits, provider_limits
+from evalwright.models.rate_limits import MinuteLimits, provider_limits
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
@@ -112,11 +112,11 @@ class FleetLimits:
         self._settings = host_settings(config).fleet
         self._of_providers = provider_limits(config)
 
-    def __call__(self, tenant: str) -> FleetRations:
-        """The rations of a tenant."""
+    def __call__(self, tenant: str) -> FleetRateLimits:
+        """The limits of a tenant."""
         share = self._settings.share_of(tenant)
         limits = MinuteLimits(share.requests_per_minute, share.tokens_per_minute)
-        return FleetRations(self._database, tenant, limits, self._of_providers)
+        return FleetRateLimits(self._database, tenant, limits, self._of_providers)
 
     async def declare(self) -> None:
         """Let all workers know how many tasks of tenants may be at work at once."""
@@ -130,10 +130,10 @@ class FleetLimits:
 class HostEquipper:
     """Equips workers for runs of hosts: with the agents, models and tools of the same settings."""
 
-    def __init__(self, log: EventLog, config: Config, rations: FleetLimits) -> None:
+    def __init__(self, log: EventLog, config: Config, rate_limits: FleetLimits) -> None:
         self._log = log
         self._config = config
-        self._rations = rations
+        self._rate_limits = rate_limits
         self._settings = host_settings(config)
         self._egress = Egress(EgressPolicy.of(self._settings.egress))
         self._by_tenant: dict[str, tuple[Planner, ExecutorMaker]] = {}
@@ -143,7 +143,7 @@ class HostEquipper:
         found = self._by_tenant.get(tenant)
         if found is None:
             settings = self._settings
-            models = ModelPool(self._config, rations=self._rations(tenant))
+            models = ModelPool(self._config, rate_limits=self._rate_limits(tenant))
             catalogue = Catalogue(self._log.records, settings, models.load, self._egress)
             planner = Planner(settings, catalogue, models.redactor)
             maker = ExecutorMaker(

@@ -16,7 +16,7 @@ from evalwright.contracts.events import (
     RunCompleted,
     RunStarted,
 )
-from evalwright.contracts.planning import ForkedFrom, Origin, Owner, RunSettings
+from evalwright.contracts.run_plan import ForkedFrom, Origin, Owner, RunSettings
 from evalwright.engine.clock import Clock
 from evalwright.engine.history import History, read_history
 from evalwright.engine.isolation import EXPLANATIONS
@@ -121,7 +121,7 @@ class Forks:
         history, facts = await asyncio.to_thread(self._rewind, run, request)
         self._repeated[run.run_id] = range(_FRAME, _FRAME + len(facts))
         try:
-            agent = await run.beside(lambda: self._planner.agent_of(run.tenant, history.plan))
+            agent = await run.in_reader(lambda: self._planner.agent_of(run.tenant, history.plan))
             await self._runs.begin(run, history, agent, facts, changes)
         except BadInput as error:  # the agent or a judge of the source is no longer available
             message = f"the run cannot be continued: {error}"

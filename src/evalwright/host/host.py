@@ -297,7 +297,7 @@ class Host:
     async def _adopt(self, run: RunHandle) -> None:
         """Connect a run that an earlier process started with its trace."""
         started = (await run.look())[0]
-        planned = await run.beside(
+        planned = await run.in_reader(
             lambda: next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
         )
         origin = planned.decode(Planned).origin if planned else None
@@ -346,7 +346,9 @@ class Host:
 
     async def _find_owner(self, run_id: str) -> None:
         try:
-            edges = await asyncio.wrap_future(self.log.beside("", lambda: self.log.edges(run_id)))
+            edges = await asyncio.wrap_future(
+                self.log.in_reader("", lambda: self.log.edges(run_id))
+            )
         finally:
             unheard = self._unheard.pop(run_id)
         for events in unheard:

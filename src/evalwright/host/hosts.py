@@ -33,7 +33,7 @@ class Hosts:
         takes_part: bool = True,
     ) -> None:
         self.id = secrets.token_hex(8)
-        self.is_alone = records.is_near
+        self.is_alone = records.is_local
         self.takes_part = takes_part or self.is_alone  # else it only looks at what others do
         self.count = 1
         self._records = records
@@ -68,7 +68,7 @@ class Hosts:
         began, self._beats = self._clock(), self._beats + 1
         mine = RecordChange(KIND, "", self.id, str(self._beats).encode())
         await asyncio.wrap_future(self._records.write([mine]))
-        beats, leader = await asyncio.wrap_future(self._records.beside("", self._read))
+        beats, leader = await asyncio.wrap_future(self._records.in_reader("", self._read))
         self._beaten_at = began
         self._look_at(beats)
         await self._choose(leader)

@@ -58,5 +58,5 @@ class KeyWatch:
 
     async def _states(self, key_ids: Sequence[str]) -> dict[str, str]:
         records, now = self._log.records, self._now()
-        reading = self._log.beside("", lambda: key_states(records, key_ids, now))
+        reading = self._log.in_reader("", lambda: key_states(records, key_ids, now))
         return await asyncio.wrap_future(reading)

@@ -59,7 +59,7 @@ class RunOrders:
         self._log = log
         self._runs = runs
         self._clock = clock
-        self._is_alone = log.records.is_near  # a log in a file has one host
+        self._is_alone = log.records.is_local  # a log in a file has one host
         self._came = asyncio.Event()
         self._fleet = fleet  # whose connections are closed by whoever gave it
 
@@ -129,7 +129,7 @@ class RunOrders:
         kind = _RECORDED[order.action]
         last = (await run.look())[-1].sequence
         await self._order(run, order, WAIT_SECONDS)
-        found = await run.beside(lambda: list(run.log.read(run.run_id, (kind,), last)))
+        found = await run.in_reader(lambda: list(run.log.read(run.run_id, (kind,), last)))
         if not found:
             raise unavailable("the host that executes the run has not answered", RETRY_SECONDS)
         return found[-1]
@@ -139,12 +139,12 @@ class RunOrders:
         records, place = self._log.records, (KIND, run.partition, run.run_id)
         body = msgspec.json.encode(order)
         await asyncio.wrap_future(records.write([RecordChange(*place, body)]))
-        self._log.tell([run.run_id])
+        self._log.publish([run.run_id])
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while loop.time() < until:
             await asyncio.sleep(_STEP_SECONDS)
-            if await run.beside(lambda: records.get(*place)) != body:
+            if await run.in_reader(lambda: records.get(*place)) != body:
                 return
         if order.action != "cancel":  # nobody is told later that it was done
             with suppress(RecordConflict):
@@ -169,7 +169,7 @@ class RunOrders:
 
     async def _carry_out(self) -> None:
         records = self._log.records
-        reading = self._log.beside("", lambda: records.of_all_tenants(KIND))
+        reading = self._log.in_reader("", lambda: records.of_all_tenants(KIND))
         for partition, record in await asyncio.wrap_future(reading):
             run = RunHandle.find(self._log, partition, record.key)
             if self._runs.executes(run.run_id) or await self._has_ended(run):
@@ -184,7 +184,7 @@ class RunOrders:
 
     async def _has_ended(self, run: RunHandle) -> bool:
         with suppress(EvalwrightError):
-            return (await run.beside(lambda: run.log.facts(run.run_id))).ended_us is not None
+            return (await run.in_reader(lambda: run.log.facts(run.run_id))).ended_us is not None
         return True
 
     async def _obey(self, run: RunHandle, order: RunOrder) -> None:

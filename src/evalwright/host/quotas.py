@@ -118,7 +118,7 @@ class Quotas:
     async def take(self, tenant: str, wanted: dict[Quota, int], *, is_answer: bool) -> None:
         """Count what is about to be written; raises `ApiError` 403 if there is no room for it."""
         spare = min(int(self._limits["bytes"] * SPARE), MOST_SPARE_BYTES) if is_answer else 0
-        taken = self._log.records.beside(tenant, lambda: self._take(tenant, wanted, spare))
+        taken = self._log.records.in_reader(tenant, lambda: self._take(tenant, wanted, spare))
         await asyncio.wrap_future(taken)
 
     def _take(self, tenant: str, wanted: dict[Quota, int], spare: int) -> None:

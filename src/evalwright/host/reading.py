@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 async def read_soon(records: Records, share: str, read: Callable[[], T]) -> T:
     """Read something small: at once from a file, else on a thread of the log, in turn."""
-    if records.is_near:
+    if records.is_local:
         return read()
-    return await asyncio.wrap_future(records.beside(share, read))
+    return await asyncio.wrap_future(records.in_reader(share, read))
 
 
 async def forget_old(records: Records, kind: str, before_us: int) -> None:
@@ -78,7 +78,7 @@ async def claimed(log: EventLog, run_id: str) -> AsyncIterator[None]:
 
 async def _whole(log: EventLog, work: Callable[[], None]) -> None:
     """Do something that is done to its end, also if the task is cancelled meanwhile."""
-    if log.records.is_near:
+    if log.records.is_local:
         work()
         return
     done = asyncio.ensure_future(asyncio.to_thread(work))

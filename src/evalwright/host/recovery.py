@@ -61,9 +61,9 @@ class Recovery:
 
     async def _take_up(self, run: RunHandle) -> bool:
         try:
-            if not await run.beside(lambda: self._is_interrupted(run)):
+            if not await run.in_reader(lambda: self._is_interrupted(run)):
                 return False
-            await run.beside(lambda: self._log.verify(run.run_id))
+            await run.in_reader(lambda: self._log.verify(run.run_id))
             await self._announce(run)
             return await self._runs.recover(run)
         except DamagedEventLog as error:  # one damaged run must not keep the host from starting

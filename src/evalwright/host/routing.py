@@ -95,9 +95,9 @@ class ApiCall:
         """The log with the caller's runs only."""
         return self.host.log.for_tenant(self.principal.partition)
 
-    async def beside(self, read: Callable[[], T]) -> T:
+    async def in_reader(self, read: Callable[[], T]) -> T:
         """Read on another thread what the disk may keep waiting."""
-        return await asyncio.wrap_future(self.host.log.beside(self.principal.tenant, read))
+        return await asyncio.wrap_future(self.host.log.in_reader(self.principal.tenant, read))
 
     async def read_soon(self, read: Callable[[], T]) -> T:
         """Read something small."""
@@ -114,7 +114,7 @@ class ApiCall:
 
     async def look(self, run: RunHandle) -> list[Event]:
         """The edges of a run; many who ask at the same moment share one look."""
-        if self.host.records.is_near:
+        if self.host.records.is_local:
             return await run.look()
         return await self.host.shared_reads.get(f"{run.partition} {run.run_id}", run.look)
 

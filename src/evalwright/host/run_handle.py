@@ -55,11 +55,11 @@ class RunHandle(NamedTuple):
     async def look(self) -> list[Event]:
         """The edges, on the event loop, which must not wait for the disk."""
         known = self.log.known_edges(self.run_id)
-        return known if known is not None else await self.beside(self.edges)
+        return known if known is not None else await self.in_reader(self.edges)
 
-    async def beside(self, read: Callable[[], T]) -> T:
+    async def in_reader(self, read: Callable[[], T]) -> T:
         """Read the log on another thread; reads of one tenant wait for each other."""
-        return await asyncio.wrap_future(self.log.beside(self.tenant, read))
+        return await asyncio.wrap_future(self.log.in_reader(self.tenant, read))
 
     def open_status(self) -> OpenStatus:
         """The status of a run that has not ended: the last event that changed it decides."""

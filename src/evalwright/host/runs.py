@@ -306,7 +306,7 @@ class Runs:
         executed = self._executed_status(run.run_id)
         if executed is not None:
             return executed
-        return self.status_of(await run.beside(lambda: run.log.facts(run.run_id)))
+        return self.status_of(await run.in_reader(lambda: run.log.facts(run.run_id)))
 
     def status_of(self, run: RunFacts) -> Status:
         """The status of a run whose facts are known."""
@@ -357,7 +357,7 @@ class Runs:
 
     async def _take_up(self, run: RunHandle) -> None:
         """Go on with a run that stopped because the store failed."""
-        run.log.mend(run.run_id)
+        run.log.clear_failure(run.run_id)
         if not self._is_stopping and await self.status(run) == "running":
             await self._go_on(run, ExitStack())
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.coverage import ToolsClaim, UsageClaim
-from evalwright.contracts.planning import SCORING_S, RunSettings
+from evalwright.contracts.run_plan import SCORING_S, RunSettings
 from evalwright.contracts.suite import ModelClass
 from evalwright.models.config import Config, convert_table
 

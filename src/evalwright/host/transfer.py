@@ -32,7 +32,7 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.jsonvalue import repeated_key
-from evalwright.contracts.planning import Owner
+from evalwright.contracts.run_plan import Owner
 from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt

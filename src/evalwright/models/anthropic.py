@@ -123,7 +123,11 @@ def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
     """The reply in a message; raises `parse_error` if there is none."""
     try:
         answer = _DECODER.decode(body)
-        uses = [_use(block, n) for n, block in enumerate(answer.content) if _is_use(block)]
+        uses = [
+            _use(block, n)
+            for n, block in enumerate(answer.content)
+            if block.type == "tool_use" and block.name is not None
+        ]
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ModelError("parse_error", f"the answer is not a message: {error}") from None
     text = "".join(block.text or "" for block in answer.content if block.type == "text")
@@ -135,10 +139,6 @@ def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
         finish = "tools" if uses else "stop"
     thinking = "".join(block.thinking or "" for block in answer.content)
     return Reply(text, finish, meter.usage(_tokens(answer.usage)), tuple(uses), thinking)
-
-
-def _is_use(block: _ContentBlock) -> bool:
-    return block.type == "tool_use" and block.name is not None
 
 
 def _use(block: _ContentBlock, number: int) -> ToolUse:

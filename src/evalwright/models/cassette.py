@@ -144,7 +144,13 @@ class Cassette:
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
                 self._file = os.open(self.path, flags, 0o600)
             if self._unended:
-                self._end_last_line(self._file)
+                # Cut a torn last line off, or add the newline that a whole one lacks.
+                if os.fstat(self._file).st_size == self._size:  # else another recorder has done it
+                    if self._torn:
+                        os.truncate(self._file, self._size - self._unended)
+                    else:
+                        os.write(self._file, b"\n")
+                self._unended = 0
             written = os.write(self._file, line)
             if written < len(line):
                 os.truncate(self._file, os.fstat(self._file).st_size - written)
@@ -152,15 +158,6 @@ class Cassette:
         except OSError as error:
             message = f"{self.path}: the call cannot be recorded: {error.strerror}"
             raise ModelError("internal_error", message) from None
-
-    def _end_last_line(self, file: int) -> None:
-        """Cut a torn last line off, or add the newline that a whole one lacks."""
-        if os.fstat(file).st_size == self._size:  # else another recorder has done it
-            if self._torn:
-                os.truncate(file, self._size - self._unended)
-            else:
-                os.write(file, b"\n")
-        self._unended = 0
 
 
 class _TapedModel:
@@ -173,7 +170,6 @@ class _TapedModel:
         self._keys = RequestKeys(name)
 
     async def ask(self, request: Request) -> Reply:
-        """The recorded reply, or a new one that is recorded."""
         try:
             key = self._keys.key(request)
             reply = self._cassette.find(key)
@@ -194,7 +190,6 @@ class _TapedModel:
         return reply
 
     async def close(self) -> None:
-        """Close the file and the model behind it."""
         self._cassette.close()
         if self._behind is not None:
             await self._behind.close()

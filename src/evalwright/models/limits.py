@@ -68,7 +68,11 @@ class Limiter:
         if deadline is None:
             await self._enter()
         else:
-            await self._enter_before(deadline)
+            try:
+                async with asyncio.timeout(deadline - self._clock()):
+                    await self._enter()
+            except TimeoutError:
+                raise NoTurn("no turn came before it was too late to try again") from None
         try:
             yield self._halvings
         finally:
@@ -108,13 +112,6 @@ class Limiter:
                     place.set_exception(_hopeless())
             self._waiting.clear()
 
-    async def _enter_before(self, deadline: float) -> None:
-        try:
-            async with asyncio.timeout(deadline - self._clock()):
-                await self._enter()
-        except TimeoutError:
-            raise NoTurn("no turn came before it was too late to try again") from None
-
     async def _enter(self) -> None:
         if self.is_hopeless:
             raise _hopeless()
@@ -123,7 +120,17 @@ class Limiter:
         else:
             self._busy += 1
         if self._interval or self._closed_until:
-            await self._wait_for_start()
+            try:
+                while (wait := self._wait()) > 0:
+                    if self.is_hopeless:
+                        raise _hopeless()
+                    await self._sleep(wait)
+            except BaseException:
+                self._leave()
+                raise
+            if self._interval:
+                now = self._clock()
+                self._next_start = max(self._next_start, now - 1.0) + self._interval / self._share
 
     async def _queue(self) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -147,19 +154,6 @@ class Limiter:
             if not place.done():
                 self._busy += 1
                 place.set_result(None)
-
-    async def _wait_for_start(self) -> None:
-        try:
-            while (wait := self._wait()) > 0:
-                if self.is_hopeless:
-                    raise _hopeless()
-                await self._sleep(wait)
-        except BaseException:
-            self._leave()
-            raise
-        if self._interval:
-            now = self._clock()
-            self._next_start = max(self._next_start, now - 1.0) + self._interval / self._share
 
     def _wait(self) -> float:
         """Seconds until the next call may begin; up to a second's worth may begin together."""

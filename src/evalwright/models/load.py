@@ -12,7 +12,7 @@ from evalwright.models.protocol import Model
 from evalwright.models.providers import ModelName, Provider, parse_name
 
 if TYPE_CHECKING:
-    from evalwright.models.calling import Channel
+    from evalwright.models.http_model import Channel
 
 
 class Providers:
@@ -51,7 +51,7 @@ class Providers:
                 raise BadInput(f"model {name}: it answers questions, and gives no embeddings")
             settings = self._config.settings_of(provider.name)
             return dialect.load(name.model, meter(name, provider, self._config), settings)
-        from evalwright.models.calling import CalledModel, Channel
+        from evalwright.models.http_model import Channel, HttpModel
 
         if embeds:
             from evalwright.models.embeddings import embedding_dialect
@@ -64,7 +64,7 @@ class Providers:
             if endpoint.detour and self._notify:
                 self._notify(endpoint.detour)
             channel = self._channels[shared_by] = Channel(endpoint, dialect)
-        return CalledModel(channel, name.model, meter(name, provider, self._config))
+        return HttpModel(channel, name.model, meter(name, provider, self._config))
 
 
 def load_model(

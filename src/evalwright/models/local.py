@@ -20,10 +20,10 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput, MissingExtra
 from evalwright.models import llama
-from evalwright.models.calling import CalledModel, Channel
 from evalwright.models.config import ProviderSettings
 from evalwright.models.dialects import LocalDialect
 from evalwright.models.endpoints import Endpoint, ProviderKey
+from evalwright.models.http_model import Channel, HttpModel
 from evalwright.models.prices import Meter
 from evalwright.models.protocol import ModelError, Reply, Request
 
@@ -152,10 +152,9 @@ class LocalModel:
         self._meter = meter
         most_tokens = MOST_OF_BUNDLED if name == BUNDLED else MOST_TOKENS
         self._server = _SERVERS.setdefault(file, LocalServer(file, most_tokens))
-        self._asked: tuple[LocalAddress, CalledModel] | None = None
+        self._asked: tuple[LocalAddress, HttpModel] | None = None
 
     async def ask(self, request: Request) -> Reply:
-        """Ask once; raises `ModelError`."""
         try:
             address = self._server.address
             if address is None:
@@ -173,11 +172,11 @@ class LocalModel:
         if self._asked is not None:
             await self._asked[1].close()
 
-    def _called(self, address: LocalAddress) -> CalledModel:
+    def _called(self, address: LocalAddress) -> HttpModel:
         endpoint = Endpoint(
             PROVIDER, "openai", address.url, ProviderKey(address.key), None, None, self._settings
         )
-        return CalledModel(Channel(endpoint, self._dialect), self._model, self._meter)
+        return HttpModel(Channel(endpoint, self._dialect), self._model, self._meter)
 
 
 def load_local(name: str, meter: Meter, settings: ProviderSettings) -> LocalModel:

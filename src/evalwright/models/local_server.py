@@ -20,24 +20,20 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupted command still closes its models
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
     try:
-        _serve()
+        wanted = json.loads(sys.stdin.buffer.readline())
+        answers = os.dup(1)
+        os.dup2(2, 1)  # what llama.cpp prints is no answer
+        try:
+            server = _started(wanted)
+            told = {"address": server.listening_address}
+        except Exception as error:  # noqa: BLE001 - the parent reports whatever it is
+            told = {"error": f"{type(error).__name__}: {error}"}
+        os.write(answers, json.dumps(told).encode() + b"\n")
+        os.close(answers)
+        while sys.stdin.buffer.read(1024):
+            pass
     finally:
         os._exit(0)  # threads of the server would keep the process, and nothing has to be saved
-
-
-def _serve() -> None:
-    wanted = json.loads(sys.stdin.buffer.readline())
-    answers = os.dup(1)
-    os.dup2(2, 1)  # what llama.cpp prints is no answer
-    try:
-        server = _started(wanted)
-        told = {"address": server.listening_address}
-    except Exception as error:  # noqa: BLE001 - the parent reports whatever it is
-        told = {"error": f"{type(error).__name__}: {error}"}
-    os.write(answers, json.dumps(told).encode() + b"\n")
-    os.close(answers)
-    while sys.stdin.buffer.read(1024):
-        pass
 
 
 def _started(wanted: dict[str, Any]) -> Any:

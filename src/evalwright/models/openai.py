@@ -113,11 +113,6 @@ def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
         _ask_for_output(body, tools, request, quirks)
     if tools:
         body["tools"] = tools
-    _add_settings(body, request, quirks)
-    return msgspec.json.encode(body)
-
-
-def _add_settings(body: dict[str, Any], request: Request, quirks: Quirks) -> None:
     if request.temperature is not None and "temperature" not in quirks.dropped:
         body["temperature"] = request.temperature
     if request.top_p is not None and "top_p" not in quirks.dropped:
@@ -131,6 +126,7 @@ def _add_settings(body: dict[str, Any], request: Request, quirks: Quirks) -> Non
     if request.top_logprobs is not None and "logprobs" not in quirks.dropped:
         body["logprobs"] = True
         body["top_logprobs"] = request.top_logprobs
+    return msgspec.json.encode(body)
 
 
 def _ask_for_output(

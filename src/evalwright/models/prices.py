@@ -144,11 +144,8 @@ def _listed_prices(model: str, provider: str) -> PriceList | None:
         _, listed = get_snapshot().find_provider_model(model, None, provider, None)
     except LookupError:
         return None
-    return _price_list(listed.get_prices(datetime.now(UTC)))
-
-
-def _price_list(price: Any) -> PriceList | None:
-    """The token prices of a genai-prices entry; None where tokens are not all that is paid for."""
+    # The token prices of a genai-prices entry; None where tokens are not all that is paid for.
+    price = listed.get_prices(datetime.now(UTC))
     names = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "requests_kcount")
     *sorts, requests = (getattr(price, name, None) for name in names)
     if sorts[0] is None or sorts[1] is None or requests is not None:

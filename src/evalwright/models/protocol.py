@@ -112,7 +112,7 @@ class Model(Protocol):
         """Close connections and the like."""
 
 
-class Rations(Protocol):
+class RateLimiter(Protocol):
     """Lets calls begin, and counts what they used."""
 
     async def enter(self, provider: str) -> int:
@@ -129,23 +129,22 @@ def _tokens(usage: ProviderUsage | None) -> int:
 class SharedModel:
     """A model of a pool: closing it leaves its connections to the others."""
 
-    def __init__(self, model: Model, rations: Rations | None = None) -> None:
+    def __init__(self, model: Model, rate_limits: RateLimiter | None = None) -> None:
         self.name = model.name
         self._model = model
-        self._rations = rations
+        self._rate_limits = rate_limits
 
     async def ask(self, request: Request) -> Reply:
-        """Ask once, when the limits allow it."""
-        if self._rations is None:
+        if self._rate_limits is None:
             return await self._model.ask(request)
         provider = self.name.partition(":")[0]
-        expected = await self._rations.enter(provider)
+        expected = await self._rate_limits.enter(provider)
         try:
             reply = await self._model.ask(request)
         except ModelError as error:
-            await self._rations.pay(provider, _tokens(error.usage), expected)
+            await self._rate_limits.pay(provider, _tokens(error.usage), expected)
             raise
-        await self._rations.pay(provider, _tokens(reply.usage), expected)
+        await self._rate_limits.pay(provider, _tokens(reply.usage), expected)
         return reply
 
     async def close(self) -> None:

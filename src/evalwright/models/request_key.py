@@ -78,26 +78,23 @@ class RequestKeys:
 
     def _fields(self, request: Request) -> list[tuple[str, str]]:
         """In the order of their names, as canonical text; empty where nothing is set."""
+        if request.tools is not self._tools[0]:
+            self._tools = (request.tools, canonical(_tools(request.tools)) if request.tools else "")
+        if request.output is not self._output[0]:
+            self._output = (
+                request.output,
+                canonical(_response_format(request.output)) if request.output else "",
+            )
         return [
             ("maxOutputTokens", _scalar(request.max_tokens)),
             ("messages", _texts([_message(message) for message in request.messages])),
-            ("responseFormat", self._output_text(request.output)),
+            ("responseFormat", self._output[1]),
             ("seed", _scalar(request.seed)),
             ("stop", _texts(request.stop) if request.stop else ""),
             ("temperature", _scalar(request.temperature)),
-            ("tools", self._tools_text(request.tools)),
+            ("tools", self._tools[1]),
             ("topP", _scalar(request.top_p)),
         ]
-
-    def _tools_text(self, tools: tuple[ToolSpec, ...]) -> str:
-        if tools is not self._tools[0]:
-            self._tools = (tools, canonical(_tools(tools)) if tools else "")
-        return self._tools[1]
-
-    def _output_text(self, output: OutputSchema | None) -> str:
-        if output is not self._output[0]:
-            self._output = (output, canonical(_response_format(output)) if output else "")
-        return self._output[1]
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import msgspec
 from evalwright.models.endpoints import is_loopback
 
 if TYPE_CHECKING:
-    import aiohttp
     import yarl
 
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
@@ -72,7 +71,13 @@ class Transport:
             async with pool.session.post(
                 pool.url(path), data=data, allow_redirects=False, proxy=pool.proxy
             ) as response:
-                content = await _read(response)
+                chunks, size = [], 0
+                async for chunk in response.content.iter_any():
+                    size += len(chunk)
+                    if size > MAX_ANSWER_BYTES:
+                        raise TooLong(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+                    chunks.append(chunk)
+                content = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         except TimeoutError:
             raise TimedOut(f"no answer within {self._timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -128,13 +133,3 @@ def _proxy(url: str) -> str | None:
     if is_loopback(host) or proxy_bypass(host):
         return None
     return getproxies().get(parts.scheme)
-
-
-async def _read(response: "aiohttp.ClientResponse") -> bytes:
-    chunks, size = [], 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            raise TooLong(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
-        chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)

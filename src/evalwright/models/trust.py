@@ -35,7 +35,18 @@ def combined_config(own: Iterable[Path], found: Iterable[Path]) -> Config:
     config = next(_readable(own, notices), Config())
     nearest = next(_readable(found, notices), None)
     if nearest is not None:
-        config = _on_top(config, _trusted_part(nearest, notices))
+        # Two files as one: of each table, the entries of the upper one count.
+        above = _trusted_part(nearest, notices)
+        config = Config(
+            models={**config.models, **above.models},
+            prices={**config.prices, **above.prices},
+            secrets=tuple(dict.fromkeys((*config.secrets, *above.secrets))),
+            source=above.source,
+            tiers={**config.tiers, **above.tiers},
+            host={**config.host, **above.host},
+            run=above.run.on_top_of(config.run),
+            limits=above.limits if above.limits.scoring_s else config.limits,
+        )
     return msgspec.structs.replace(config, notices=tuple(notices))
 
 
@@ -73,20 +84,6 @@ def _trusted_part(config: Config, notices: list[str]) -> Config:
     )
     harmless = config.run.without(config.run.sends)
     return Config(secrets=config.secrets, source=config.source, run=harmless, limits=config.limits)
-
-
-def _on_top(below: Config, above: Config) -> Config:
-    """Two files as one: of each table, the entries of the upper one count."""
-    return Config(
-        models={**below.models, **above.models},
-        prices={**below.prices, **above.prices},
-        secrets=tuple(dict.fromkeys((*below.secrets, *above.secrets))),
-        source=above.source,
-        tiers={**below.tiers, **above.tiers},
-        host={**below.host, **above.host},
-        run=above.run.on_top_of(below.run),
-        limits=above.limits if above.limits.scoring_s else below.limits,
-    )
 
 
 def fingerprint(config: Config) -> str:

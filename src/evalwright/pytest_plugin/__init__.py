@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from evalwright.api.answering import Evaluate
+    from evalwright.api.single_answer import Evaluate
     from evalwright.pytest_plugin.session import Evaluation
 
 ENDINGS = (".evals.yaml", ".evals.yml", ".evals.json")
 MARK = "evalwright(repeat=1, pass_rate=1.0, max_cost=None)"
-EXPECTING = "evalwright.api.expecting"  # loaded only where it is used
+EXPECTING = "evalwright.api.expectation"  # loaded only where it is used
 NEEDS_FLAG = "an evaluation: add --evalwright to run it"
 
 tells_later = False  # whether a test is being run, after which `ew.expect` tells what is wrong
@@ -182,7 +182,7 @@ if _is_recent:
 def _telling() -> "Generator[None, Any, Any]":
     """What `ew.expect` finds wrong is told when the step ends, as its failure."""
     __tracebackhide__ = True
-    global tells_later  # noqa: PLW0603 - `evalwright.api.expecting` looks at it
+    global tells_later  # noqa: PLW0603 - `evalwright.api.expectation` looks at it
     tells_later = True
     try:
         result = yield

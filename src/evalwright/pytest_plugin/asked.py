@@ -13,7 +13,7 @@ from evalwright.cli.output import write_stdout
 from evalwright.cli.results import Results
 from evalwright.cli.run_options import fill_in
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import refuse_combinations
 from evalwright.models.config import Config, load_config
 from evalwright.pytest_plugin import FORMS, OPTIONS

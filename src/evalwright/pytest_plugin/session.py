@@ -17,11 +17,11 @@ from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.session import ModelPool
 from evalwright.pytest_plugin.asked import asked_of, spoken
-from evalwright.pytest_plugin.evaluating import EvaluateFixture, repeated
-from evalwright.pytest_plugin.gathering import LEFT_TO_BAR, Gathering
-from evalwright.pytest_plugin.recording import RecordedTest, repeats_of, task_ids
+from evalwright.pytest_plugin.controller import LEFT_TO_BAR, Controller
+from evalwright.pytest_plugin.evaluate_fixture import EvaluateFixture, repeated
+from evalwright.pytest_plugin.recorded_test import RecordedTest, repeats_of, task_ids
+from evalwright.pytest_plugin.suite_work import Begun, Loop, SuiteWork
 from evalwright.pytest_plugin.suites import SuiteFile, TaskItem
-from evalwright.pytest_plugin.working import Begun, Loop, SuiteWork
 
 CARRIED = "evalwright"  # the attribute of a report with what was recorded
 _RECORD = pytest.StashKey[RecordedTest]()
@@ -44,7 +44,7 @@ class Evaluation:
         self._chosen: dict[SuiteFile, list[Any]] = {}
         self._test_ids: dict[str, str] = {}
         self._left_out = 0  # evaluations in tests that were deselected
-        self._gathering = None if sent else Gathering(self.asked, self.begun, config.rootpath)
+        self._controller = None if sent else Controller(self.asked, self.begun, config.rootpath)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -157,13 +157,13 @@ class Evaluation:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add it to the log, in the process that has that."""
-        if self._gathering is None:
+        if self._controller is None:
             return  # it is sent on
         bundle = report.__dict__.pop(CARRIED, None)
         if bundle is not None:
             try:
                 is_left = getattr(report, "wasxfail", None) == LEFT_TO_BAR
-                self._gathering.take(bundle, report if is_left else None)
+                self._controller.take(bundle, report if is_left else None)
             except EvalwrightError as error:
                 pytest.exit(f"evalwright: {spoken(error)}", returncode=error.exit_code)
 
@@ -173,19 +173,19 @@ class Evaluation:
         for work in self._work.values():
             if isinstance(work, SuiteWork):
                 work.close()
-                if self._gathering is not None:
-                    self._gathering.take(work.rest())
+                if self._controller is not None:
+                    self._controller.take(work.rest())
         if self._loop is not None:
             self._loop.close()
-        if self._gathering is not None:
-            self._gathering.end(session)
+        if self._controller is not None:
+            self._controller.end(session)
             if self.begun.ledger is not None:
                 Path(self.begun.ledger).unlink(missing_ok=True)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show it."""
-        if self._gathering is not None:
-            self._gathering.show(terminalreporter)
+        if self._controller is not None:
+            self._controller.show(terminalreporter)
 
 
 def _is_evaluation(item: pytest.Item) -> bool:

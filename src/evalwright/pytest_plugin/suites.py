@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from evalwright.api.expecting import raise_at
+from evalwright.api.expectation import raise_at
 from evalwright.cli.output import without_secrets
 from evalwright.contracts.coverage import NO_CLAIMS
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, EvalwrightError
-from evalwright.contracts.planning import TaskSelection
+from evalwright.contracts.run_plan import TaskSelection
 from evalwright.contracts.suite import Task
 from evalwright.engine.suites.loader import SuiteSubject, read_subject
 from evalwright.engine.suites.validation import check_file
 from evalwright.engine.task_names import TaskNames
 from evalwright.pytest_plugin import session_of
 from evalwright.pytest_plugin.asked import spoken
-from evalwright.pytest_plugin.failing import explain, line_of
-from evalwright.pytest_plugin.working import WorkedTask
+from evalwright.pytest_plugin.failure_report import explain, line_of
+from evalwright.pytest_plugin.suite_work import WorkedTask
 from evalwright.reports.run.stories import TaskStory, mask_stories, task_stories
 
 

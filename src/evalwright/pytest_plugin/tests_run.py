@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     DEFAULT_SETTINGS,
     AgentFacts,
     Baseline,
@@ -23,8 +23,8 @@ from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.plan import Plan, merged
 from evalwright.models.config import Config
 from evalwright.pytest_plugin.asked import SessionOptions
-from evalwright.pytest_plugin.recording import AGENT_ID
-from evalwright.pytest_plugin.working import events_of
+from evalwright.pytest_plugin.recorded_test import AGENT_ID
+from evalwright.pytest_plugin.suite_work import events_of
 from evalwright.store.protocol import EventLog, NewEvent
 
 VERSION = "0.0.0"

@@ -106,13 +106,11 @@ class TracesOnDisk:
         self._files: OrderedDict[str, int] = OrderedDict()
 
     def get(self, key: str) -> bytes | None:
-        """The first trace of a case."""
         with _kept():
             row = self._opened().execute(_OF_CASE, (_bytes(key),)).fetchone()
             return None if row is None else os.pread(self._file(row[0]), row[2], row[1])
 
     def asked(self, digest: str) -> str | None:
-        """The case in which this was asked first."""
         with _kept():
             row: tuple[bytes] | None = self._opened().execute(_OF_PROMPT, (digest,)).fetchone()
         return None if row is None else row[0].decode("utf-8", "surrogatepass")

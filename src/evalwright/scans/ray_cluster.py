@@ -29,12 +29,24 @@ class RayCluster:
     def map_shards(
         self, fn: Callable[[_Shard], _Part], shards: Iterable[_Shard]
     ) -> Generator[_Part, None, None]:
-        """What the function gives for each shard, in their order."""
         is_ours = not ray.is_initialized()
         try:
             if is_ours:
                 ray.init(log_to_driver=False, logging_level="error", include_dashboard=False)
-            yield from self._map(fn, shards)
+            most = self._jobs or max(1, int(ray.cluster_resources().get("CPU", 1))) * _AHEAD
+            work: Any = ray.remote(max_retries=_TRIES)(_apply)
+            kept = ray.put(fn)  # once, not with every shard
+            waiting: deque[Any] = deque()
+            try:
+                for shard in shards:
+                    waiting.append(work.remote(kept, shard))
+                    if len(waiting) >= most:
+                        yield ray.get(waiting.popleft())
+                while waiting:
+                    yield ray.get(waiting.popleft())
+            finally:
+                for each in waiting:
+                    ray.cancel(each, force=True)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, EvalwrightError):
                 raise error.cause from None
@@ -44,24 +56,6 @@ class RayCluster:
         finally:
             if is_ours:
                 ray.shutdown()
-
-    def _map(
-        self, fn: Callable[[_Shard], _Part], shards: Iterable[_Shard]
-    ) -> Generator[_Part, None, None]:
-        most = self._jobs or max(1, int(ray.cluster_resources().get("CPU", 1))) * _AHEAD
-        work: Any = ray.remote(max_retries=_TRIES)(_apply)
-        kept = ray.put(fn)  # once, not with every shard
-        waiting: deque[Any] = deque()
-        try:
-            for shard in shards:
-                waiting.append(work.remote(kept, shard))
-                if len(waiting) >= most:
-                    yield ray.get(waiting.popleft())
-            while waiting:
-                yield ray.get(waiting.popleft())
-        finally:
-            for each in waiting:
-                ray.cancel(each, force=True)
 
 
 def _apply(fn: Callable[[_Shard], _Part], shard: _Shard) -> _Part:

@@ -178,7 +178,12 @@ def blocks_of(path: Path, least: int = 0) -> Iterator[bytes]:
             elif magic[:2] == _GZIP_MAGIC:
                 yield from _pieces(gzip.GzipFile(fileobj=plain))
             else:
-                _refuse_packed(magic, path)
+                for begin, (ending, unpack) in _NOT_READ.items():
+                    if magic.startswith(begin):
+                        kind = f"is packed as {ending}, which is not read"
+                        raise BadInput(
+                            f"{path}: {kind}; unpack it ({unpack}), or pack it with gzip"
+                        )
                 least = max(least, os.fstat(plain.fileno()).st_size)
                 yield from _pieces(plain)
                 _refuse_shorter(plain, path, least)
@@ -190,13 +195,6 @@ def blocks_of(path: Path, least: int = 0) -> Iterator[bytes]:
 def _pieces(file: BufferedReader | gzip.GzipFile, end: int | None = None) -> Iterator[bytes]:
     while block := file.read(_BLOCK if end is None else min(_BLOCK, end - file.tell())):
         yield block
-
-
-def _refuse_packed(magic: bytes, path: Path) -> None:
-    for begin, (ending, unpack) in _NOT_READ.items():
-        if magic.startswith(begin):
-            kind = f"is packed as {ending}, which is not read"
-            raise BadInput(f"{path}: {kind}; unpack it ({unpack}), or pack it with gzip")
 
 
 def _refuse_shorter(file: BufferedReader, path: str | Path, least: int) -> None:

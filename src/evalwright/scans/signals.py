@@ -118,7 +118,6 @@ class SignalScan:
         return joined
 
     def pieces(self, shard: Shard) -> Iterator[ScanPart]:
-        """The lines of a shard, some at a time."""
         stretch = shard.stretch()
         known = None if self._baseline is None else PairedTraces(self._baseline)
         notes: list[str] = []

@@ -85,7 +85,6 @@ class LocalProcesses:
     def map_shards(
         self, fn: Callable[[_Shard], _Part], shards: Iterable[_Shard]
     ) -> Generator[_Part, None, None]:
-        """What the function gives for each shard, in their order."""
         source = iter(shards)
         head = list(islice(source, 2))
         if self.processes == 1 or len(head) < 2:

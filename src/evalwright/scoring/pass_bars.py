@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from evalwright.contracts import amounts
-from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE
+from evalwright.contracts.run_plan import CURRENT_RULE, FIRST_RULE
 from evalwright.contracts.suite import Suite, TagBar, Thresholds
 from evalwright.contracts.summary import EvalSummary
 from evalwright.scoring.thresholds import mean, pass_score

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from evalwright.contracts.planning import Baseline, LeftOut
+from evalwright.contracts.run_plan import Baseline, LeftOut
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import EvalSummary
 from evalwright.contracts.times import span_in_words

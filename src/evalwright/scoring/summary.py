@@ -9,7 +9,7 @@ from evalwright.contracts.events import (
     EvalScored,
     ProviderUsage,
 )
-from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE, Baseline
+from evalwright.contracts.run_plan import CURRENT_RULE, FIRST_RULE, Baseline
 from evalwright.contracts.suite import ModelClass, Suite
 from evalwright.contracts.summary import EvalSummary, Regression, SafetyFinding, TaskResult
 from evalwright.scoring.pass_bars import missed_bars

@@ -17,21 +17,21 @@ class EngineMatch(Protocol):
     """What both engines' matches offer."""
 
     @property
-    def lastindex(self) -> int | None: ...  # noqa: D102
+    def lastindex(self) -> int | None: ...
 
-    def group(self, group: int = 0, /) -> bytes: ...  # noqa: D102
+    def group(self, group: int = 0, /) -> bytes: ...
 
-    def span(self, group: int = 0, /) -> tuple[int, int]: ...  # noqa: D102
+    def span(self, group: int = 0, /) -> tuple[int, int]: ...
 
 
 class Pattern(Protocol):
     """What both engines' compiled patterns offer."""
 
-    def match(self, text: bytes, pos: int = 0, endpos: int = 0, /) -> EngineMatch | None: ...  # noqa: D102
+    def match(self, text: bytes, pos: int = 0, endpos: int = 0, /) -> EngineMatch | None: ...
 
-    def search(self, text: bytes, /) -> EngineMatch | None: ...  # noqa: D102
+    def search(self, text: bytes, /) -> EngineMatch | None: ...
 
-    def finditer(self, text: bytes, /) -> Iterator[EngineMatch]: ...  # noqa: D102
+    def finditer(self, text: bytes, /) -> Iterator[EngineMatch]: ...
 
 
 _METHODS = ("match", "search", "fullmatch", "finditer", "findall", "split", "sub", "subn")

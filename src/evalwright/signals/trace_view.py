@@ -39,7 +39,7 @@ from evalwright.trace.model import (
     Trace,
     text_of,
 )
-from evalwright.trace.pairing import pair_results
+from evalwright.trace.paired_calls import pair_results
 
 ArgumentOrigin: TypeAlias = Literal["user", "tool_result", "retrieval", "baseline", "model"]
 

@@ -107,7 +107,24 @@ def changes_by(event: NewEvent) -> Changes:
     try:
         match event.type:
             case RunStarted.TYPE:
-                return _described(msgspec.json.decode(event.body, type=_Start))
+                started = msgspec.json.decode(event.body, type=_Start)
+                inputs = started.inputs or _Names()
+                # What a client of a host wrote there means nothing to us.
+                metadata = (not started.owner and started.metadata) or _Names()
+                named = {
+                    "suite": inputs.eval_suite_ref,
+                    "agent": inputs.agent_id,
+                    "repeats": metadata.group,
+                    "resumed_from": metadata.resumed_from,
+                }
+                tags = [tag for tag in started.tags or () if len(tag) <= MOST_CHARACTERS][
+                    :MOST_TAGS
+                ]
+                return {
+                    "workflow": started.workflow_id[:MOST_CHARACTERS],
+                    "tags": msgspec.json.encode(tags).decode(),
+                    **{column: _name(value) for column, value in named.items()},
+                }
             case EvalStarted.TYPE:
                 modes = msgspec.json.decode(event.body, type=EvalStarted).modes
                 return {"modes": msgspec.json.encode(modes).decode()}
@@ -140,24 +157,6 @@ class _Start(msgspec.Struct, rename="camel"):
     metadata: _Names | None = None
     owner: dict[str, Any] | None = None
     tags: list[str] | None = None
-
-
-def _described(started: _Start) -> Changes:
-    inputs = started.inputs or _Names()
-    # What a client of a host wrote there means nothing to us.
-    metadata = (not started.owner and started.metadata) or _Names()
-    named = {
-        "suite": inputs.eval_suite_ref,
-        "agent": inputs.agent_id,
-        "repeats": metadata.group,
-        "resumed_from": metadata.resumed_from,
-    }
-    tags = [tag for tag in started.tags or () if len(tag) <= MOST_CHARACTERS][:MOST_TAGS]
-    return {
-        "workflow": started.workflow_id[:MOST_CHARACTERS],
-        "tags": msgspec.json.encode(tags).decode(),
-        **{column: _name(value) for column, value in named.items()},
-    }
 
 
 def _name(value: msgspec.Raw) -> str | None:

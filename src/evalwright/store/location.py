@@ -193,7 +193,13 @@ def chosen_path(url: str | None = None) -> Path:
         return user_data_path("evalwright", appauthor=False) / "evalwright.db"
     scheme, is_url, name = url.partition("://")
     if not is_url:
-        _refuse_misspelt(named_by, url)
+        # Raise for what was meant as an address: a file of that name would show the password.
+        for start in _ALMOST_ADDRESSES:
+            if url.lower().startswith(start):
+                raise BadInput(
+                    f"{named_by} {start}…: hardly a file; write postgresql://user@host/database or "
+                    "sqlite:///path, or ./ before the name of a file"
+                )
         name = url
     elif scheme != "sqlite":
         # The rest is not repeated: it may hold a password.
@@ -215,16 +221,6 @@ def chosen_path(url: str | None = None) -> Path:
         raise BadInput(
             f"{named_by} {name}: there is no such user; write the path in full"
         ) from None
-
-
-def _refuse_misspelt(named_by: str, url: str) -> None:
-    """Raise for what was meant as an address: a file of that name would show the password."""
-    for start in _ALMOST_ADDRESSES:
-        if url.lower().startswith(start):
-            raise BadInput(
-                f"{named_by} {start}…: hardly a file; write postgresql://user@host/database or "
-                "sqlite:///path, or ./ before the name of a file"
-            )
 
 
 def connect(path: Path) -> sqlite3.Connection:

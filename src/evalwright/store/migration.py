@@ -175,24 +175,20 @@ def _move_bodies_out_of_the_keys(connection: sqlite3.Connection, place: str) -> 
             " WHERE run = ? ORDER BY seq",
             (run,),
         )
-        _share_parts(connection, run)
+        # Keep the large parts of what a run began with once; before the triggers are there.
+        begun = connection.execute(
+            "SELECT id, CAST(body AS BLOB) FROM events WHERE run = ? AND seq < ? ORDER BY seq",
+            (run, contents.FRAME_EVENTS),
+        ).fetchall()
+        for event, body in begun:
+            part = None if len(body) < contents.SHARED_BYTES else contents.cut(body)
+            if part is not None:
+                connection.execute(
+                    "UPDATE events SET body = ?, content = ?, content_at = ? WHERE id = ?",
+                    (part.rest.decode(), contents.keep(connection, part), part.at, event),
+                )
         facts.rebuild(connection, [(run, tenant)])
     execute_all(connection, schema.AFTER_THE_COPY)
-
-
-def _share_parts(connection: sqlite3.Connection, run: int) -> None:
-    """Keep the large parts of what a run began with once; before the triggers are there."""
-    begun = connection.execute(
-        "SELECT id, CAST(body AS BLOB) FROM events WHERE run = ? AND seq < ? ORDER BY seq",
-        (run, contents.FRAME_EVENTS),
-    ).fetchall()
-    for event, body in begun:
-        part = None if len(body) < contents.SHARED_BYTES else contents.cut(body)
-        if part is not None:
-            connection.execute(
-                "UPDATE events SET body = ?, content = ?, content_at = ? WHERE id = ?",
-                (part.rest.decode(), contents.keep(connection, part), part.at, event),
-            )
 
 
 def _announce(message: str) -> None:

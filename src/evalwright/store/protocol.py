@@ -140,14 +140,14 @@ class EventLog(EventSink, Protocol):
     def observe(self, observer: Observer) -> None:
         """Call the observer, like a watcher, with the events of every run in this view."""
 
-    def hear(self, news: News) -> None:
+    def subscribe(self, news: News) -> None:
         """Call with the runs that other processes have appended to, once that is durable.
 
         It is called by a thread of the log, and may be called once for many appends. A log in a
         file hears nothing of others.
         """
 
-    def tell(self, run_ids: Sequence[str]) -> None:
+    def publish(self, run_ids: Sequence[str]) -> None:
         """Let other processes hear of runs of which they are to look at something else."""
 
     def accompany(self, companion: Companion) -> None:
@@ -160,7 +160,7 @@ class EventLog(EventSink, Protocol):
     def claim(self, run_id: str) -> AbstractContextManager[None]:
         """Hold the sole right to execute a run; raises `RunBusy` if it is held already."""
 
-    def mend(self, run_id: str) -> None:
+    def clear_failure(self, run_id: str) -> None:
         """Let a run that lost events take others: it is executed anew, from what is in the log."""
 
     def is_claimed(self, run_id: str) -> bool:
@@ -197,7 +197,7 @@ class EventLog(EventSink, Protocol):
     def known_edges(self, run_id: str) -> list[Event] | None:
         """The edges of a run that has ended, if they are known without reading the log."""
 
-    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
+    def in_reader(self, share: str, read: Callable[[], T]) -> "Future[T]":
         """Read on a thread of the log, for a caller that must not wait for the disk.
 
         Each share gets a few threads at most, and the shares take turns.

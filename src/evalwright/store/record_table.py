@@ -27,7 +27,7 @@ _LIST_KEYS = f"SELECT key {_LISTED}"
 class RecordTable(ABC):
     """What a database does with documents."""
 
-    is_near = True
+    is_local = True
 
     @cached_property
     def reading(self) -> "LogReading":
@@ -36,8 +36,7 @@ class RecordTable(ABC):
 
         return LogReading()
 
-    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
-        """Read on a thread of the log."""
+    def in_reader(self, share: str, read: Callable[[], T]) -> "Future[T]":
         return self.reading.threads.submit(share, read)
 
     @property
@@ -50,7 +49,6 @@ class RecordTable(ABC):
         """All rows of a statement, as the file is now."""
 
     def get(self, kind: str, tenant: str, key: str) -> bytes | None:
-        """One document of a tenant."""
         rows = self.query(
             "SELECT body FROM records WHERE kind = ? AND tenant = ? AND key = ?",
             (kind, tenant, key),
@@ -60,19 +58,16 @@ class RecordTable(ABC):
     def list(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
     ) -> Sequence[Record]:
-        """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
         rows = self.query(_LIST, (kind, tenant, _first(prefix, after), prefix, limit))
         return [Record(key, bytes(body), at_us) for key, body, at_us in rows]
 
     def keys(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
     ) -> Sequence[str]:
-        """The keys of the documents that `list` returns."""
         rows = self.query(_LIST_KEYS, (kind, tenant, _first(prefix, after), prefix, limit))
         return [key for (key,) in rows]
 
     def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
-        """Every document of a kind, with its tenant."""
         rows = self.query(
             "SELECT tenant, key, body, at_us FROM records WHERE kind = ? ORDER BY tenant, key",
             (kind,),
@@ -80,16 +75,13 @@ class RecordTable(ABC):
         return [(tenant, Record(key, bytes(body), at_us)) for tenant, key, body, at_us in rows]
 
     def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
-        """Write documents as one unit; a request is given up if it cannot be written soon."""
         return self.writer.submit(Write(None, (), changes, None, is_request))
 
     def has_older(self, kind: str, before_us: int) -> bool:
-        """Whether there are documents of a kind that were last written before a time."""
         oldest = "SELECT 1 FROM records WHERE kind = ? AND at_us < ? LIMIT 1"
         return bool(self.query(oldest, (kind, before_us)))
 
     def forget(self, kind: str, before_us: int) -> "Future[None]":
-        """Delete documents of a kind that were last written before a time: some, if many are."""
         return self.writer.submit(Write(None, (), [Forget(kind, before_us)], None, True))
 
 

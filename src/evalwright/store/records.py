@@ -73,10 +73,10 @@ class Records(Protocol):
     """Documents by kind, tenant and key."""
 
     @property
-    def is_near(self) -> bool:
+    def is_local(self) -> bool:
         """Whether one is read in microseconds, so that even an event loop can wait for it."""
 
-    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
+    def in_reader(self, share: str, read: Callable[[], T]) -> "Future[T]":
         """Read on a thread of the log, for a caller that must not wait."""
 
     def get(self, kind: str, tenant: str, key: str) -> bytes | None:

@@ -84,7 +84,6 @@ class Database(RecordTable):
 
     @property
     def backlog(self) -> int:
-        """How many appends are not written yet, whether they wait or are being tried."""
         waiting = self._writer.waiting if self._writer else None
         return waiting.count + waiting.in_hand if waiting else 0
 
@@ -113,7 +112,6 @@ class Database(RecordTable):
             raise StoreError(f"{self.place}: the event log is closed")
 
     def close(self) -> None:
-        """Write what is queued and close the file."""
         with self._change:
             self._closed = True
         if self._writer:
@@ -169,13 +167,11 @@ class SqliteLog(WrittenLog[Database]):
 
     @property
     def upkeep(self) -> "Upkeep":
-        """What else can be asked of the log, and done to it."""
         from evalwright.store.upkeep import SqliteUpkeep  # few need it
 
         return SqliteUpkeep(self._database, self._tenant)
 
     def for_tenant(self, tenant: str) -> "SqliteLog":
-        """The same log, restricted to the runs of one tenant."""
         return SqliteLog(self._database.path, tenant, self._database)
 
     def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
@@ -185,15 +181,14 @@ class SqliteLog(WrittenLog[Database]):
             self._database.notebook.add(Path(notes), run_id, events, self.flush)
         self.append(run_id, events)
 
-    def hear(self, news: News) -> None:
+    def subscribe(self, news: News) -> None:
         """Nothing is heard of other processes: whoever follows a run reads the log now and then."""
 
-    def tell(self, run_ids: Sequence[str]) -> None:
+    def publish(self, run_ids: Sequence[str]) -> None:
         """Nobody hears it."""
 
     @contextmanager
     def claim(self, run_id: str) -> Iterator[None]:
-        """Hold the sole right to execute a run."""
         with ExitStack() as held:
             with clear_errors(self.place):
                 self._database.refuse_closed()
@@ -215,12 +210,10 @@ class SqliteLog(WrittenLog[Database]):
                     self._database.notebook.end(run_id)
 
     def is_claimed(self, run_id: str) -> bool:
-        """Whether this process or another one is executing the run."""
         with clear_errors(self.place):
             return claims.is_claimed(self._database.lock_file, self._run(run_id))
 
     def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
-        """Runs that have events, newest first: all, or at most `limit` older than `before`."""
         rows = self._database.query(
             f"{_RUN_IDS}{self._mine} ORDER BY run DESC LIMIT :limit",
             {
@@ -234,7 +227,6 @@ class SqliteLog(WrittenLog[Database]):
     def find_runs(
         self, wanted: RunFilter = ALL_RUNS, limit: int | None = None, before: str | None = None
     ) -> list[RunFacts]:
-        """The facts of runs, newest first: at most `limit`, older than `before`."""
         asked = {name: value for name, value in wanted._asdict().items() if value is not None}
         conditions = [facts.condition(*each, self._mine) for each in asked.items()]
         rows = self._database.query(
@@ -250,14 +242,12 @@ class SqliteLog(WrittenLog[Database]):
         return [facts.from_row(row) for row in rows]
 
     def facts(self, run_id: str) -> RunFacts:
-        """The facts of one run; raises `RunNotFound`, also for a run without events."""
         rows = self._database.query(f"{_FACTS} WHERE run = ?", (self._run(run_id),))
         if not rows:
             raise self._not_found(run_id)
         return facts.from_row(rows[0])
 
     def open_runs(self) -> list[tuple[str, str]]:
-        """The runs that have not ended, oldest first, each with its tenant."""
         return self._database.query(
             f"{_OPEN_RUNS}{self._mine} ORDER BY run", {"tenant": self._tenant}
         )
@@ -285,7 +275,6 @@ class SqliteLog(WrittenLog[Database]):
             del rows  # one page is held at a time
 
     def verify(self, run_id: str) -> None:
-        """Raise `DamagedEventLog` unless all events of a run are those that were written."""
         run = self._run(run_id)
         rows = self._database.query(
             "SELECT events, summed, checksum FROM run_facts WHERE run = ?", (run,)
@@ -339,9 +328,8 @@ class SqliteLog(WrittenLog[Database]):
                 checksums.refuse_changed(self.place, run_id, sequence)
             yield Event(run_id, sequence, kind, task_id, at_us, body)
 
-    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
-        """Read on a thread of the log."""
-        return self._database.beside(share, read)
+    def in_reader(self, share: str, read: Callable[[], T]) -> "Future[T]":
+        return self._database.in_reader(share, read)
 
     def _run(self, run_id: str) -> int:
         """The number of a run; raises `RunNotFound`."""

@@ -104,7 +104,6 @@ class SqliteUpkeep:
         self._mine = "" if tenant is None else " AND {table}.tenant = :tenant"
 
     def abandoned_runs(self) -> list[tuple[str, str]]:
-        """The runs that neither ended nor wait, and that no process executes."""
         rows = self._database.query(
             "SELECT run, run_id, run_facts.tenant FROM run_facts JOIN runs USING (run)"  # noqa: S608
             " WHERE ended_us IS NULL AND status = 'running'"
@@ -119,7 +118,6 @@ class SqliteUpkeep:
             ]
 
     def mentioning(self, run_id: str) -> list[str]:
-        """The runs that may refer to this run: their first events or their last one name it."""
         rows = self._database.query(
             "SELECT run_id FROM runs JOIN run_facts USING (run) WHERE run_id <> :run_id AND EXISTS"  # noqa: S608
             " (SELECT 1 FROM events WHERE events.run = run_facts.run"
@@ -131,7 +129,6 @@ class SqliteUpkeep:
         return [other for (other,) in rows]
 
     def scored_at(self, run_id: str, task_ids: Sequence[str]) -> dict[str, int]:
-        """The sequences of the scores of tasks, of those that have one."""
         rows = self._database.query(
             "SELECT task_id, seq FROM events WHERE type = 'eval.scored'"  # noqa: S608 - constants
             " AND run = (SELECT run FROM runs WHERE run_id = :run_id"
@@ -146,7 +143,6 @@ class SqliteUpkeep:
         return dict(rows)
 
     def sequences_of(self, run_id: str, task_id: str) -> list[int]:
-        """The sequences of the events of a task, in order."""
         rows = self._database.query(
             "SELECT seq FROM events WHERE run = (SELECT run FROM runs WHERE run_id = :run_id"  # noqa: S608
             f"{self._mine.format(table='runs')}) AND +task_id = :task_id ORDER BY seq",
@@ -155,7 +151,6 @@ class SqliteUpkeep:
         return [sequence for (sequence,) in rows]
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
-        """What the tenants have whose names begin with a prefix."""
         statement = (
             f"SELECT tenant, '{RUNS}', runs, bytes FROM partition_sizes WHERE {_WITH_PREFIX}"  # noqa: S608
             f" UNION ALL SELECT tenant, kind, documents, bytes FROM record_sizes"
@@ -164,7 +159,6 @@ class SqliteUpkeep:
         return [PartitionSize(*row) for row in self._database.query(statement, {"prefix": prefix})]
 
     def tombstones(self, prefix: str) -> list[Tombstone]:
-        """The tombstones of pruned runs whose ids begin with a prefix."""
         rows = self._database.query(
             "SELECT run_id, tenant, at_us, reason FROM tombstones WHERE run_id >= :prefix"  # noqa: S608
             " AND run_id < :prefix || CAST(x'FF' AS TEXT)"
@@ -174,13 +168,11 @@ class SqliteUpkeep:
         return [Tombstone(*row) for row in rows]
 
     def refuse_pruned(self, run_id: str) -> None:
-        """Raise `RunPruned` for a run that was deleted."""
         for tombstone in self.tombstones(run_id):
             if tombstone.run_id == run_id:
                 raise tombstone.as_error()
 
     def prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int:
-        """Delete ended runs for good, as one unit."""
         at_us, count = time.time_ns() // 1000, 0
         with self._transaction() as connection:
             connection.create_function("checksum_of", -1, checksums.of_values)
@@ -207,7 +199,6 @@ class SqliteUpkeep:
             )
 
     def erase_deleted(self) -> bool:
-        """Rewrite the file, so that nothing deleted is left in it; False if it is too large."""
         path = self._database.path
         if path.stat().st_size > MOST_REWRITTEN:
             return False

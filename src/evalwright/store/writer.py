@@ -31,26 +31,29 @@ class Position(NamedTuple):
     tenant: str
 
 
-class Bell:
-    """An event that only one thread waits for, at a third of the cost: what it heard is cleared."""
+class WakeEvent:
+    """A `threading.Event` that only one thread waits for, at a third of the cost.
+
+    A wait that ends clears it.
+    """
 
     def __init__(self) -> None:
-        self._silence = threading.Lock()
-        self._silence.acquire()
+        self._unset = threading.Lock()
+        self._unset.acquire()
 
     def set(self) -> None:
         """Wake the thread, or let it not wait the next time."""
-        if self._silence.locked():
+        if self._unset.locked():
             with suppress(RuntimeError):  # another thread did at the same moment
-                self._silence.release()
+                self._unset.release()
 
     def clear(self) -> None:
         """Let the thread wait the next time."""
-        self._silence.acquire(blocking=False)
+        self._unset.acquire(blocking=False)
 
     def wait(self, seconds: float = -1) -> None:
         """Wait until it is set, or for so many seconds."""
-        self._silence.acquire(timeout=seconds)
+        self._unset.acquire(timeout=seconds)
 
 
 class Writer(ABC):
@@ -72,8 +75,8 @@ class Writer(ABC):
         self.waiting = WaitingWrites()
         self._flushes: list[Flush] = []
         self._closed = False
-        self._arrived = Bell()
-        self._hurry = Bell()
+        self._arrived = WakeEvent()
+        self._hurry = WakeEvent()
         self._broken: dict[View, StoreError] = {}  # runs that lost events
         self._positions: dict[str, Position] = {}
         self._watchers: dict[View, Watcher] = {}
@@ -147,7 +150,7 @@ class Writer(ABC):
         self._thread.join()
         self._disconnect()
 
-    def mend(self, run_id: str, tenant: str | None) -> None:
+    def clear_failure(self, run_id: str, tenant: str | None) -> None:
         """Let a run take events again: whoever executes it now has read what is in the log."""
         with self._queue:
             self._broken.pop((None, run_id), None)
@@ -206,7 +209,10 @@ class Writer(ABC):
                 self.outage.go_on(self._faults.unavailable(self._place, error))
                 return writes
             if len(writes) > 1 and not self._faults.blames_the_place(error):
-                return self._commit_singly(writes)
+                for number, write in enumerate(writes):
+                    if self._commit([write]):
+                        return writes[number:]
+                return []
             self._break(writes, error)
             return []
         if self.outage is not None:
@@ -221,12 +227,6 @@ class Writer(ABC):
         if error is not None and write.done is not None:
             _settle(write.done, error)
         return error is not None
-
-    def _commit_singly(self, writes: list[Write]) -> list[Write]:
-        for number, write in enumerate(writes):
-            if self._commit([write]):
-                return writes[number:]
-        return []
 
     def _give_up(self, writes: list[Write], *, is_closing: bool) -> list[Write]:
         """Fail what has been tried for long enough; returns the rest, to be tried again."""
@@ -297,7 +297,14 @@ class Writer(ABC):
             for view in self._watchers.keys() & set(views):
                 watched.setdefault(view, []).extend(events)
             if self._observers:
-                self._call_observers(run_id, start, events)
+                for tenant, observer in tuple(self._observers):
+                    if tenant not in (None, start.tenant):
+                        continue
+                    try:
+                        observer(run_id, start.following, events)
+                    except Exception:
+                        _logger.exception("an observer failed and is not called again")
+                        self._observers.remove((tenant, observer))
             if events[-1].type in TERMINAL_TYPES:  # a log stays open for long
                 self._positions.pop(run_id, None)
                 ended += views
@@ -313,16 +320,6 @@ class Writer(ABC):
             except Exception:
                 _logger.exception("a watcher of run %s failed and is not called again", view[1])
                 self._watchers.pop(view, None)
-
-    def _call_observers(self, run_id: str, start: Position, events: Sequence[NewEvent]) -> None:
-        for tenant, observer in tuple(self._observers):
-            if tenant not in (None, start.tenant):
-                continue
-            try:
-                observer(run_id, start.following, events)
-            except Exception:
-                _logger.exception("an observer failed and is not called again")
-                self._observers.remove((tenant, observer))
 
 
 def _tell_waiters(writes: list[Write]) -> None:

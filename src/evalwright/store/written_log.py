@@ -45,55 +45,43 @@ class WrittenLog(Generic[Kept]):
 
     @property
     def backlog(self) -> int:
-        """How many appends are not written yet, whether they wait or are being tried."""
         return self._database.backlog
 
     def append(
         self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
     ) -> None:
-        """Queue events, in order and as one unit with changes of documents."""
         self._database.writer.append(run_id, events, changes, self._tenant)
 
     @property
     def fault(self) -> str | None:
-        """Why writes fail and are tried again, while they do."""
         outage = self._database.writer.outage
         return outage.error.reason if outage else None
 
     def try_out(self) -> "Future[None]":
-        """Done when a document that means nothing has been written."""
         return self._database.writer.submit(Write(None, (), [TRIAL], None, True))
 
     def request(
         self, run_id: str, events: Sequence[NewEvent], changes: Sequence[RecordChange] = ()
     ) -> "Future[None]":
-        """Write events like `append`, but soon or not at all; done when they are durable."""
         return self._database.writer.submit(Write(run_id, events, changes, self._tenant, True))
 
     def flush(self, run_id: str) -> "Future[None]":
-        """Done when everything appended so far is durable."""
         return self._database.writer.flush(run_id, self._tenant)
 
     def watch(self, run_id: str, watcher: Watcher) -> None:
-        """Call the watcher with this run's events once they are durable."""
         self._database.writer.watch(run_id, watcher, self._tenant)
 
     def observe(self, observer: Observer) -> None:
-        """Call the observer with every run's events once they are durable."""
         self._database.writer.observe(observer, self._tenant)
 
     def accompany(self, companion: Companion) -> None:
-        """Write the documents that the companion gives for each new run with its first events."""
         self._database.writer.accompany(companion)
 
-    def mend(self, run_id: str) -> None:
-        """Let a run that lost events take others: it is executed anew, from what is in the log."""
-        self._database.writer.mend(run_id, self._tenant)
+    def clear_failure(self, run_id: str) -> None:
+        self._database.writer.clear_failure(run_id, self._tenant)
 
     def known_edges(self, run_id: str) -> list[Event] | None:
-        """The edges of a run that has ended, if they were read a moment ago."""
         return self._database.reading.ended_runs.get(self._tenant, run_id)
 
     def close(self) -> None:
-        """Write what is queued and close the log for good."""
         self._database.close()

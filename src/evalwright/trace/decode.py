@@ -20,7 +20,8 @@ from evalwright.trace.model import (
     Usage,
     text_of,
 )
-from evalwright.trace.recorded import FARTHEST
+
+FARTHEST = 10**18  # larger numbers are not times, prices or durations
 
 _RISK_LEVELS = ("low", "medium", "high")
 _NO_USAGE = Usage()
@@ -30,12 +31,8 @@ _DOCUMENT_KEYS = ("documents", "docs", "snippets", "content", "snippets_hashes")
 def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "") -> Trace:
     """The trace of one response object; what does not fit the format becomes `Unknown`."""
     record: dict[str, Any] = response if isinstance(response, dict) else {}
-    said, actions = record.get("events", []), record.get("proposed_actions")
-    events: tuple[Event, ...] | None = None
-    if type(said) is tuple:  # of a response that was read as `RecordedResponse`
-        events = tuple([each.event(index) for index, each in enumerate(said)])
-    elif isinstance(said, list):
-        events = tuple(map(_event, range(len(said)), said))
+    said = record.get("events", [])
+    events = tuple(map(_event, range(len(said)), said)) if isinstance(said, list) else None
     failure, usage = record.get("runner_failure"), record.get("usage")
     return Trace(
         case_id,
@@ -44,9 +41,7 @@ def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "
         _strings(record.get("tools_offered")),
         events or (),
         _output(record.get("final_output"), events or ()),
-        tuple([each.action() for each in actions])
-        if type(actions) is tuple
-        else tuple(map(_action, _dicts(actions))),
+        tuple(map(_action, _dicts(record.get("proposed_actions")))),
         None if failure is None or failure is False else _failure(failure),
         spent := _usage(usage) if isinstance(usage, dict) else _NO_USAGE,
         events is None,

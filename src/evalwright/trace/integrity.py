@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.trace.cached import kept
 from evalwright.trace.model import EvidenceTarget, Trace
-from evalwright.trace.pairing import are_paired_by_id, pair_results
+from evalwright.trace.paired_calls import are_paired_by_id, pair_results
 
 Status: TypeAlias = Literal["ok", "partial", "broken"]
 

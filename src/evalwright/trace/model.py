@@ -202,21 +202,17 @@ def text_of(value: Json) -> str:
     try:
         return msgspec.json.encode(value).decode("utf-8", "replace")
     except (RecursionError, UnicodeEncodeError, OverflowError):
-        return "\n".join(_leaves(value))
-
-
-def _leaves(value: Json) -> list[str]:
-    """The keys and scalars of a value that JSON text cannot carry, outermost first."""
-    found, level = [], [value]
-    while level:
-        inner: list[Json] = []
-        for each in level:
-            if isinstance(each, dict):
-                found += [key for key in each if isinstance(key, str)]
-                inner += each.values()
-            elif isinstance(each, list):
-                inner += each
-            elif each is not None:
-                found.append(str(each))
-        level = inner
-    return found
+        # The keys and scalars of a value that JSON text cannot carry, outermost first.
+        found, level = [], [value]
+        while level:
+            inner: list[Json] = []
+            for each in level:
+                if isinstance(each, dict):
+                    found += [key for key in each if isinstance(key, str)]
+                    inner += each.values()
+                elif isinstance(each, list):
+                    inner += each
+                elif each is not None:
+                    found.append(str(each))
+            level = inner
+        return "\n".join(found)

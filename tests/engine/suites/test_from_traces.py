@@ -17,7 +17,7 @@ from evalwright.engine.suites.from_traces import (
     stable_part,
 )
 from evalwright.engine.suites.templates import Templates
-from evalwright.trace.recording import Recording
+from evalwright.trace.recorded_case import Recording
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from builders import a_suite, a_task
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import RunOptions, TaskSelection
+from evalwright.contracts.run_plan import RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.session import Session
@@ -143,7 +143,7 @@ def test_tasks_are_selected_by_what_became_of_them_in_the_latest_run_of_the_suit
 
 
 def test_of_repeats_every_task_that_failed_once_is_selected(workshop: Workshop) -> None:
-    from evalwright.contracts.planning import Group
+    from evalwright.contracts.run_plan import Group
 
     suite = a_suite(tasks=3)
     for index, failing in enumerate(("task-1", "task-3"), 1):

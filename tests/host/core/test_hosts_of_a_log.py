@@ -27,7 +27,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteLog]:
-    monkeypatch.setattr(Database, "is_near", False)
+    monkeypatch.setattr(Database, "is_local", False)
     log = SqliteLog(tmp_path / "log.db")
     yield log
     log.close()

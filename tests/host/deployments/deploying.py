@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from builders import a_log, a_suite
 from evalwright.agents.python import PythonAgent
 from evalwright.contracts.events import Event, Planned
-from evalwright.contracts.planning import Origin, Owner, RunOptions
+from evalwright.contracts.run_plan import Origin, Owner, RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run

@@ -148,7 +148,7 @@ class Sums:
         self._seen = seen
         self._meanwhile = meanwhile
 
-    def beside(self, _: str, read: Callable[[], None]) -> "Future[None]":
+    def in_reader(self, _: str, read: Callable[[], None]) -> "Future[None]":
         """Read."""
         done: Future[None] = Future()
         try:

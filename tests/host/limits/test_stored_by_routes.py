@@ -81,7 +81,7 @@ class Town(NamedTuple):
         """The tables of the log that requests may add to."""
         found = (
             self.ask("SELECT name FROM sqlite_schema WHERE type = 'table'")
-            if self.served.host.records.is_near
+            if self.served.host.records.is_local
             else self.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
         )
         internal = re.compile(f"sqlite_.*|{OTHERS.pattern}")

@@ -9,7 +9,7 @@ import msgspec
 
 from builders import a_suite, closing, opening
 from evalwright.contracts.events import EvalScored, Payload, Planned
-from evalwright.contracts.planning import Group
+from evalwright.contracts.run_plan import Group
 from evalwright.store.protocol import EventLog, NewEvent
 from host.server import ServedHost
 from host.web.visitor import Visitor, signed_in

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from builders import AGENT_ID
-from evalwright.contracts.planning import Group
+from evalwright.contracts.run_plan import Group
 from evalwright.host.web import compare_page, recent_runs
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL

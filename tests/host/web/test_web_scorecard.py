@@ -20,7 +20,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     CURRENT_RULE,
     Baseline,
     BaselineTask,

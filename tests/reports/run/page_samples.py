@@ -21,7 +21,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import FIRST_RULE
+from evalwright.contracts.run_plan import FIRST_RULE
 from evalwright.contracts.suite import Expected, Task
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import CheckResult, Verdict

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE, AgentFacts, RunSettings
+from evalwright.contracts.run_plan import CURRENT_RULE, FIRST_RULE, AgentFacts, RunSettings
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.reports.run.bars import bars_of

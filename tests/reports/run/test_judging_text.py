@@ -8,7 +8,7 @@ from builders import a_rubric_task, a_task
 from evalwright.contracts.events import (
     Judged,
 )
-from evalwright.contracts.planning import JudgePanel
+from evalwright.contracts.run_plan import JudgePanel
 from evalwright.contracts.verdicts import Verdict
 from evalwright.reports.formats.console import Style
 from evalwright.reports.run.judges import render_panel, render_verdicts

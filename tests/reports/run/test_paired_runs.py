@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.contracts.planning import AgentFacts, JudgePanel, RunSettings, TaskSelection
+from evalwright.contracts.run_plan import AgentFacts, JudgePanel, RunSettings, TaskSelection
 from evalwright.contracts.suite import Expected, Match, Task, Thresholds
 from evalwright.reports.run.paired_runs import (
     GROUPS,

@@ -1,6 +1,6 @@
 """The comparison with a baseline on a console: what broke first, and whether it tells."""
 
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     Baseline,
     BaselineTask,
 )

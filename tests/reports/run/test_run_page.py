@@ -14,7 +14,7 @@ from builders import a_log, a_suite
 from cli.test_masked_output import TOKEN
 from effort import grows_at_most
 from evalwright.contracts.events import Judged
-from evalwright.contracts.planning import CURRENT_RULE, FIRST_RULE
+from evalwright.contracts.run_plan import CURRENT_RULE, FIRST_RULE
 from evalwright.contracts.verdicts import Verdict
 from evalwright.reports.formats.html import source_hash
 from evalwright.reports.run.junit import FailedRun

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from evalwright.contracts.planning import Origin, RunOptions
+from evalwright.contracts.run_plan import Origin, RunOptions
 from evalwright.contracts.suite import parse_suite
 from evalwright.host.catalogue import BUNDLED_AGENT
 from evalwright.host.errors import ApiError
@@ -83,7 +83,7 @@ async def eval_run(call: ApiCall) -> Response:
     suite = golden_suite(call.body.get("taskCount", TASK_COUNT))
     modes = tuple(call.body.get("modes") or ())
     run = await evaluate(call, call.body.get("agentId", BUNDLED_AGENT), suite, modes)
-    facts = await call.beside(lambda: call.log.facts(run.run_id))
+    facts = await call.in_reader(lambda: call.log.facts(run.run_id))
     result = listed_run(facts, call.host.runs.status_of(facts))
     answer = {
         "runId": run.run_id,

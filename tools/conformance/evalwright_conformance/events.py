@@ -38,7 +38,7 @@ _REFERENCE = "secret:"  # how references to credentials begin
 async def read_events(call: ApiCall) -> Response:
     """The recorded and emitted events of a run of the caller; none if there is no such run."""
     run_id = call.path["runId"]
-    documents = await call.beside(lambda: [*_recorded(call, run_id), *_emitted(call, run_id)])
+    documents = await call.in_reader(lambda: [*_recorded(call, run_id), *_emitted(call, run_id)])
     return json_response({"events": [event for event in documents if _fits(event, call.query)]})
 
 

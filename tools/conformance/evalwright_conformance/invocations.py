@@ -20,8 +20,8 @@ from evalwright.contracts.events import (
     RunCompleted,
     RunFailure,
 )
-from evalwright.contracts.planning import AgentFacts
 from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.suite import Expected, Match, Task
 from evalwright.engine.clock import Clock

@@ -64,7 +64,7 @@ async def _new_run(call: ApiCall, owner: Principal) -> RunHandle:
 
 async def _snapshot(call: ApiCall, run: RunHandle) -> Snapshot:
     status = await call.host.runs.status(run)
-    return await run.beside(lambda: snapshot(run, status))
+    return await run.in_reader(lambda: snapshot(run, status))
 
 
 async def owned_run(call: ApiCall) -> Response:

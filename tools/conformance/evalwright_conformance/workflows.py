@@ -22,7 +22,7 @@ from evalwright.contracts.events import (
     RunPaused,
     RunStarted,
 )
-from evalwright.contracts.planning import RunSettings, from_configurable
+from evalwright.contracts.run_plan import RunSettings, from_configurable
 from evalwright.engine.clock import Clock
 from evalwright.engine.plan import limited
 from evalwright.engine.recorder import Recorder

@@ -4,12 +4,12 @@ import os
 import struct
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from evalwright.agents.packs.archive import BLOCK, MAX_FILE
 from evalwright.agents.packs.pack import Pack, open_pack
-from evalwright.agents.packs.signing import load_private_key
+from evalwright.agents.packs.signature import load_private_key
 from evalwright.contracts.documents import open_input, read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.pack import (
@@ -38,12 +38,24 @@ def build_pack(folder: Path, private_key: Path | None = None) -> Pack:
     manifest = parse_pack_manifest(files[PACK_FILE], str(folder / PACK_FILE))
     _check_fit(manifest, folder)
     if private_key is not None:
-        files[SIGNATURE_FILE] = _signature(manifest, files[PACK_FILE], private_key, folder)
+        # Sign `pack.json` as it is: it has to say itself that it is signed, and with which key.
+        signing = manifest.signing
+        expected = Signing(public_key_ref=signing.public_key_ref if signing else None)
+        if signing is None or signing != expected or signing.public_key_ref is None:
+            problem = Problem("$.signing", "a pack that is signed says how", f"write {_SNIPPET}")
+            raise InvalidDocument(str(folder / PACK_FILE), [problem])
+        files[SIGNATURE_FILE] = load_private_key(read_input(private_key), str(private_key)).sign(
+            files[PACK_FILE]
+        )
     elif manifest.signing is not None and manifest.signing.signature_ref not in files:
         message = "pack.json says that the pack is signed, but there is no signature"
         remedy = "name the private key with --key, or remove it"
         raise InvalidDocument(str(folder / PACK_FILE), [Problem("$.signing", message, remedy)])
-    return open_pack(_gzip(_tar(files)), str(folder))
+    blocks = bytearray()
+    for name in sorted(files):
+        blocks += _header(name, len(files[name])) + files[name]
+        blocks += bytes(-len(blocks) % BLOCK)
+    return open_pack(_gzip(bytes(blocks + bytes(2 * BLOCK))), str(folder))
 
 
 def _check_fit(manifest: PackManifest, folder: Path) -> None:
@@ -51,16 +63,6 @@ def _check_fit(manifest: PackManifest, folder: Path) -> None:
         message = "nodes are programs, and only agents are packed here"
         problem = Problem("$.nodes", message, "keep them in a separate pack")
         raise InvalidDocument(str(folder / PACK_FILE), [problem])
-
-
-def _signature(manifest: PackManifest, source: bytes, path: Path, folder: Path) -> bytes:
-    """Sign `pack.json` as it is: it has to say itself that it is signed, and with which key."""
-    signing = manifest.signing
-    expected = Signing(public_key_ref=signing.public_key_ref if signing else None)
-    if signing is None or signing != expected or signing.public_key_ref is None:
-        problem = Problem("$.signing", "a pack that is signed says how", f"write {_SNIPPET}")
-        raise InvalidDocument(str(folder / PACK_FILE), [problem])
-    return load_private_key(read_input(path), str(path)).sign(source)
 
 
 def _files_of(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -100,14 +102,6 @@ def _content(path: Path) -> bytes:
     if len(content) > MAX_FILE:
         raise BadInput(f"{path}: the file is longer than {MAX_FILE} bytes")
     return content
-
-
-def _tar(files: Mapping[str, bytes]) -> bytes:
-    blocks = bytearray()
-    for name in sorted(files):
-        blocks += _header(name, len(files[name])) + files[name]
-        blocks += bytes(-len(blocks) % BLOCK)
-    return bytes(blocks + bytes(2 * BLOCK))
 
 
 def _header(name: str, size: int) -> bytes:

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from evalwright.agents.packs.archive import read_archive
 from evalwright.agents.packs.pack import Pack, read_pack, read_pack_file
-from evalwright.agents.packs.signing import is_signed_by
+from evalwright.agents.packs.signature import is_signed_by
 from evalwright.contracts.pack import (
     PACK_FILE,
     InvalidPack,

@@ -88,7 +88,17 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
         finish()
     if unfinished is not None:
         raise unfinished
-    return _exit_code(request, results, change)
+    if any(result.execution.status == "error" for result in results):
+        return 3
+    if request.fail_on == "regression":
+        assert change is not None
+        if not change.compared:
+            raise BadInput("--baseline: it has no result for any of these files and models")
+        return 1 if change.regressed else 0
+    if request.fail_on == "below":
+        counted = [result for result in results if not is_skipped(result)]
+        return 0 if counted and all(result.passed for result in counted) else 1
+    return 0
 
 
 def _push(
@@ -276,19 +286,3 @@ def _show(
         say(f"written: {path}")
     if context.change is not None and context.change.regressed:
         say("worse than the baseline")
-
-
-def _exit_code(
-    request: EvaluationRequest, results: Sequence[PromptResult], change: "Change | None"
-) -> int:
-    if any(result.execution.status == "error" for result in results):
-        return 3
-    if request.fail_on == "regression":
-        assert change is not None
-        if not change.compared:
-            raise BadInput("--baseline: it has no result for any of these files and models")
-        return 1 if change.regressed else 0
-    if request.fail_on == "below":
-        counted = [result for result in results if not is_skipped(result)]
-        return 0 if counted and all(result.passed for result in counted) else 1
-    return 0

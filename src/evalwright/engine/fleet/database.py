@@ -133,7 +133,7 @@ class FleetDatabase:
             async with atomic(connection):
                 yield connection
             if (grown := self._grown.pop(connection, None)) is not None:
-                self.log.tell(grown)
+                self.log.publish(grown)
 
     async def _connected(self, *, hurried: bool = False) -> Connection:
         connection = await address.connect(self.url, statement_s=STATEMENT_SECONDS)

@@ -13,13 +13,13 @@ import msgspec
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.execution import Means
 from evalwright.engine.plan import Plan
 from evalwright.engine.resume import options_of
 from evalwright.engine.session import Session, unheard
 from evalwright.models.config import Config
-from evalwright.models.protocol import Rations
+from evalwright.models.protocol import RateLimiter
 
 # The settings that decide what is loaded; runs that differ in others share it.
 _EQUIPPING = (
@@ -56,15 +56,15 @@ class ReferenceEquipper:
         self,
         config: Config,
         notify: Callable[[str], None] = unheard,
-        rations: Callable[[str], Rations | None] = lambda _tenant: None,
+        rate_limits: Callable[[str], RateLimiter | None] = lambda _tenant: None,
     ) -> None:
         self._config = config
         self._notify = notify
-        self._rations = rations
+        self._rate_limits = rate_limits
 
     async def equip(self, tenant: str, plan: Plan) -> Equipment:
         """What the tasks of a run of this plan need."""
-        session = await asyncio.to_thread(self._session, plan, self._rations(tenant))
+        session = await asyncio.to_thread(self._session, plan, self._rate_limits(tenant))
         try:
             means = await session.begin(plan)
         except BaseException:
@@ -72,11 +72,11 @@ class ReferenceEquipper:
             raise
         return Equipment(session.agent, means, session.close)
 
-    def _session(self, plan: Plan, rations: Rations | None) -> Session:
+    def _session(self, plan: Plan, rate_limits: RateLimiter | None) -> Session:
         facts = plan.agent
         options = options_of(plan, RunOptions())
         session = Session(
-            facts.ref, options, config=self._config, notify=self._notify, rations=rations
+            facts.ref, options, config=self._config, notify=self._notify, rate_limits=rate_limits
         )
         session.agent.agent_id, session.agent.model_class = facts.agent_id, facts.model_class
         return session

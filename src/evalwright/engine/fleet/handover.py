@@ -16,8 +16,8 @@ from evalwright.contracts.events import (
     Payload,
     RunCancelled,
 )
-from evalwright.contracts.planning import AgentFacts, RunSettings
 from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.run_plan import AgentFacts, RunSettings
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.continuation import continued, recall_answers
 from evalwright.engine.execution import Outcome

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from evalwright.engine.fleet.database import FleetDatabase
-from evalwright.models.rations import MinuteLimits
+from evalwright.models.rate_limits import MinuteLimits
 
 # In this order: tokens that are set aside for a call are not its own to wait for.
 _ENTER = """
@@ -16,7 +16,7 @@ _PAY = "SELECT fleet_pay($1, $2)"
 _GIVE_BACK_SECONDS = 2.0  # that it takes at most
 
 
-class FleetRations:
+class FleetRateLimits:
     """What a tenant and the providers may use, counted in the database that workers share."""
 
     def __init__(

@@ -19,7 +19,7 @@ from evalwright.contracts.documents import (
     without_collecting,
 )
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
-from evalwright.contracts.planning import SuiteSource
+from evalwright.contracts.run_plan import SuiteSource
 from evalwright.contracts.schema import SUITE_WITH_CHECKS_OUTLINE, check_schema
 from evalwright.contracts.suite import MAX_TASK_ID, Mode, Suite, Task, Thresholds
 from evalwright.engine.suites.data import OTHERWISE, DataReading

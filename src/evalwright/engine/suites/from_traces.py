@@ -37,8 +37,8 @@ from evalwright.signals.kinds import detect
 from evalwright.signals.masking import mask_text, mask_value
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Json, ToolCall, Trace, text_of
-from evalwright.trace.pairing import pair_results
-from evalwright.trace.recording import Recording, turns_of, words_in
+from evalwright.trace.paired_calls import pair_results
+from evalwright.trace.recorded_case import Recording, turns_of, words_in
 
 FAILED = "failed"
 PLACEHOLDER = "TODO: write what is right here"

@@ -21,7 +21,7 @@ from evalwright.contracts.documents import (
     without_collecting,
 )
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
-from evalwright.contracts.planning import RunOptions, SuiteSource, TaskSelection
+from evalwright.contracts.run_plan import RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite, is_evalwright_suite
 from evalwright.scoring.golden import read_suite
 

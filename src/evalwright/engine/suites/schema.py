@@ -6,7 +6,7 @@ The file `contracts/schemas/suite.schema.json` is written from here, by
 
 from typing import Any
 
-from evalwright.contracts.planning import MAX_REPEATS
+from evalwright.contracts.run_plan import MAX_REPEATS
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.scoring.checks.table import checks_schema
 

@@ -14,7 +14,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import Checked, InvocationCompleted
-from evalwright.contracts.planning import TaskSelection
+from evalwright.contracts.run_plan import TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.history import read_history
 from evalwright.engine.isolation import PARTIAL

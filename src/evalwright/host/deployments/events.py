@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.events import ClosedPayload
-from evalwright.contracts.planning import AgentId, Text
+from evalwright.contracts.run_plan import AgentId, Text
 from evalwright.host.deployments.model import Channel, Percent, State, Version
 
 APPROVAL_NODE = "approval"  # the node of a managing run that waits for approval

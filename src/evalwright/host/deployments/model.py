@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.events import Payload
-from evalwright.contracts.planning import AgentId, Text
+from evalwright.contracts.run_plan import AgentId, Text
 from evalwright.host.versions import version_key
 
 DEPLOYMENT, GATE = "deployment", "gate"  # kinds of records

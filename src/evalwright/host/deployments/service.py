@@ -24,7 +24,7 @@ from evalwright.contracts.events import (
     RunFailure,
     RunStarted,
 )
-from evalwright.contracts.planning import Owner
+from evalwright.contracts.run_plan import Owner
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.host.deployments.approvals import HOST, ApprovalGate, Ballot
 from evalwright.host.deployments.events import (
@@ -429,7 +429,9 @@ class Deployments:
                 return kept
             run = self._run(principal.partition, run_id)
             with suppress(RunNotFound):
-                if await run.beside(lambda: any(run.log.read(run_id, (InterruptRequested.TYPE,)))):
+                if await run.in_reader(
+                    lambda: any(run.log.read(run_id, (InterruptRequested.TYPE,)))
+                ):
                     raise GateClosed("this approval is already decided")
         raise NoSuchGate("no such run waits for approval at this node")
 

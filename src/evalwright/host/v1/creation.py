@@ -12,7 +12,7 @@ from starlette.responses import Response
 from evalwright import __version__
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import RunStarted
-from evalwright.contracts.planning import Origin, Owner, from_configurable
+from evalwright.contracts.run_plan import Origin, Owner, from_configurable
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.errors import ApiError, invalid, shown_problem

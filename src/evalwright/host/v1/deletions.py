@@ -24,7 +24,7 @@ async def remove_run(call: ApiCall) -> Response:
             message = f"the run is {status}; cancel it, or wait for its end"
             raise ApiError(409, "conflict", message, {"runStatus": status})
         await asyncio.wrap_future(call.host.log.try_out())  # else a thread would wait for long
-        needed = await call.beside(lambda: delete_run(call.log, run_id))
+        needed = await call.in_reader(lambda: delete_run(call.log, run_id))
     except RunPruned:
         return Response(status_code=204)
     except RunBusy:

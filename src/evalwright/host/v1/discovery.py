@@ -152,7 +152,7 @@ async def is_ready(call: ApiCall) -> Response:
     if not call.host.is_ready:
         raise unavailable("the host is not ready", RETRY_SECONDS)
     try:
-        await call.beside(lambda: call.host.log.run_ids(1))
+        await call.in_reader(lambda: call.host.log.run_ids(1))
     except StoreError:
         raise unavailable("the store cannot be read", RETRY_SECONDS) from None
     problem = await call.host.store_check.problem()

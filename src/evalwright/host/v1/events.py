@@ -124,7 +124,7 @@ class Stream:
         form = ",".join((*self._modes, "batch") if as_batch else self._modes)
         make = partial(make_page, run, self._after, self._modes, as_batch=as_batch)
         key = PageKey(run.partition, run.run_id, self._after, form)
-        return await self._pages.get(key, lambda: run.beside(make))
+        return await self._pages.get(key, lambda: run.in_reader(make))
 
     async def _current(self) -> bytes:
         """The current state of the run, instead of its events."""
@@ -161,7 +161,7 @@ class Stream:
     async def _state(self, event: Event) -> bytes:
         run, status = self._run, await self._runs.status(self._run)
         key = SnapshotKey(run.partition, run.run_id, event.sequence, status)
-        return await self._snapshots.get(key, lambda: run.beside(lambda: _state_frame(run, key)))
+        return await self._snapshots.get(key, lambda: run.in_reader(lambda: _state_frame(run, key)))
 
 
 def _state_frame(run: RunHandle, key: SnapshotKey) -> bytes:
@@ -255,7 +255,7 @@ async def stream(call: ApiCall) -> Response:
     run = call.run
     await call.look(run)
     if "application/json" in call.request.headers.get("accept", ""):
-        return (await run.beside(lambda: _polled(run, after))).response()
+        return (await run.in_reader(lambda: _polled(run, after))).response()
     call.host.response_budget.check(call.principal.tenant, MOST_BYTES)
     clients = call.host.telemetry.metrics.sse_clients
     with ExitStack() as held:
@@ -288,12 +288,12 @@ async def poll(call: ApiCall) -> Response:
         subscriber = held.enter_context(call.host.feed.follow(run.run_id))
         key_id = call.principal.key_id
         held.enter_context(call.host.key_watch.watch(key_id, subscriber.end))
-        found = await run.beside(lambda: _polled(run, after))
+        found = await run.in_reader(lambda: _polled(run, after))
         if found.is_worth_waiting:
             await subscriber.wait(call.query.get("timeout", 30))
             if subscriber.ended is not None:
                 raise ended_key(key_id, subscriber.ended)
-            found = await run.beside(lambda: _polled(run, after))
+            found = await run.in_reader(lambda: _polled(run, after))
     return found.response()
 
 

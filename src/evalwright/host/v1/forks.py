@@ -5,7 +5,7 @@ from typing import Any
 from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
-from evalwright.contracts.planning import from_configurable
+from evalwright.contracts.run_plan import from_configurable
 from evalwright.host.errors import invalid
 from evalwright.host.forking import ForkRequest, Overlay
 from evalwright.host.quotas import RUN
@@ -77,7 +77,7 @@ async def fork_run(call: ApiCall) -> Response:
     )
     is_replay = request.mode == "replay"
     status = await call.host.runs.status(call.run) if is_replay else "running"
-    copied = await call.beside(lambda: call.log.facts(request.source).bytes)
+    copied = await call.in_reader(lambda: call.log.facts(request.source).bytes)
     await call.room.need(copied)
     run = await call.new_run()
     response = _forked(run.run_id, request, status)

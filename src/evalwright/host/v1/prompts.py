@@ -54,7 +54,7 @@ async def push(call: ApiCall) -> Response:
 async def list_prompts(call: ApiCall) -> Response:
     """The files with their latest evaluation."""
     limit, after = call.query.get("limit", 100), call.query.get("after", "")
-    found = await call.beside(
+    found = await call.in_reader(
         lambda: call.host.prompts.some(call.principal.partition, after, limit + 1)
     )
     body: dict[str, object] = {"prompts": found[:limit]}

@@ -69,7 +69,7 @@ async def list_runs(call: ApiCall) -> Response:
 
 async def _page(call: ApiCall) -> dict[str, Any]:
     limit = call.query.get("limit", 50)
-    found = await call.beside(partial(_matching, call, limit + 1))
+    found = await call.in_reader(partial(_matching, call, limit + 1))
     return {"runs": found[:limit], **({"next": found[-2].run_id} if len(found) > limit else {})}
 
 
@@ -104,7 +104,7 @@ async def read(call: ApiCall) -> Response:
     if call.request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
     status = await call.host.runs.status(run)
-    shown = await run.beside(lambda: snapshot(run, status))
+    shown = await run.in_reader(lambda: snapshot(run, status))
     headers, fleet = {"ETag": tag}, call.host.fleet
     if fleet is not None and status not in ENDED:
         waits = await fleet.waiting_for(run.run_id)
@@ -211,7 +211,7 @@ async def pause(call: ApiCall) -> Response:
         event = await call.host.orders.pause(run, call.body.get("reason"), immediately=is_immediate)
     except ApiError as refusal:
         if (refusal.details or {}).get("runStatus") == "paused":
-            paused_at = await run.beside(lambda: _paused_at(run))
+            paused_at = await run.in_reader(lambda: _paused_at(run))
             refusal.details = {**(refusal.details or {}), **paused_at}
         raise
     body = {"runId": run.run_id, "status": "paused", "pausedAt": iso_time(event.at_us)}

@@ -83,7 +83,7 @@ def agent_address(agent_id: str) -> str:
 async def show(call: PageCall) -> Response:
     """The agents, or only their table when the filter changes."""
     asked, tenant = AgentsAsked.of(call), call.principal.tenant
-    agents = await call.beside(lambda: call.host.catalogue.agents(tenant))
+    agents = await call.in_reader(lambda: call.host.catalogue.agents(tenant))
     text = asked.q.lower()
     found = [each for each in agents if text in f"{each.agent_id} {each.label or ''}".lower()]
     pages = max(1, -(-len(found) // AT_ONCE))
@@ -140,7 +140,7 @@ async def _agent_page(
         raise api_error(unknown) from None
     waiting = await call.host.deployments.waiting(call.principal, agent_id)
     may_read = call.may("runs:read")
-    found = await call.beside(lambda: _read_agent(call, agent_id, records, may_read=may_read))
+    found = await call.in_reader(lambda: _read_agent(call, agent_id, records, may_read=may_read))
     policy, given, errors = call.host.settings.deployments, given or {}, errors or {}
     is_share = given.get("transition") == "adjust-canary"
     for row in found["rows"] if is_share else ():

@@ -88,7 +88,7 @@ async def show(call: PageCall) -> Response:
         template = "compare_group.html" if call.asked("group") else template
         return part(call, template, **(found or {}))
     if found is None:
-        waiting = await call.beside(partial(waiting_told, call, facts))
+        waiting = await call.in_reader(partial(waiting_told, call, facts))
         found = {"waiting_for": waiting, "soon": f"{call.address}&soon=1"}
     return page(call, "compare.html", title="Compare runs", shown=template, **found)
 
@@ -100,7 +100,7 @@ async def _read_pair(
     is_soon = call.asked("soon") or (call.weight > FEW_EVENTS and not call.is_patient)
     wait_s = SOON_S if is_soon else None if call.is_patient else AT_MOST_S
     compared = await _compared(call, views, runs, wait_s)
-    return await call.beside(partial(pair_told, compared, asked))
+    return await call.in_reader(partial(pair_told, compared, asked))
 
 
 async def _opened(call: PageCall, views: RunViews, facts: Sequence[RunFacts]) -> list[RunView]:
@@ -146,7 +146,7 @@ async def case(call: PageCall) -> Response:
     if len(asked.runs) != 2:
         raise ApiError(400, "validation_error", "a task is compared in two runs")
     sides = [await views.of(call.run_with(run_id)) for run_id in asked.runs]
-    html = await call.beside(partial(case_html, sides, call.asked("task")))
+    html = await call.in_reader(partial(case_html, sides, call.asked("task")))
     return Response(html, media_type="text/html")
 
 
@@ -159,8 +159,8 @@ async def _compared(
         await read_repeats(call, views, runs[1]),
     )
     pair = await views.pairs.get(_key(runs), partial(_paired, call, runs))
-    await call.beside(lambda: pair.report)
-    held = await call.beside(partial(_held, call, runs))
+    await call.in_reader(lambda: pair.report)
+    held = await call.in_reader(partial(_held, call, runs))
     problem = "" if all(view.has_ended for view in runs) else NOT_ENDED
     if problem:
         return ComparedPair(pair, repeats, None, problem, held)
@@ -198,7 +198,7 @@ async def _paired(call: PageCall, runs: Sequence[RunView]) -> tuple[int, PairedR
     def pair() -> PairedRuns:
         return pair_runs(runs[0].run.log, _side(runs[0]), _side(runs[1])).worked_out()
 
-    made = await call.beside(pair)
+    made = await call.in_reader(pair)
     return len(made.tasks), made, all(view.has_ended for view in runs)
 
 
@@ -242,7 +242,7 @@ async def _read_several(
         await views.pairs.get(_key(both), partial(_paired, call, both))
         for both in ((runs[0], each) for each in runs[1:])
     ]
-    return await call.beside(partial(_several_told, pairs, asked))
+    return await call.in_reader(partial(_several_told, pairs, asked))
 
 
 def _several_told(pairs: Sequence[PairedRuns], asked: CompareAsked) -> dict[str, Any]:
@@ -358,7 +358,7 @@ async def _choose(call: PageCall, asked: CompareAsked) -> Response:
             "score": run.score,
             "started_us": run.started_us,
         }
-        for run in await call.beside(read)
+        for run in await call.in_reader(read)
     ]
     return page(call, "compare_choose.html", title="Compare runs", known=known, rows=rows)
 

@@ -29,7 +29,7 @@ async def as_test(call: PageCall) -> Response:
         except msgspec.MsgspecError:
             return None
 
-    text = await call.beside(read)
+    text = await call.in_reader(read)
     if text is None:
         raise ApiError(409, "conflict", "no suite can hold this task")
     name = test_name(task.task_id)

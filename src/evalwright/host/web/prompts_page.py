@@ -53,7 +53,7 @@ class PromptsAsked(NamedTuple):
 async def show(call: PageCall) -> Response:
     """The list, or only its table when the filters change."""
     asked = PromptsAsked.of(call)
-    values = await call.beside(lambda: _listed(call, asked))
+    values = await call.in_reader(lambda: _listed(call, asked))
     if call.is_part:
         return part(call, "prompts_table.html", **values)
     statuses = [(name, VERDICTS[name].words.lower()) for name in _WORST]
@@ -105,7 +105,9 @@ def file_address(path: str, evaluation: str = "") -> str:
 async def file(call: PageCall) -> Response:
     """One file: its latest evaluation or the one that the address names, and its history."""
     path, at = _named(call), call.asked("at")
-    known = await call.beside(lambda: call.host.prompts.evaluations(call.principal.partition, path))
+    known = await call.in_reader(
+        lambda: call.host.prompts.evaluations(call.principal.partition, path)
+    )
     chosen = next(((key, found) for key, found in known if not at or _name(key) == at), None)
     if chosen is None:
         raise ApiError(404, "not_found", "no such prompt; it may have been removed")

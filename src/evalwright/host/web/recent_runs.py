@@ -61,7 +61,7 @@ async def recent_runs(
 ) -> RecentRuns:
     """The newest of the runs that a filter finds, older than one."""
     try:
-        facts = await call.beside(lambda: call.log.find_runs(wanted, most, before))
+        facts = await call.in_reader(lambda: call.log.find_runs(wanted, most, before))
     except RunNotFound:  # the one that the address names; it may have been deleted
         facts = []
     return await with_tasks(call, facts)
@@ -102,5 +102,7 @@ async def _read(call: PageCall, views: RunViews, facts: RunFacts) -> RecentRun |
 
 async def known_suites(call: PageCall) -> list[str]:
     """The suites of the latest runs, for fields of filters."""
-    runs = await call.beside(lambda: call.log.find_runs(RunFilter(is_evaluation=True), KNOWN_FROM))
+    runs = await call.in_reader(
+        lambda: call.log.find_runs(RunFilter(is_evaluation=True), KNOWN_FROM)
+    )
     return sorted({run.suite for run in runs if run.suite})[:50]

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
-from evalwright.contracts.planning import Group
+from evalwright.contracts.run_plan import Group
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.run_views import RunView, RunViews
@@ -25,7 +25,7 @@ async def read_repeats(call: PageCall, views: RunViews, view: RunView) -> Repeat
     if view.frame.group is None or view.frame.group.size < 2:
         return {}
     wanted = RunFilter(repeats=view.frame.group.id)
-    runs = await call.beside(lambda: call.log.find_runs(wanted, MOST_REPEATS))
+    runs = await call.in_reader(lambda: call.log.find_runs(wanted, MOST_REPEATS))
     found: Repeats = {}
     for place, facts in enumerate(reversed(runs)):
         for row in (await _tasks_of(call, views, facts.run_id)).rows:

@@ -117,7 +117,7 @@ class ReviewAsked(NamedTuple):
     ) -> tuple[Sequence[ReviewItem], RunNames]:
         """The items that the list has, and what is known of their names."""
         names = await _names(call, queue.items) if self.q else {}
-        items = await call.beside(
+        items = await call.in_reader(
             lambda: [item for item in queue.items if self.takes(queue, item, names)]
         )
         return items, names
@@ -147,7 +147,7 @@ async def _read(call: PageCall, asked: ReviewAsked) -> dict[str, Any]:
     queue = await asked.read(call)
     found, names = await asked.found(call, queue)
     names = names or await _names(call, asked.part_of(found))
-    return await call.beside(lambda: _listed(call, asked, queue, found, names))
+    return await call.in_reader(lambda: _listed(call, asked, queue, found, names))
 
 
 async def _names(call: PageCall, items: Sequence[ReviewItem]) -> RunNames:
@@ -294,12 +294,12 @@ async def _item_told(
     call: PageCall, given: dict[str, str], errors: dict[str, str]
 ) -> dict[str, Any]:
     view = await views_of(call.host).for_task(call.run, call.path["taskId"])
-    task = await call.beside(partial(view.task, call.path["taskId"]))
+    task = await call.in_reader(partial(view.task, call.path["taskId"]))
     asked, key = ReviewAsked.of(call), (view.run.run_id, task.task_id)
     _, lease = await held(call, key)
     has_it = lease is not None and not is_taken(call, lease)
-    found = await call.beside(partial(_read_item, call, view, task))
-    called = await call.beside(partial(view.names.of, task.task_id))
+    found = await call.in_reader(partial(_read_item, call, view, task))
+    called = await call.in_reader(partial(view.names.of, task.task_id))
     return {
         "run_id": view.run.run_id,
         "task_id": task.task_id,
@@ -360,7 +360,7 @@ async def save(call: PageCall) -> Response:
     known, lease = await held(call, key)
     if is_taken(call, lease):
         raise ApiError(409, "conflict", "somebody else has this task before them")
-    targets = await call.beside(partial(_targets, view, task))
+    targets = await call.in_reader(partial(_targets, view, task))
     new = call.host.annotations.new
     by = call.principal.principal
     row = view.tasks.rows[view.tasks.places[task.task_id]]

@@ -100,7 +100,7 @@ async def read_queue(call: PageCall, *, run: str, suite: str, agent: str) -> Rev
         items.sort(key=lambda item: list(KIND_WORDS).index(item.kinds[0]))  # failures first
         return ReviewQueue(items, recent, said, leases, judged, unread)
 
-    return await call.beside(read)
+    return await call.in_reader(read)
 
 
 # Why a task is in the queue.
@@ -163,7 +163,7 @@ async def _all_doubts(call: PageCall, runs: Sequence[RecentRun]) -> tuple[dict[s
                 continue
 
         async def make(run_id: str = run_id) -> tuple[int, Doubts, bool]:
-            made = await call.beside(partial(read_doubts, call.log, run_id))
+            made = await call.in_reader(partial(read_doubts, call.log, run_id))
             return 1 + len(made), made, True
 
         found[run_id] = await kept.get(key, make)

@@ -44,7 +44,7 @@ async def show(call: PageCall) -> Response:
     """The page of a run: its progress while it goes on, its scorecard once it has ended."""
     if call.is_part:
         return await scorecard_page.tasks(call)
-    head = await call.beside(lambda: _head(call, waits=call.is_patient))
+    head = await call.in_reader(lambda: _head(call, waits=call.is_patient))
     card = await scorecard_page.card(call) if head["is_over"] and head["is_evaluation"] else None
     live = None if head["is_over"] else await _live_soon(call)
     return page(
@@ -69,7 +69,7 @@ NOT_READY = Html('<p class="muted" role="status">Loading the progress of this ru
 
 async def verdict(call: PageCall) -> Response:
     """What a run has come to, its gates read as well."""
-    return part(call, "verdict.html", **await call.beside(lambda: _head(call, waits=True)))
+    return part(call, "verdict.html", **await call.in_reader(lambda: _head(call, waits=True)))
 
 
 def _has_much_to_read(call: PageCall, run: RunFacts) -> bool:
@@ -199,7 +199,7 @@ async def _panel(call: PageCall) -> LiveState:
         names = await views_of(call.host).names(call.run)
     except DamagedEventLog:  # nothing is planned yet
         names = NO_NAMES
-    return await call.beside(lambda: _drawn(call, names))
+    return await call.in_reader(lambda: _drawn(call, names))
 
 
 def _drawn(call: PageCall, names: TaskNames) -> LiveState:

@@ -157,7 +157,7 @@ class RunViews:
         def read() -> TaskList:
             return one_task(run.log, facts, frame.names.find(task_id) or task_id)
 
-        found = await run.beside(read)
+        found = await run.in_reader(read)
         return RunView(run, facts, frame, found)
 
     async def names(self, run: RunHandle) -> TaskNames:
@@ -167,7 +167,7 @@ class RunViews:
 
     async def facts(self, run: RunHandle) -> RunFacts:
         """A few facts of an evaluation, which are found quickly however large it is."""
-        facts = await run.beside(partial(run.log.facts, run.run_id))
+        facts = await run.in_reader(partial(run.log.facts, run.run_id))
         if facts.suite is None:
             raise ApiError(404, "not_found", "the run is not an evaluation")
         return facts
@@ -187,7 +187,7 @@ class RunViews:
         return await self._tasks.get(key, partial(self._read_tasks, run, facts))
 
     async def _read_tasks(self, run: RunHandle, facts: RunFacts) -> tuple[int, TaskList, bool]:
-        found = await run.beside(partial(recorded_tasks, run.log, facts))
+        found = await run.in_reader(partial(recorded_tasks, run.log, facts))
         if found is None:
             key = run.partition, run.run_id
             frame = await self._frames.get(key, partial(_read_frame, run))
@@ -196,8 +196,8 @@ class RunViews:
                 return len(frame.suite.tasks), ScoreReader(frame, facts), True
 
             reader = await self._readers.get(key, begin)
-            found = await run.beside(partial(reader.read, run.log, run.run_id))
-        await run.beside(found.prepare)
+            found = await run.in_reader(partial(reader.read, run.log, run.run_id))
+        await run.in_reader(found.prepare)
         return len(found.rows), found, facts.ended_us is not None
 
     async def timeline(self, view: RunView, task: Task) -> TaskTimeline:
@@ -206,7 +206,7 @@ class RunViews:
         key = run.partition, run.run_id, task.task_id
 
         async def make() -> tuple[int, TaskTimeline, bool]:
-            made = await run.beside(partial(_read_timeline, view, task))
+            made = await run.in_reader(partial(_read_timeline, view, task))
             return len(made.steps), made, view.has_ended
 
         return await self._timelines.get(key, make)
@@ -223,12 +223,12 @@ async def add_names(call: "PageCall", rows: Sequence[dict[str, Any]]) -> None:
             called = names[row["run_id"]].of(row["task_id"])
             row |= {"called": called.name, "title": called.beside}
 
-    await call.beside(add)
+    await call.in_reader(add)
 
 
 async def _read_frame(run: RunHandle) -> tuple[int, RunFrame, bool]:
     try:
-        frame = await run.beside(partial(read_frame, run.log, run.run_id))
+        frame = await run.in_reader(partial(read_frame, run.log, run.run_id))
     except msgspec.MsgspecError as error:  # a page of two runs says which
         raise DamagedEventLog(f"run {run.run_id} cannot be read: {error!r}") from error
     return sum(map(len, map(bytes, frame.suite.tasks[:1000]))) * _thousands(frame), frame, True

@@ -113,12 +113,12 @@ def _is_end_of(asked: str, name: str) -> bool:
 async def show(call: PageCall) -> Response:
     """The page, or only its table when the filters change."""
     asked = RunsAsked.of(call)
-    found = await in_time(call, call.beside(lambda: _listed(call, asked)))
+    found = await in_time(call, call.in_reader(lambda: _listed(call, asked)))
     if call.is_part:
         return part(call, "runs_table.html", **(found or {}))
     if found and not found["rows"] and not asked.is_filtered and not asked.before:
         return page(call, "first_visit.html", title="Welcome", has_demo=call.host.settings.bundled)
-    known = await call.beside(lambda: _known(call.log))
+    known = await call.in_reader(lambda: _known(call.log))
     return page(
         call,
         "runs.html",

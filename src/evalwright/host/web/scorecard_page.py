@@ -114,8 +114,8 @@ async def _listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[st
     repeats = await read_repeats(call, views, view)
     group, passed = view.frame.group, 0
     if repeats and group is not None:
-        passed = await call.beside(partial(runs_passed, call, group))
-    return await call.beside(partial(_read_list, view, asked, repeats, passed))
+        passed = await call.in_reader(partial(runs_passed, call, group))
+    return await call.in_reader(partial(_read_list, view, asked, repeats, passed))
 
 
 def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats, passed: int) -> dict[str, Any]:
@@ -426,4 +426,4 @@ async def result(call: PageCall) -> Response:
         except msgspec.MsgspecError:
             return DAMAGED
 
-    return Response(await call.beside(read), media_type="text/html")
+    return Response(await call.in_reader(read), media_type="text/html")

@@ -22,7 +22,7 @@ async def enter(call: PageCall) -> Response:
     host, next_page = call.host, own_address(call.field("next"))
     client = call.request.client
     try:
-        session = await call.beside(
+        session = await call.in_reader(
             lambda: sign_in(host.records, call.field("key"), host.settings.session_s)
         )
     except ApiError as refusal:
@@ -38,7 +38,7 @@ async def enter(call: PageCall) -> Response:
 
 async def leave(call: PageCall) -> Response:
     """End the session, here and on every other host over the same database."""
-    await call.beside(lambda: sign_out(call.host.records, call.session))
+    await call.in_reader(lambda: sign_out(call.host.records, call.session))
     response = see("/")
     set_cookie(response, call.request, "", 0)
     return response

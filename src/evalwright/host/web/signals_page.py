@@ -86,7 +86,7 @@ async def _read(call: PageCall, asked: SignalsAsked) -> dict[str, Any]:
         is_evaluation=True,
     )
     recent = await recent_runs(call, wanted, MOST_RUNS, asked.before or None)
-    told = await call.beside(lambda: _listed(call, asked, recent))
+    told = await call.in_reader(lambda: _listed(call, asked, recent))
     await add_names(call, told["findings"])
     return told
 

@@ -35,7 +35,7 @@ async def show(call: PageCall) -> Response:
     given: dict[str, Any] = {name: call.asked(name) for name in _SINGLE}
     given["modes"] = call.request.query_params.getlist("modes")
     given["judge"] = given["judge"] or ALL_JUDGES
-    form = await call.beside(lambda: _form(call, given))
+    form = await call.in_reader(lambda: _form(call, given))
     if call.is_part:
         return part(call, "start_details.html", errors={}, **form)
     return page(call, "start.html", title="Start a run", errors={}, **form)
@@ -60,7 +60,7 @@ async def start(call: PageCall) -> Response:
             if refusal.status != 400:
                 raise
             errors = _at_fields(refusal)
-    form = await call.beside(lambda: _form(call, given))
+    form = await call.in_reader(lambda: _form(call, given))
     return page(
         call, "start.html", title="Start a run", status_code=UNPROCESSABLE, errors=errors, **form
     )

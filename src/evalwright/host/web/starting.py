@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.planning import Origin, TaskSelection, from_configurable
+from evalwright.contracts.run_plan import Origin, TaskSelection, from_configurable
 from evalwright.engine.history import History, read_history
 from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.plan import Plan, limited
@@ -43,7 +43,7 @@ async def start_run(
 async def start_demo(call: PageCall) -> str:
     """Run the bundled suite against the bundled agent."""
     catalogue, tenant = call.host.catalogue, call.principal.tenant
-    agent = await call.beside(lambda: catalogue.agent(tenant, BUNDLED_AGENT))
+    agent = await call.in_reader(lambda: catalogue.agent(tenant, BUNDLED_AGENT))
     if agent is None or agent.eval_suite_ref is None:
         raise ApiError(404, "not_found", "this host does not offer the demo")
     return await start_run(call, agent.eval_suite_ref, agent.agent_id, {}, tags=("demo",))

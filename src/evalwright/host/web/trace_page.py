@@ -91,16 +91,16 @@ async def show(call: PageCall) -> Response:
     views, asked, task_id = views_of(call.host), StepsAsked.of(call), call.path["taskId"]
     if call.asked("beside"):
         whole = await views.of(call.run)
-        found = await call.beside(lambda: _around(whole, whole.task(task_id).task_id))
+        found = await call.in_reader(lambda: _around(whole, whole.task(task_id).task_id))
         return part(call, "trace_around.html", **found)
     is_patient = bool(call.asked("wait"))
     view = await (views.of(call.run) if is_patient else views.for_task(call.run, task_id))
-    task = await call.beside(partial(view.task, task_id))
+    task = await call.in_reader(partial(view.task, task_id))
     timeline = await views.timeline(view, task)
-    steps = await call.beside(partial(_part, view, task, timeline, asked))
+    steps = await call.in_reader(partial(_part, view, task, timeline, asked))
     if call.is_part:
         return part(call, "trace_steps.html", **steps)
-    told = await call.beside(partial(_told, view, task))
+    told = await call.in_reader(partial(_told, view, task))
     called = view.names.of(task.task_id)
     address = task_address(view.run.run_id, called.name)
     return page(
@@ -128,7 +128,7 @@ async def payload(call: PageCall) -> Response:
     """What one step holds, in full."""
     views = views_of(call.host)
     view = await views.for_task(call.run, call.path["taskId"])
-    task = await call.beside(partial(view.task, call.path["taskId"]))
+    task = await call.in_reader(partial(view.task, call.path["taskId"]))
     timeline = await views.timeline(view, task)
     wanted = call.path["step"]
     step = next((each for each in timeline.steps if str(each.sequence) == wanted), None)
@@ -138,7 +138,7 @@ async def payload(call: PageCall) -> Response:
     def read() -> Html:
         return _payload_html(step, _events_of(view, [step]), LONG)
 
-    return Response(await call.beside(read), media_type="text/html")
+    return Response(await call.in_reader(read), media_type="text/html")
 
 
 def _told(view: RunView, task: Task) -> dict[str, Any]:

@@ -87,7 +87,7 @@ async def model_of(call: PageCall, facts: RunFacts) -> str:
     key = call.principal.partition, facts.run_id
 
     async def make() -> tuple[int, str, bool]:
-        return 1, await call.beside(lambda: _read_model(call.log, facts.run_id)), True
+        return 1, await call.in_reader(lambda: _read_model(call.log, facts.run_id)), True
 
     return await views_of(call.host).models.get(key, make)
 

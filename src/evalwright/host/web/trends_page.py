@@ -79,11 +79,11 @@ class TrendsAsked(NamedTuple):
 async def show(call: PageCall) -> Response:
     """The page, or what its filters change."""
     asked = TrendsAsked.of(call)
-    suites = await call.beside(lambda: known_ids(call.log))
+    suites = await call.in_reader(lambda: known_ids(call.log))
     if not asked.suite and suites:
         asked = asked._replace(suite=next(iter(suites)))
     versions = suites.get(asked.suite) or [asked.suite]
-    facts = await call.beside(lambda: runs_of(call.log, versions, asked.agent, asked.tag))
+    facts = await call.in_reader(lambda: runs_of(call.log, versions, asked.agent, asked.tag))
     values = await in_time(call, _read(call, asked, facts))
     values = values or {
         "asked": asked._asdict(),
@@ -101,7 +101,7 @@ async def _read(call: PageCall, asked: TrendsAsked, facts: Sequence[RunFacts]) -
     models = {run.run_id: await model_of(call, run) for run in facts}
     wanted = [run for run in facts if asked.model in ("", models[run.run_id])]
     recent = await with_tasks(call, wanted)
-    shown = await call.beside(lambda: _shown(call, asked, recent, models))
+    shown = await call.in_reader(lambda: _shown(call, asked, recent, models))
     await add_names(call, shown["tasks"])
     return {**shown, "models": sorted(set(filter(None, models.values())))}
 

@@ -19,7 +19,7 @@ import msgspec
 
 from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event
-from evalwright.contracts.planning import Owner
+from evalwright.contracts.run_plan import Owner
 from evalwright.engine.clock import Clock
 from evalwright.host.hosts import Hosts
 from evalwright.host.principal import place_of, tenant_of
@@ -178,7 +178,7 @@ class Outbox:
                 await self._subscriptions.delete(made)
             raise
         self._add(made)
-        self.log.tell([NEWS])
+        self.log.publish([NEWS])
         return made
 
     def _joined_runs(self, subscription: Subscription) -> list[RecordChange]:
@@ -234,7 +234,7 @@ class Outbox:
             if not self._is_closing:
                 self._add(found)
             raise
-        self.log.tell([NEWS])
+        self.log.publish([NEWS])
         return True
 
     # Dead letters.
@@ -258,14 +258,14 @@ class Outbox:
             place = RESENDING, subscription.tenant, subscription.webhook_id
             body = msgspec.json.encode([letter.delivery_id for letter in found])
             await self.write([RecordChange(*place, body)])
-            self.log.tell([NEWS])
+            self.log.publish([NEWS])
         return len(found)
 
     async def discard(self, lane: "Lane", delivery_id: str) -> bool:
         """Delete a dead letter; False if there is none with this id."""
         found = await self._letters(lane, [delivery_id])
         await lane.discard(found)
-        self.log.tell([NEWS])
+        self.log.publish([NEWS])
         return bool(found)
 
     async def _letters(

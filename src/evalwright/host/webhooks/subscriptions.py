@@ -208,7 +208,7 @@ class Subscriptions:
 
     async def refresh(self, tenant: str) -> None:
         """Know what other hosts did: a run of the tenant is about to begin."""
-        if not self._records.is_near:
+        if not self._records.is_local:
             found = await read_soon(self._records, tenant, lambda: self._load(tenant))
             self._remember(tenant, found)
 

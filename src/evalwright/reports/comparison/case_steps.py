@@ -33,7 +33,7 @@ from evalwright.trace.model import (
     Trace,
     Unknown,
 )
-from evalwright.trace.pairing import Step
+from evalwright.trace.paired_calls import Step
 
 SideLetter: TypeAlias = Literal["b", "n"]  # what the anchors of a side begin with
 

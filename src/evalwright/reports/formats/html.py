@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         def __iadd__(
             self, more: "Parts | tuple[Html, str] | tuple[Html, str, Html, str]"
         ) -> "Parts": ...
-        def clear(self) -> None: ...  # noqa: D102 - as a list does
+        def clear(self) -> None: ...
 else:
     Parts = list
 

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from evalwright.attacks.derived import Attack, attacks_in, is_derived
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.contracts.events import InvocationCompleted, ToolCalled
-from evalwright.contracts.planning import AgentFacts
+from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.execution import Outcome

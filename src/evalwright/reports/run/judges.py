@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from evalwright.contracts.amounts import percent
 from evalwright.contracts.events import Judged
-from evalwright.contracts.planning import JudgePanel
+from evalwright.contracts.run_plan import JudgePanel
 from evalwright.contracts.suite import Task
 from evalwright.engine.judges import safety_findings
 from evalwright.reports.formats.console import SHORT, Style, one_line

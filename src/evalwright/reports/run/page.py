@@ -19,7 +19,7 @@ from evalwright.attacks.derived import is_derived
 from evalwright.contracts import amounts
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.events import Event
-from evalwright.contracts.planning import FIRST_RULE
+from evalwright.contracts.run_plan import FIRST_RULE
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
 from evalwright.engine.task_names import TaskNames

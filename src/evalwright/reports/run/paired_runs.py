@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from evalwright.comparison.own_records import in_words
-from evalwright.contracts.planning import FIRST_RULE, LeftOut
+from evalwright.contracts.run_plan import FIRST_RULE, LeftOut
 from evalwright.contracts.suite import Task
 from evalwright.engine.baselines import scores_of_today
 from evalwright.reports.run.bars import score_so_far

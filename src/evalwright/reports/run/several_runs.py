@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from evalwright.contracts.amounts import percent, share_interval
-from evalwright.contracts.planning import LeftOut
+from evalwright.contracts.run_plan import LeftOut
 from evalwright.engine.task_names import NO_NAMES, TaskName, TaskNames
 from evalwright.reports.formats.console import Style, printable
 from evalwright.reports.formats.figures import points_in_words

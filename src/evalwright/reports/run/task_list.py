@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
     InvocationStarted,
     Planned,
 )
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     FIRST_RULE,
     AgentFacts,
     Baseline,

@@ -93,12 +93,11 @@ class PostgresDatabase:
                     self._writer = PostgresWriter(
                         self._url, self.place, self._patience, self.remember, self.leases.held
                     )
-                    self._writer.observe(lambda run_id, *_: self.news.tell([run_id]))
+                    self._writer.observe(lambda run_id, *_: self.news.publish([run_id]))
         return self._writer
 
     @property
     def backlog(self) -> int:
-        """How many appends are not written yet."""
         waiting = self._writer.waiting if self._writer else None
         return waiting.count + waiting.in_hand if waiting else 0
 
@@ -121,7 +120,6 @@ class PostgresDatabase:
         return body
 
     def close(self) -> None:
-        """Write what is queued and close all connections."""
         with self._change:
             self._is_closing = True
         if self._writer:
@@ -168,29 +166,24 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
 
     @property
     def upkeep(self) -> Upkeep:
-        """What else can be asked of the log, and done to it."""
         return PostgresUpkeep(self._database, self._tenant)
 
     def for_tenant(self, tenant: str) -> "PostgresLog":
-        """The same log, restricted to the runs of one tenant."""
         return PostgresLog(self.address, tenant, self._database)
 
     def note(self, run_id: str, events: Sequence[NewEvent]) -> None:
         """Queue events like `append`: there is no place nearer than the log."""
         self.append(run_id, events)
 
-    def hear(self, news: News) -> None:
-        """Call with the runs that other processes have appended to, once that is durable."""
-        self._database.news.hear(self._database.reading.ended_runs.forget)
-        self._database.news.hear(news)
+    def subscribe(self, news: News) -> None:
+        self._database.news.subscribe(self._database.reading.ended_runs.forget)
+        self._database.news.subscribe(news)
 
-    def tell(self, run_ids: Sequence[str]) -> None:
-        """Let other processes hear of runs of which they are to look at something else."""
-        self._database.news.tell(run_ids)
+    def publish(self, run_ids: Sequence[str]) -> None:
+        self._database.news.publish(run_ids)
 
     @contextmanager
     def claim(self, run_id: str) -> Iterator[None]:
-        """Hold the sole right to execute a run."""
         run = self._number(run_id)
         if run is None:
             with suppress(LogConflict):  # for whom it belongs to another, it is not there
@@ -215,11 +208,9 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
             self._database.leases.release(run)
 
     def is_claimed(self, run_id: str) -> bool:
-        """Whether this process or another one is executing the run."""
         return self._database.leases.is_claimed(self._run(run_id))
 
     def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
-        """Runs that have events, newest first: all, or at most `limit` older than `before`."""
         bound = _NO_BOUND if before is None else self._run(before)
         statement = f"{RUN_IDS}{self._mine(3)} ORDER BY run DESC LIMIT $2"
         return [run_id for (run_id,) in self._query(statement, bound, limit)]
@@ -227,21 +218,18 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
     def find_runs(
         self, wanted: RunFilter = ALL_RUNS, limit: int | None = None, before: str | None = None
     ) -> list[RunFacts]:
-        """The facts of runs, newest first: at most `limit`, older than `before`."""
         bound = _NO_BOUND if before is None else self._run(before)
         statement, values = runs_with(wanted, self._tenant, bound, limit)
         rows = self._database.connections.query(self._tenants, statement, *values)
         return [run_facts(row) for row in rows]
 
     def facts(self, run_id: str) -> RunFacts:
-        """The facts of one run; raises `RunNotFound`, also for a run without events."""
         rows = self._query(f"{FACTS_OF_RUN}{self._mine(2)}", self._run(run_id))
         if not rows:
             raise self._not_found(run_id)
         return run_facts(rows[0])
 
     def open_runs(self) -> list[tuple[str, str]]:
-        """The runs that have not ended, oldest first, each with its tenant."""
         rows = self._query(f"{OPEN_RUNS}{self._mine(1)} ORDER BY run")
         return [(run_id, tenant) for run_id, tenant in rows]
 
@@ -269,7 +257,6 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
             del rows  # one page is held at a time
 
     def verify(self, run_id: str) -> None:
-        """Raise `DamagedEventLog` unless all events of a run are those that were written."""
         run = self._run(run_id)
         rows = self._rows_of(f"{SUMS_OF_RUN}{self._mine(2)}", run_id)
         if not rows:
@@ -314,8 +301,7 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
                 checksums.refuse_changed(self.place, run_id, sequence)
             yield Event(run_id, sequence, kind, task, at_us, body)
 
-    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
-        """Read on a thread of the log."""
+    def in_reader(self, share: str, read: Callable[[], T]) -> "Future[T]":
         return self._database.reading.threads.submit(share, read)
 
     def _mine(self, place: int) -> str:

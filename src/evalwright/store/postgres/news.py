@@ -41,11 +41,11 @@ class RunNews:
         self._untold: dict[str, None] = {}
         self._work: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()  # there is something to do, or the connection is gone
-        self._hearers: list[News] = []
+        self._subscribers: list[News] = []
         self._is_closing = False
         self._next = 0.0  # time of the loop, before which nothing is told
 
-    def tell(self, run_ids: Iterable[str]) -> None:
+    def publish(self, run_ids: Iterable[str]) -> None:
         """Let other processes hear of runs, soon; any thread may call it, and does not wait."""
         with self._change:
             is_first = not self._untold
@@ -53,9 +53,9 @@ class RunNews:
         if is_first:
             self._wake()
 
-    def hear(self, news: News) -> None:
+    def subscribe(self, news: News) -> None:
         """Call with the runs that others tell of."""
-        self._hearers.append(news)
+        self._subscribers.append(news)
         self._wake()
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class RunNews:
         await connection.execute("SET synchronous_commit = off")
         is_listening = False
         while not connection.is_closed():
-            if self._hearers and not is_listening:
+            if self._subscribers and not is_listening:
                 is_listening = True
                 await connection.add_listener(CHANNEL, self._heard)
                 self._pass_on(None)  # what was told before is in the log
@@ -146,11 +146,11 @@ class RunNews:
             self._pass_on(run_ids.split(","))
 
     def _pass_on(self, run_ids: Sequence[str] | None) -> None:
-        for hearer in self._hearers:
+        for subscriber in self._subscribers:
             try:
-                hearer(run_ids)
+                subscriber(run_ids)
             except Exception:
-                _logger.exception("a hearer of news failed")
+                _logger.exception("a subscriber of news failed")
 
 
 def _payloads(process: str, run_ids: Iterable[str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ _LISTED = (
 class PostgresRecords:
     """Documents by kind, tenant and key."""
 
-    is_near = False
+    is_local = False
 
     def __init__(
         self, connections: LogConnections, writer: Callable[[], PostgresWriter], reading: LogReading
@@ -31,12 +31,10 @@ class PostgresRecords:
         self._writer = writer
         self._reading = reading
 
-    def beside(self, share: str, read: Callable[[], T]) -> "Future[T]":
-        """Read on a thread of the log."""
+    def in_reader(self, share: str, read: Callable[[], T]) -> "Future[T]":
         return self._reading.threads.submit(share, read)
 
     def get(self, kind: str, tenant: str, key: str) -> bytes | None:
-        """One document of a tenant."""
         rows = self._query(
             tenants_of([tenant]),
             "SELECT body FROM records WHERE kind = $1 AND tenant = $2 AND key = $3",
@@ -49,14 +47,12 @@ class PostgresRecords:
     def list(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
     ) -> Sequence[Record]:
-        """Documents of a tenant whose keys begin with a prefix and come after a key, by key."""
         rows = self._listed("key, body, at_us", (kind, tenant, limit), prefix, after)
         return [Record(restored(key), body, at_us) for key, body, at_us in rows]
 
     def keys(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
     ) -> Sequence[str]:
-        """The keys of the documents that `list` returns."""
         rows = self._listed("key", (kind, tenant, limit), prefix, after)
         return [restored(key) for (key,) in rows]
 
@@ -71,7 +67,6 @@ class PostgresRecords:
         return self._query(tenants_of([place[1]]), statement, *place, prefix, after, *ends)
 
     def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
-        """Every document of a kind, with its tenant."""
         rows = self._query(
             tenants_of([None]),
             "SELECT tenant, key, body, at_us FROM records WHERE kind = $1 ORDER BY tenant, key",
@@ -80,14 +75,11 @@ class PostgresRecords:
         return [(tenant, Record(restored(key), body, at_us)) for tenant, key, body, at_us in rows]
 
     def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
-        """Write documents as one unit; a request is given up if it cannot be written soon."""
         return self._writer().submit(Write(None, (), changes, None, is_request))
 
     def has_older(self, kind: str, before_us: int) -> bool:
-        """Whether there are documents of a kind that were last written before a time."""
         oldest = "SELECT 1 FROM records WHERE kind = $1 AND at_us < $2 LIMIT 1"
         return bool(self._query(tenants_of([None]), oldest, kind, before_us))
 
     def forget(self, kind: str, before_us: int) -> "Future[None]":
-        """Delete documents of a kind that were last written before a time: some, if many are."""
         return self._writer().submit(Write(None, (), [Forget(kind, before_us)], None, True))

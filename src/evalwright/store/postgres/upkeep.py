@@ -103,32 +103,26 @@ class PostgresUpkeep:
         self._tenants = tenants_of([tenant])
 
     def mentioning(self, run_id: str) -> list[str]:
-        """The runs that may refer to this run: their first events or their last one name it."""
         statement, values = self._mine(_MENTIONING + "{mine}", run_id, run_id.encode())
         return [other for (other,) in self._query(statement, *values)]
 
     def abandoned_runs(self) -> list[tuple[str, str]]:
-        """The runs that neither ended nor wait, and that no process executes."""
         statement, values = self._mine(_ABANDONED)
         return [(run_id, tenant) for run_id, tenant in self._query(statement, *values)]
 
     def scored_at(self, run_id: str, task_ids: Sequence[str]) -> dict[str, int]:
-        """The sequences of the scores of tasks, of those that have one."""
         statement, values = self._mine(_SCORED_AT, run_id, [*map(storable, task_ids)])
         return {restored(task): sequence for task, sequence in self._query(statement, *values)}
 
     def sequences_of(self, run_id: str, task_id: str) -> list[int]:
-        """The sequences of the events of a task, in order."""
         statement, values = self._mine(_SEQUENCES_OF, run_id, storable(task_id))
         return [sequence for (sequence,) in self._query(statement, *values)]
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
-        """What the tenants have whose names begin with a prefix."""
         statement, values = _bounded(_SIZES, prefix)
         return [PartitionSize(*row) for row in self._query(statement, *values)]
 
     def tombstones(self, prefix: str) -> list[Tombstone]:
-        """The tombstones of pruned runs whose ids begin with a prefix."""
         if "\0" in prefix:  # for which PostgreSQL cannot even look
             return []
         statement, values = _bounded(_TOMBSTONES, prefix)
@@ -136,13 +130,11 @@ class PostgresUpkeep:
         return [Tombstone(*row) for row in self._query(statement, *values)]
 
     def refuse_pruned(self, run_id: str) -> None:
-        """Raise `RunPruned` for a run that was deleted."""
         for tombstone in self.tombstones(run_id):
             if tombstone.run_id == run_id:
                 raise tombstone.as_error()
 
     def prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int:
-        """Delete ended runs for good, as one unit."""
         connections = self._database.connections
         values = sorted(run_ids), time.time_ns() // 1000, reason
         bury, given = self._mine(_BURY, *values)
@@ -159,7 +151,7 @@ class PostgresUpkeep:
 
         count = connections.run(connections.transact(self._tenants, work))
         self._database.reading.ended_runs.clear()
-        self._database.news.tell(run_ids)
+        self._database.news.publish(run_ids)
         return count
 
     def restore(self, run_id: str) -> None:

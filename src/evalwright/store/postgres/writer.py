@@ -217,33 +217,10 @@ class PostgresWriter(Writer):
             return False
         return not self._companions or runs <= self._positions.keys()
 
-    def _plain(self, writes: list[Write]) -> Position | None:
-        """Where the one known run is that writes append to, if they do nothing else."""
-        (run_id, _, _, tenant, _, _), *others = writes
-        position = self._positions.get(run_id or "")
-        if position is None or tenant not in (None, position.tenant):
-            return None
-        is_same = all(write.run_id == run_id and write.tenant == tenant for write in others)
-        return position if is_same and all(w.events and not w.changes for w in writes) else None
-
-    async def _append_plain(
-        self, connection: "Connection", writes: list[Write], position: Position
-    ) -> tuple[Starts, dict[str, Position]]:
-        """What `_append` does, for the writes that most are."""
-        run, _, tenant = position
-        growth = RunGrowth(writes[0].run_id or "", position, writes[0].tenant)
-        offsets = [growth.add(write.events) for write in writes]
-        first = (await self._send(connection, [growth]))[run]
-        starts: Starts = [Position(run, first + offset, tenant) for offset in offsets]
-        return starts, {writes[0].run_id or "": Position(run, first + len(growth.events), tenant)}
-
     async def _append(
         self, connection: "Connection", writes: list[Write]
     ) -> tuple[Starts, dict[str, Position]]:
         """Send what is to be written; returns where runs were before each write, and are now."""
-        known = self._plain(writes)
-        if known is not None:
-            return await self._append_plain(connection, writes, known)
         runs, changes = await self._gather(connection, writes)
         offsets: list[tuple[RunGrowth, int] | None] = []
         for write in writes:

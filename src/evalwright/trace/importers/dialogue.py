@@ -57,7 +57,9 @@ class Dialogue:
         if texts := dict.fromkeys(self._instructions + self._system):
             response["system_prompt"] = "\n\n".join(texts)
         if place is not None:
-            events[place] = _final(events[place])
+            event = events[place]
+            kept = {key: event[key] for key in event if key not in ("role", "type")}
+            events[place] = {"type": "final_output", **final_output(event["content"]), **kept}
             response["final_output"] = final_output(events[place]["content"])
         elif (answer := _answer_by_call(events)) is not None:
             response["final_output"] = final_output(answer)
@@ -86,8 +88,3 @@ def _answer_by_call(events: list[CanonicalEvent]) -> Json:
         return None
     called = (each for each in reversed(events) if each["type"] == "tool_call")
     return next((each["args"] for each in called if each["call_id"] == last["call_id"]), None)
-
-
-def _final(event: CanonicalEvent) -> CanonicalEvent:
-    kept = {key: event[key] for key in event if key not in ("role", "type")}
-    return {"type": "final_output", **final_output(event["content"]), **kept}

@@ -1,6 +1,5 @@
 """Traces as MLflow and Langfuse export them: through their APIs, as files, as ingestion batches."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -8,7 +7,7 @@ import msgspec
 from evalwright.trace.importers.model_io import identified
 from evalwright.trace.importers.operation import Operation
 from evalwright.trace.importers.run_trees import TreeDialect
-from evalwright.trace.importers.spans import LogRecord, Span, is_span, spans_of
+from evalwright.trace.importers.spans import Span, is_span, spans_of
 from evalwright.trace.importers.values import (
     first_identifier,
     from_text,
@@ -81,7 +80,8 @@ def _mlflow_span(raw: dict[str, Any]) -> Span:
     if isinstance(raw.get("status_code"), str):  # before version 3
         status = {"code": raw["status_code"], "message": raw.get("status_message")}
         raw = {**raw, "status": status}
-    (span,) = _only_spans(spans_of(raw))
+    found = spans_of(raw)
+    (span,) = [each for each in found if isinstance(each, Span)]
     info = raw[_INFO]
     told: dict[str, Json] = {}
     for key in ("tags", "request_metadata", "trace_metadata"):
@@ -95,10 +95,6 @@ def _mlflow_span(raw: dict[str, Any]) -> Span:
     }
     trace_id = first_identifier(info, "trace_id", "request_id") or span.trace_id
     return msgspec.structs.replace(span, trace_id=trace_id, attributes=attributes)
-
-
-def _only_spans(found: Iterable[Span | LogRecord]) -> list[Span]:
-    return [each for each in found if isinstance(each, Span)]
 
 
 def _read_mlflow(span: Span) -> Operation | None:

@@ -106,15 +106,12 @@ class AgentTraces:
         )
 
     def pause(self) -> Iterable[Imported]:
-        """Nothing waits."""
         return ()
 
     def rest(self) -> Iterable[Imported]:
-        """Nothing waits."""
         return ()
 
     def is_idle(self) -> bool:
-        """Each record stands for itself."""
         return True
 
 

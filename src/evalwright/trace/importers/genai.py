@@ -101,7 +101,8 @@ def _model(span: Span, kind: Kind) -> Operation:
     for said in sources:
         operation.history += _messages(said.get("gen_ai.input.messages"))
         operation.output += _messages(said.get("gen_ai.output.messages"))
-        operation.instructions += _instructions(said.get("gen_ai.system_instructions"))
+        found = plain_content(structure_from_text(said.get("gen_ai.system_instructions")))
+        operation.instructions += [text_of(found)] if found else []
         operation.tools += tool_names(said.get("gen_ai.tool.definitions"))
     for event in span.events:
         _take_event(operation, event)
@@ -139,7 +140,15 @@ def _take_event(operation: Operation, event: SpanEvent) -> None:
         said = said if isinstance(said, list) else [said]
         operation.output += events_of_messages([_with_role(each, "assistant") for each in said])
     elif event.name in _MESSAGE_ROLES:
-        message = _event_message(event)
+        # The message that an event holds: in its body, in its attributes, or in `message` of them.
+        body = structure_from_text(event.body or event.attributes.get("gen_ai.event.content"))
+        fields = body if isinstance(body, dict) else {"content": body} if body else event.attributes
+        inner = structure_from_text(fields.get("message"))
+        fields = {**fields, **inner} if isinstance(inner, dict) else fields
+        fields = {**fields, "tool_calls": structure_from_text(fields.get("tool_calls"))}
+        if isinstance(inner, str) and "content" not in fields:
+            fields["content"] = inner
+        message = _with_role(fields, _MESSAGE_ROLES[event.name])
         if offered := _offered(message):
             operation.tools += offered
             return
@@ -158,18 +167,6 @@ def _offered(message: Json) -> list[str]:
     return tool_names(content["tools"])
 
 
-def _event_message(event: SpanEvent) -> Json:
-    """The message that an event holds: in its body, in its attributes, or in `message` of them."""
-    body = structure_from_text(event.body or event.attributes.get("gen_ai.event.content"))
-    fields = body if isinstance(body, dict) else {"content": body} if body else event.attributes
-    inner = structure_from_text(fields.get("message"))
-    fields = {**fields, **inner} if isinstance(inner, dict) else fields
-    fields = {**fields, "tool_calls": structure_from_text(fields.get("tool_calls"))}
-    if isinstance(inner, str) and "content" not in fields:
-        fields["content"] = inner
-    return _with_role(fields, _MESSAGE_ROLES[event.name])
-
-
 def _with_role(raw: Json, role: str) -> Json:
     if not isinstance(raw, dict):
         return {"role": role, "content": raw}
@@ -179,11 +176,6 @@ def _with_role(raw: Json, role: str) -> Json:
 
 def _messages(value: Json) -> list[CanonicalEvent]:
     return events_of_messages(structure_from_text(value))
-
-
-def _instructions(value: Json) -> list[str]:
-    found = plain_content(structure_from_text(value))
-    return [text_of(found)] if found else []
 
 
 def _usage(said: dict[str, Any]) -> dict[str, Json]:

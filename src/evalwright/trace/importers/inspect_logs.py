@@ -47,7 +47,6 @@ class InspectLogs:
         self._place: str | None = None
 
     def take(self, record: ImportRecord) -> Iterator[Imported]:
-        """The samples that a record is or holds."""
         value = record.value
         if _is_sample(value):
             self._place = None
@@ -67,7 +66,6 @@ class InspectLogs:
         return found.imported(number)
 
     def pause(self) -> Iterable[Imported]:
-        """Nothing waits for a later record."""
         return ()
 
     def is_idle(self) -> bool:
@@ -92,12 +90,18 @@ def _case(raw: dict[str, Any], header: dict[str, Any]) -> Transcript:
     said = listed(sample.get("messages"))
     given = sample.get("input")
     events = [event for each in said for event in _events(each)]
+    names = [
+        name
+        for each in log
+        if each.get("event") == "model"
+        for name in tool_names(each.get("tools"))
+    ]
     return Transcript(
         events=_timed(events, log) if events else _of_log(log),
         case_id=first_identifier(sample, "id"),
         trace_id=first_identifier(sample, "uuid"),
         prompt=given if isinstance(given, str) else _asked(given),
-        tools=_tools(log),
+        tools=list(dict.fromkeys(names)),
         models=_models(sample, header, used),
         usage=_spent(sample, used),
         failure=_failure(sample),
@@ -253,15 +257,6 @@ def _tool_events(raw: dict[str, Any], *, is_known: bool) -> list[CanonicalEvent]
 def _asked(given: Json) -> str | None:
     said = [each for each in events_of_messages(given) if each.get("role") == "user"]
     return "\n\n".join(readable(each["content"]) for each in said) or None
-
-
-def _tools(log: list[dict[str, Any]]) -> list[str]:
-    names = [name for each in log if each.get("event") == "model" for name in _offered(each)]
-    return list(dict.fromkeys(names))
-
-
-def _offered(event: dict[str, Any]) -> list[str]:
-    return tool_names(event.get("tools"))
 
 
 def _models(

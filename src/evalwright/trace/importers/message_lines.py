@@ -50,7 +50,6 @@ class MessageLines:
         self._talk: str | None = None
 
     def take(self, record: ImportRecord) -> Iterator[Imported]:
-        """Take a message; gives the conversation before it if another begins."""
         message, talk = _plain(record.value), first_identifier(record.value, *_TALK)
         if self._messages and (talk != self._talk or self._begins(message)):
             yield from self.pause()
@@ -63,7 +62,6 @@ class MessageLines:
         return is_opening and any(_role(each) not in _OPERATOR for each in self._messages)
 
     def pause(self) -> Iterator[Imported]:
-        """The conversation so far."""
         first, messages = self._first, self._messages
         self._first, self._messages = None, []
         if first is None:
@@ -74,11 +72,9 @@ class MessageLines:
         yield from logs.pause()
 
     def rest(self) -> Iterable[Imported]:
-        """Nothing waits after a pause."""
         return ()
 
     def is_idle(self) -> bool:
-        """No conversation has begun."""
         return not self._messages
 
 

@@ -73,16 +73,13 @@ class MessageLogs:
             yield _imported(self._waiting.pop(0))
 
     def rest(self) -> Iterable[Imported]:
-        """Nothing waits after a pause."""
         return ()
 
     def pause(self) -> Iterator[Imported]:
-        """The cases that are still waiting."""
         waiting, self._waiting = self._waiting, []
         yield from map(_imported, waiting)
 
     def is_idle(self) -> bool:
-        """No exchange waits for the next."""
         return not self._waiting
 
 

@@ -1,6 +1,6 @@
 """Messages of chat APIs as canonical events: OpenAI, Anthropic and OpenTelemetry forms."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from evalwright.trace.importers.canonical import (
@@ -62,17 +62,7 @@ def events_of(raw: Json) -> list[CanonicalEvent]:
 
 
 def _turn_of(raw: dict[str, Any]) -> list[CanonicalEvent]:
-    return _turn(_ROLES.get(raw["role"], raw["role"]), raw)
-
-
-def _timed(events: list[CanonicalEvent], raw: dict[str, Any]) -> list[CanonicalEvent]:
-    if raw.keys().isdisjoint(_TIMES):
-        return events
-    ts = next((found for key in _TIMES if (found := milliseconds(raw.get(key))) is not None), None)
-    return events if ts is None else [{**event, "ts": ts} for event in events]
-
-
-def _turn(role: str, raw: dict[str, Any]) -> list[CanonicalEvent]:
+    role = _ROLES.get(raw["role"], raw["role"])
     content = raw["parts"] if "parts" in raw else raw.get("content")
     if role == "tool" and not _has_result_parts(content):
         return [_tool_message(raw, content)]
@@ -84,6 +74,13 @@ def _turn(role: str, raw: dict[str, Any]) -> list[CanonicalEvent]:
         events.append(message(role, raw["refusal"]))
     events += _calls(raw.get("tool_calls")) + _legacy_call(raw.get("function_call"))
     return events or [message(role, "")]
+
+
+def _timed(events: list[CanonicalEvent], raw: dict[str, Any]) -> list[CanonicalEvent]:
+    if raw.keys().isdisjoint(_TIMES):
+        return events
+    ts = next((found for key in _TIMES if (found := milliseconds(raw.get(key))) is not None), None)
+    return events if ts is None else [{**event, "ts": ts} for event in events]
 
 
 def _tool_message(raw: dict[str, Any], content: Json) -> CanonicalEvent:
@@ -255,12 +252,8 @@ def _file_search(raw: dict[str, Any]) -> list[CanonicalEvent]:
 
 def _joined(queries: Json) -> Json:
     if isinstance(queries, list) and all(isinstance(each, str) for each in queries):
-        return "\n".join(_texts(queries))
+        return "\n".join([value for value in queries if isinstance(value, str)])
     return queries
-
-
-def _texts(values: Iterable[Json]) -> list[str]:
-    return [value for value in values if isinstance(value, str)]
 
 
 _PARTS: dict[str, Callable[[dict[str, Any]], list[CanonicalEvent]]] = {

@@ -234,14 +234,14 @@ def _first_answer(answered: Json) -> Json:
             found = found[0]
         if isinstance(found, dict):
             inner = found.get("message") or found.get("content") or found.get("text")
-            return _with_role(inner)
+            if (
+                not isinstance(inner, dict)
+                or "role" in inner
+                or as_chat_messages(inner) is not None
+            ):
+                return inner
+            return {"role": "assistant", **inner}
     return answered
-
-
-def _with_role(inner: Json) -> Json:
-    if not isinstance(inner, dict) or "role" in inner or as_chat_messages(inner) is not None:
-        return inner
-    return {"role": "assistant", **inner}
 
 
 def usage_in(answered: Json) -> dict[str, Json]:

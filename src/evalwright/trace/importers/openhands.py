@@ -86,7 +86,6 @@ class OpenHandsEvents:
         self._first = 0
 
     def take(self, record: ImportRecord) -> Iterator[Imported]:
-        """Take a conversation or an event; gives the case that ended with or before it."""
         if isinstance(record.value, dict) and _is_event(record.value):
             if self._events and record.value.get("id") == 0:
                 yield from self.pause()
@@ -97,17 +96,14 @@ class OpenHandsEvents:
         yield _imported(record.value, record.number, record.place)
 
     def pause(self) -> Iterator[Imported]:
-        """The conversation whose events came one by one."""
         events, self._events = self._events, []
         if events:
             yield _imported(events, self._first, self._name)
 
     def rest(self) -> Iterable[Imported]:
-        """Nothing waits after a pause."""
         return ()
 
     def is_idle(self) -> bool:
-        """No conversation has begun."""
         return not self._events
 
 

@@ -37,7 +37,6 @@ class RunTrees:
         self._turns: Counter[str] = Counter()
 
     def take(self, record: ImportRecord) -> Iterator[Imported | PassedOver]:
-        """Take a record; gives the cases that are complete with it."""
         nodes = self._dialect.nodes(record.value)
         if self._dialect.is_whole(record.value):
             yield from self._cases(nodes, record.place)
@@ -49,7 +48,6 @@ class RunTrees:
             self._nodes[key] = {**self._nodes.get(key, {}), **said}
 
     def pause(self) -> Iterable[Imported]:
-        """No tree is complete before the end of the file."""
         return ()
 
     def rest(self) -> Iterator[Imported | PassedOver]:
@@ -58,7 +56,6 @@ class RunTrees:
             yield from self._cases(self._nodes.values(), self._name)
 
     def is_idle(self) -> bool:
-        """No run waits for others of its tree, and no conversation for its next turn."""
         return not self._nodes and not self._turns
 
     def _cases(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from evalwright.trace.importers.conversations import began, first_requests, requests, retold
-from evalwright.trace.importers.dialogue import Dialogue, final_output
+from evalwright.trace.importers.dialogue import final_output
 from evalwright.trace.importers.genai import read_genai
 from evalwright.trace.importers.openinference import read_openinference
 from evalwright.trace.importers.operation import Operation, result_status
@@ -96,7 +96,6 @@ class SpanGroups:
         self._taken = False
 
     def take(self, record: ImportRecord) -> Iterable[Imported]:
-        """Take the spans and log records of one record of the file."""
         self._taken = True
         for found in spans_of(record.value):
             self.take_found(found)
@@ -121,11 +120,9 @@ class SpanGroups:
         return [span for spans in self._traces.values() for span in spans]
 
     def pause(self) -> Iterable[Imported]:
-        """No trace is complete before the end of the file."""
         return ()
 
     def is_idle(self) -> bool:
-        """No span was taken."""
         return not self._taken
 
     def rest(self) -> Iterator[Imported | PassedOver]:
@@ -218,7 +215,13 @@ class SpanGroups:
     def _imported(self, trace_id: str, spans: list[Span], operations: list[Operation]) -> Imported:
         timeline = Timeline(operations, {span.span_id: span.parent_id for span in spans})
         dialogue = timeline.dialogue()
-        _add_prompts(dialogue, timeline, operations)
+        for operation in operations:
+            if operation.instructions and not timeline.is_within_tool(operation):
+                for instruction in operation.instructions:
+                    dialogue.instruct(instruction)
+        asked = [each.asked for each in operations if each.asked not in (None, "")]
+        if asked and not dialogue.has_prompt:
+            dialogue.ask(text_of(asked[0]))
         told = _named(spans, CASE_ATTRIBUTES)
         conversation = _named(spans, CONVERSATION_ATTRIBUTES)
         case_id = told or self._turn(conversation or trace_id or "trace")
@@ -285,16 +288,6 @@ def _named(spans: list[Span], keys: tuple[str, ...]) -> str | None:
     return None
 
 
-def _add_prompts(dialogue: Dialogue, timeline: Timeline, operations: list[Operation]) -> None:
-    for operation in operations:
-        if operation.instructions and not timeline.is_within_tool(operation):
-            for instruction in operation.instructions:
-                dialogue.instruct(instruction)
-    asked = [each.asked for each in operations if each.asked not in (None, "")]
-    if asked and not dialogue.has_prompt:
-        dialogue.ask(text_of(asked[0]))
-
-
 def _extras(timeline: Timeline, operations: list[Operation]) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if names := list(dict.fromkeys(name for each in operations for name in each.tools)):
@@ -340,15 +333,15 @@ def _add_outcome(response: dict[str, Any], timeline: Timeline, operations: list[
     if answered and not failed:
         response["final_output"] = final_output(answered[-1])
     elif failed:
-        response["runner_failure"] = _failure(failed[-1])
-
-
-def _failure(span: Span) -> dict[str, Any]:
-    status = identifier(span.attributes.get("http.response.status_code"))
-    failure: dict[str, Any] = {"class": "http_error" if status else "agent_error"}
-    if result_status(span) == "timeout":
-        failure["class"] = "timeout"
-    if status and status.isdigit():
-        failure["status"] = int(status)
-    error = {"error_name": span.error_type(), "error_message": span.error_text()}
-    return {**failure, **{key: value for key, value in error.items() if value}}
+        span = failed[-1]
+        status = identifier(span.attributes.get("http.response.status_code"))
+        failure: dict[str, Any] = {"class": "http_error" if status else "agent_error"}
+        if result_status(span) == "timeout":
+            failure["class"] = "timeout"
+        if status and status.isdigit():
+            failure["status"] = int(status)
+        error = {"error_name": span.error_type(), "error_message": span.error_text()}
+        response["runner_failure"] = {
+            **failure,
+            **{key: value for key, value in error.items() if value},
+        }

@@ -240,7 +240,8 @@ def _value(raw: Json) -> Json:
         case "intValue" | "int_value":
             return value if (found := whole_number(value)) is None else found
         case "arrayValue" | "array_value":
-            return _values(value)
+            values = value.get("values") if isinstance(value, dict) else None
+            return [_value(each) for each in values] if isinstance(values, list) else []
         case "kvlistValue" | "kvlist_value":
             return _pairs(value.get("values") if isinstance(value, dict) else None)
         case "stringValue" | "boolValue" | "doubleValue" | "bytesValue":
@@ -248,11 +249,6 @@ def _value(raw: Json) -> Json:
         case "string_value" | "bool_value" | "double_value" | "bytes_value":
             return value
     return raw
-
-
-def _values(raw: Json) -> list[Json]:
-    values = raw.get("values") if isinstance(raw, dict) else None
-    return [_value(each) for each in values] if isinstance(values, list) else []
 
 
 def is_span(value: dict[str, Any]) -> bool:

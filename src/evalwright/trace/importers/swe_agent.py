@@ -143,15 +143,11 @@ def _of_turns(turns: list[dict[str, Any]]) -> list[CanonicalEvent]:
         if role in _ANSWERS and not calls_tools:
             has_acted = True
             waiting = number
-            command = _command(turn)
+            given = text(turn.get("action"))
+            fenced = _FENCED.findall(readable(turn.get("content")))
+            command = given or (fenced[-1] if fenced else None)
             events += [tool_call(number, SHELL, {"command": command})] if command else []
     return events
-
-
-def _command(turn: dict[str, Any]) -> str | None:
-    given = text(turn.get("action"))
-    fenced = _FENCED.findall(readable(turn.get("content")))
-    return given or (fenced[-1] if fenced else None)
 
 
 def _case_id(value: dict[str, Any], info: dict[str, Any], name: str) -> str | None:

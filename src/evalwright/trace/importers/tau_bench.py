@@ -56,11 +56,13 @@ def _case(raw: dict[str, Any], info: dict[str, Any]) -> Transcript:
     flat = [inner for each in turns for inner in _parallel(each)]
     by_agent = [turn for turn in flat if isinstance(turn, dict) and turn.get("role") == "assistant"]
     usage, models = spent_in(by_agent)
+    about = info.get("environment_info")
+    policy = text(about.get("policy")) if isinstance(about, dict) else None
     return Transcript(
         events=[event for turn in flat for event in _events(turn)],
         case_id=first_identifier(raw, "case_id", "task_id"),
         trace_id=first_identifier(raw, "id"),
-        instructions=_policy(info),
+        instructions=([policy] if policy else []),
         models=_model(info) or models,
         usage={**usage, **_spent(raw)},
         failure=_failure(raw),
@@ -85,12 +87,6 @@ def _events(turn: Json) -> list[CanonicalEvent]:
     elif turn.get("role") == "tool" and str(turn.get("content")).startswith("Error: "):
         turn = {**turn, "status": "error"}
     return events_of(turn)
-
-
-def _policy(info: dict[str, Any]) -> list[str]:
-    about = info.get("environment_info")
-    policy = text(about.get("policy")) if isinstance(about, dict) else None
-    return [policy] if policy else []
 
 
 def _model(info: dict[str, Any]) -> list[str]:

@@ -173,7 +173,13 @@ class Timeline:
             case (("model" | "agent"), False):
                 self._take_history(operation, ts)
             case (("model" | "agent"), True):
-                self._take_output(operation, ts)
+                # A model's answer is new; layers around models repeat what these reported.
+                only_unseen = operation.kind == "agent" or operation.span.span_id in self._retelling
+                for event in operation.output:
+                    if not only_unseen or not self._known[event_key(event)]:
+                        self._take_new(event, ts)
+                    elif event["type"] == "tool_result":
+                        self._complete_result(event)
             case "tool", False:
                 self._take_call(operation, ts)
             case "tool", True:
@@ -207,15 +213,6 @@ class Timeline:
         """
         same = _call_key(event)
         return key if self._known[key] or not self._known[same] else same
-
-    def _take_output(self, operation: Operation, ts: float | None) -> None:
-        """A model's answer is new; layers around models repeat what these reported."""
-        only_unseen = operation.kind == "agent" or operation.span.span_id in self._retelling
-        for event in operation.output:
-            if not only_unseen or not self._known[event_key(event)]:
-                self._take_new(event, ts)
-            elif event["type"] == "tool_result":
-                self._complete_result(event)
 
     def _take_new(self, event: CanonicalEvent, ts: float | None) -> None:
         self._known[event_key(event)] += 1
@@ -275,7 +272,9 @@ class Timeline:
             return
         event = {**operation.result, "call_id": call.event["call_id"]}
         if call.result is not None:
-            _fill(call.result, event)
+            for key, value in event.items():
+                if call.result.get(key) is None:
+                    call.result[key] = value
             return
         self._known[event_key(event)] += 1
         call.result = self._tell_result(event, ts)
@@ -365,12 +364,6 @@ def _name_alike(events: list[CanonicalEvent]) -> None:
         else:
             made = [each for each in group if each["type"] == "tool_call" and each["call_id"]]
             waiting += [each for each in made if each["call_id"] not in answered]
-
-
-def _fill(result: CanonicalEvent, event: CanonicalEvent) -> None:
-    for key, value in event.items():
-        if result.get(key) is None:
-            result[key] = value
 
 
 def _last(operation: Operation, start: float) -> float:

@@ -67,7 +67,6 @@ class Transcripts:
         self._name = name
 
     def take(self, record: ImportRecord) -> Iterator[Imported]:
-        """The cases that a record tells of."""
         found = [each for each in self._read(record.value, self._name) if each.says_something]
         for each in found:
             yield each.imported(record.number)
@@ -75,15 +74,12 @@ class Transcripts:
             yield faulty(record.number, f"{record.place}: {NOTHING}")
 
     def pause(self) -> Iterable[Imported]:
-        """Nothing waits for a later record."""
         return ()
 
     def rest(self) -> Iterable[Imported]:
-        """Nothing waits for the end of the file."""
         return ()
 
     def is_idle(self) -> bool:
-        """Each record stands for itself."""
         return True
 
 

@@ -75,10 +75,7 @@ class Wrappers:
             held = structure_from_text(value.get(key))
             if isinstance(held, list):
                 return held
-        return self._held_alone(value)
-
-    def _held_alone(self, value: dict[str, Any]) -> list[Any] | None:
-        """What an object holds under a usual name, or under the ids of all that it holds."""
+        # What an object holds under a usual name, or under the ids of all that it holds.
         for key in _HOLDING_KEYS:
             held = structure_from_text(value.get(key))
             is_known = isinstance(held, dict | list) and (

@@ -123,10 +123,10 @@ class Expectation:
 
     def _ask(self, check: Check) -> CheckResult:
         """Have somebody else look: judges, own code, the detectors of signals."""
-        from evalwright.api.answering import GivenAnswer, answer_once
-        from evalwright.api.running import complete_here
+        from evalwright.api.single_answer import GivenAnswer, answer_once
+        from evalwright.api.suite_run import complete_here
         from evalwright.api.suites import Task
-        from evalwright.contracts.planning import RunOptions
+        from evalwright.contracts.run_plan import RunOptions
 
         examined = self._examined
         agent = GivenAnswer(self._answer, "local.given", examined.spent.latency_ms)
@@ -172,8 +172,8 @@ def expect(
     observed, and no check of calls passes. `judges` are asked by `judge` and `judge_against`;
     without them, those of the settings file are.
     """
-    from evalwright.api.answering import answer_of, observed_answer, told_again
-    from evalwright.api.running import complete_here
+    from evalwright.api.single_answer import answer_of, observed_answer, told_again
+    from evalwright.api.suite_run import complete_here
 
     if isinstance(output, TaskReport):
         answer, took, task_id = told_again(output), output.latency_ms, output.id

@@ -30,7 +30,7 @@ class MinuteLimits(NamedTuple):
         return tokens * 60 / self.tokens if self.tokens else 0.0
 
 
-class OwnRations:
+class OwnRateLimits:
     """The tokens of providers, as far as this process uses them.
 
     Requests are counted where they are made, with every attempt: see `limits.Limiter`.
@@ -49,7 +49,6 @@ class OwnRations:
         self._sleep = sleep
 
     async def enter(self, provider: str) -> int:
-        """Wait until a call of a provider may begin; gives how many tokens are set aside for it."""
         while (wait := self._paid_until.get(provider, 0.0) - self._clock()) > 0:
             await self._sleep(wait)
         expected = self._last.get(provider, 0)
@@ -57,7 +56,6 @@ class OwnRations:
         return expected
 
     async def pay(self, provider: str, tokens: int, expected: int = 0) -> None:
-        """Count the tokens of a call that has ended, in place of those set aside for it."""
         self._count(provider, tokens - expected)
         if tokens:
             self._last[provider] = tokens
@@ -79,7 +77,7 @@ def provider_limits(config: Config) -> dict[str, MinuteLimits]:
     }
 
 
-def own_rations(config: Config) -> OwnRations | None:
-    """The rations of a process that shares its limits with no other; None if there are none."""
+def own_rate_limits(config: Config) -> OwnRateLimits | None:
+    """The limits of a process that shares them with no other; None if there are none."""
     limits = {name: each for name, each in provider_limits(config).items() if each.tokens}
-    return OwnRations(limits) if limits else None
+    return OwnRateLimits(limits) if limits else None

@@ -20,8 +20,8 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.piecework import AssembledRun
 from evalwright.engine.session import reasons_against, verdict_on
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
+from evalwright.pytest_plugin.suite_work import Begun, events_of
 from evalwright.pytest_plugin.tests_run import TestsRun
-from evalwright.pytest_plugin.working import Begun, events_of
 from evalwright.reports.formats.console import Style
 from evalwright.reports.run.junit import Reported
 from evalwright.reports.run.reported import ShownRun, shown_run
@@ -74,7 +74,7 @@ class GatheredSuite:
         return failures[:1] or [f"only {done} of {count} tasks have a score"]
 
 
-class Gathering:
+class Controller:
     """All runs of a session, and the tests that failed for other reasons."""
 
     def __init__(self, asked: SessionOptions, begun: Begun, root: Path) -> None:

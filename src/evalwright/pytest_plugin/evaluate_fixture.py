@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from evalwright.agents.protocol import Agent
 from evalwright.agents.python import callable_agent
-from evalwright.api import expecting
-from evalwright.api.answering import GivenAnswer, answer_of, answer_once
+from evalwright.api import expectation
 from evalwright.api.check_objects import NOT_GIVEN
-from evalwright.api.running import complete_here
 from evalwright.api.runs import TaskReport
+from evalwright.api.single_answer import GivenAnswer, answer_of, answer_once
+from evalwright.api.suite_run import complete_here
 from evalwright.api.suites import AgentGiven, Task
 from evalwright.contracts.errors import BadInput, EvalwrightError
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
-from evalwright.pytest_plugin.recording import AGENT_ID, MarkedRepeats, RecordedTest
+from evalwright.pytest_plugin.recorded_test import AGENT_ID, MarkedRepeats, RecordedTest
 from evalwright.reports.formats.console import printable
 
 
@@ -80,7 +80,7 @@ class EvaluateFixture:
         self._test.add(answered)
         report = answered.report
         if not report.passed:
-            expecting.note_missed(_missed(report))
+            expectation.note_missed(_missed(report))
         return report
 
     def _agent(
@@ -162,7 +162,7 @@ class _Trials:
         if error is not None and (isinstance(error, skipped) or not is_outcome):
             return False  # a skip, or an interrupt
         try:
-            expecting.tell_missed(error)
+            expectation.tell_missed(error)
         except AssertionError as missed:
             error = missed
         self._test.end_trial(error, time.perf_counter() - self._began)

@@ -19,7 +19,7 @@ from evalwright.contracts.events import (
     Planned,
     ProviderUsage,
 )
-from evalwright.contracts.planning import RunOptions
+from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.examination import made_calls
 from evalwright.engine.piecework import Piecework
@@ -78,7 +78,6 @@ class GivenAnswer:
         self._latency_ms = latency_ms
 
     async def invoke(self, invocation: Invocation) -> Any:
-        """Tell what was done for the output, and give it."""
         invocation.was_given, invocation.given_latency_ms = True, self._latency_ms
         return taken_output(self._output, invocation)
 

@@ -19,7 +19,7 @@ NOTICE = "run.annotated"  # sent to followers, and not in the log
 SILENCE_S = 60.0  # after which a stream is taken for dead; hosts send a sign of life twice as often
 
 
-class Following:
+class StreamPosition:
     """The events of a run, over as many connections as it takes; none is lost or repeated."""
 
     def __init__(

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from evalwright.api.running import log_place
 from evalwright.api.runs import RunResult
+from evalwright.api.suite_run import log_place
 from evalwright.contracts.errors import BadInput
 from evalwright.reports.comparison.folder import CompareOptions, compare_runs
 from evalwright.scoring.chance import ChangeTally

@@ -62,7 +62,7 @@ class _Salvage(msgspec.Struct, gc=False):
 _SALVAGE = msgspec.json.Decoder(_Salvage)
 
 
-class CalledModel:
+class HttpModel:
     """A model of a provider that is called over HTTP."""
 
     def __init__(self, channel: Channel, model: str, meter: Meter) -> None:
@@ -75,7 +75,6 @@ class CalledModel:
         self._failures = Failures(channel.endpoint, model)
 
     async def ask(self, request: Request) -> Reply:
-        """Ask until there is a reply, or an error that asking again would not cure."""
         made = 0  # calls that a quirk explains: the same question was put otherwise
         while True:
             quirks = self._quirks

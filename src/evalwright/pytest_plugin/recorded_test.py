@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from evalwright.api import expecting
-from evalwright.api.answering import Answered
+from evalwright.api import expectation
+from evalwright.api.single_answer import Answered
 from evalwright.contracts import suite as contract
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import (
@@ -26,13 +26,13 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.planning import JudgePanel
 from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.run_plan import JudgePanel
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.checks import score_of_repetitions
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.invocation import Repetition, error_decision, invocation_id
-from evalwright.pytest_plugin.working import rows_of
+from evalwright.pytest_plugin.suite_work import rows_of
 from evalwright.scoring.summary import Tally
 from evalwright.scoring.thresholds import mean
 from evalwright.store.protocol import NewEvent
@@ -204,7 +204,7 @@ class RecordedTest:
         self._redact = redactor.redact if redactor.knows_secrets else None
         self._spent = Tally(contract.Suite("spent", "0.0.0", ["golden"], []))
         self._panel: JudgePanel | None = None
-        expecting.take_results()
+        expectation.take_results()
 
     def next_id(self) -> str:
         """The id of the next evaluation in this trial."""
@@ -227,28 +227,25 @@ class RecordedTest:
     def end_trial(self, error: BaseException | None, seconds: float) -> None:
         """Note how the test itself came out, unless its evaluations say all that there is."""
         self._made = self.trial
-        results = expecting.take_results()
+        results = expectation.take_results()
         if self.repeats is not None and not self._asked:
-            self._add_itself(error, results, round(seconds * 1000))
+            checks = list(results)
+            if error is not None and all(check.passed for check in checks):
+                words = f"{type(error).__name__}: {error}".partition("\n")[0]
+                checks.append(CheckResult("test", False, 0.0, reason=words))
+            checks = checks or [CheckResult("test", True, 1.0)]
+            expected = contract.Expected("checks", checks=[{"equals": {"passed": True}}])
+            task = contract.Task(self._task_id, {"test": self._node_id}, expected)
+            known = self._tasks.setdefault(self._task_id, _RecordedTask(task))
+            passed = all(check.passed for check in checks)
+            events = _invocation(
+                self._task_id, {"passed": passed}, None, checks, round(seconds * 1000)
+            )
+            if self._redact is not None:
+                events = [each._replace(body=self._redact(each.body)) for each in events]
+            known.repetitions[self.trial] = events
         self.trial += 1
         self._asked = 0
-
-    def _add_itself(
-        self, error: BaseException | None, results: Sequence[CheckResult], latency_ms: int
-    ) -> None:
-        checks = list(results)
-        if error is not None and all(check.passed for check in checks):
-            words = f"{type(error).__name__}: {error}".partition("\n")[0]
-            checks.append(CheckResult("test", False, 0.0, reason=words))
-        checks = checks or [CheckResult("test", True, 1.0)]
-        expected = contract.Expected("checks", checks=[{"equals": {"passed": True}}])
-        task = contract.Task(self._task_id, {"test": self._node_id}, expected)
-        known = self._tasks.setdefault(self._task_id, _RecordedTask(task))
-        passed = all(check.passed for check in checks)
-        events = _invocation(self._task_id, {"passed": passed}, None, checks, latency_ms)
-        if self._redact is not None:
-            events = [each._replace(body=self._redact(each.body)) for each in events]
-        known.repetitions[self.trial] = events
 
     def overspent(self) -> str | None:
         """Why the test may not go on, if it may not."""

@@ -22,7 +22,7 @@ from evalwright.api.suites import AgentGiven, Suite, Task
 from evalwright.contracts import suite as contract
 from evalwright.contracts.coverage import NO_CLAIMS, Observe, ToolsClaim, UsageClaim
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
-from evalwright.contracts.planning import (
+from evalwright.contracts.run_plan import (
     MAX_CONCURRENCY,
     MAX_JUDGE_SAMPLES,
     MAX_REPEATS,
@@ -159,10 +159,6 @@ async def arun(
         config=settings,
         notify=warn,
     )
-    return await _run(session, subject, name, place)
-
-
-async def _run(session: Session, subject: SuiteSubject, name: str, place: str | Path) -> RunResult:
     baseline = session.options.baseline
     try:
         with log_for(str(place), baseline) if baseline else nullcontext() as recorded:
