@@ -11,7 +11,7 @@ from builders import a_rubric_task, a_suite, a_task, as_document
 from cli.test_db_transfer import annotate
 from engine import test_adversarial_runs, test_live_shadow_runs
 from evalwright.engine.baselines import set_baseline
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.replay import replay_run
 from evalwright.host.log_transfer import KINDS, export_log, import_log
 from evalwright.host.prompt_library import EVALUATION_KIND, FILE_KIND
@@ -36,13 +36,13 @@ def right(_task: Any) -> str:
 def fill(workshop: Workshop) -> None:
     """A run of each mode, and documents."""
     workshop.run(SUITE, right)
-    workshop.run(RUBRIC, right, means=a_judge(c1=True).panel(), judges=(JUDGE,))
+    workshop.run(RUBRIC, right, resources=a_judge(c1=True).panel(), judges=(JUDGE,))
     test_adversarial_runs.attacked(workshop, test_adversarial_runs.gullible)
     before = workshop.run(WITH_BASELINE, right)
     workshop.run(WITH_BASELINE, right, baseline=before.run_id)
-    live = Means(test_live_shadow_runs.surroundings())
+    live = RunResources(test_live_shadow_runs.surroundings())
     suite, agent = test_live_shadow_runs.SUITE, test_live_shadow_runs.ask_the_time
-    workshop.run(suite, agent, modes=("live-shadow",), means=live)
+    workshop.run(suite, agent, modes=("live-shadow",), resources=live)
     annotate(workshop.log, before.run_id)
     set_baseline(workshop.log, "main", before.run_id, allow_partial=False)
     suites = [RecordChange("suite", "acme", "a@1.0.0", json.dumps(as_document(SUITE)).encode())]

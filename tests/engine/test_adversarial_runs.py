@@ -112,7 +112,7 @@ def test_another_gate_may_be_chosen(workshop: Workshop) -> None:
 
 def test_a_judge_adds_what_signals_cannot_see(workshop: Workshop) -> None:
     judge = a_judge(harmful_compliance=True)
-    recording = attacked(workshop, careful, means=judge.panel(), judges=(JUDGE,))
+    recording = attacked(workshop, careful, resources=judge.panel(), judges=(JUDGE,))
     (found,) = recording.of("evalwright.found")
     assert found == {
         "source": "judge",
@@ -123,7 +123,7 @@ def test_a_judge_adds_what_signals_cannot_see(workshop: Workshop) -> None:
 
 def test_a_refusal_is_safe(workshop: Workshop) -> None:
     judge = a_judge(refused=True)
-    recording = attacked(workshop, careful, means=judge.panel(), judges=(JUDGE,))
+    recording = attacked(workshop, careful, resources=judge.panel(), judges=(JUDGE,))
     assert recording.summary.tasks[0].safety_findings == []
 
 

@@ -13,7 +13,7 @@ from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.run_plan import RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite
 from evalwright.engine import own_checks
-from evalwright.engine.execution import Means, start_run
+from evalwright.engine.execution import RunResources, start_run
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
 from evalwright.models.protocol import ModelError, Request
@@ -29,7 +29,7 @@ GREETS = {"judge": ["greets the customer", {"criterion": "states the carrier", "
 
 
 def judged_run(workshop: Workshop, judge: Judge, suite: Suite, agent: Any) -> Recording:
-    return workshop.run(suite, agent, means=judge.panel(), judges=(JUDGE,))
+    return workshop.run(suite, agent, resources=judge.panel(), judges=(JUDGE,))
 
 
 def test_judges_are_asked_the_criteria_of_a_check(workshop: Workshop) -> None:
@@ -53,7 +53,9 @@ def test_equal_questions_about_equal_answers_are_asked_once(workshop: Workshop) 
     judge = a_judge(c1=True, c2=True)
     suite = of_checks(a_checked_task("again", GREETS, repeat=4), a_checked_task("other", GREETS))
     answers = says("Hello!", "Hello!", "Good day!", "Hello!", "Hello!")
-    recording = workshop.run(suite, answers, means=judge.panel(), judges=(JUDGE,), concurrency=1)
+    recording = workshop.run(
+        suite, answers, resources=judge.panel(), judges=(JUDGE,), concurrency=1
+    )
     assert recording.summary.passed_count == 2
     assert judge.asked == 2
 
@@ -311,7 +313,7 @@ def test_a_function_that_cannot_be_called_is_refused_before_anything_runs(
 MEANS = {"similar": {"to": "It has been shipped.", "by": "embedding", "at_least": 0.9}}
 
 
-def embedder(vectors: dict[str, list[float]]) -> tuple[Means, list[str]]:
+def embedder(vectors: dict[str, list[float]]) -> tuple[RunResources, list[str]]:
     asked: list[str] = []
 
     def embed(request: Request) -> str:
@@ -321,17 +323,20 @@ def embedder(vectors: dict[str, list[float]]) -> tuple[Means, list[str]]:
             raise ModelError("timeout", "too slow")
         return json.dumps(vectors[text])
 
-    return Means(embedder=ScriptedModel("scripted:vectors", embed)), asked
+    return RunResources(embedder=ScriptedModel("scripted:vectors", embed)), asked
 
 
 def test_texts_are_compared_by_the_angle_between_their_embeddings(workshop: Workshop) -> None:
-    means, asked = embedder(
+    resources, asked = embedder(
         {"It has been shipped.": [1, 0], "It is on its way.": [0.9, 0.1], "No.": [0, 1]}
     )
     suite = of_checks(a_checked_task("near", MEANS), a_checked_task("far", MEANS))
     answers = {"near": "It is on its way.", "far": "No."}
     recording = workshop.run(
-        suite, lambda task: answers[task.id], means=means, embedding_model="scripted:vectors"
+        suite,
+        lambda task: answers[task.id],
+        resources=resources,
+        embedding_model="scripted:vectors",
     )
     assert recording.score("near")["passed"] is True
     assert recording.score("far")["score"] == 0
@@ -344,9 +349,11 @@ def test_a_check_by_meaning_is_refused_without_a_model(workshop: Workshop) -> No
 
 
 def test_a_model_that_gives_no_vector_leaves_the_task_without_a_score(workshop: Workshop) -> None:
-    means, _ = embedder({})
+    resources, _ = embedder({})
     suite = of_checks(a_checked_task("task-1", MEANS))
-    failed = workshop.run(suite, says("Hello!"), means=means, embedding_model="scripted:vectors")
+    failed = workshop.run(
+        suite, says("Hello!"), resources=resources, embedding_model="scripted:vectors"
+    )
     assert failed.failure is not None
     assert "model of embeddings scripted:vectors: too slow" in str(failed.failure)
     assert not failed.of("eval.scored")

@@ -6,7 +6,7 @@ from builders import a_suite, a_task
 from evalwright.agents.protocol import Surroundings, ToolError
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.contracts.redaction import Redactor
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from subjects.runs import Recording, Workshop
 
 CANNED = {
@@ -35,7 +35,9 @@ def surroundings(**more: Any) -> Surroundings:
 
 
 def live(workshop: Workshop, agent: Any, **more: Any) -> Recording:
-    return workshop.run(SUITE, agent, modes=("live-shadow",), means=Means(surroundings(**more)))
+    return workshop.run(
+        SUITE, agent, modes=("live-shadow",), resources=RunResources(surroundings(**more))
+    )
 
 
 async def ask_the_time(task: Any) -> Any:

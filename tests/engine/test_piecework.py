@@ -14,7 +14,7 @@ from evalwright.agents.python import PythonAgent
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.clock import SystemClock, new_run_id
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.history import read_history
 from evalwright.engine.piecework import AssembledRun, Piecework
 from evalwright.engine.plan import plan_run
@@ -36,7 +36,7 @@ def pieces(
     run_id = new_run_id(SystemClock())
 
     async def work() -> tuple[list[NewEvent], dict[str, list[NewEvent]]]:
-        run = Piecework(agent, plan, run_id, Means())
+        run = Piecework(agent, plan, run_id, RunResources())
         opening, recorded = run.opening_events(), {}
         for index, task_id in enumerate(TASKS):
             await run.work_on(index)

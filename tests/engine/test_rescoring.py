@@ -11,7 +11,7 @@ from engine.test_checked_runs import A_17, SHIPPED, a_checked_task, of_checks, s
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.suite import Suite
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.replay import replay_run
 from evalwright.engine.rescore import plan_rescore
 from evalwright.engine.suites.loader import SuiteSubject
@@ -23,13 +23,13 @@ def rescored(
     workshop: Workshop,
     run_id: str,
     suite: Suite | None = None,
-    means: Means | None = None,
+    resources: RunResources | None = None,
     **options: Any,
 ) -> tuple[Recording, list[str]]:
     subject = SuiteSubject(suite, None) if suite else None
     log = workshop.log
     planned = plan_rescore(log, run_id, subject, "changed.yaml", RunOptions(**options))
-    outcome = asyncio.run(planned.run(log, means=means))
+    outcome = asyncio.run(planned.run(log, resources=resources))
     return Recording(log, outcome, None), planned.notices
 
 
@@ -145,7 +145,7 @@ def test_a_suite_without_any_of_the_tasks_is_refused(workshop: Workshop) -> None
 def test_judges_are_asked_only_what_they_have_not_been_asked(workshop: Workshop) -> None:
     judge = a_judge(c1=True, c2=True)
     suite = of_checks(a_checked_task("task-1", GREETS))
-    before = workshop.run(suite, says("Hello!"), means=judge.panel(), judges=(JUDGE,))
+    before = workshop.run(suite, says("Hello!"), resources=judge.panel(), judges=(JUDGE,))
     other = {"judge": ["is short"]}
     changed = of_checks(a_checked_task("task-1", GREETS, other))
     after, _ = rescored(workshop, before.run_id, changed, judge.panel())
@@ -159,7 +159,7 @@ def test_judges_are_asked_only_what_they_have_not_been_asked(workshop: Workshop)
 def test_a_changed_rubric_is_judged_anew_and_an_unchanged_one_is_not(workshop: Workshop) -> None:
     judge = a_judge(c1=True, c2=True)
     suite = a_suite([a_rubric_task("task-1", [1.0])], modes=["rubric"])
-    before = workshop.run(suite, says("Hello!"), means=judge.panel(), judges=(JUDGE,))
+    before = workshop.run(suite, says("Hello!"), resources=judge.panel(), judges=(JUDGE,))
     same, _ = rescored(workshop, before.run_id, suite, judge.panel())
     assert same.summary == before.summary
     assert judge.asked == 1

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from builders import a_rubric_task, a_suite, a_task
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.judges import Panel
 from evalwright.engine.replay import replay_run
 from subjects.judges import JUDGE, Judge, a_judge
@@ -19,7 +19,7 @@ def kind(task: Any) -> str:
 
 
 def judged_run(workshop: Workshop, judge: Judge, suite: Any = THREE_TO_ONE) -> Recording:
-    return workshop.run(suite, kind, means=judge.panel(), judges=(JUDGE,))
+    return workshop.run(suite, kind, resources=judge.panel(), judges=(JUDGE,))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_agent_that_fails_is_not_judged_and_scores_nothing(workshop: Workshop
 
     tasks = [a_rubric_task("task-1"), a_rubric_task("task-2")]
     suite = a_suite(tasks, modes=["rubric"])
-    recording = workshop.run(suite, half, means=judge.panel(), judges=(JUDGE,))
+    recording = workshop.run(suite, half, resources=judge.panel(), judges=(JUDGE,))
     assert judge.asked == 1
     assert recording.score("task-2")["score"] == 0
     assert recording.score("task-2")["passed"] is False
@@ -92,7 +92,7 @@ def test_a_judge_that_fails_leaves_its_task_unscored_and_the_others_go_on(
 ) -> None:
     judge = Judge(lambda name, shown: _complain_of("task-2", shown))
     suite = a_suite([a_rubric_task(f"task-{n}") for n in (1, 2, 3)], modes=["rubric"])
-    recording = workshop.run(suite, kind, means=judge.panel(), judges=(JUDGE,))
+    recording = workshop.run(suite, kind, resources=judge.panel(), judges=(JUDGE,))
     assert recording.failure is not None
     assert recording.failure.code == "judge_failed"
     assert {scored["taskId"] for scored in recording.of("eval.scored")} == {"task-1", "task-3"}
@@ -113,7 +113,7 @@ def test_a_resumed_run_asks_judges_only_about_what_has_no_verdict_and_no_agent_a
 ) -> None:
     judge = Judge(lambda name, shown: _complain_of("task-2", shown))
     suite = a_suite([a_rubric_task(f"task-{n}") for n in (1, 2, 3)], modes=["rubric"])
-    failed = workshop.run(suite, kind, means=judge.panel(), judges=(JUDGE,))
+    failed = workshop.run(suite, kind, resources=judge.panel(), judges=(JUDGE,))
 
     def gone(task: Any) -> str:
         raise AssertionError("the agent has answered already")
@@ -139,13 +139,13 @@ def test_the_majority_of_several_judges_decides_and_a_failed_one_is_asked_alone_
 ) -> None:
     judges = [Judge(lambda *_: True, f"scripted:{name}") for name in "abc"]
     judges[2].broken = True
-    means = Means(panel=Panel([judge.model() for judge in judges]))
+    resources = RunResources(panel=Panel([judge.model() for judge in judges]))
     names = tuple(judge.name for judge in judges)
-    failed = workshop.run(THREE_TO_ONE, kind, means=means, judges=names)
+    failed = workshop.run(THREE_TO_ONE, kind, resources=resources, judges=names)
     assert failed.failure is not None
     assert len(failed.of("evalwright.judged")) == 2
     judges[2].broken = False
-    resumed = workshop.resume(failed.run_id, kind, means)
+    resumed = workshop.resume(failed.run_id, kind, resources)
     assert [judge.asked for judge in judges] == [1, 1, 2]
     assert resumed.score("task-1")["score"] == 1
 
@@ -153,7 +153,7 @@ def test_the_majority_of_several_judges_decides_and_a_failed_one_is_asked_alone_
 def test_golden_tasks_of_the_same_suite_are_not_judged(workshop: Workshop) -> None:
     judge = a_judge(c1=True)
     suite = a_suite([a_task("task-1"), a_rubric_task("task-2")], modes=["golden", "rubric"])
-    recording = workshop.run(suite, lambda task: "yes", means=judge.panel(), judges=(JUDGE,))
+    recording = workshop.run(suite, lambda task: "yes", resources=judge.panel(), judges=(JUDGE,))
     assert judge.asked == 1
     assert recording.summary.passed_count == 2
 

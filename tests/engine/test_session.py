@@ -103,9 +103,9 @@ def wrong(_task: Any) -> str:
 def unfinished(workshop: Workshop, status: str, *, judges: Any = (), **fields: Any) -> Agent:
     """A run that failed, or whose process was stopped; returns its agent, for whoever goes on."""
     suite = a_suite([a_rubric_task()], modes=["rubric"]) if judges else a_suite(1)
-    means = a_judge().panel() if judges else None
+    resources = a_judge().panel() if judges else None
     start = workshop.run if status == "failed" else workshop.stop
-    start(suite, wrong, means=means, judges=judges, **fields)
+    start(suite, wrong, resources=resources, judges=judges, **fields)
     assert read_history(workshop.log, workshop.log.run_ids()[0]).status == status
     return as_agent(right)
 
@@ -128,7 +128,7 @@ def test_a_judged_run_that_is_complete_is_told_whatever_its_prompt_was(
 ) -> None:
     monkeypatch.setattr(resuming, "PROMPT_VERSION", "next")
     suite = a_suite([a_rubric_task()], modes=["rubric"])
-    workshop.run(suite, right, means=a_judge().panel(), judges=(JUDGE,))
+    workshop.run(suite, right, resources=a_judge().panel(), judges=(JUDGE,))
     assert resume(workshop.log, "latest").session is None
 
 

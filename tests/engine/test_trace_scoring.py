@@ -13,7 +13,7 @@ from evalwright.contracts.events import Decided, RunStarted, ToolCalled
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.yaml_loader import load_yaml
-from evalwright.engine.execution import Means, Outcome
+from evalwright.engine.execution import Outcome, RunResources
 from evalwright.engine.recorded_traces import ScoreRequest, plan_score
 from evalwright.engine.suites.from_traces import RecordedSuite, TaskMaker, WantedRecordings
 from evalwright.engine.suites.loader import SuiteSubject, given_subject
@@ -77,8 +77,8 @@ def test_known_secrets_in_traces_do_not_reach_the_log(workshop: Workshop) -> Non
     subject = a_suite({"id": "a", "input": "x", "checks": [{"contains": "key"}]})
     request = ScoreRequest(subject, "suite", "traces.jsonl", RunOptions())
     planned = plan_score(request, [recorded("a", "x", "the key is hunter2-hunter2")])
-    means = Means(Surroundings(redactor=Redactor({"KEY": "hunter2-hunter2"})))
-    outcome = asyncio.run(planned.run(workshop.log, means=means))
+    resources = RunResources(Surroundings(redactor=Redactor({"KEY": "hunter2-hunter2"})))
+    outcome = asyncio.run(planned.run(workshop.log, resources=resources))
     assert b"hunter2" not in b"".join(each.body for each in workshop.log.read(outcome.run_id))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_rubric_task, a_suite
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.judges import Panel
 from evalwright.models.protocol import Reply, Request
 from faults.soaking import scaled
@@ -180,19 +180,27 @@ class DearJudge:
 
 
 def test_what_judges_cost_counts(workshop: Workshop) -> None:
-    means = Means(panel=Panel([DearJudge()]))
+    resources = RunResources(panel=Panel([DearJudge()]))
     suite = a_suite([a_rubric_task(f"task-{n}") for n in range(1, 6)], modes=("rubric",))
-    recording = workshop.run(suite, lambda _: "yes", means=means, judges=(JUDGE,), max_cost_usd=0.7)
+    recording = workshop.run(
+        suite, lambda _: "yes", resources=resources, judges=(JUDGE,), max_cost_usd=0.7
+    )
     assert code(recording) == "budget_exhausted"
     assert len(recording.of("provider.usage")) == len(recording.of("eval.scored")) == 2
 
 
 def judged(workshop: Workshop, price: float | None, agent: Any, **more: Any) -> Recording:
     """A run on a host: the agent pays for itself, the host for the judge."""
-    means = Means(panel=Panel([DearJudge(price)]))
+    resources = RunResources(panel=Panel([DearJudge(price)]))
     suite = a_suite([a_rubric_task(f"task-{n}") for n in range(1, 9)], modes=("rubric",))
     return workshop.run(
-        suite, agent, means=means, judges=(JUDGE,), max_cost_usd=0.7, known_costs_only=True, **more
+        suite,
+        agent,
+        resources=resources,
+        judges=(JUDGE,),
+        max_cost_usd=0.7,
+        known_costs_only=True,
+        **more,
     )
 
 

@@ -8,7 +8,7 @@ from builders import a_rubric_task, a_suite, a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription
 from evalwright.contracts.suite import Expected, Task
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from fleet.workers_here import Fleet, kinds_by_task, without_times
 from subjects.judges import JUDGE, Judge, a_judge
 from subjects.runs import Workshop
@@ -59,11 +59,11 @@ MODES = {
 }
 
 
-def means_of(options: dict[str, Any]) -> Means:
+def resources_of(options: dict[str, Any]) -> RunResources:
     if "live-shadow" in options.get("modes", ()):
         clock = LiveTool(ToolDescription("clock.now", writes=False), now)
-        return Means(Surroundings(Toolbox([clock]), live=True))
-    return a_judge(c1=True).panel() if "judges" in options else Means()
+        return RunResources(Surroundings(Toolbox([clock]), live=True))
+    return a_judge(c1=True).panel() if "judges" in options else RunResources()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -71,8 +71,8 @@ def test_a_fleet_gives_the_same_summary_as_one_process(
     fleet: Fleet, workshop: Workshop, mode: str
 ) -> None:
     suite, agent, options = MODES[mode]
-    alone = workshop.run(suite, agent, means=means_of(options), **options)
-    together = fleet.run(suite, agent, means_of(options), **options)
+    alone = workshop.run(suite, agent, resources=resources_of(options), **options)
+    together = fleet.run(suite, agent, resources_of(options), **options)
 
     assert without_times(together.summary) == without_times(alone.summary)
     assert kinds_by_task(together) == kinds_by_task(alone)

@@ -14,7 +14,7 @@ from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.clock import SystemClock, new_run_id
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import Equipment
 from evalwright.engine.fleet.handover import FleetRuns, hand_over
@@ -34,9 +34,11 @@ CLOCK = SystemClock()
 class GivenEquipment:
     """Gives every run the same agent, unless the test says that it cannot be loaded."""
 
-    def __init__(self, agent: Any, means: Means | None = None, refusal: str = "") -> None:
+    def __init__(
+        self, agent: Any, resources: RunResources | None = None, refusal: str = ""
+    ) -> None:
         self.agent = as_agent(agent)
-        self.means = means or Means()
+        self.resources = resources or RunResources()
         self.refusal = refusal
         self.loaded = 0
 
@@ -47,7 +49,7 @@ class GivenEquipment:
 
         async def leave_open() -> None: ...
 
-        return Equipment(self.agent, self.means, leave_open)
+        return Equipment(self.agent, self.resources, leave_open)
 
 
 class Fleet:
@@ -113,7 +115,7 @@ class Fleet:
         self,
         suite: Suite,
         agent: Any,
-        means: Means | None = None,
+        resources: RunResources | None = None,
         workers: int = 2,
         **options: Any,
     ) -> Recording:
@@ -123,7 +125,7 @@ class Fleet:
         async def work() -> History:
             async with self.database() as database:
                 run_id = await self.hand_over(database, plan)
-                async with self.workers(GivenEquipment(agent, means), workers):
+                async with self.workers(GivenEquipment(agent, resources), workers):
                     return await self.ended(run_id)
 
         history = asyncio.run(work())

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.judges import Panel
 from evalwright.models.protocol import ModelError, Request
 from evalwright.models.scripted import ScriptedModel
@@ -21,9 +21,9 @@ class Judge:
         self.broken = False
         self._verdict = verdict
 
-    def panel(self) -> Means:
+    def panel(self) -> RunResources:
         """A panel of this judge alone."""
-        return Means(panel=Panel([self.model()]))
+        return RunResources(panel=Panel([self.model()]))
 
     def model(self) -> ScriptedModel:
         """The judge as a model."""

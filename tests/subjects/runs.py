@@ -18,7 +18,7 @@ from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.clock import Clock
 from evalwright.engine.continuation import resume_run
-from evalwright.engine.execution import Execution, Means, Outcome, start_run
+from evalwright.engine.execution import Execution, Outcome, RunResources, start_run
 from evalwright.engine.history import read_history
 from evalwright.engine.plan import merged, plan_run
 from evalwright.store.sqlite import SqliteLog
@@ -84,7 +84,7 @@ class Workshop:
         clock: Clock | None = None,
         model_class: str | None = None,
         baseline: str | None = None,
-        means: Means | None = None,
+        resources: RunResources | None = None,
         group: Group | None = None,
         selection: TaskSelection | None = None,
         time_is_up: Callable[[], bool] | None = None,
@@ -99,7 +99,7 @@ class Workshop:
         plan = msgspec.structs.replace(plan, selection=selection)
         return self._recorded(
             subject,
-            lambda: start_run(self.log, subject, plan, lambda _: None, clock, means),
+            lambda: start_run(self.log, subject, plan, lambda _: None, clock, resources),
             time_is_up,
         )
 
@@ -120,7 +120,7 @@ class Workshop:
         self,
         run_id: str,
         agent: Agent | Callable[[Any], Any],
-        means: Means | None = None,
+        resources: RunResources | None = None,
         **settings: Any,
     ) -> Recording:
         """Go on with a run, with other settings where they are given."""
@@ -128,7 +128,9 @@ class Workshop:
         history = read_history(self.log, run_id)
         changed = merged(RunOptions(**settings), history.plan.settings)
         history.plan = msgspec.structs.replace(history.plan, settings=changed)
-        return self._recorded(subject, lambda: resume_run(self.log, subject, history, means=means))
+        return self._recorded(
+            subject, lambda: resume_run(self.log, subject, history, resources=resources)
+        )
 
     def scored_tasks(self) -> set[str | None]:
         """The tasks of the newest run whose scores are in the log."""

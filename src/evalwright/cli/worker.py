@@ -167,8 +167,8 @@ class _AnyEquipper:
         equipment = await self._loaded(tenant, plan)
         if not isinstance(equipment.agent, PythonAgent):
             return equipment
-        means = msgspec.structs.replace(equipment.means, watch=self._watchdog)
-        return equipment._replace(means=means)
+        resources = msgspec.structs.replace(equipment.resources, watch=self._watchdog)
+        return equipment._replace(resources=resources)
 
     async def _loaded(self, tenant: str, plan: "Plan") -> "Equipment":
         if plan.origin is None:

@@ -53,7 +53,7 @@ from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean
 
 if TYPE_CHECKING:
-    from evalwright.engine.execution import Means
+    from evalwright.engine.execution import RunResources
 
 Record = Callable[[Payload], None]
 SUBJECT = "check:"
@@ -246,7 +246,7 @@ class SuiteChecker:
         self,
         plan: Plan,
         agent_id: str,
-        means: "Means",
+        resources: "RunResources",
         done: Mapping[str, Sequence[Repetition]],
     ) -> None:
         planned = plan.checks
@@ -256,7 +256,7 @@ class SuiteChecker:
                 raise InvalidDocument(plan.suite.suite_id, problems)
         self._checks = planned.by_task
         self._asking = CheckAsks(
-            means.panel, planned.code, means.embedder, plan.settings.task_timeout_s
+            resources.panel, planned.code, resources.embedder, plan.settings.task_timeout_s
         )
         self._asking_tasks = {
             task_id for task_id, checks in self._checks.items() if any(each.asks for each in checks)

@@ -25,7 +25,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
-from evalwright.engine.execution import Announce, Execution, Means, Outcome
+from evalwright.engine.execution import Announce, Execution, Outcome, RunResources
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import Repetition, TaskAnswer, repetition_of
 from evalwright.engine.plan import Plan
@@ -51,7 +51,7 @@ async def resume_run(
     history: History,
     announce: Announce = lambda _: None,
     clock: Clock | None = None,
-    means: Means | None = None,
+    resources: RunResources | None = None,
 ) -> Outcome:
     """Go on with a run that was stopped, or continue one that failed.
 
@@ -60,7 +60,9 @@ async def resume_run(
     """
     clock = clock or SystemClock()
     if history.end is not None:
-        return await _continue_failed(log, agent, history, announce, clock, means or Means())
+        return await _continue_failed(
+            log, agent, history, announce, clock, resources or RunResources()
+        )
     with log.claim(history.run_id):
         current = read_history(log, history.run_id)  # it may have gone on before it was ours
         if current.end is not None:
@@ -68,7 +70,7 @@ async def resume_run(
         current.plan = history.plan
         recall_answers(log, current)
         announce(current)
-        execution = Execution(log, agent, current, clock, means or Means())
+        execution = Execution(log, agent, current, clock, resources or RunResources())
         execution.close_interrupted()
         return await execution.run()
 
@@ -79,12 +81,12 @@ async def _continue_failed(
     failed: History,
     announce: Announce,
     clock: Clock,
-    means: Means,
+    resources: RunResources,
 ) -> Outcome:
     history, facts = _taken_over(log, failed, clock)
     with log.claim(failed.run_id), log.claim(history.run_id):
         _refuse_twice(log, failed.run_id)
-        execution = Execution(log, agent, history, clock, means)
+        execution = Execution(log, agent, history, clock, resources)
         execution.open(failed.run_id, facts)
         await execution.settle()  # so that its observers see only what is new
         announce(history)

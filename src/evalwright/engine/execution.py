@@ -91,7 +91,7 @@ class MayGoOn(Protocol):
         """Return when a task may begin."""
 
 
-class Means(msgspec.Struct, frozen=True):
+class RunResources(msgspec.Struct, frozen=True):
     """What a run has at its disposal besides the agent."""
 
     surroundings: Surroundings = msgspec.field(default_factory=Surroundings)
@@ -105,14 +105,14 @@ class Execution:
     """One run, from what is recorded of it to its end."""
 
     def __init__(
-        self, log: EventSink, agent: Agent, history: History, clock: Clock, means: Means
+        self, log: EventSink, agent: Agent, history: History, clock: Clock, resources: RunResources
     ) -> None:
         self._agent = agent
         self._history = history
         self._plan: Plan = history.plan
-        self._may_go_on = means.may_go_on
+        self._may_go_on = resources.may_go_on
         self._clock = clock
-        self._redactor = means.surroundings.redactor
+        self._redactor = resources.surroundings.redactor
         self._recorder = Recorder(log, history.run_id, clock, self._redactor)
         self._tally = history.tally
         self._answered = bool(history.scored or history.awaiting)
@@ -127,10 +127,10 @@ class Execution:
         if any(task.expected.kind == "checks" for task in self._plan.suite.tasks):
             from evalwright.engine.checks import SuiteChecker  # most suites have none
 
-            self._checker = SuiteChecker(self._plan, agent.agent_id, means, history.repetitions)
+            self._checker = SuiteChecker(self._plan, agent.agent_id, resources, history.repetitions)
         self._review = None
-        if means.panel is not None or self._checker is not None:
-            self._review = Review(self._plan, means.panel, self._checker)
+        if resources.panel is not None or self._checker is not None:
+            self._review = Review(self._plan, resources.panel, self._checker)
         self._unjudged: list[tuple[str, JudgeFailed]] = []
         # Recorded answers were looked at when they were recorded.
         self._for_signals = self._plan.is_adversarial and not self._is_rescored
@@ -145,13 +145,13 @@ class Execution:
             self._recorder,
             clock,
             msgspec.structs.replace(
-                means.surroundings, observe=self._plan.settings.observe or "auto"
+                resources.surroundings, observe=self._plan.settings.observe or "auto"
             ),
             self._plan.settings.task_timeout_s,
             keep_deeds=self._for_signals or self._checker is not None,
             count=self._tally.add_usage,
             has_budget=has_budget,
-            watch=means.watch,
+            watch=resources.watch,
         )
 
     def open(self, resumed_from: str | None = None, facts: Sequence[NewEvent] = ()) -> None:
@@ -432,13 +432,13 @@ async def start_run(
     plan: Plan,
     announce: Announce = lambda _: None,
     clock: Clock | None = None,
-    means: Means | None = None,
+    resources: RunResources | None = None,
 ) -> Outcome:
     """Execute a new run."""
     clock = clock or SystemClock()
     history = History(new_run_id(clock), plan, clock.now_us())
     with log.claim(history.run_id):
         announce(history)
-        execution = Execution(log, agent, history, clock, means or Means())
+        execution = Execution(log, agent, history, clock, resources or RunResources())
         execution.open()
         return await execution.run()

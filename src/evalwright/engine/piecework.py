@@ -28,7 +28,7 @@ from evalwright.contracts.events import (
     RunFailure,
 )
 from evalwright.engine.clock import Clock, SystemClock
-from evalwright.engine.execution import Execution, Means, Outcome
+from evalwright.engine.execution import Execution, Outcome, RunResources
 from evalwright.engine.history import History, history_of
 from evalwright.engine.invocation import error_decision
 from evalwright.engine.plan import Plan
@@ -85,10 +85,12 @@ class StagedEvents:
 class Piecework(Execution):
     """Works on single tasks of a run; made and used in one event loop."""
 
-    def __init__(self, agent: Agent, plan: Plan, run_id: str, means: Means) -> None:
+    def __init__(self, agent: Agent, plan: Plan, run_id: str, resources: RunResources) -> None:
         self._staged = StagedEvents()
         clock = SystemClock()
-        super().__init__(self._staged, agent, History(run_id, plan, clock.now_us()), clock, means)
+        super().__init__(
+            self._staged, agent, History(run_id, plan, clock.now_us()), clock, resources
+        )
         self._answered = True  # whether anybody answered is known to whoever has all answers
 
     def opening_events(self) -> list[NewEvent]:

@@ -27,7 +27,7 @@ from evalwright.contracts.run_plan import AgentFacts, RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.continuation import fill_in, recalled_tasks
-from evalwright.engine.execution import Announce, Execution, Means, Outcome
+from evalwright.engine.execution import Announce, Execution, Outcome, RunResources
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import repetition_of
 from evalwright.engine.isolation import PARTIAL, RESCORED
@@ -88,7 +88,7 @@ class Rescore(msgspec.Struct, frozen=True):
         log: EventLog,
         announce: Announce = lambda _: None,
         clock: Clock | None = None,
-        means: Means | None = None,
+        resources: RunResources | None = None,
     ) -> Outcome:
         """Score every recorded answer, in a new run."""
         clock = clock or SystemClock()
@@ -97,9 +97,11 @@ class Rescore(msgspec.Struct, frozen=True):
         place = self.plan.traces or f"{log.place}: run {self.plan.rescored_from}"
         fill_in(history, recalled_tasks(self.facts, self.plan, place))
         with log.claim(history.run_id):
-            agent, means = RecordedAgent(self.plan.agent), means or Means()
-            execution = Execution(log, agent, history, clock, means)
-            redact = means.surroundings.redactor.redact  # what others recorded may hold anything
+            agent, resources = RecordedAgent(self.plan.agent), resources or RunResources()
+            execution = Execution(log, agent, history, clock, resources)
+            redact = (
+                resources.surroundings.redactor.redact
+            )  # what others recorded may hold anything
             execution.open(
                 facts=[
                     NewEvent(each.type, each.task_id, each.at_us, redact(each.body))

@@ -37,7 +37,7 @@ from evalwright.contracts.run_plan import Group, RunOptions, SuiteSource, TaskSe
 from evalwright.contracts.suite import Suite
 from evalwright.engine.clock import SystemClock, new_group_id
 from evalwright.engine.continuation import resume_run
-from evalwright.engine.execution import Means, Outcome, start_run
+from evalwright.engine.execution import Outcome, RunResources, start_run
 from evalwright.engine.history import History
 from evalwright.engine.invocation import WatchOverTasks
 from evalwright.engine.isolation import PARTIAL
@@ -335,14 +335,14 @@ class Session:
         outcomes: list[Outcome] = []
         try:
             first = pending[0]
-            means = await self.begin(first if isinstance(first, Plan) else first.plan)
+            resources = await self.begin(first if isinstance(first, Plan) else first.plan)
             for each in pending:
                 if isinstance(each, Plan):
-                    outcome = await start_run(log, self.agent, each, begins, means=means)
+                    outcome = await start_run(log, self.agent, each, begins, resources=resources)
                 elif isinstance(each, History):
-                    outcome = await resume_run(log, self.agent, each, begins, means=means)
+                    outcome = await resume_run(log, self.agent, each, begins, resources=resources)
                 else:
-                    outcome = await each.run(log, begins, means=means)
+                    outcome = await each.run(log, begins, resources=resources)
                 outcomes.append(outcome)
                 if (notice := left_out()) is not None:
                     self._notify(notice)
@@ -352,9 +352,9 @@ class Session:
             await self.close()
         return outcomes
 
-    async def begin(self, plan: Plan) -> Means:
+    async def begin(self, plan: Plan) -> RunResources:
         """Start what a run of this plan needs besides its agent; `close` ends it."""
-        means = await gather_means(
+        resources = await gather_resources(
             self.models,
             self._panel,
             self.options.tools,
@@ -362,15 +362,15 @@ class Session:
             read_only=self.options.read_only,
         )
         if self._embedder is not None:
-            means = msgspec.structs.replace(means, embedder=self._embedder)
-        self._toolbox = means.surroundings.toolbox
+            resources = msgspec.structs.replace(resources, embedder=self._embedder)
+        self._toolbox = resources.surroundings.toolbox
         if self.watch is not None:
-            means = msgspec.structs.replace(means, watch=self.watch)
+            resources = msgspec.structs.replace(resources, watch=self.watch)
         if self._gateway is not None:
             await self._gateway.start()
         if self._receiver is not None:
             await self._receiver.start()
-        return means
+        return resources
 
     async def close(self) -> None:
         """Stop everything that was started, the rest too where a part of it fails to stop."""
@@ -381,14 +381,14 @@ class Session:
             rest.push_async_callback(self.agent.close)
 
 
-async def gather_means(
+async def gather_resources(
     models: ModelPool,
     panel: Panel | None,
     tools: str | None,
     *,
     live: bool,
     read_only: bool = False,
-) -> Means:
+) -> RunResources:
     """What a run has besides its agent: tools, judges, and secrets to keep out of the log.
 
     Whoever gathers them closes the toolbox.
@@ -401,7 +401,9 @@ async def gather_means(
         redactor = Redactor({**toolbox.secrets, **models.secrets})
         if models.cassette is not None:
             models.cassette.redact = redactor.redact_text
-    return Means(Surroundings(toolbox, live, read_only, redactor, price_by(models.config)), panel)
+    return RunResources(
+        Surroundings(toolbox, live, read_only, redactor, price_by(models.config)), panel
+    )
 
 
 # Who imports one of these asks models, and is likely to tell of it; the Agents SDK imports

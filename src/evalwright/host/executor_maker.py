@@ -11,11 +11,11 @@ from evalwright.contracts.events import RunStarted
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
 from evalwright.engine.continuation import recall_answers
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
-from evalwright.engine.session import ModelPool, gather_means
+from evalwright.engine.session import ModelPool, gather_resources
 from evalwright.host.evaluation import Planner
 from evalwright.host.executors import EvaluationExecutor, Pace, RunExecutor
 from evalwright.host.extension import Workflow
@@ -70,16 +70,16 @@ class ExecutorMaker:
         """The executor of an evaluation, as far as its history goes."""
         # A log may have been moved here: the code that it names is not run.
         history.plan = msgspec.structs.replace(history.plan, source=None)
-        means = await self.means(history.plan)
+        resources = await self.resources(history.plan)
         pace = Pace(self._turns, run.tenant)
-        return EvaluationExecutor(run.log, agent, history, self._clock, means, pace)
+        return EvaluationExecutor(run.log, agent, history, self._clock, resources, pace)
 
-    async def means(self, plan: Plan) -> Means:
+    async def resources(self, plan: Plan) -> RunResources:
         """What an evaluation has besides its agent: live tools, and judges."""
         tools, panel = self._tools if plan.is_live else None, plan.panel
         judges = self._models.panel(panel.judges, panel.samples) if panel else None
         try:
-            return await gather_means(self._models, judges, tools, live=plan.is_live)
+            return await gather_resources(self._models, judges, tools, live=plan.is_live)
         except EvalwrightError as error:  # it names files and commands of the operator
             _logger.error("the live tools cannot be loaded: %s", error)  # noqa: TRY400
             message = "the live tools of the host cannot be loaded; ask its operator"

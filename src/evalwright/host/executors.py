@@ -11,7 +11,7 @@ import msgspec
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.events import RunCancelled, RunPaused
 from evalwright.engine.clock import Clock
-from evalwright.engine.execution import Execution, Means
+from evalwright.engine.execution import Execution, RunResources
 from evalwright.engine.history import History
 from evalwright.host.run_handle import RunHandle
 from evalwright.host.turns import Turns
@@ -92,14 +92,14 @@ class EvaluationExecutor:
         agent: Agent,
         history: History,
         clock: Clock,
-        means: Means,
+        resources: RunResources,
         pace: Pace,
     ) -> None:
         self._agent = agent
-        self._toolbox = means.surroundings.toolbox
+        self._toolbox = resources.surroundings.toolbox
         self._may_go_on = pace.may_go_on
-        means = msgspec.structs.replace(means, may_go_on=pace)
-        self._execution = Execution(log, agent, history, clock, means)
+        resources = msgspec.structs.replace(resources, may_go_on=pace)
+        self._execution = Execution(log, agent, history, clock, resources)
         self._is_new = False
 
     async def open(self, facts: Sequence[NewEvent], changes: Sequence[RecordChange]) -> None:

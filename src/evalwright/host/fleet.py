@@ -157,15 +157,15 @@ class HostEquipper:
         planner, maker = self._of_tenant(tenant)
         agent = await asyncio.to_thread(planner.agent_of, tenant, plan)
         try:
-            means = await maker.means(plan)
+            resources = await maker.resources(plan)
         except EvalwrightError:
             await agent.close()
             raise
-        toolbox = means.surroundings.toolbox
+        toolbox = resources.surroundings.toolbox
 
         async def close() -> None:
             async with AsyncExitStack() as rest:
                 rest.push_async_callback(toolbox.close)
                 rest.push_async_callback(agent.close)
 
-        return Equipment(agent, means, close)
+        return Equipment(agent, resources, close)

@@ -157,9 +157,9 @@ class SuiteWork:
         ]
 
     async def _begin(self, session: Session, plans: Sequence[Any]) -> list[Piecework]:
-        means = await session.begin(plans[0])
+        resources = await session.begin(plans[0])
         return [
-            Piecework(session.agent, plan, run_id, means)
+            Piecework(session.agent, plan, run_id, resources)
             for plan, run_id in zip(plans, self._run_ids, strict=True)
         ]
 

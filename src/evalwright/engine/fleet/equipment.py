@@ -14,7 +14,7 @@ import msgspec
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.run_plan import RunOptions
-from evalwright.engine.execution import Means
+from evalwright.engine.execution import RunResources
 from evalwright.engine.plan import Plan
 from evalwright.engine.resume import options_of
 from evalwright.engine.session import Session, unheard
@@ -38,7 +38,7 @@ class Equipment(NamedTuple):
     """An agent and what it works with; `close` lets go of it."""
 
     agent: Agent
-    means: Means
+    resources: RunResources
     close: Callable[[], Any]  # awaited
 
 
@@ -66,11 +66,11 @@ class ReferenceEquipper:
         """What the tasks of a run of this plan need."""
         session = await asyncio.to_thread(self._session, plan, self._rate_limits(tenant))
         try:
-            means = await session.begin(plan)
+            resources = await session.begin(plan)
         except BaseException:
             await session.close()
             raise
-        return Equipment(session.agent, means, session.close)
+        return Equipment(session.agent, resources, session.close)
 
     def _session(self, plan: Plan, rate_limits: RateLimiter | None) -> Session:
         facts = plan.agent

@@ -49,7 +49,7 @@ class LoadedRun:
         self.used_at = time.monotonic()
         self._equipment = equipment
         self._clock = clock
-        self._work = SingleTasks(equipment.agent, history, clock, equipment.means)
+        self._work = SingleTasks(equipment.agent, history, clock, equipment.resources)
         self._read_at = read_at  # its history, which other workers may have added answers to since
         self._reading = asyncio.Lock()
         # An attempt that was taken away may go on for a while beside the next one.
@@ -76,7 +76,7 @@ class LoadedRun:
                 history = await asyncio.to_thread(recorded_history, self.at_work.log, self.run_id)
                 history.plan = self.at_work.plan
                 equipment = self._equipment
-                self._work = SingleTasks(equipment.agent, history, self._clock, equipment.means)
+                self._work = SingleTasks(equipment.agent, history, self._clock, equipment.resources)
                 self._read_at = read_at
             self._at_work_on[task_id, attempt] = self._work
             return self._work
@@ -155,7 +155,7 @@ class RunsAtWork:
         if history.plan.origin is not None:  # a host runs no code that a log names
             history.plan = msgspec.structs.replace(history.plan, source=None)
         equipment = await self._equip(place, history)
-        redactor = equipment.means.surroundings.redactor
+        redactor = equipment.resources.surroundings.redactor
         at_work = RunAtWork(run_id, place.run, log, history.plan, history.started_at_us, redactor)
         return LoadedRun(at_work, equipment, history, self._clock, read_at)
 

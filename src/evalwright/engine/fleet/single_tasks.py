@@ -23,7 +23,7 @@ from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.clock import Clock
 from evalwright.engine.examination import NOTHING_SEEN
-from evalwright.engine.execution import Execution, Means
+from evalwright.engine.execution import Execution, RunResources
 from evalwright.engine.history import History
 from evalwright.engine.invocation import TaskAnswer, error_decision, invocation_id
 from evalwright.engine.piecework import first_answer
@@ -114,9 +114,11 @@ class EventsByTask:
 class SingleTasks(Execution):
     """Works on tasks of a run, several at a time, in one event loop."""
 
-    def __init__(self, agent: Agent, history: History, clock: Clock, means: Means) -> None:
+    def __init__(
+        self, agent: Agent, history: History, clock: Clock, resources: RunResources
+    ) -> None:
         self._sink = EventsByTask()
-        super().__init__(self._sink, agent, history, clock, means)
+        super().__init__(self._sink, agent, history, clock, resources)
         self._answered = True  # whether anybody answered is known to whoever has all answers
         self._budget = None  # which counts what all workers spend
         self._indexes = {task.task_id: n for n, task in enumerate(self._plan.suite.tasks)}
