@@ -169,7 +169,7 @@ def test_a_golden_task_shows_what_was_expected_and_what_was_said(
 def test_a_rubric_names_the_criteria_that_are_not_met_and_why(workshop: Workshop) -> None:
     judge = a_judge(c1=True)
     suite = a_suite([a_rubric_task(weights=(0.5, 0.5))], modes=["rubric"])
-    options = {"means": judge.panel(), "judges": (JUDGE,)}
+    options = {"resources": judge.panel(), "judges": (JUDGE,)}
     unmet, score = of(failures(workshop, suite, lambda _task: "Hi", **options)["task-1"])
     assert (unmet.name, unmet.expected, unmet.actual) == ("judge", "criterion 2", "Hi")
     assert "not met: criterion 2: " in unmet.message

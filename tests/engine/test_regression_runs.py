@@ -144,7 +144,7 @@ def test_a_changed_bar_for_rubrics_is_a_changed_suite(workshop: Workshop) -> Non
         modes = ["rubric", "regression"]
         return a_suite([a_rubric_task("task-1")], modes=modes, pass_score=bar)
 
-    judged = {"means": a_judge(c1=True).panel(), "judges": (JUDGE,)}
+    judged = {"resources": a_judge(c1=True).panel(), "judges": (JUDGE,)}
     baseline = workshop.run(suite(0.5), right, **judged)
     with pytest.raises(BadInput, match="no task in common"):
         workshop.run(suite(0.9), right, baseline=baseline.run_id, **judged)

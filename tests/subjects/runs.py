@@ -90,7 +90,7 @@ class Workshop:
         time_is_up: Callable[[], bool] | None = None,
         **options: Any,
     ) -> Recording:
-        """Execute a new run; its judges are those of `means`.
+        """Execute a new run; its judges are those of `resources`.
 
         Once `time_is_up`, limits of `TIME_LIMIT_S` have been reached."""
         subject = as_agent(agent, model_class)

@@ -14,7 +14,7 @@ from evalwright.contracts.errors import InvalidDocument
 from evalwright.engine.suites.validation import check_file
 from strategies import mutations
 
-EXAMPLES = Path(__file__).parents[2].parent / "shared" / "openwop" / "examples"
+EXAMPLES = Path(__file__).parents[3].parent / "shared" / "openwop" / "examples"
 
 Change = Callable[[list[dict[str, Any]]], object]
 
