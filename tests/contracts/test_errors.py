@@ -1,6 +1,7 @@
 """The tree of errors: one root, an exit code each, and a docstring that tells the truth."""
 
 import inspect
+import pickle
 import re
 
 import pytest
@@ -67,3 +68,17 @@ def test_a_failed_run_is_told_with_its_id_code_and_reason():
     failed = errors.RunFailed("run_7", "agent_unavailable", "nobody there")
     assert (failed.run_id, failed.code) == ("run_7", "agent_unavailable")
     assert str(failed) == "run run_7 failed with agent_unavailable: nobody there"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.RunPruned("run run_1 was pruned", 5),
+        errors.StoreUnavailable("the log is away", "away"),
+        errors.RunFailed("run_1", "agent_error", "no"),
+        InvalidDocument("suite.json", [Problem("$", "no")]),
+    ],
+)
+def test_an_error_is_handed_on_by_another_process_as_it_was(error: EvalwrightError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

@@ -2,12 +2,14 @@
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from log_documents import a_note, write
 from log_events import Place, a_start, an_end, an_event, asked, numbered, opened, raw_connection
 
 from evalwright.contracts.errors import DamagedEventLog
+from evalwright.store import checksums
 from evalwright.store.inspection import find_problems
 from evalwright.store.postgres.inspection import inspected
 from evalwright.store.protocol import EventLog
@@ -165,3 +167,16 @@ def test_a_changed_document_or_tombstone_is_reported(
             execute(path, f"ALTER TABLE {table} ALTER COLUMN checksum DROP EXPRESSION")
     change(path, *statements)
     assert any(found in each for each in problems(path)), problems(path)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        ("note", "t", 1.5, b"{}"),
+        ("note", "t", 1, None),
+        (b"note", None, 1, "{}"),
+        (2, None, 1, b""),
+    ],
+)
+def test_values_of_other_types_than_were_written_have_no_checksum(damaged: tuple[Any, ...]) -> None:
+    assert checksums.of_event(1, *damaged) == -1

@@ -19,6 +19,8 @@ EvalwrightError
 └── Interrupted             exit 130 stopped by the user; it can be resumed
 """
 
+from typing import Any
+
 import msgspec
 
 
@@ -42,6 +44,14 @@ class EvalwrightError(Exception):
     """Root of every error that Evalwright raises on purpose."""
 
     exit_code = 3
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let another process hand it on, whatever its constructor takes."""
+        return _restored, (type(self), self.args), vars(self)
+
+
+def _restored(kind: type[EvalwrightError], args: tuple[Any, ...]) -> EvalwrightError:
+    return kind.__new__(kind, *args)
 
 
 class BadInput(EvalwrightError):

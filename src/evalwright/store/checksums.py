@@ -27,11 +27,12 @@ def seed_of(run_id: str) -> int:
 
 
 def of_event(seed: int, kind: str, task_id: str | None, at_us: int, body: bytes | None) -> int:
-    """The checksum of an event; no other is that of a damaged row without a body."""
-    if body is None:
+    """The checksum of an event; -1 where the values of a damaged row are of other types."""
+    try:
+        name = kind if task_id is None else f"{kind}={task_id}"
+        return crc32(body, crc32(name.encode(), seed) ^ at_us % _TIMES)  # type: ignore[arg-type]
+    except (TypeError, AttributeError, UnicodeEncodeError):
         return -1
-    name = kind if task_id is None else f"{kind}={task_id}"
-    return crc32(body, crc32(name.encode(), seed) ^ at_us % _TIMES)
 
 
 def of_values(*values: Any) -> int:

@@ -289,7 +289,7 @@ class RunCheck:
             yield LogProblem("checksum", run, checksums.BROKEN, self._run_id)
         elif summed[0] == self.events:
             said = {**_FIRST_FACTS, **self.facts}
-            unlike = [name for name, value in said.items() if known[name] != value]
+            unlike = [name for name, value in said.items() if known.get(name) != value]
             if sorted(map(str, tags)) != sorted(set(msgspec.json.decode(said["tags"]))):
                 unlike.append("tags")
             if unlike:
