@@ -1,6 +1,7 @@
 """Who works on a run and who gives it orders never wait for each other in a circle."""
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from evalwright.engine.fleet import repair
 from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.endings import Ending
 from evalwright.engine.fleet.handover import HandOver
+from evalwright.engine.fleet.heartbeat import HeartbeatProcess
 from evalwright.engine.fleet.queue import DueTask, TakenTask
 from evalwright.engine.fleet.repair import reconcile
 from evalwright.engine.history import History
@@ -104,6 +106,35 @@ def test_an_order_waits_for_heartbeats_in_the_order_in_which_they_go_through_the
             return await beside(fleet, database, beat("task-2"), order, beat("task-10"))
 
     assert asyncio.run(work())
+
+
+def test_a_worker_held_within_a_transaction_keeps_the_tasks_that_the_transaction_is_not_about(
+    fleet: Fleet,
+) -> None:
+    """The end of one task waits for its loop, which another task's agent holds."""
+    late = "SELECT count(*) FROM pgqueuer WHERE heartbeat < $1"
+
+    async def work() -> None:
+        async with twelve_due(fleet) as (database, _run_id):
+            worker, lanes = uuid.uuid4(), await database.fetch("SELECT lane FROM fleet_shares")
+            async with database.connection() as connection:
+                held = await database.queue.take(connection, worker, [lanes[0]["lane"]], 12)
+            first = min(held, key=lambda each: each.row)  # heartbeats go through them in order
+            heartbeats = HeartbeatProcess(database.url, worker, 0.05)
+            try:
+                async with asyncio.timeout(30), database.transaction() as connection:
+                    await database.queue.drop(connection, [first])
+                    taken_at = await connection.fetchval("SELECT clock_timestamp()")
+                    await asyncio.to_thread(heartbeats.start)
+
+                    async def all_are_kept() -> bool:
+                        return (await database.fetchrow(late, taken_at))[0] == 1
+
+                    await until(all_are_kept)
+            finally:
+                heartbeats.close()
+
+    asyncio.run(work())
 
 
 def test_a_cancel_holds_nothing_in_the_queue_while_it_waits_and_leaves_nothing_there(

@@ -29,10 +29,11 @@ STATEMENT_SECONDS = 5.0
 _LATE = 1.25  # times the interval of heartbeats, after which the loop counts as held
 
 _SEEN = "UPDATE fleet_workers SET seen_at = now() WHERE worker = $1"
-# All that it has taken, in the order in which everybody locks them.
+# All that it has taken, but for rows that somebody has locked: nobody takes those meanwhile. They
+# may be its own, in a transaction that its loop was held in, and the others must not wait for it.
 _KEEP = """
 UPDATE {table} SET heartbeat = now() WHERE id = ANY (ARRAY(
-    SELECT id FROM {table} WHERE queue_manager_id = $1 ORDER BY id FOR UPDATE
+    SELECT id FROM {table} WHERE queue_manager_id = $1 ORDER BY id FOR UPDATE SKIP LOCKED
 ))
 """
 
