@@ -86,8 +86,8 @@ def routing() -> None:
     """The last route of the table, by both routers."""
     from starlette.routing import Route, Router
 
-    from evalwright.host.routing import RouteTable
-    from evalwright.host.v1.routes import v1_routes
+    from evalwright.host.http.routing import RouteTable
+    from evalwright.host.v1.api import v1_routes
 
     ours = v1_routes()
     table = RouteTable(ours)

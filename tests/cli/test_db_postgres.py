@@ -13,9 +13,9 @@ from engine import test_adversarial_runs, test_live_shadow_runs
 from evalwright.engine.baselines import set_baseline
 from evalwright.engine.execution import RunResources
 from evalwright.engine.replay import replay_run
-from evalwright.host.log_transfer import KINDS, export_log, import_log
-from evalwright.host.prompt_library import EVALUATION_KIND, FILE_KIND
-from evalwright.host.transfer import export_run
+from evalwright.host.library.prompts import EVALUATION_KIND, FILE_KIND
+from evalwright.host.runs.export import export_run
+from evalwright.host.runs.log_export import KINDS, export_log, import_log
 from evalwright.models.config import load_config
 from evalwright.store.location import opened_log
 from evalwright.store.records import RecordChange

@@ -10,7 +10,7 @@ import pytest
 from builders import a_suite
 from evalwright.contracts.errors import RunPruned
 from evalwright.engine.runs import find_run
-from evalwright.host.retention import plan_pruning, prune_runs, too_recent
+from evalwright.host.runs.retention import plan_pruning, prune_runs, too_recent
 from evalwright.store.inspection import find_problems
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange

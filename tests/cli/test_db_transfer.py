@@ -10,7 +10,7 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.host.transfer import export_run, import_run, parse_transfer
+from evalwright.host.runs.export import export_run, import_run, parse_transfer
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog

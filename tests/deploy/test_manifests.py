@@ -16,7 +16,7 @@ import yaml
 from evalwright.cli.app import app
 from evalwright.engine.fleet import status
 from evalwright.engine.fleet.status import FleetNumbers, OwnerShare
-from evalwright.host.settings import host_settings
+from evalwright.host.http.settings import host_settings
 from evalwright.host.telemetry.metrics import Metrics
 from evalwright.models.config import load_config
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from doc_pages import ROOT, code, rows, section
 
-from evalwright.host.settings import (
+from evalwright.host.http.settings import (
     AgentSettings,
     ApprovalSettings,
     DeploymentSettings,

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from doc_pages import ROOT, code, prose, rows, section
 
+from evalwright.host.access.scopes import SCOPES
 from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.host import Host
-from evalwright.host.routing import Route
-from evalwright.host.scopes import SCOPES
-from evalwright.host.settings import ApprovalSettings
-from evalwright.host.v1.creation import CREATE_BODY
+from evalwright.host.http.routing import Route
+from evalwright.host.http.settings import ApprovalSettings
+from evalwright.host.v1.api import v1_routes
+from evalwright.host.v1.create import CREATE_BODY
 from evalwright.host.v1.deployments import api_error
-from evalwright.host.v1.routes import v1_routes
 from evalwright.models.config import Config
 from evalwright.store.sqlite import SqliteLog
 from evalwright_conformance import EXTENSION

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host import app, key_watch
-from evalwright.host.keys import revoke_key
+from evalwright.host.access import key_watch
+from evalwright.host.access.keys import revoke_key
+from evalwright.host.http import app
 from evalwright.store.sqlite import SqliteLog
 from host.attacks.raw_client import connected, request
 from host.caller import Caller, Reply

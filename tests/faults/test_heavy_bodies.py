@@ -11,10 +11,10 @@ import pytest
 from builders import a_suite_document
 from effort import takes_at_most
 from evalwright.contracts.jsonvalue import JsonShape
-from evalwright.host import routing
-from evalwright.host.byte_budget import ByteBudget
-from evalwright.host.errors import ApiError
-from evalwright.host.limits import LARGE_BODY, MAX_DEPTH, MOST_KEYS, MOST_VALUES, parse_body
+from evalwright.host.access.byte_budget import ByteBudget
+from evalwright.host.access.limits import LARGE_BODY, MAX_DEPTH, MOST_KEYS, MOST_VALUES, parse_body
+from evalwright.host.http import routing
+from evalwright.host.http.errors import ApiError
 from faults.soaking import scaled
 from host.caller import Caller
 from host.server import RIGHT, ServedHost, running_host
@@ -63,7 +63,7 @@ def test_a_body_of_a_wrong_shape_is_refused_before_it_is_parsed(
     lasting: ServedHost, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     body, complaint = REFUSED[kind]
-    monkeypatch.setattr("evalwright.host.limits.parse", None)  # it would fail
+    monkeypatch.setattr("evalwright.host.access.limits.parse", None)  # it would fail
     reply = lasting.caller().post("/v1/runs", compact(body))
     assert reply.refusal == (400, "validation_error")
     assert complaint in reply.json()["message"]

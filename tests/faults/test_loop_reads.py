@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host.v1.routes import v1_routes
+from evalwright.host.v1.api import v1_routes
 from evalwright.store.sqlite import Database
 from evalwright_conformance import EXTENSION
 from host.caller import Caller

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from builders import AGENT_ID
+from evalwright.host.access.keys import create_key
+from evalwright.host.access.scopes import SCOPES
 from evalwright.host.host import Host
-from evalwright.host.keys import create_key
-from evalwright.host.scopes import SCOPES
-from evalwright.host.serving import create_server, open_socket, serve
+from evalwright.host.http.server import create_server, open_socket, serve
 from evalwright.models.config import Config
 from evalwright.store.location import Patience, open_log
 from evalwright.store.protocol import EventLog

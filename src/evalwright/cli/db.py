@@ -178,7 +178,7 @@ def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
     The copy is consistent, also while others write. FILE appears when it is complete, and only its
     owner can read it. Use it with --db, or put it in place of the log while nothing runs.
     """
-    from evalwright.host.vault import Vault
+    from evalwright.host.access.vault import Vault
     from evalwright.store.backup import back_up
 
     path = _existing(db)
@@ -254,7 +254,7 @@ def prune(
     and a failed run with its continuations, are kept or deleted together. A deleted run leaves a
     tombstone, which says when it was deleted.
     """
-    from evalwright.host.retention import plan_pruning, prune_runs, too_recent
+    from evalwright.host.runs.retention import plan_pruning, prune_runs, too_recent
 
     if chosen_address(db) is None:
         _existing(db)

@@ -59,7 +59,7 @@ def export(*, run: str | None, is_all: bool, output: Path | None, db: str | None
     baselines, deployments and webhooks are in the file, too: use it to move from SQLite to
     PostgreSQL or back.
     """
-    from evalwright.host.transfer import export_run
+    from evalwright.host.runs.export import export_run
 
     if (run is None) is not is_all:
         raise BadInput("db export: name a run, or write --all for all of them")
@@ -81,7 +81,7 @@ def export(*, run: str | None, is_all: bool, output: Path | None, db: str | None
 
 
 def _all_lines(log: "EventLog") -> Iterator[bytes]:
-    from evalwright.host.log_transfer import export_log
+    from evalwright.host.runs.log_export import export_log
 
     left = len(log.open_runs())
     if left:
@@ -99,8 +99,8 @@ def import_command(*, file: Path, as_json: bool, db: str | None) -> None:
     Runs keep their ids. Everything in the file of a run is checked first: all of it is added, or
     nothing. Importing the same again changes nothing; another run with the same id is refused.
     """
-    from evalwright.host.log_transfer import is_log_header
-    from evalwright.host.transfer import import_run, parse_transfer
+    from evalwright.host.runs.export import import_run, parse_transfer
+    from evalwright.host.runs.log_export import is_log_header
 
     if is_log_header(next(iter(_lines(file)), b"")):
         _import_log(file, as_json=as_json, db=db)
@@ -130,7 +130,7 @@ def _lines(file: Path) -> Iterator[bytes]:
 
 
 def _import_log(file: Path, *, as_json: bool, db: str | None) -> None:
-    from evalwright.host.log_transfer import import_log
+    from evalwright.host.runs.log_export import import_log
 
     if not file.is_file():
         raise BadInput(f"{file}: a whole log is read twice; write it to a file first")

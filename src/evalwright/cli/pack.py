@@ -120,7 +120,7 @@ def install(
     installed does not change: the same archive again is fine, another one is not.
     """
     from evalwright.agents.packs.verify import require_peers
-    from evalwright.host.keys import check_name
+    from evalwright.host.access.keys import check_name
 
     check_name("tenant", tenant)
     verification = _verification(file, key, integrity)
@@ -139,7 +139,7 @@ def install(
 def _install(records: "Records", tenant: str, pack: "Pack") -> bool:
     """Write what is not there yet; tell whether there was anything to write."""
     from evalwright.contracts.pack import PACK_KIND
-    from evalwright.host.catalogue import pack_changes
+    from evalwright.host.library.catalogue import pack_changes
     from evalwright.store.records import RecordConflict
 
     if records.get(PACK_KIND, tenant, pack.ref) == pack.archive:

@@ -25,8 +25,8 @@ from evalwright.store.location import HOST_PATIENCE, shown_db
 from evalwright.store.records import LOCAL_TENANT
 
 if TYPE_CHECKING:
-    from evalwright.host.extension import Extension
     from evalwright.host.host import Host
+    from evalwright.host.http.extension import Extension
 
 EXAMPLES = """\b
 Examples:
@@ -104,11 +104,11 @@ def command(
     Without configuration it keeps its log in SQLite, offers a bundled agent and suite, and prints a
     key and a command to try. Ctrl-C stops it cleanly: runs are resumed at the next start.
     """
+    from evalwright.host.access.vault import Vault
     from evalwright.host.host import Host
-    from evalwright.host.serving import create_server, open_socket, serve
-    from evalwright.host.startup_checks import check_settings
+    from evalwright.host.http.server import create_server, open_socket, serve
+    from evalwright.host.http.startup_checks import check_settings
     from evalwright.host.telemetry import Telemetry, logging_to
-    from evalwright.host.vault import Vault
 
     settings = chosen_config(config)
     db = configured_db(db, settings)
@@ -152,7 +152,7 @@ def command(
 
 def _extension(*, conformance: bool) -> "Extension":
     if not conformance:
-        from evalwright.host.extension import NO_EXTENSION
+        from evalwright.host.http.extension import NO_EXTENSION
 
         return NO_EXTENSION
     if find_spec("evalwright_conformance") is None:
@@ -168,8 +168,8 @@ def _url(address: str, port: int) -> str:
 
 def _first_key(host: "Host", url: str, db: str | None) -> str | None:
     """For a host without keys: one, and what to try with it."""
-    from evalwright.host.catalogue import BUNDLED_AGENT
-    from evalwright.host.keys import create_key, has_keys
+    from evalwright.host.access.keys import create_key, has_keys
+    from evalwright.host.library.catalogue import BUNDLED_AGENT
 
     if has_keys(host.records):
         return None

@@ -39,7 +39,7 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
     import webbrowser
 
     from evalwright.host.host import Host
-    from evalwright.host.serving import create_server, open_socket, serve
+    from evalwright.host.http.server import create_server, open_socket, serve
     from evalwright.host.telemetry import logging_to
     from evalwright.host.web.doors import LocalDoor
     from evalwright.store.location import HOST_PATIENCE, opened_log

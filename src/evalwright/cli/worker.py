@@ -125,7 +125,7 @@ def command(
     from evalwright.engine.fleet.heartbeat import HELD_SECONDS
     from evalwright.engine.fleet.worker import WorkerSettings
     from evalwright.engine.workers import complete
-    from evalwright.host.keys import check_name
+    from evalwright.host.access.keys import check_name
 
     for tenant in tenants:
         check_name("tenant", tenant)

@@ -16,11 +16,11 @@ from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.session import ModelPool, gather_resources
-from evalwright.host.evaluation import Planner
+from evalwright.host.access.turns import SLICES_PER_ROUND, Turns
 from evalwright.host.executors import EvaluationExecutor, Pace, RunExecutor
-from evalwright.host.extension import Workflow
-from evalwright.host.run_handle import RunHandle, is_evaluation
-from evalwright.host.turns import SLICES_PER_ROUND, Turns
+from evalwright.host.http.extension import Workflow
+from evalwright.host.runs.handle import RunHandle, is_evaluation
+from evalwright.host.runs.planning import Planner
 
 _logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from evalwright.contracts.events import RunCancelled, RunPaused
 from evalwright.engine.clock import Clock
 from evalwright.engine.execution import Execution, RunResources
 from evalwright.engine.history import History
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.turns import Turns
+from evalwright.host.access.turns import Turns
+from evalwright.host.runs.handle import RunHandle
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 

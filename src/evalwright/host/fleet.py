@@ -16,13 +16,13 @@ from evalwright.engine.fleet.status import fleet_metrics, waiting_for
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import ModelPool
-from evalwright.host.catalogue import Catalogue
-from evalwright.host.egress import Egress, EgressPolicy
-from evalwright.host.evaluation import Planner
+from evalwright.host.access.egress import Egress, EgressPolicy
 from evalwright.host.executor_maker import ExecutorMaker
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.runs import Runs
-from evalwright.host.settings import host_settings
+from evalwright.host.http.settings import host_settings
+from evalwright.host.library.catalogue import Catalogue
+from evalwright.host.runs.handle import RunHandle
+from evalwright.host.runs.planning import Planner
+from evalwright.host.runs.runs import Runs
 from evalwright.models.config import Config
 from evalwright.models.rate_limits import MinuteLimits, provider_limits
 from evalwright.store.postgres.log import PostgresLog

@@ -10,43 +10,43 @@ from evalwright.contracts.errors import StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
 from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.session import ModelPool
-from evalwright.host.annotations import AnnotationStore
-from evalwright.host.byte_budget import MOST_BODIES, MOST_BODIES_PER_TENANT, ByteBudget
-from evalwright.host.catalogue import Catalogue
-from evalwright.host.deployments.service import Deployments
-from evalwright.host.egress import Egress, EgressPolicy
-from evalwright.host.evaluation import Planner
-from evalwright.host.executor_maker import ExecutorMaker
-from evalwright.host.extension import NO_EXTENSION, Extension
-from evalwright.host.feed import Feed
-from evalwright.host.forking import Forks
-from evalwright.host.hosts import Hosts
-from evalwright.host.idempotency import Idempotency
-from evalwright.host.key_watch import KeyWatch
-from evalwright.host.limits import (
+from evalwright.host.access.byte_budget import MOST_BODIES, MOST_BODIES_PER_TENANT, ByteBudget
+from evalwright.host.access.egress import Egress, EgressPolicy
+from evalwright.host.access.idempotency import Idempotency
+from evalwright.host.access.key_watch import KeyWatch
+from evalwright.host.access.limits import (
     MOST_PARSED,
     MOST_PARSED_PER_TENANT,
     ConcurrencyLimit,
     Rate,
     RateLimits,
 )
-from evalwright.host.log_check import LogCheck
+from evalwright.host.access.principal import tenant_of
+from evalwright.host.access.quotas import Quotas
+from evalwright.host.access.turns import PAGES_PER_ROUND, SHAPES_PER_ROUND, Arrivals, Turns
+from evalwright.host.access.vault import Vault
+from evalwright.host.async_store import SharedReads
+from evalwright.host.deployments.service import Deployments
+from evalwright.host.executor_maker import ExecutorMaker
+from evalwright.host.hosts import Hosts
+from evalwright.host.http.extension import NO_EXTENSION, Extension
+from evalwright.host.http.settings import HostSettings, host_settings
+from evalwright.host.library.annotations import AnnotationStore
+from evalwright.host.library.catalogue import Catalogue
+from evalwright.host.library.prompts import PromptLibrary
 from evalwright.host.orders import RunOrders
 from evalwright.host.outages import StoreCheck
-from evalwright.host.pages import PageCache
-from evalwright.host.principal import tenant_of
-from evalwright.host.prompt_library import PromptLibrary
-from evalwright.host.quotas import Quotas
-from evalwright.host.reading import SharedReads
 from evalwright.host.recovery import Recovery
-from evalwright.host.retention import Retention
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.runs import Runs
-from evalwright.host.settings import HostSettings, host_settings
-from evalwright.host.snapshots import SnapshotCache
+from evalwright.host.runs.forks import Forks
+from evalwright.host.runs.handle import RunHandle
+from evalwright.host.runs.log_check import LogCheck
+from evalwright.host.runs.planning import Planner
+from evalwright.host.runs.retention import Retention
+from evalwright.host.runs.runs import Runs
+from evalwright.host.streams.feed import Feed
+from evalwright.host.streams.pages import PageCache
+from evalwright.host.streams.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
-from evalwright.host.turns import PAGES_PER_ROUND, SHAPES_PER_ROUND, Arrivals, Turns
-from evalwright.host.vault import Vault
 from evalwright.host.web.progress import ProgressCache
 from evalwright.host.web.run_figures import FiguresCache
 from evalwright.host.web.sessions import forget_sessions

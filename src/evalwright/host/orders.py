@@ -17,9 +17,9 @@ import msgspec
 from evalwright.contracts.errors import EvalwrightError, StoreError
 from evalwright.contracts.events import DrainPolicy, Event, RunCancelled, RunPaused, RunResumed
 from evalwright.engine.clock import Clock
-from evalwright.host.errors import ApiError, unavailable
-from evalwright.host.run_handle import ENDED, ExecutedElsewhere, RunHandle, Status
-from evalwright.host.runs import CANCEL_SECONDS, Runs
+from evalwright.host.http.errors import ApiError, unavailable
+from evalwright.host.runs.handle import ENDED, ExecutedElsewhere, RunHandle, Status
+from evalwright.host.runs.runs import CANCEL_SECONDS, Runs
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange, RecordConflict

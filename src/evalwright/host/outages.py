@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from evalwright.contracts.errors import StoreError, StoreUnavailable
-from evalwright.host.run_handle import RunHandle
+from evalwright.host.runs.handle import RunHandle
 from evalwright.store.protocol import EventLog
 
 CHECK_SECONDS = 1.5  # that a check of the store takes at most

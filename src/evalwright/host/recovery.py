@@ -10,8 +10,8 @@ import msgspec
 from evalwright.contracts.errors import DamagedEventLog, StoreError
 from evalwright.host.executor_maker import ExecutorMaker
 from evalwright.host.hosts import Hosts
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.runs import Runs
+from evalwright.host.runs.handle import RunHandle
+from evalwright.host.runs.runs import Runs
 from evalwright.store.protocol import EventLog
 
 LOOK_SECONDS = 1.0

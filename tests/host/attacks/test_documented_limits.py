@@ -9,15 +9,10 @@ from evalwright.agents.http import LONG_ANSWER
 from evalwright.contracts.jsonvalue import MOST_EXTREME
 from evalwright.engine import scoring_pool
 from evalwright.engine.suites import document
-from evalwright.host import (
-    annotations,
-    byte_budget,
-    catalogue,
-    connection,
-    host,
-    limits,
-    routing,
-)
+from evalwright.host import host
+from evalwright.host.access import byte_budget, limits
+from evalwright.host.http import connection, routing
+from evalwright.host.library import annotations, catalogue
 from evalwright.host.v1 import events, frames
 from evalwright.store import readers
 

@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from evalwright.host import connection
-from evalwright.host.app import App
+from evalwright.host.http import connection
+from evalwright.host.http.app import App
 from host.attacks.raw_client import all_of, connected, request
 from host.caller import Caller
 from host.server import ServedHost

@@ -12,8 +12,8 @@ from builders import a_suite
 from evalwright.agents import wire
 from evalwright.agents.http import LONG_ANSWER
 from evalwright.agents.wire import SHORT_RESPONSE
-from evalwright.host import catalogue
-from evalwright.host.catalogue import ANSWERS
+from evalwright.host.library import catalogue
+from evalwright.host.library.catalogue import ANSWERS
 from host.caller import Caller
 from host.server import ServedHost, running_host
 from subjects.endpoint import Reply, Request, answer, serving

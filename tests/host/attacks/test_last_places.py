@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from builders import a_suite
-from evalwright.host import annotations
+from evalwright.host.library import annotations
 from host.caller import Caller
 
 AT_ONCE = 12

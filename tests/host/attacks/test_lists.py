@@ -5,8 +5,8 @@ from contextlib import ExitStack
 import pytest
 
 from builders import a_suite
+from evalwright.host.access.limits import ConcurrencyLimit
 from evalwright.host.host import MOST_LISTS, MOST_LISTS_PER_TENANT
-from evalwright.host.limits import ConcurrencyLimit
 from evalwright.host.v1 import runs
 from host.caller import Caller
 from host.server import TENANT, WRONG, ServedHost

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host.snapshots import SnapshotCache, SnapshotKey
+from evalwright.host.streams.snapshots import SnapshotCache, SnapshotKey
 from evalwright.host.v1 import events
 from host.caller import Caller
 from host.server import GATED

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from builders import a_suite
-from evalwright.host.pages import LogPage, PageCache, PageKey
+from evalwright.host.streams.pages import LogPage, PageCache, PageKey
 from evalwright.host.v1 import events
 from host.server import ServedHost
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.jsonvalue import MOST_EXTREME, burden
-from evalwright.host.errors import ApiError
-from evalwright.host.limits import MOST_VALUES, parse_body
+from evalwright.host.access.limits import MOST_VALUES, parse_body
+from evalwright.host.http.errors import ApiError
 from host.caller import Caller
 
 JSON = st.recursive(

@@ -24,8 +24,8 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.events import Planned
-from evalwright.host import comparing, comparison_process
-from evalwright.host.comparison_process import pack
+from evalwright.host.library import comparison_process, comparisons
+from evalwright.host.library.comparison_process import pack
 from evalwright.store.location import VARIABLE
 from evalwright.store.sqlite import SqliteLog
 from host.caller import Caller, Reply
@@ -126,7 +126,7 @@ def test_the_process_finds_no_run_of_another_tenant(lasting: ServedHost, tmp_pat
     ours, theirs = (lasting.caller(name).evaluate(a_suite(1)) for name in ("us", "them"))
     log = Path(lasting.log.place)
     for pair in ((ours, theirs), (theirs, ours), (theirs, theirs)):
-        assert comparison_process.main(log, "us", *pair, tmp_path) == comparing.NOT_FOUND
+        assert comparison_process.main(log, "us", *pair, tmp_path) == comparisons.NOT_FOUND
     assert list(tmp_path.iterdir()) == []
     assert comparison_process.main(log, "us", ours, ours, tmp_path) == 0
 
@@ -136,7 +136,7 @@ def test_a_wrong_id_given_to_the_process_is_answered_as_no_run(
 ):
     ours = newcomer.evaluate(a_suite(1))
     theirs = lasting.caller("rival").evaluate(a_suite(1))
-    monkeypatch.setattr("evalwright.host.comparing.check_comparable", lambda *_: None)
+    monkeypatch.setattr("evalwright.host.library.comparisons.check_comparable", lambda *_: None)
     reply = download(newcomer, ours, theirs)
     assert reply.refusal == (404, "not_found")
     assert lasting.log.place.encode() not in reply.body
@@ -173,10 +173,10 @@ def damage(served: ServedHost, run_id: str) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (BadInput("nothing to compare"), comparing.NOT_COMPARABLE),
-        (RunNotFound("no run"), comparing.NOT_FOUND),
-        (DamagedEventLog("torn"), comparing.DAMAGED),
-        (StoreError("away"), comparing.STORE_FAILED),
+        (BadInput("nothing to compare"), comparisons.NOT_COMPARABLE),
+        (RunNotFound("no run"), comparisons.NOT_FOUND),
+        (DamagedEventLog("torn"), comparisons.DAMAGED),
+        (StoreError("away"), comparisons.STORE_FAILED),
         (CannotEvaluate("no room"), 1),
     ],
 )
@@ -208,13 +208,13 @@ def test_facts_are_the_same_on_any_number_of_cores_and_say_how_far_they_are(
         folder.mkdir()
     monkeypatch.setattr(comparison_process, "cores", lambda: 1)
     given = "local", "a", "b"
-    assert comparison_process.main(database, *given, alone, comparing.FACTS) == 0
-    command = [sys.executable, "-m", comparison_process.__name__, *given, comparing.FACTS, shared]
+    assert comparison_process.main(database, *given, alone, comparisons.FACTS) == 0
+    command = [sys.executable, "-m", comparison_process.__name__, *given, comparisons.FACTS, shared]
     environment = os.environ | {VARIABLE: str(database)}
     subprocess.run(list(map(str, command)), env=environment, check=True, timeout=120)
-    for name in (comparing.FACTS, comparing.PROGRESS):
+    for name in (comparisons.FACTS, comparisons.PROGRESS):
         assert (alone / name).read_bytes() == (shared / name).read_bytes()
-    assert (alone / comparing.PROGRESS).read_text() == "600 600"
+    assert (alone / comparisons.PROGRESS).read_text() == "600 600"
 
 
 def test_the_process_prints_of_another_error_where_it_was_and_not_its_message(
@@ -240,14 +240,14 @@ def printing(monkeypatch: pytest.MonkeyPatch, code: int, text: str) -> None:
         (work / "stderr.txt").write_text(text)
         return code
 
-    monkeypatch.setattr(comparing, "_executed", executed)
+    monkeypatch.setattr(comparisons, "_executed", executed)
 
 
 def test_what_cannot_be_compared_is_refused_with_the_reason(
     newcomer: Caller, monkeypatch: pytest.MonkeyPatch
 ):
     run_id = newcomer.evaluate(a_suite(1))
-    printing(monkeypatch, comparing.NOT_COMPARABLE, "a warning\nnothing to compare\n")
+    printing(monkeypatch, comparisons.NOT_COMPARABLE, "a warning\nnothing to compare\n")
     reply = download(newcomer, run_id, run_id)
     assert reply.refusal == (422, "validation_error")
     assert reply.json()["message"] == "it cannot be compared: nothing to compare"
@@ -261,7 +261,8 @@ def test_the_last_lines_of_a_process_that_fails_are_logged_masked(
     printing(monkeypatch, 1, "\n".join([*lines, f"with {CANARY}", "MemoryError"]))
     with caplog.at_level(logging.ERROR):
         assert download(newcomer, run_id, run_id).refusal == (500, "internal_error")
-    (said,) = [each.getMessage() for each in caplog.records if "comparison" in each.getMessage()]
+    messages = [each.getMessage() for each in caplog.records]
+    (said,) = [each for each in messages if each.startswith("the comparison with")]
     assert said.startswith(f"the comparison with {run_id} ended with 1: MemoryError < with ")
     assert said.endswith("line 9996")
     assert CANARY not in said
@@ -279,10 +280,10 @@ def test_a_report_that_is_too_large_is_not_handed_out(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ):
     async def too_large(*_) -> int:
-        return comparing.TOO_LARGE
+        return comparisons.TOO_LARGE
 
     run_id = caller.evaluate(a_suite(1))
-    monkeypatch.setattr(comparing, "_executed", too_large)
+    monkeypatch.setattr(comparisons, "_executed", too_large)
     assert download(caller, run_id, run_id).refusal == (422, "report_too_large")
 
 
@@ -290,7 +291,7 @@ def test_a_comparison_that_takes_too_long_is_given_up(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ):
     run_id = caller.evaluate(a_suite(1))
-    monkeypatch.setattr(comparing, "SECONDS", 0.0)
+    monkeypatch.setattr(comparisons, "SECONDS", 0.0)
     assert download(caller, run_id, run_id).refusal == (503, "service_unavailable")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evalwright.host.routing import Route
+from evalwright.host.http.routing import Route
 from evalwright_conformance import EXTENSION
 from host.caller import Caller, Reply
 from host.conformance.fixture_runs import IN_CHECKOUT, create

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from builders import a_suite_document
-from evalwright.host.routing import Route
+from evalwright.host.http.routing import Route
 from host.server import RIGHT
 
 MANIFEST = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evalwright.host.egress import Egress, EgressPolicy
+from evalwright.host.access.egress import Egress, EgressPolicy
 from evalwright.host.telemetry import logging_to
 from host.caller import Caller, Frame
 from host.server import AGENTS, ServedHost, running_host

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host.v1.routes import v1_routes
+from evalwright.host.v1.api import v1_routes
 from evalwright_conformance import EXTENSION
 from host.caller import Caller
 from host.core.requests_of_routes import Ids, request_for

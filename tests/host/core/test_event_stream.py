@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host import feed
+from evalwright.host.streams import feed
 from evalwright.host.v1 import events
 from host.caller import Caller, Frame
 from host.server import GATED, PRICED, ServedHost

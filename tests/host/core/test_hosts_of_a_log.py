@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from evalwright.host.async_store import SharedReads
 from evalwright.host.hosts import DEAD_SECONDS, SILENT_SECONDS, Hosts
-from evalwright.host.reading import SharedReads
 from evalwright.store.records import RecordConflict
 from evalwright.store.sqlite import Database, SqliteLog
 

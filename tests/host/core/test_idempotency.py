@@ -14,11 +14,11 @@ import pytest
 from starlette.responses import Response
 
 from builders import a_suite, a_task
-from evalwright.host import idempotency
-from evalwright.host.errors import ApiError
-from evalwright.host.keys import authenticate
-from evalwright.host.principal import Principal
-from evalwright.host.vault import Vault
+from evalwright.host.access import idempotency
+from evalwright.host.access.keys import authenticate
+from evalwright.host.access.principal import Principal
+from evalwright.host.access.vault import Vault
+from evalwright.host.http.errors import ApiError
 from evalwright.store.sqlite import SqliteLog
 from host.caller import Caller, Reply
 from host.server import HostProcess, ServedHost, running_host

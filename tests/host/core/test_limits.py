@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host import routing
+from evalwright.host.http import routing
 from host.caller import Caller
 from host.server import GATED, ServedHost, running_host
 from subjects.waiting import Journal, eventually

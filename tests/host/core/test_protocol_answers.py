@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from builders import a_rubric_task, a_suite, a_suite_document, a_task, as_document
-from evalwright.host.catalogue import AGENT, SUITE, RegisteredAgent
+from evalwright.host.library.catalogue import AGENT, SUITE, RegisteredAgent
 from evalwright.models.config import Config, OwnPrice
 from evalwright.store.records import RecordChange
 from host.caller import Caller

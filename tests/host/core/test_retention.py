@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from evalwright.engine.clock import SystemClock
-from evalwright.host.retention import Retention
-from evalwright.host.settings import HostSettings
+from evalwright.host.http.settings import HostSettings
+from evalwright.host.runs.retention import Retention
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog

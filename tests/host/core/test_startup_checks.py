@@ -6,7 +6,7 @@ import pytest
 
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.host.host import Host
-from evalwright.host.startup_checks import check_settings
+from evalwright.host.http.startup_checks import check_settings
 from evalwright.models.config import parse_config
 from evalwright.store.sqlite import SqliteLog
 from subjects.command import subject

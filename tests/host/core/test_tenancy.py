@@ -9,11 +9,11 @@ import pytest
 from requests_of_routes import MANIFEST, SAMPLES, WEBHOOK, Ids, request_for
 
 from builders import a_suite
-from evalwright.host.egress import Egress
-from evalwright.host.keys import create_key, list_keys, revoke_key
-from evalwright.host.routing import Route
-from evalwright.host.scopes import SCOPES
-from evalwright.host.v1.routes import v1_routes
+from evalwright.host.access.egress import Egress
+from evalwright.host.access.keys import create_key, list_keys, revoke_key
+from evalwright.host.access.scopes import SCOPES
+from evalwright.host.http.routing import Route
+from evalwright.host.v1.api import v1_routes
 from host.caller import Caller, Reply
 from host.server import AGENTS, GATED, ServedHost, running_host
 

@@ -14,11 +14,11 @@ from evalwright.contracts.run_plan import Origin, Owner, RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run
+from evalwright.host.access.principal import Principal
 from evalwright.host.deployments.approvals import Ballot
 from evalwright.host.deployments.model import TransitionRequest
 from evalwright.host.deployments.service import Deployments, Transitioned
-from evalwright.host.principal import Principal
-from evalwright.host.settings import DeploymentSettings
+from evalwright.host.http.settings import DeploymentSettings
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import Record
 from evalwright.store.sqlite import SqliteLog

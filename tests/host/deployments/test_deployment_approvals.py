@@ -17,8 +17,8 @@ from evalwright.host.deployments.model import (
     NoSuchGate,
     NotAllowed,
 )
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.settings import ApprovalSettings
+from evalwright.host.http.settings import ApprovalSettings
+from evalwright.host.runs.handle import RunHandle
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 

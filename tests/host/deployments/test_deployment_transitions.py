@@ -22,7 +22,7 @@ from evalwright.host.deployments.model import (
     public_records,
 )
 from evalwright.host.deployments.transitions import NO_PROOF, resolve, transition
-from evalwright.host.settings import DeploymentSettings
+from evalwright.host.http.settings import DeploymentSettings
 
 AGENT_ID = "vendor.acme.clerk"
 POLICY = DeploymentSettings(channels=("stable", "canary"))

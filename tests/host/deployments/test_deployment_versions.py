@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.versions import version_key
+from evalwright.host.library.versions import version_key
 
 # As the specification of semantic versions orders them, and what is none of them before.
 IN_ORDER = [

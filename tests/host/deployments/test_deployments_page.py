@@ -10,7 +10,7 @@ import msgspec
 from evalwright.contracts.schema import ValueSchema
 from evalwright.host.deployments import events, model
 from evalwright.host.deployments.model import SCOPES, STATES
-from evalwright.host.settings import ApprovalSettings, DeploymentSettings
+from evalwright.host.http.settings import ApprovalSettings, DeploymentSettings
 from evalwright.host.v1.deployments import ANSWER, TRANSITION, api_error
 
 PAGE = (Path(__file__).parents[3] / "docs" / "deployments.md").read_text("utf-8")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.egress.addresses import kind_of
+from evalwright.host.access.egress.addresses import kind_of
 
 V4 = st.ip_addresses(v=4)
 V6 = st.ip_addresses(v=6)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from evalwright.host.egress import Egress, EgressPolicy, EgressRefused
+from evalwright.host.access.egress import Egress, EgressPolicy, EgressRefused
 from subjects.endpoint import Endpoint, Reply, answer, serving
 
 PUBLIC = "93.184.215.14"

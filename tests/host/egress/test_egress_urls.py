@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.egress import MAX_URL_LENGTH, Egress, EgressPolicy, EgressRefused
-from evalwright.host.egress.addresses import kind_of
+from evalwright.host.access.egress import MAX_URL_LENGTH, Egress, EgressPolicy, EgressRefused
+from evalwright.host.access.egress.addresses import kind_of
 
 REFUSED = {
     "http://hooks.example.com/": "scheme_forbidden",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from fuzzed_host import SETTINGS, Ground, at_home, prepare
 
-from evalwright.host.egress import Egress, EgressPolicy
+from evalwright.host.access.egress import Egress, EgressPolicy
 from host.server import running_host
 
 

@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from builders import a_suite
-from evalwright.host.routing import Route
-from evalwright.host.v1.routes import v1_routes
+from evalwright.host.http.routing import Route
+from evalwright.host.v1.api import v1_routes
 from host.caller import Caller
 from host.server import RIGHT, ServedHost
 

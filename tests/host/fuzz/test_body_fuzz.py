@@ -8,7 +8,7 @@ from fuzzed_host import ROUTES, Ground, name_of
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from evalwright.host.routing import Route
+from evalwright.host.http.routing import Route
 from host.caller import Reply
 from host.core.requests_of_routes import SAMPLES
 

@@ -18,7 +18,7 @@ from schemathesis.checks import (
 )
 from schemathesis.schemas import APIOperation
 
-from evalwright.host.routing import Route
+from evalwright.host.http.routing import Route
 
 EXAMPLES = 12
 CHECKS = [

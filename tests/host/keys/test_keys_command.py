@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evalwright.host.errors import ApiError
-from evalwright.host.keys import authenticate
-from evalwright.host.principal import Principal
-from evalwright.host.scopes import DEFAULT_SCOPES
+from evalwright.host.access.keys import authenticate
+from evalwright.host.access.principal import Principal
+from evalwright.host.access.scopes import DEFAULT_SCOPES
+from evalwright.host.http.errors import ApiError
 from evalwright.store.sqlite import SqliteLog
 from subjects.command import Evalwright, Finished
 

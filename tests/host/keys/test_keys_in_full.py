@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from evalwright.contracts.errors import BadInput
-from evalwright.host import keys, scopes
-from evalwright.host.errors import ApiError
-from evalwright.host.keys import authenticate, create_key, has_keys, list_keys, revoke_key
-from evalwright.host.principal import Principal
+from evalwright.host.access import keys, scopes
+from evalwright.host.access.keys import authenticate, create_key, has_keys, list_keys, revoke_key
+from evalwright.host.access.principal import Principal
+from evalwright.host.http.errors import ApiError
 from evalwright.store.records import RecordChange, Records
 from evalwright.store.sqlite import SqliteLog
 

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from evalwright.host.errors import ApiError
-from evalwright.host.principal import Principal, tenant_of
-from evalwright.host.routing import ApiOperation, Route
+from evalwright.host.access.principal import Principal, tenant_of
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiOperation, Route
 
 
 def principal(tenant: str = "acme", workspace: str | None = None, **more: bool) -> Principal:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from evalwright.host import byte_budget
-from evalwright.host.byte_budget import ByteBudget, send_and_wait
-from evalwright.host.errors import ApiError
+from evalwright.host.access import byte_budget
+from evalwright.host.access.byte_budget import ByteBudget, send_and_wait
+from evalwright.host.http.errors import ApiError
 
 MIB = 1024 * 1024
 LONG = 64 * 1024

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from evalwright.host.errors import ApiError
-from evalwright.host.limits import ConcurrencyLimit
+from evalwright.host.access.limits import ConcurrencyLimit
+from evalwright.host.http.errors import ApiError
 
 
 def test_a_full_host_says_when_to_come_again() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from evalwright.host import idempotency
-from evalwright.host.errors import ApiError
-from evalwright.host.idempotency import Idempotency, Ticket
-from evalwright.host.principal import Principal
-from evalwright.host.vault import Vault
+from evalwright.host.access import idempotency
+from evalwright.host.access.idempotency import Idempotency, Ticket
+from evalwright.host.access.principal import Principal
+from evalwright.host.access.vault import Vault
+from evalwright.host.http.errors import ApiError
 from evalwright.store.records import Record, RecordChange, Records
 from evalwright.store.sqlite import SqliteLog
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from builders import AGENT_ID, a_suite, as_document
-from evalwright.host.errors import ApiError
-from evalwright.host.quotas import Quota, Quotas
-from evalwright.host.settings import QuotaSettings
+from evalwright.host.access.quotas import Quota, Quotas
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.settings import QuotaSettings
 from evalwright.store.upkeep import PartitionSize
 from host.caller import Reply
 from host.server import running_host

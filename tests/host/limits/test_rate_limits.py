@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.errors import ApiError
-from evalwright.host.limits import Buckets, Rate, RateLimits
+from evalwright.host.access.limits import Buckets, Rate, RateLimits
+from evalwright.host.http.errors import ApiError
 
 SECOND = 1_000_000_000
 PLENTY = Rate(1_000_000, 1_000_000)

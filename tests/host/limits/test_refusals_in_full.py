@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from evalwright.host import limits
-from evalwright.host.errors import ApiError
-from evalwright.host.limits import Buckets, ConcurrencyLimit, Rate, RateLimits, parse_body
+from evalwright.host.access import limits
+from evalwright.host.access.limits import Buckets, ConcurrencyLimit, Rate, RateLimits, parse_body
+from evalwright.host.http.errors import ApiError
 
 SECOND = 1_000_000_000
 

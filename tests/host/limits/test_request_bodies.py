@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.errors import ApiError
-from evalwright.host.limits import MAX_DEPTH, parse_body
+from evalwright.host.access.limits import MAX_DEPTH, parse_body
+from evalwright.host.http.errors import ApiError
 from strategies import doubles, json_of
 
 fitting = st.integers(-(2**63), 2**63 - 1)

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from builders import a_suite, a_suite_document
-from evalwright.host.catalogue import BUNDLED_AGENT
-from evalwright.host.routing import Route
-from evalwright.host.v1.routes import v1_routes
+from evalwright.host.http.routing import Route
+from evalwright.host.library.catalogue import BUNDLED_AGENT
+from evalwright.host.v1.api import v1_routes
 from evalwright.host.web import sessions
 from evalwright.host.web.page import WebPage
 from evalwright.host.web.table import KEY_PAGES, PAGES

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from evalwright.host.turns import Arrivals, Turns
+from evalwright.host.access.turns import Arrivals, Turns
 
 
 async def work(turns: Turns, tenant: str, name: str, pieces: int, done: list[str]) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host.keys import list_keys, revoke_key
+from evalwright.host.access.keys import list_keys, revoke_key
 from host.caller import Caller, Frame
 from host.server import GATED, ServedHost, running_host
 from host.web.visitor import Visitor, signed_in

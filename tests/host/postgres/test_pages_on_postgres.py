@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from builders import a_suite
-from evalwright.host.egress import Egress
-from evalwright.host.v1.routes import v1_routes
+from evalwright.host.access.egress import Egress
+from evalwright.host.v1.api import v1_routes
 from evalwright.host.web.table import PAGES
 from host.caller import Caller
 from host.postgres.test_shared_webhooks import HOOK, public

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from builders import a_suite
-from evalwright.host.egress import Egress
-from evalwright.host.vault import Vault
+from evalwright.host.access.egress import Egress
+from evalwright.host.access.vault import Vault
 from evalwright.host.webhooks.post import AttemptResult, Poster
 from host.caller import Caller
 from host.server import ServedHost, running_host

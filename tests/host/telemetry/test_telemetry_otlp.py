@@ -11,7 +11,7 @@ from telemetry_runs import CANARY, a_recorded_run, observe
 from evalwright.contracts.errors import BadInput
 from evalwright.engine.clock import SystemClock
 from evalwright.host.telemetry import ForkOrigin, RunOrigin, Telemetry, TraceContext
-from evalwright.host.telemetry.tracing import NoTracer, open_tracer
+from evalwright.host.telemetry.traces import NoTracer, open_tracer
 
 CALLER = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", state="rojo=1")
 

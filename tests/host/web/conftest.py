@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from evalwright.host.web import compare_page, run_page
+from evalwright.host.web.pages import compare as compare_page
+from evalwright.host.web.pages import run as run_page
 from host.caller import Caller
 from host.server import ServedHost
 from host.web.visitor import Visitor, signed_in

@@ -10,7 +10,8 @@ import pytest
 
 from builders import AGENT_ID
 from evalwright.contracts.run_plan import Group
-from evalwright.host.web import compare_page, recent_runs
+from evalwright.host.web import recent_runs
+from evalwright.host.web.pages import compare as compare_page
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant

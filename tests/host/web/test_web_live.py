@@ -16,9 +16,9 @@ from evalwright.contracts.events import (
     RunPaused,
     RunResumed,
 )
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.web import run_page
+from evalwright.host.runs.handle import RunHandle
 from evalwright.host.web.page import left_words, time_left_html
+from evalwright.host.web.pages import run as run_page
 from evalwright.host.web.progress import LEAST_SCORES, ProgressCache, RunProgress
 from host.caller import Caller
 from host.server import GATED, ServedHost

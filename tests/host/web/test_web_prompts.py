@@ -10,8 +10,8 @@ import pytest
 
 from evalwright.contracts.prompt_result import PromptResult
 from evalwright.contracts.times import iso_time
-from evalwright.host.prompt_library import MOST_EVALUATIONS, PromptLibrary
-from evalwright.host.web import prompts_page
+from evalwright.host.library.prompts import MOST_EVALUATIONS, PromptLibrary
+from evalwright.host.web.pages import prompts as prompts_page
 from evalwright.prompts.evaluate import lint_files
 from evalwright.store.records import LOCAL_TENANT
 from evalwright.store.sqlite import SqliteLog

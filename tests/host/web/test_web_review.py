@@ -16,7 +16,8 @@ from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.suites.document import load_suite
 from evalwright.host.web import page as web_page
-from evalwright.host.web import recent_runs, review_queue, run_views
+from evalwright.host.web import recent_runs, run_views
+from evalwright.host.web.pages import review_queue
 from host.server import ServedHost, running_host
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host.web import runs_page
+from evalwright.host.web.pages import runs as runs_page
 from host.caller import Caller
 from host.server import GATED, PRICED, RIGHT, WRONG, ServedHost
 from host.web.visitor import Visitor, signed_in

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evalwright.host.keys import revoke_key
+from evalwright.host.access.keys import revoke_key
 from evalwright.host.web.doors import own_address
 from evalwright.host.web.sessions import KIND
 from host.caller import Caller

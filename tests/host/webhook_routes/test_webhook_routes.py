@@ -8,7 +8,7 @@ import pytest
 
 from builders import a_suite
 from evalwright.contracts.events import Event
-from evalwright.host.egress import Egress
+from evalwright.host.access.egress import Egress
 from evalwright.host.webhooks.dead_letters import ParkedDelivery
 from evalwright.host.webhooks.post import AttemptResult, DeliveryReport
 from host.caller import Caller, Reply

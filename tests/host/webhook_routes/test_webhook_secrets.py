@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from evalwright.contracts.errors import BadInput, StoreError
-from evalwright.host.egress import Egress
-from evalwright.host.vault import VARIABLE, Vault, WrongKey
+from evalwright.host.access.egress import Egress
+from evalwright.host.access.vault import VARIABLE, Vault, WrongKey
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
 from evalwright.store.upkeep import SqliteUpkeep

@@ -13,8 +13,8 @@ from openwop_client.webhook_helpers import (
 from webhook_station import HOST, Delivery, an_entry, station, take
 
 from evalwright.contracts.errors import RunNotFound, StoreError
-from evalwright.host.egress import EgressPolicy
-from evalwright.host.settings import WebhookSettings
+from evalwright.host.access.egress import EgressPolicy
+from evalwright.host.http.settings import WebhookSettings
 from evalwright.store.records import RecordChange
 
 CANARY = "canary-4711"

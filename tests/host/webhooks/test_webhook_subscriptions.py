@@ -7,8 +7,8 @@ import pytest
 from webhook_station import ManualClock
 
 from evalwright.contracts.errors import InvalidDocument
-from evalwright.host.egress import Egress, EgressRefused
-from evalwright.host.vault import Vault
+from evalwright.host.access.egress import Egress, EgressRefused
+from evalwright.host.access.vault import Vault
 from evalwright.host.webhooks.subscriptions import (
     MAX_PER_TENANT,
     REMEMBERED_S,

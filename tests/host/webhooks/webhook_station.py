@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from evalwright.contracts.events import Event
-from evalwright.host.egress import Egress, EgressPolicy, Lookup
-from evalwright.host.feed import Feed
-from evalwright.host.settings import WebhookSettings
-from evalwright.host.vault import Vault
+from evalwright.host.access.egress import Egress, EgressPolicy, Lookup
+from evalwright.host.access.vault import Vault
+from evalwright.host.http.settings import WebhookSettings
+from evalwright.host.streams.feed import Feed
 from evalwright.host.webhooks.outbox import Outbox
 from evalwright.host.webhooks.post import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions

@@ -9,7 +9,7 @@ the caller's own tenant.
 from typing import get_args
 
 from evalwright.contracts.events import DrainPolicy
-from evalwright.host.extension import Extension
+from evalwright.host.http.extension import Extension
 from evalwright.host.v1.runs import MOST_CANCELLED
 from evalwright_conformance import (
     deployments,

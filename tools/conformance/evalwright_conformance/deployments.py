@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.catalogue import BUNDLED_AGENT
+from evalwright.host.access.principal import Principal
 from evalwright.host.deployments.model import (
     DEFAULT_CHANNEL,
     DEPLOYMENT,
@@ -21,9 +21,9 @@ from evalwright.host.deployments.model import (
     TransitionRequest,
 )
 from evalwright.host.deployments.service import Transitioned
-from evalwright.host.errors import ApiError
-from evalwright.host.principal import Principal
-from evalwright.host.routing import ApiCall, json_response
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, json_response
+from evalwright.host.library.catalogue import BUNDLED_AGENT
 from evalwright.host.v1.deployments import RECORD, api_error
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, closed
 from evalwright.store.records import RecordChange

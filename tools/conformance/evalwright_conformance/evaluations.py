@@ -8,12 +8,12 @@ from starlette.responses import Response
 
 from evalwright.contracts.run_plan import Origin, RunOptions
 from evalwright.contracts.suite import parse_suite
-from evalwright.host.catalogue import BUNDLED_AGENT
-from evalwright.host.errors import ApiError
-from evalwright.host.evaluation import EvalRequest
-from evalwright.host.routing import ApiCall, json_response
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.v1.creation import owner_of
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, json_response
+from evalwright.host.library.catalogue import BUNDLED_AGENT
+from evalwright.host.runs.handle import RunHandle
+from evalwright.host.runs.planning import EvalRequest
+from evalwright.host.v1.create import owner_of
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, WHOLE, closed, listed
 from evalwright.host.v1.shapes import listed_run
 from evalwright_conformance.seams import seam

@@ -14,9 +14,9 @@ from starlette.responses import Response
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.times import iso_time
-from evalwright.host.errors import ApiError
-from evalwright.host.quotas import BYTES, FREE
-from evalwright.host.routing import ApiCall, Schema, json_response
+from evalwright.host.access.quotas import BYTES, FREE
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, Schema, json_response
 from evalwright.host.v1.schemas import FLAG, ID, RUN_ID, TEXT, WHOLE, closed, listed, query, ref
 from evalwright.signals.masking import mask_text
 from evalwright.store.records import RecordChange

@@ -27,11 +27,11 @@ from evalwright.contracts.suite import Expected, Match, Task
 from evalwright.engine.clock import Clock
 from evalwright.engine.invocation import Done, Invoker, invocation_id
 from evalwright.engine.recorder import Recorder
-from evalwright.host.catalogue import BUNDLED_AGENT, RegisteredAgent
-from evalwright.host.errors import ApiError, invalid
-from evalwright.host.routing import ApiCall, Schema, json_response
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.v1.creation import run_started
+from evalwright.host.http.errors import ApiError, invalid
+from evalwright.host.http.routing import ApiCall, Schema, json_response
+from evalwright.host.library.catalogue import BUNDLED_AGENT, RegisteredAgent
+from evalwright.host.runs.handle import RunHandle
+from evalwright.host.v1.create import run_started
 from evalwright.host.v1.schemas import (
     AGENT_ID,
     FLAG,

@@ -1,7 +1,7 @@
 """A seam: a documented route below `/v1/host/sample/`."""
 
-from evalwright.host.quotas import RUN, Stores
-from evalwright.host.routing import ApiOperation, Handler, ResponseDoc, Route, Schema
+from evalwright.host.access.quotas import RUN, Stores
+from evalwright.host.http.routing import ApiOperation, Handler, ResponseDoc, Route, Schema
 from evalwright.host.v1.schemas import IDEMPOTENCY_KEY, refusals
 
 TAG = "conformance"

@@ -7,12 +7,12 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.engine.clock import new_run_id
-from evalwright.host.errors import ApiError
-from evalwright.host.principal import Principal
-from evalwright.host.quotas import RUN
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.v1.creation import run_started
+from evalwright.host.access.principal import Principal
+from evalwright.host.access.quotas import RUN
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.runs.handle import RunHandle
+from evalwright.host.v1.create import run_started
 from evalwright.host.v1.schemas import ID, NAME, OBJECT, closed, listed, opened, ref, refusals
 from evalwright.host.v1.shapes import Snapshot, snapshot
 from evalwright_conformance.seams import TAG, read_seam, seam

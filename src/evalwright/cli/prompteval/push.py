@@ -9,7 +9,7 @@ from evalwright.cli.remote import KEY_VARIABLE
 from evalwright.client import Client
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.prompt_result import PromptResult
-from evalwright.host.prompt_library import PromptLibrary
+from evalwright.host.library.prompts import PromptLibrary
 from evalwright.reports.prompts.groups import Overview
 from evalwright.reports.prompts.source_view import masked
 from evalwright.store.location import opened_log

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.times import iso_time
+from evalwright.host.access.principal import Principal
 from evalwright.host.deployments.events import (
     APPROVAL_NODE,
     ApprovalData,
@@ -22,8 +23,7 @@ from evalwright.host.deployments.model import (
     NotAllowed,
     TransitionRequest,
 )
-from evalwright.host.principal import Principal
-from evalwright.host.settings import ApprovalSettings
+from evalwright.host.http.settings import ApprovalSettings
 
 HOST = "host"  # the principal that rejects on timeout
 

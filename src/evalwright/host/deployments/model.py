@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from evalwright.contracts.events import Payload
 from evalwright.contracts.run_plan import AgentId, Text
-from evalwright.host.versions import version_key
+from evalwright.host.library.versions import version_key
 
 DEPLOYMENT, GATE = "deployment", "gate"  # kinds of records
 WORKFLOW_ID = "evalwright.deployment"  # of the runs that manage deployments: one for each request

@@ -26,6 +26,8 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.run_plan import Owner
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
+from evalwright.host.access.principal import Principal
+from evalwright.host.async_store import read_soon
 from evalwright.host.deployments.approvals import HOST, ApprovalGate, Ballot
 from evalwright.host.deployments.events import (
     APPROVAL_NODE,
@@ -54,10 +56,8 @@ from evalwright.host.deployments.model import (
     public_records,
 )
 from evalwright.host.deployments.transitions import Decision, resolve, target_state, transition
-from evalwright.host.principal import Principal
-from evalwright.host.reading import read_soon
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.settings import ApprovalSettings, DeploymentSettings
+from evalwright.host.http.settings import ApprovalSettings, DeploymentSettings
+from evalwright.host.runs.handle import RunHandle
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import Record, RecordChange, RecordConflict

@@ -28,7 +28,7 @@ from evalwright.host.deployments.model import (
     TransitionRequest,
     latest,
 )
-from evalwright.host.settings import DeploymentSettings
+from evalwright.host.http.settings import DeploymentSettings
 
 NO_PROOF = Proof()
 

@@ -15,7 +15,7 @@ from opentelemetry.trace.span import TraceState
 
 from evalwright import __version__
 from evalwright.host.telemetry.trace_context import TraceContext
-from evalwright.host.telemetry.tracing import RunSpan
+from evalwright.host.telemetry.traces import RunSpan
 
 CLOSE_SECONDS = 5.0  # a collector that does not answer must not delay the shutdown
 _UNNAMED = "unknown_service"

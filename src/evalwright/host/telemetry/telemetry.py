@@ -18,7 +18,7 @@ from evalwright.host.telemetry.facts import (
 )
 from evalwright.host.telemetry.metrics import Metrics
 from evalwright.host.telemetry.trace_context import TraceContext, derived_trace_id
-from evalwright.host.telemetry.tracing import NoTracer, RunSpans, Tracer, open_tracer
+from evalwright.host.telemetry.traces import NoTracer, RunSpans, Tracer, open_tracer
 from evalwright.models.providers import PROVIDERS
 
 

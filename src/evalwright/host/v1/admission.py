@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.errors import Problem, RunNotFound
-from evalwright.host.errors import ApiError, invalid, try_again
-from evalwright.host.idempotency import in_flight
-from evalwright.host.routing import ApiCall
-from evalwright.host.run_handle import ENDED
+from evalwright.host.access.idempotency import in_flight
+from evalwright.host.http.errors import ApiError, invalid, try_again
+from evalwright.host.http.routing import ApiCall
+from evalwright.host.runs.handle import ENDED
 from evalwright.store.records import ANY, RecordChange
 
 MOST_METADATA_BYTES = 8192

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.manifest import parse_manifest
 from evalwright.contracts.suite import ModelClass
-from evalwright.host.catalogue import RegisteredAgent, described
-from evalwright.host.egress import EgressRefused
-from evalwright.host.errors import ApiError, invalid
-from evalwright.host.quotas import BYTES
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.access.egress import EgressRefused
+from evalwright.host.access.quotas import BYTES
+from evalwright.host.http.errors import ApiError, invalid
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.library.catalogue import RegisteredAgent, described
 from evalwright.host.v1.schemas import (
     AGENT_ID,
     IDEMPOTENCY_KEY,

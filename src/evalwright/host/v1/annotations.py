@@ -11,9 +11,9 @@ from evalwright.contracts.annotation import (
     AnnotationTarget,
     Signal,
 )
-from evalwright.host.feed import Notice
-from evalwright.host.quotas import Stores
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.access.quotas import Stores
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.streams.feed import Notice
 from evalwright.host.v1.schemas import (
     ID,
     IDEMPOTENCY_KEY,

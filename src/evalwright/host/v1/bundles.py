@@ -9,7 +9,7 @@ from starlette.responses import Response
 from evalwright import __version__
 from evalwright.contracts.events import CONTENT_FREE, Event
 from evalwright.contracts.times import iso_time
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     FLAG,
     OBJECT,

@@ -7,8 +7,8 @@ from pathlib import Path
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from evalwright.host.comparing import compare_for
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route
+from evalwright.host.library.comparisons import compare_for
 from evalwright.host.v1.schemas import ID, RUN_ID, query, refusals
 
 TAG = "runs"

@@ -6,11 +6,11 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.errors import RunBusy, RunPruned
-from evalwright.host.errors import ApiError
-from evalwright.host.quotas import FREE
-from evalwright.host.retention import delete_run
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
-from evalwright.host.run_handle import ENDED
+from evalwright.host.access.quotas import FREE
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route
+from evalwright.host.runs.handle import ENDED
+from evalwright.host.runs.retention import delete_run
 from evalwright.host.v1.schemas import IDEMPOTENCY_KEY, NAME, RUN_ID, refusals
 from evalwright.store.protocol import RunFilter
 

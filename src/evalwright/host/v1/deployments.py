@@ -3,6 +3,8 @@
 import msgspec
 from starlette.responses import Response
 
+from evalwright.host.access.quotas import BYTES, Stores
+from evalwright.host.access.scopes import SCOPES
 from evalwright.host.deployments.approvals import Ballot
 from evalwright.host.deployments.model import SCOPES as TRANSITION_SCOPES
 from evalwright.host.deployments.model import (
@@ -18,10 +20,8 @@ from evalwright.host.deployments.model import (
     TransitionRequest,
 )
 from evalwright.host.deployments.service import Transitioned
-from evalwright.host.errors import ApiError
-from evalwright.host.quotas import BYTES, Stores
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.scopes import SCOPES
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     AGENT_ID,
     ID,

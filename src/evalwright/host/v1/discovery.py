@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 from evalwright import __version__
 from evalwright.contracts.errors import StoreError
+from evalwright.host.access.scopes import SCOPES
 from evalwright.host.deployments.model import LATEST, STATES
-from evalwright.host.errors import unavailable
 from evalwright.host.host import Host
-from evalwright.host.routing import (
+from evalwright.host.http.errors import unavailable
+from evalwright.host.http.routing import (
     ApiCall,
     ApiOperation,
     Handler,
@@ -19,8 +20,7 @@ from evalwright.host.routing import (
     Route,
     json_response,
 )
-from evalwright.host.scopes import SCOPES
-from evalwright.host.settings import ApprovalSettings
+from evalwright.host.http.settings import ApprovalSettings
 from evalwright.host.telemetry import CONTENT_TYPE
 from evalwright.host.v1.runs import MOST_CANCELLED
 from evalwright.host.v1.schemas import OBJECT, TEXT, opened, refusals

@@ -13,15 +13,15 @@ from starlette.types import Receive, Scope, Send
 from evalwright.contracts.errors import Problem, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event
 from evalwright.contracts.times import iso_time
-from evalwright.host.byte_budget import LONG, ByteBudget, send_and_wait
-from evalwright.host.connection import ABORT
-from evalwright.host.errors import ApiError, invalid
-from evalwright.host.feed import Notice, Subscriber
-from evalwright.host.keys import ended_key
-from evalwright.host.pages import LogPage, PageKey
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route
-from evalwright.host.run_handle import RunHandle
-from evalwright.host.snapshots import SnapshotKey
+from evalwright.host.access.byte_budget import LONG, ByteBudget, send_and_wait
+from evalwright.host.access.keys import ended_key
+from evalwright.host.http.connection import ABORT
+from evalwright.host.http.errors import ApiError, invalid
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route
+from evalwright.host.runs.handle import RunHandle
+from evalwright.host.streams.feed import Notice, Subscriber
+from evalwright.host.streams.pages import LogPage, PageKey
+from evalwright.host.streams.snapshots import SnapshotKey
 from evalwright.host.v1.frames import as_frame, batch, chooser, frame, make_page, stream_modes
 from evalwright.host.v1.schemas import (
     FLAG,

@@ -6,13 +6,13 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.run_plan import from_configurable
-from evalwright.host.errors import invalid
-from evalwright.host.forking import ForkRequest, Overlay
-from evalwright.host.quotas import RUN
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.access.quotas import RUN
+from evalwright.host.http.errors import invalid
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.runs.forks import ForkRequest, Overlay
 from evalwright.host.telemetry import ForkOrigin
 from evalwright.host.v1.admission import check_configurable, check_metadata
-from evalwright.host.v1.creation import CREATE_BODY, TAGS, announced, owner_of
+from evalwright.host.v1.create import CREATE_BODY, TAGS, announced, owner_of
 from evalwright.host.v1.schemas import (
     ID,
     IDEMPOTENCY_KEY,

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from evalwright.contracts.events import TERMINAL_TYPES, Event
-from evalwright.host.errors import ApiError
-from evalwright.host.pages import LogPage
-from evalwright.host.run_handle import RunHandle
+from evalwright.host.http.errors import ApiError
+from evalwright.host.runs.handle import RunHandle
+from evalwright.host.streams.pages import LogPage
 
 PAGE = 500  # events at most
 PAGE_BYTES = 48 * 1024  # of frames, after which a page ends

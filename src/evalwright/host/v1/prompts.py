@@ -6,10 +6,10 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.errors import InvalidDocument
-from evalwright.host.errors import invalid
-from evalwright.host.prompt_library import LONGEST_PATH, MOST_RESULTS, read_results
-from evalwright.host.quotas import BYTES
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.access.quotas import BYTES
+from evalwright.host.http.errors import invalid
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.library.prompts import LONGEST_PATH, MOST_RESULTS, read_results
 from evalwright.host.v1.schemas import (
     IDEMPOTENCY_KEY,
     OBJECT,

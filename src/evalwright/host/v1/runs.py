@@ -21,11 +21,11 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.times import iso_time
 from evalwright.engine.isolation import marks_of
+from evalwright.host.access.quotas import BYTES, FREE
 from evalwright.host.deployments.model import DeploymentRefusal
-from evalwright.host.errors import ApiError
-from evalwright.host.quotas import BYTES, FREE
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.run_handle import ENDED, RunHandle, is_evaluation
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.runs.handle import ENDED, RunHandle, is_evaluation
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from evalwright.contracts.schema import load_schema
-from evalwright.host.routing import ResponseDoc
+from evalwright.host.http.routing import ResponseDoc
 
 Schema = dict[str, Any]
 

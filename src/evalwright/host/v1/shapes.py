@@ -13,7 +13,7 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.times import iso_time
-from evalwright.host.run_handle import RunHandle
+from evalwright.host.runs.handle import RunHandle
 from evalwright.store.protocol import RunFacts
 
 LOG_SCHEMA_VERSION = 2

@@ -6,9 +6,9 @@ from starlette.responses import Response
 
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import weight_warnings
-from evalwright.host.errors import MOST_PROBLEMS, ApiError, shown_problem
-from evalwright.host.quotas import Stores
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.access.quotas import Stores
+from evalwright.host.http.errors import MOST_PROBLEMS, ApiError, shown_problem
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.schemas import (
     IDEMPOTENCY_KEY,
     NAME,

@@ -6,10 +6,10 @@ from typing import Any
 from starlette.responses import Response
 
 from evalwright.contracts.times import iso_time
-from evalwright.host.egress import MAX_URL_LENGTH, EgressRefused
-from evalwright.host.errors import ApiError
-from evalwright.host.quotas import BYTES, FREE
-from evalwright.host.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.access.egress import MAX_URL_LENGTH, EgressRefused
+from evalwright.host.access.quotas import BYTES, FREE
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
 from evalwright.host.v1.admission import check_tenant
 from evalwright.host.v1.schemas import (
     FLAG,

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from evalwright.host.errors import ApiError
-from evalwright.host.principal import Principal
-from evalwright.host.reading import read_soon
-from evalwright.host.scopes import SCOPES
+from evalwright.host.access.principal import Principal
+from evalwright.host.access.scopes import SCOPES
+from evalwright.host.async_store import read_soon
+from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import PageCall, page, see
 from evalwright.host.web.sessions import WebSession, find_session, new_id
 from evalwright.store.records import LOCAL_TENANT

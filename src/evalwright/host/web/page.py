@@ -15,10 +15,10 @@ from evalwright import __version__
 from evalwright.contracts import amounts
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
-from evalwright.host.errors import ApiError
-from evalwright.host.principal import Principal
-from evalwright.host.quotas import Stores
-from evalwright.host.routing import ApiCall
+from evalwright.host.access.principal import Principal
+from evalwright.host.access.quotas import Stores
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
 from evalwright.reports.formats.html import (

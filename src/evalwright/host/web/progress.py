@@ -20,7 +20,7 @@ from evalwright.contracts.events import (
     RunPaused,
     RunResumed,
 )
-from evalwright.host.run_handle import RunHandle
+from evalwright.host.runs.handle import RunHandle
 
 MOST_KEPT = 32  # runs
 MOST_CELLS = 300  # tasks that are all shown; of more, only some

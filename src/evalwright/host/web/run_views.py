@@ -17,8 +17,8 @@ from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import Event
 from evalwright.contracts.suite import Task
 from evalwright.engine.task_names import TaskNames
-from evalwright.host.errors import ApiError
-from evalwright.host.run_handle import RunHandle
+from evalwright.host.http.errors import ApiError
+from evalwright.host.runs.handle import RunHandle
 from evalwright.reports.run.paired_runs import PairedRuns
 from evalwright.reports.run.task_list import (
     RunFrame,
@@ -35,8 +35,8 @@ from evalwright.store.protocol import EventLog, RunFacts
 
 if TYPE_CHECKING:
     from evalwright.host.host import Host
-    from evalwright.host.web.compare_pair import DeepComparison
     from evalwright.host.web.page import PageCall
+    from evalwright.host.web.pages.compare_pair import DeepComparison
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from evalwright.host.keys import authenticate, holder_of
-from evalwright.host.principal import Principal
-from evalwright.host.reading import forget_old
+from evalwright.host.access.keys import authenticate, holder_of
+from evalwright.host.access.principal import Principal
+from evalwright.host.async_store import forget_old
 from evalwright.store.records import RecordChange, Records
 
 KIND, _TENANT = "session", ""  # like keys, they belong to the host

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from evalwright.host.errors import ApiError
+from evalwright.host.http.errors import ApiError
 from evalwright.host.web.doors import own_address, set_cookie, sign_in_form
 from evalwright.host.web.page import PageCall, see
 from evalwright.host.web.sessions import sign_in, sign_out

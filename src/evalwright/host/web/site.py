@@ -14,9 +14,9 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts.errors import DamagedEventLog
-from evalwright.host.app import error_response, known_error
-from evalwright.host.errors import ApiError
-from evalwright.host.routing import ApiCall, RouteTable, read_raw
+from evalwright.host.http.app import error_response, known_error
+from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import ApiCall, RouteTable, read_raw
 from evalwright.host.web.doors import TOKEN, Door, cookie_name, own_address
 from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_form, see, warm_up
 from evalwright.host.web.sessions import WebSession

@@ -16,8 +16,8 @@ import msgspec
 
 from evalwright.contracts.errors import StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event
+from evalwright.host.async_store import read_soon
 from evalwright.host.hosts import Hosts
-from evalwright.host.reading import read_soon
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import Record, RecordChange, Records
 

@@ -21,9 +21,9 @@ from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event
 from evalwright.contracts.run_plan import Owner
 from evalwright.engine.clock import Clock
+from evalwright.host.access.principal import place_of, tenant_of
 from evalwright.host.hosts import Hosts
-from evalwright.host.principal import place_of, tenant_of
-from evalwright.host.settings import WebhookSettings
+from evalwright.host.http.settings import WebhookSettings
 from evalwright.host.webhooks import cursors, dead_letters
 from evalwright.host.webhooks.cursors import Cursor, CursorKeeper, cursor_key, first_cursor
 from evalwright.host.webhooks.dead_letters import MOST_KEPT, ParkedDelivery

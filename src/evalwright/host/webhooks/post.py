@@ -10,7 +10,7 @@ import msgspec
 from evalwright import __version__
 from evalwright.contracts.events import Event
 from evalwright.engine.clock import Clock
-from evalwright.host.egress import Egress, EgressRefused
+from evalwright.host.access.egress import Egress, EgressRefused
 from evalwright.host.webhooks.content import without_content
 from evalwright.host.webhooks.subscriptions import Subscription
 

@@ -17,9 +17,9 @@ import msgspec
 
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.engine.clock import Clock
-from evalwright.host.egress import Egress
-from evalwright.host.reading import read_soon
-from evalwright.host.vault import Vault, WrongKey
+from evalwright.host.access.egress import Egress
+from evalwright.host.access.vault import Vault, WrongKey
+from evalwright.host.async_store import read_soon
 from evalwright.host.webhooks.content import has_content_free, is_content_free
 from evalwright.store.records import RecordChange, Records
 

@@ -1,0 +1,1 @@
+"""What tenants keep on a host: suites, agents, prompts, annotations; and comparisons of runs."""

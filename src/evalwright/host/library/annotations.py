@@ -1,0 +1,117 @@
+"""Annotations: ratings, corrections, labels and flags on a run, stored beside its log."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from evalwright.contracts.annotation import (
+    ANNOTATION_KIND,
+    MOST_PER_RUN,
+    Actor,
+    Annotation,
+    AnnotationTarget,
+    Signal,
+)
+from evalwright.contracts.errors import Problem
+from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.times import iso_time
+from evalwright.engine.clock import Clock
+from evalwright.host.async_store import read_soon
+from evalwright.host.http.errors import ApiError, invalid
+from evalwright.host.runs.handle import RunHandle
+from evalwright.signals.masking.credentials import mask_strictly
+from evalwright.store.protocol import EventLog
+from evalwright.store.records import RecordChange, Records
+
+
+class AnnotationStore:
+    """The annotations of all runs, looked up by the run and its partition."""
+
+    def __init__(self, records: Records, clock: Clock, redactor: Redactor) -> None:
+        self._records = records
+        self._clock = clock
+        self._redactor = redactor
+        self._adding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by run
+
+    def new(
+        self, target: AnnotationTarget, signal: Signal, principal: str, note: str | None = None
+    ) -> Annotation:
+        """An annotation with its id, without the secrets in its texts; it is not stored yet."""
+        at_us = self._clock.now_us()
+        return Annotation(
+            annotation_id=f"ann_{at_us:016x}{secrets.token_hex(8)}",  # later ones sort later
+            target=target,
+            signal=msgspec.structs.replace(
+                signal, label=self._masked(signal.label), correction=self._masked(signal.correction)
+            ),
+            actor=Actor(principal),
+            created_at=iso_time(at_us),
+            note=self._masked(note),
+        )
+
+    async def add(
+        self, run: RunHandle, said: Sequence[Annotation], changes: Sequence[RecordChange] = ()
+    ) -> None:
+        """Store annotations together with changes; raises `RunNotFound` and `ApiError`."""
+        for each in said:
+            await asyncio.to_thread(_check, run, each.target)
+        async with self._adding.setdefault(run.run_id, asyncio.Lock()):  # one gets the last place
+            await read_soon(self._records, run.tenant, lambda: self._refuse_more(run, len(said)))
+            kept = [_kept(run, each) for each in said]
+            await asyncio.wrap_future(self._records.write([*kept, *changes]))
+
+    def of_run(self, run: RunHandle) -> list[msgspec.Raw]:
+        """The annotations of a run as JSON, oldest first; raises `RunNotFound`."""
+        run.edges()
+        found = self._records.list(
+            ANNOTATION_KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN
+        )
+        return [msgspec.Raw(record.body) for record in found]
+
+    def _refuse_more(self, run: RunHandle, count: int) -> None:
+        kept = self._records.keys(
+            ANNOTATION_KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN
+        )
+        if len(kept) + count > MOST_PER_RUN:
+            message = (
+                f"the run already has {len(kept)} annotations, and {MOST_PER_RUN} are the limit"
+            )
+            raise ApiError(409, "conflict", message, {"limit": MOST_PER_RUN})
+
+    def _masked(self, text: str | None) -> str | None:
+        return None if text is None else mask_strictly(self._redactor.redact_text(text))
+
+
+def _kept(run: RunHandle, annotation: Annotation) -> RecordChange:
+    key = f"{run.run_id}/{annotation.annotation_id}"
+    return RecordChange(ANNOTATION_KIND, run.partition, key, msgspec.json.encode(annotation), None)
+
+
+def _check(run: RunHandle, target: AnnotationTarget) -> None:
+    run.edges()
+    _check_event(run.log, target)
+    _check_node(run.log, target)
+
+
+def _check_event(log: EventLog, target: AnnotationTarget) -> None:
+    if target.event_id is None:
+        return
+    run_id, _, sequence = target.event_id.rpartition(":")
+    is_number = sequence.isascii() and sequence.isdigit() and len(sequence) <= 18
+    if run_id == target.run_id and is_number:
+        found = next(log.read(run_id, (), int(sequence) - 1, 1), None)
+        if found is not None and f"{run_id}:{found.sequence}" == target.event_id:
+            if target.node_id in (None, found.task_id):
+                return
+            raise invalid([Problem("$.target.nodeId", "the event belongs to another node")])
+    raise invalid([Problem("$.target.eventId", "the run has no such event")])
+
+
+def _check_node(log: EventLog, target: AnnotationTarget) -> None:
+    if target.node_id is None or target.event_id is not None:
+        return
+    if not any(event.task_id == target.node_id for event in log.read(target.run_id)):
+        raise invalid([Problem("$.target.nodeId", "no event of the run belongs to this node")])

@@ -1,0 +1,1 @@
+"""The runs of a host: planned, executed, forked, deleted, and as files."""

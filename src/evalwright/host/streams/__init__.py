@@ -1,0 +1,1 @@
+"""Live events of runs, and what many streams share."""

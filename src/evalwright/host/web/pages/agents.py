@@ -1,0 +1,345 @@
+"""Agents and their deployments: versions, states, gates; promotions with their evidence."""
+
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+from starlette.responses import Response
+
+from evalwright.contracts import amounts
+from evalwright.host.deployments.approvals import ApprovalGate, Ballot
+from evalwright.host.deployments.events import APPROVAL_NODE
+from evalwright.host.deployments.model import (
+    FULL,
+    LATEST,
+    SCOPES,
+    AgentDeployment,
+    DeploymentRefusal,
+    IllegalTransition,
+    Transition,
+    TransitionRequest,
+)
+from evalwright.host.deployments.transitions import NEXT
+from evalwright.host.http.settings import DeploymentSettings
+from evalwright.host.library.catalogue import RegisteredAgent
+from evalwright.host.library.versions import version_key
+from evalwright.host.v1.deployments import api_error, transitioned
+from evalwright.host.web.page import PageCall, page, part, see
+from evalwright.host.web.pages.scorecard import number_of
+from evalwright.store.protocol import RunFacts, RunFilter
+
+AT_ONCE = 25
+MOST_RUNS = 20  # that are offered as evidence
+READERS = ("agents:read", "deploy:promote", "deploy:pause", "deploy:rollback")
+DEPLOYERS = ("deploy:promote", "deploy:pause", "deploy:rollback")
+TONES = {
+    "active": ("good", "✓ active"),
+    "staged": ("info", "● staged"),
+    "test": ("info", "● test"),
+    "draft": ("plain", "○ draft"),
+    "paused": ("warn", "‖ paused"),
+    "deprecated": ("plain", "⊘ deprecated"),
+    "rolled-back": ("bad", "↶ rolled back"),
+}
+# What is wrong with a part of a request: the field of the form that it came from, and words.
+_WRONG = {
+    "version": ("version", "Choose one of the versions."),
+    "evalRunId": ("evidence", "Choose one of the runs."),
+    "channel": ("channel", "Choose one of the channels."),
+    "canaryPercent": ("share", "Give a whole number from 0 to 100."),
+    "reason": ("reason", "At most 512 characters."),
+}
+_FIELDS = ("version", "evidence", "channel", "share", "reason", "transition")
+_ACTIONS: dict[Transition, str] = {
+    "pause": "Pause",
+    "deprecate": "Deprecate",
+    "rollback": "Roll back",
+}
+_NOT_DEPLOYED = ("plain", "\N{EN DASH} not deployed")
+
+
+class AgentsAsked(NamedTuple):
+    """The filters in an address."""
+
+    q: str = ""
+    page: str = ""
+
+    @classmethod
+    def of(cls, call: PageCall) -> "AgentsAsked":
+        """Those of a request."""
+        return cls(*map(call.asked, cls._fields))
+
+    def address(self, number: int) -> str:
+        """The address of a page of the same list."""
+        given = {"q": self.q, "page": str(number)}
+        return f"/agents?{urlencode({name: value for name, value in given.items() if value})}"
+
+
+def agent_address(agent_id: str) -> str:
+    """The address of an agent."""
+    return f"/agents/{quote(agent_id, safe='')}"
+
+
+async def show(call: PageCall) -> Response:
+    """The agents, or only their table when the filter changes."""
+    asked, tenant = AgentsAsked.of(call), call.principal.tenant
+    agents = await call.in_reader(lambda: call.host.catalogue.agents(tenant))
+    text = asked.q.lower()
+    found = [each for each in agents if text in f"{each.agent_id} {each.label or ''}".lower()]
+    pages = max(1, -(-len(found) // AT_ONCE))
+    number = min(max(1, int(number_of(asked.page) or 1)), pages)
+    rows = [await _row(call, each) for each in found[(number - 1) * AT_ONCE : number * AT_ONCE]]
+    values: dict[str, Any] = {
+        "asked": asked._asdict(),
+        "rows": rows,
+        "total": len(found),
+        "of": len(agents),
+        "number": number,
+        "last_page": pages,
+        "before": asked.address(number - 1) if number > 1 else "",
+        "after": asked.address(number + 1) if number < pages else "",
+    }
+    if call.is_part:
+        return part(call, "agents_table.html", **values)
+    return page(call, "agents.html", title="Agents", **values)
+
+
+async def _row(call: PageCall, known: RegisteredAgent) -> dict[str, Any]:
+    deployments = call.host.deployments
+    records = await deployments.list(call.principal.tenant, known.agent_id)
+    return {
+        "agent_id": known.agent_id,
+        "address": agent_address(known.agent_id),
+        "label": known.label or known.persona,
+        "model_class": known.model_class,
+        "newest": known.version,
+        "serving": [
+            (record.version, ", ".join(record.channels))
+            for record in records
+            if record.state == "active"
+        ],
+        "waiting": len(await deployments.waiting(call.principal, known.agent_id)),
+    }
+
+
+async def agent(call: PageCall) -> Response:
+    """An agent: its versions, and what can be done with them."""
+    return await _agent_page(call)
+
+
+async def _agent_page(
+    call: PageCall,
+    refusal: DeploymentRefusal | None = None,
+    given: dict[str, str] | None = None,
+    errors: dict[str, str] | None = None,
+) -> Response:
+    agent_id, tenant = call.path["agentId"], call.principal.tenant
+    try:
+        records = await call.host.deployments.list(tenant, agent_id)
+    except DeploymentRefusal as unknown:
+        raise api_error(unknown) from None
+    waiting = await call.host.deployments.waiting(call.principal, agent_id)
+    may_read = call.may("runs:read")
+    found = await call.in_reader(lambda: _read_agent(call, agent_id, records, may_read=may_read))
+    policy, given, errors = call.host.settings.deployments, given or {}, errors or {}
+    is_share = given.get("transition") == "adjust-canary"
+    for row in found["rows"] if is_share else ():
+        if row["version"] == given["version"]:
+            row["given"], row["error"] = given["share"], errors.get("share", "")
+    return page(
+        call,
+        "agent.html",
+        title=agent_id,
+        status_code=200 if refusal is None else api_error(refusal).status,
+        agent_id=agent_id,
+        address=agent_address(agent_id),
+        gates=_gates(policy),
+        channels=policy.channels,
+        waiting=[_waiting(call, each) for each in waiting],
+        refusal=None if refusal is None else _refused(refusal),
+        given=dict.fromkeys(_FIELDS, "") | ({} if is_share else given),
+        errors={} if is_share else errors,
+        **found,
+    )
+
+
+def _read_agent(
+    call: PageCall, agent_id: str, records: list[AgentDeployment], *, may_read: bool
+) -> dict[str, Any]:
+    tenant = call.principal.tenant
+    known = call.host.catalogue.agent(tenant, agent_id)
+    versions = {
+        *call.host.catalogue.versions(tenant, agent_id),
+        *(each.version for each in records),
+    }
+    by_version = {each.version: each for each in records}
+    wanted = RunFilter(agent=agent_id, status="completed", is_evaluation=True)
+    runs = call.log.find_runs(wanted, MOST_RUNS) if may_read else []
+    return {
+        "label": (known.label or known.persona) if known else "",
+        "about": (known.description or "") if known else "",
+        "model_class": known.model_class if known else "",
+        "rows": [
+            _version_row(version, by_version.get(version), records)
+            for version in sorted(versions, key=version_key, reverse=True)
+        ],
+        "runs": [_evidence(call, each) for each in runs],
+    }
+
+
+def _version_row(
+    version: str, record: AgentDeployment | None, records: list[AgentDeployment]
+) -> dict[str, Any]:
+    state = record.state if record else None
+    following = NEXT.get(state or "draft")
+    return {
+        "version": version,
+        "badge": TONES[state] if state else _NOT_DEPLOYED,
+        "channels": ", ".join(record.channels) if record else "",
+        "share": _share(record, records) if record else None,
+        "given": str(_given_share(record)),
+        "error": "",
+        "is_shareable": record is not None and _is_shareable(record, records),
+        "eval_run": (record.eval_run_id or "") if record else "",
+        "back_to": (record.rollback_pointer or "") if record else "",
+        "next": following if state != "active" else "another channel",
+        "is_promotable": following is not None,
+        "actions": [
+            (name, words, SCOPES[name]) for name, words in _ACTIONS.items() if state == "active"
+        ],
+    }
+
+
+def _given_share(record: AgentDeployment | None) -> int:
+    return FULL if record is None or record.canary_percent is None else record.canary_percent
+
+
+def _share(record: AgentDeployment, records: list[AgentDeployment]) -> int | None:
+    """The share of its channel that a version serves; None for all of it."""
+    beside = _canary_beside(record, records)
+    if beside is not None and beside.canary_percent is not None:
+        return FULL - beside.canary_percent
+    return record.canary_percent
+
+
+def _is_shareable(record: AgentDeployment, records: list[AgentDeployment]) -> bool:
+    """Whether the share of a version can be changed: another serves the rest of one channel."""
+    serving = sum(each.state == "active" for each in records)
+    return (
+        record.state == "active"
+        and serving > 1
+        and len(_own_channels(record)) == 1
+        and _canary_beside(record, records) is None
+    )
+
+
+def _canary_beside(
+    record: AgentDeployment, records: list[AgentDeployment]
+) -> AgentDeployment | None:
+    """The canary that shares a channel with a version that has the rest of it."""
+    if record.state != "active" or record.canary_percent is not None:
+        return None
+    own = _own_channels(record)
+    return next(
+        (
+            each
+            for each in records
+            if each.state == "active" and each.canary_percent is not None
+            if not own.isdisjoint(_own_channels(each))
+        ),
+        None,
+    )
+
+
+def _own_channels(record: AgentDeployment) -> set[str]:
+    return {name for name in record.channels if name != LATEST}
+
+
+def _evidence(call: PageCall, run: RunFacts) -> dict[str, Any]:
+    verdict = call.host.figures.verdict(call.log, run)[1]
+    score = "" if run.score is None else f", score {amounts.score(run.score)}"
+    return {"run_id": run.run_id, "words": f"{run.suite}: {verdict}{score}"}
+
+
+def _gates(policy: DeploymentSettings) -> list[str]:
+    """What a promotion needs, in words."""
+    states = " and ".join(policy.required_for)
+    told = []
+    if policy.require_eval and policy.required_for:
+        least = policy.required_pass_score
+        bar = "" if least is None else f" with a score of at least {least:g}"
+        told.append(
+            f"A promotion to {states} needs an evaluation of this version that passed{bar}."
+        )
+    if policy.approval is not None and policy.required_for:
+        count = policy.approval.quorum
+        others = "another key approves" if count == 1 else f"{count} other keys approve"
+        told.append(f"A promotion to {states} waits until {others}.")
+    return told or ["Promotions need neither an evaluation nor an approval."]
+
+
+def _waiting(call: PageCall, gate: ApprovalGate) -> dict[str, Any]:
+    is_own = gate.requester == call.principal.principal
+    may_vote = call.may("approvals:respond") and call.may(gate.policy.scope)
+    return {
+        "run_id": gate.run_id,
+        "version": gate.request.version,
+        "by": gate.requester,
+        "at_us": gate.asked_at_us,
+        "granted": len(gate.granted_by),
+        "quorum": gate.policy.quorum,
+        "evidence": gate.request.eval_run_id or "",
+        "may_accept": may_vote and not is_own,
+        "may_reject": may_vote,
+    }
+
+
+def _refused(refusal: DeploymentRefusal) -> dict[str, Any]:
+    details = refusal.details
+    return {
+        "message": refusal.message,
+        "unmet": details.get("unmet", ()),
+        "run_id": details.get("runId", ""),
+    }
+
+
+async def change(call: PageCall) -> Response:
+    """Promote a version, or take it back; what blocks that is said on the page."""
+    given = {name: call.field(name) for name in _FIELDS}
+    wanted = {
+        "version": given["version"],
+        "transition": given["transition"] or "promote",
+        "channel": given["channel"] or None,
+        # What is no number must be refused: without a share, the version gets all of the traffic.
+        "canaryPercent": given["share"] or None,
+        "evalRunId": given["evidence"] or None,
+        "reason": given["reason"] or None,
+    }
+    agent_id = call.path["agentId"]
+    try:
+        request = msgspec.convert(wanted, TransitionRequest, strict=False)
+        await transitioned(call, agent_id, request)
+    except msgspec.ValidationError as error:
+        errors = _at_field(error)
+        told = "see the field below" if errors else "no version can be changed in this way"
+        return await _agent_page(call, IllegalTransition(told), given, errors)
+    except DeploymentRefusal as refusal:
+        return await _agent_page(call, refusal, given)
+    return see(agent_address(agent_id))
+
+
+def _at_field(error: msgspec.ValidationError) -> dict[str, str]:
+    """What is wrong, by the name of its field; nothing if the form has no field for it."""
+    name = str(error).rpartition("$.")[2].rstrip("`")
+    return dict([_WRONG[name]]) if name in _WRONG else {}
+
+
+async def vote(call: PageCall) -> Response:
+    """Approve or reject a promotion that waits."""
+    action = call.field("action")
+    ballot = Ballot("accept" if action == "accept" else "reject", call.field("reason") or None)
+    try:
+        await call.host.deployments.vote(call.principal, call.field("run"), APPROVAL_NODE, ballot)
+    except DeploymentRefusal as refusal:
+        return await _agent_page(call, refusal)
+    return see(agent_address(call.path["agentId"]))
