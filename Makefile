@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-chance bench-page bench-web mutants walk docs coverage clean
+.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-old bench-old-short bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-chance bench-page bench-web mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -86,6 +86,12 @@ format: setup ## format the code
 
 bench: setup ## measure next to inspect-ai and pydantic-evals (installs both)
 	$(BIN)/python benchmarks/bench.py
+
+bench-old: setup ## measure users' jobs beside the last tag, by turns: CPU of both, and the ratio (OLD=commit)
+	$(BIN)/python benchmarks/old/bench.py $(if $(OLD),--old $(OLD))
+
+bench-old-short: setup ## the same on small jobs, within a minute; fails where one costs more than 1.25 times
+	$(BIN)/python benchmarks/old/bench.py --short $(if $(OLD),--old $(OLD))
 
 bench-compare: setup ## measure a comparison of 10,000 and 100,000 cases
 	$(BIN)/python benchmarks/compare/bench.py --cases 10000 --large 100000

@@ -64,7 +64,7 @@ class Ours:
 
     def checked(self, agent: str, tasks: int) -> dict[str, float]:
         suite = checked_suite_file(self.place.scratch, tasks)
-        used = self.run(agent, tasks, suite=suite)
+        used = self.run(agent, tasks, "--agent-usage", "none", suite=suite)
         database = self.database(agent, tasks)
         log = ["--db", str(database), "--quiet", "--json"]
         again = self.command("rescore", "latest", *log, output=database.with_name("again"))

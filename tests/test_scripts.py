@@ -8,7 +8,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(
-    path for folder in ("benchmarks", "docs", "tools") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("benchmarks", "docs", "tools")
+    for path in (ROOT / folder).rglob("*.py")
+    if ".envs" not in path.parts  # what benchmarks install
 )
 
 
