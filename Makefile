@@ -61,8 +61,8 @@ test: setup ## run every test
 	@$(BIN)/python -m compileall -q src  # what has changed since, too: hundreds of tests start a command
 	$(BIN)/pytest -n 3 --dist worksteal
 
-soak: setup ## inject faults for a long time: kills, full disks, held locks, hostile clients
-	SOAK=1 $(BIN)/pytest -n 2 --dist worksteal tests/faults tests/host/attacks tests/host/limits tests/engine/suites/test_templates.py
+soak: setup ## inject faults for SOAK_MINUTES (10): kills, full disks, held locks, hostile clients
+	SOAK=1 $(BIN)/pytest -n 2 --maxschedchunk 1 tests/faults tests/host/attacks tests/host/limits tests/engine/suites/test_templates.py
 
 lint: setup ## check formatting, lint rules, types, and which package may import which
 	$(BIN)/ruff format --check .
