@@ -5,11 +5,13 @@ line that names the run, never with a traceback.
 """
 
 import asyncio
+import itertools
 import random
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +179,44 @@ def without_safeguards(path: Path, statements: list[str]) -> None:
             assert connection.execute(each).rowcount, each
         for _, sql in triggers:
             connection.execute(sql)
+
+
+OTHERWISE = ("NULL", "1.5", "-1", "'text'", "x'FF'")
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["runs", "events", "run_facts", "contents", "records", "record_sizes", "tombstones"],
+)
+def test_a_value_of_another_type_in_any_column_is_refused_in_one_line_or_changes_nothing(
+    sound: Path, tmp_path: Path, table: str
+) -> None:
+    path, before = tmp_path / "log.db", all_that_is_read(sound)
+    with closing(sqlite3.connect(sound)) as connection:
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    for column, value in itertools.product(columns, OTHERWISE):
+        shutil.copy(sound, path)
+        with suppress(sqlite3.IntegrityError):  # a key that no file can hold
+            with_any_values(path, f"UPDATE OR REPLACE {table} SET {column} = {value}")
+        problems = [*find_problems(path)]
+        after = read_or_refused(path)
+        assert after == before or problems, (column, value, after)
+        assert all(len(str(each).splitlines()) == 1 for each in problems)
+
+
+def with_any_values(path: Path, statement: str) -> None:
+    """Change a file as damage does, which no type and no constraint of a column stops."""
+    redefine = "UPDATE sqlite_master SET sql = ? WHERE name = ?"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        was = connection.execute("SELECT sql, name FROM sqlite_master").fetchall()
+        connection.execute("PRAGMA writable_schema = ON")
+        for sql, name in was:
+            loose = re.sub(r"(?<!IS) NOT NULL|UNIQUE(?= INDEX)", "", sql or "")
+            connection.execute(redefine, (loose or None, name))
+    without_safeguards(path, [statement])
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.executemany(redefine, was)
 
 
 @pytest.mark.parametrize(

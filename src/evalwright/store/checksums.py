@@ -17,6 +17,7 @@ BASE = 1_664_525
 _TIMES = 2**32 - 5  # a prime: no bit of a time is lost
 
 CHANGED = "the event is not what was written: its checksum is another one"
+NO_EVENT = -1
 REMEDY = "`evalwright db check` lists all damage"
 BROKEN = "events of the run are missing, added or exchanged: its checksum is another one"
 
@@ -27,12 +28,12 @@ def seed_of(run_id: str) -> int:
 
 
 def of_event(seed: int, kind: str, task_id: str | None, at_us: int, body: bytes | None) -> int:
-    """The checksum of an event; -1 where the values of a damaged row are of other types."""
+    """The checksum of an event; `NO_EVENT` where the values of a damaged row are of other types."""
     try:
         name = kind if task_id is None else f"{kind}={task_id}"
         return crc32(body, crc32(name.encode(), seed) ^ at_us % _TIMES)  # type: ignore[arg-type]
     except (TypeError, AttributeError, UnicodeEncodeError):
-        return -1
+        return NO_EVENT
 
 
 def of_values(*values: Any) -> int:

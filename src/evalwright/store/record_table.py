@@ -6,6 +6,8 @@ from concurrent.futures import Future
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from evalwright.contracts.errors import DamagedEventLog
+from evalwright.store.checksums import REMEDY
 from evalwright.store.records import Forget, Record, RecordChange
 from evalwright.store.writer import Writer
 from evalwright.store.writes import Write
@@ -28,6 +30,7 @@ class RecordTable(ABC):
     """What a database does with documents."""
 
     is_local = True
+    place: str
 
     @cached_property
     def reading(self) -> "LogReading":
@@ -53,13 +56,13 @@ class RecordTable(ABC):
             "SELECT body FROM records WHERE kind = ? AND tenant = ? AND key = ?",
             (kind, tenant, key),
         )
-        return bytes(rows[0][0]) if rows else None
+        return self._whole(key, *rows[0]) if rows else None
 
     def list(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
     ) -> Sequence[Record]:
         rows = self.query(_LIST, (kind, tenant, _first(prefix, after), prefix, limit))
-        return [Record(key, bytes(body), at_us) for key, body, at_us in rows]
+        return [Record(key, self._whole(key, body), at_us) for key, body, at_us in rows]
 
     def keys(
         self, kind: str, tenant: str, prefix: str = "", after: str = "", limit: int = 1000
@@ -72,7 +75,16 @@ class RecordTable(ABC):
             "SELECT tenant, key, body, at_us FROM records WHERE kind = ? ORDER BY tenant, key",
             (kind,),
         )
-        return [(tenant, Record(key, bytes(body), at_us)) for tenant, key, body, at_us in rows]
+        return [
+            (tenant, Record(key, self._whole(key, body), at_us))
+            for tenant, key, body, at_us in rows
+        ]
+
+    def _whole(self, key: str, body: Any) -> bytes:
+        if not isinstance(body, bytes):
+            problem = f"{self.place}: document {key} is no longer what was written"
+            raise DamagedEventLog(f"{problem}; {REMEDY}")
+        return body
 
     def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
         return self.writer.submit(Write(None, (), changes, None, is_request))

@@ -320,11 +320,11 @@ class SqliteLog(WrittenLog[Database]):
                 except DamagedEventLog:  # not if the run was pruned a moment ago
                     self.upkeep.refuse_pruned(run_id)
                     raise
-            if (
-                is_checked
-                and checksum is not None
-                and checksum != checksums.of_event(seed, kind, task_id, at_us, body)
-            ):
+                except TypeError:
+                    checksums.refuse_changed(self.place, run_id, sequence)
+            found = checksums.of_event(seed, kind, task_id, at_us, body)
+            is_changed = is_checked and checksum is not None and found != checksum
+            if is_changed or found == checksums.NO_EVENT:
                 checksums.refuse_changed(self.place, run_id, sequence)
             yield Event(run_id, sequence, kind, task_id, at_us, body)
 
