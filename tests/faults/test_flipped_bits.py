@@ -26,7 +26,7 @@ from evalwright.engine.replay import replay_run
 from evalwright.store.inspection import find_problems
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog
-from faults.soaking import scaled, seeds
+from faults.soaking import IS_SOAK, scaled, seeds
 from subjects.runs import as_agent
 
 MOST_KINDS = ("note", "suite")
@@ -72,7 +72,7 @@ def all_that_is_read(path: Path) -> Any:
             log.open_runs(),
             [log.records.of_all_tenants(kind) for kind in MOST_KINDS],
             log.upkeep.tombstones(""),
-            sorted(log.upkeep.sizes("")),
+            sorted(log.upkeep.sizes(""), key=repr),
         )
     finally:
         log.close()
@@ -194,7 +194,8 @@ def test_a_value_of_another_type_in_any_column_is_refused_in_one_line_or_changes
     path, before = tmp_path / "log.db", all_that_is_read(sound)
     with closing(sqlite3.connect(sound)) as connection:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-    for column, value in itertools.product(columns, OTHERWISE):
+    all_values = itertools.product(columns, OTHERWISE)
+    for column, value in all_values if IS_SOAK else zip(columns, itertools.cycle(OTHERWISE)):
         shutil.copy(sound, path)
         with suppress(sqlite3.IntegrityError):  # a key that no file can hold
             with_any_values(path, f"UPDATE OR REPLACE {table} SET {column} = {value}")

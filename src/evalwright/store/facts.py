@@ -71,21 +71,20 @@ def condition(name: str, value: object, mine: str) -> str:
 
 _LISTS = tuple(map(RunFacts._fields.index, ("tags", "modes")))
 _PASSED = RunFacts._fields.index("passed")
-_decode_list = msgspec.json.Decoder(list[str]).decode
 
 
 def from_row(row: Sequence[Any]) -> RunFacts:
     """Facts from the columns `COLUMNS`."""
-    values = list(row)  # lists are long, and `_replace` is slow
+    values = list(row)
     try:
         for place in _LISTS:
-            values[place] = [] if values[place] == "[]" else _decode_list(values[place])
-    except msgspec.MsgspecError:
-        about = f"run {values[0]}: its {RunFacts._fields[place]} are not what was written"
+            values[place] = [] if values[place] == "[]" else msgspec.json.decode(values[place])
+        if values[_PASSED] is not None:
+            values[_PASSED] = bool(values[_PASSED])
+        return msgspec.convert(values, RunFacts)
+    except (msgspec.MsgspecError, TypeError):
+        about = f"run {row[0]}: what the list shows of it is not what was written"
         raise DamagedEventLog(f"{about}; {checksums.REMEDY}") from None
-    if values[_PASSED] is not None:
-        values[_PASSED] = bool(values[_PASSED])
-    return RunFacts._make(values)
 
 
 _NULL = msgspec.Raw(b"null")

@@ -271,14 +271,14 @@ class RunCheck:
     def is_sound(self, event: NewEvent, checksum: int | None) -> bool:
         """Take the next event; whether it is what was written, as far as anybody knows."""
         self.events += 1
+        found = checksums.of_event(self._seed, *event)
+        if found == checksums.NO_EVENT or checksum not in (found, None):
+            return False
         if event.type in SOURCE_TYPES:
             self.facts |= changes_by(event)
         self.facts.setdefault("started_us", event.at_us)
-        if checksum is None:
-            return True
-        if checksum != checksums.of_event(self._seed, *event):
-            return False
-        self._checksums.append(checksum)
+        if checksum is not None:
+            self._checksums.append(checksum)
         return True
 
     def problems(self, known: Mapping[str, Any], tags: Collection[str]) -> Iterator[LogProblem]:
