@@ -14,11 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalwright.scoring.checks.base import Examined, MadeCall, Prepared, Spent
+from evalwright.scoring.checks.base import AnswerCheck, Examined, MadeCall, Spent
 from evalwright.scoring.checks.table import prepare_checks, run_checks
 
 BEST_OF = 5
@@ -68,7 +68,7 @@ def best(work: Callable[[], object], times: int) -> float:
     return min(found)
 
 
-def prepared(*documents: dict[str, Any]) -> list[Prepared]:
+def prepared(*documents: dict[str, Any]) -> Sequence[AnswerCheck]:
     """Checks that are ready."""
     ready, problems = prepare_checks(documents, "$")
     assert problems == []
@@ -84,7 +84,7 @@ def each_check() -> None:
     """Print what each check takes for one answer, and to be prepared."""
     for document in CHECKS:
         ready = prepared(document)
-        look = best(lambda ready=ready: run_checks(ready, examined(TEXT), {}), 2_000)  # type: ignore[misc]
+        look = best(lambda ready=ready: run_checks(ready, examined(TEXT)), 2_000)  # type: ignore[misc]
         print(f"{look:8.1f} us  {json.dumps(document)[:80]}")
     distinct = [{"contains": f"order A-{number}"} for number in range(8_000)]
     started = time.process_time()
@@ -96,7 +96,7 @@ def hostile_outputs() -> None:
     """Print what all checks together take for outputs that are made to be slow."""
     ready = prepared(*CHECKS)
     for name, output in HOSTILE.items():
-        took = best(lambda output=output: run_checks(ready, examined(output), {}), 1)  # type: ignore[misc]
+        took = best(lambda output=output: run_checks(ready, examined(output)), 1)  # type: ignore[misc]
         print(f"{took / 1000:8.1f} ms  all {len(CHECKS)} on {name}")
 
 

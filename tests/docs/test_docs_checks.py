@@ -13,6 +13,7 @@ from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.documents import to_json
 from evalwright.contracts.report import Signal, SignalDetails
 from evalwright.scoring.checks.base import (
+    Answers,
     Ask,
     CodeAsk,
     Examined,
@@ -63,7 +64,7 @@ def _signals(given: str) -> list[Signal]:
     ]
 
 
-def _examined(about: str, given: str) -> Examined:
+def _examined(about: str, given: str, told: Answers) -> Examined:
     match about:
         case "calls":
             return Examined(calls=[MadeCall(*call) for call in json.loads(given)], coverage=SEEN)
@@ -72,7 +73,7 @@ def _examined(about: str, given: str) -> Examined:
         case "signals":
             return Examined(find_signals=lambda: _signals(given), coverage=SEEN)
         case _:
-            return Examined(output=given)
+            return Examined(output=given, told=told)
 
 
 @pytest.mark.parametrize(("check", "about", "given", "result"), list(examples()))
@@ -81,7 +82,7 @@ def test_an_example_is_as_it_says(check: str, about: str, given: str, result: st
     prepared, problems = prepare_checks([document], "$")
     assert problems == []
     answers = {ask: _answer(ask, about, given) for ask in prepared[0].asks}
-    (said,) = run_checks(prepared, _examined(about, given), answers)
+    (said,) = run_checks(prepared, _examined(about, given, answers))
     expected = _RESULT.fullmatch(result)
     assert expected is not None, result
     assert ("passes" if said.passed else "fails") == expected["verdict"], said

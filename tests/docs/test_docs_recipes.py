@@ -182,7 +182,7 @@ def test_a_check_is_validated_and_made(evalwright: Evalwright, tmp_path: Path) -
     assert ran.returncode == 0, ran.stderr
     failed = evalwright("run", "short.yaml", "--agent", "agent.py:answer")
     assert failed.returncode == 1
-    assert "2 words, at most 1 are wanted" in failed.stdout
+    assert "2 words, not 1" in failed.stdout
 
 
 def test_a_provider_is_asked_with_its_own_path_and_header(

@@ -174,11 +174,10 @@ def test_what_own_functions_return_is_understood_as_it_is_here() -> None:
         Unanswered("it raised"),
     ):
         (there,) = examined_by(pool, check, told={ask: returned}).checks
-        look = prepared.look(
-            examination.examined(TaskAnswer(a_task(), CARD, None, 1, []), ""), {ask: returned}
-        )
-        assert (there.passed, there.score, there.broken) == (look.passed, look.score, look.broken)
-        assert there.reason.partition("“")[0] == look.reason.partition("“")[0]
+        answer = TaskAnswer(a_task(), CARD, None, 1, [])
+        here = prepared.outcome(examination.examined(answer, "", {ask: returned}))
+        assert (there.passed, there.score, there.broken) == (here.passed, here.score, here.broken)
+        assert there.reason.partition("“")[0] == here.reason.partition("“")[0]
     pool.close()
 
 

@@ -119,7 +119,7 @@ class Expectation:
         needs_more = any(each.asks for each in prepared) or check.name == "no_signals"
         if needs_more or b'"no_signals"' in msgspec.json.encode(document):
             return self._ask(check)
-        return run_checks(prepared, self._examined, {})[0]
+        return run_checks(prepared, self._examined)[0]
 
     def _ask(self, check: Check) -> CheckResult:
         """Have somebody else look: judges, own code, the detectors of signals."""

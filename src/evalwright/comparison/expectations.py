@@ -295,7 +295,7 @@ def _checked(documents: tuple[Json, ...], trace: Trace) -> list[FailedAssertion]
     from evalwright.scoring.checks.table import prepare_checks, run_checks
 
     prepared, _ = prepare_checks(documents, "")
-    results = run_checks(prepared, _examined(trace), {})
+    results = run_checks(prepared, _examined(trace))
     return [
         FailedAssertion(
             each.check, each.expected, each.actual, each.reason, each.cause or msgspec.UNSET

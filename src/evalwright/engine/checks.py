@@ -32,6 +32,7 @@ from evalwright.engine.plan import Plan
 from evalwright.models.embeddings import embedding_request, vector_of
 from evalwright.models.protocol import Model, ModelError
 from evalwright.scoring.checks.base import (
+    AnswerCheck,
     Answers,
     Ask,
     CodeAsk,
@@ -39,10 +40,9 @@ from evalwright.scoring.checks.base import (
     Examined,
     JudgeAsk,
     JudgeSays,
-    Prepared,
     Unanswered,
 )
-from evalwright.scoring.checks.judge_against import material
+from evalwright.scoring.checks.judge import material
 from evalwright.scoring.checks.table import (
     prepare_checks,
     verdict_of,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 Record = Callable[[Payload], None]
 SUBJECT = "check:"
-SuiteChecks = Mapping[str, Sequence[Prepared]]  # by task
+SuiteChecks = Mapping[str, Sequence[AnswerCheck]]  # by task
 
 
 def subject_of(ask: JudgeAsk, reference: str | None, task: Task, output: Any) -> str:
@@ -211,13 +211,13 @@ def plan_checks(
     return PlannedChecks(checks, judged, embedded, code), problems
 
 
-def _asks(checks: Iterable[Prepared]) -> list[Ask]:
+def _asks(checks: Iterable[AnswerCheck]) -> list[Ask]:
     return [ask for check in checks if check.asks for ask in check.asks]
 
 
 def _prepare_suite(suite: Suite) -> tuple[SuiteChecks, list[Problem]]:
     """The checks of every task that has some."""
-    prepared: dict[str, Sequence[Prepared]] = {}
+    prepared: dict[str, Sequence[AnswerCheck]] = {}
     problems: list[Problem] = []
     for index, task in enumerate(suite.tasks):
         if task.expected.kind == "checks":
@@ -290,7 +290,7 @@ class SuiteChecker:
         """The number of the repetition that a task is at, from 1."""
         return len(self._done.get(task.task_id, ())) + 1
 
-    def checks_of(self, task: Task) -> Sequence[Prepared]:
+    def checks_of(self, task: Task) -> Sequence[AnswerCheck]:
         """The checks of a task."""
         return self._checks.get(task.task_id, ())
 

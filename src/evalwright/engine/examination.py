@@ -18,7 +18,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.invocation import TaskAnswer
-from evalwright.scoring.checks.base import Answers, CodeAsk, Examined, MadeCall, Prepared, Spent
+from evalwright.scoring.checks.base import AnswerCheck, Answers, CodeAsk, Examined, MadeCall, Spent
 from evalwright.scoring.golden import score_golden
 from evalwright.scoring.summary import task_cost
 
@@ -110,7 +110,7 @@ def _is_larger(values: list[Any], most: int) -> bool:
     return False
 
 
-def examine(examination: Examination, checks: Sequence[Prepared]) -> Seen:
+def examine(examination: Examination, checks: Sequence[AnswerCheck]) -> Seen:
     """Look at an answer; of one that is an error there are only signals."""
     answer, agent_id = examination.answer, examination.agent_id
     findings: list[SafetyFinding] = []
@@ -127,10 +127,10 @@ def examine(examination: Examination, checks: Sequence[Prepared]) -> Seen:
         return Seen(findings)
     from evalwright.scoring.checks.table import run_checks
 
-    return Seen(findings, run_checks(checks, examined(answer, agent_id), examination.told))
+    return Seen(findings, run_checks(checks, examined(answer, agent_id, examination.told)))
 
 
-def examined(answer: TaskAnswer, agent_id: str) -> Examined:
+def examined(answer: TaskAnswer, agent_id: str, told: Answers | None = None) -> Examined:
     """An answer as checks look at it."""
     task, deeds = answer.task, answer.deeds
 
@@ -152,6 +152,7 @@ def examined(answer: TaskAnswer, agent_id: str) -> Examined:
         calls=made_calls(deeds) if deeds else (),
         spent=spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured),
         coverage=answer.coverage,
+        told=told or {},
         make_trace=make_trace,
         find_signals=find_signals,
     )

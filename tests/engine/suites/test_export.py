@@ -124,7 +124,7 @@ def test_the_verdicts_are_the_same(name: str, value: Any, output: Any) -> None:
         return
     suite = suite_of({name: value})
     portable = to_portable(suite)
-    results = run_checks(prepared, Examined(output=output), {})
+    results = run_checks(prepared, Examined(output=output))
 
     assert portable.losses == []
     assert check_suite(__import__("msgspec").to_builtins(portable.suite)) == []

@@ -13,11 +13,11 @@ SIGNAL_KINDS = ("secret_in_output", "injected_instruction_followed")
 
 
 def said(check: dict[str, Any], output: Any = None, **examined: Any) -> CheckResult:
-    answers = examined.pop("answers", {})
+    examined["told"] = examined.pop("answers", {})
     prepared, problems = prepare_checks([check], "$.checks", SIGNAL_KINDS)
     assert problems == []
     examined.setdefault("coverage", SEEN)
-    return run_checks(prepared, Examined(output=output, **examined), answers)[0]
+    return run_checks(prepared, Examined(output=output, **examined))[0]
 
 
 def passes(check: dict[str, Any], output: Any = None, **examined: Any) -> bool:

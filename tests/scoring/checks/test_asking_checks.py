@@ -13,7 +13,7 @@ from evalwright.scoring.checks.base import (
     MadeCall,
     Unanswered,
 )
-from evalwright.scoring.checks.judge_against import material
+from evalwright.scoring.checks.judge import material
 from evalwright.trace.model import Retrieval, Trace
 
 JUDGE = {"judge": ["greets the customer", {"criterion": "states the carrier", "weight": 2}]}

@@ -48,8 +48,8 @@ SIZE = 200_000
 def test_long_and_strange_outputs_take_little_time_and_small_results(output):
     prepared, _ = prepare_checks(CHECKS, "$", SIGNAL_KINDS)
     examined = Examined(output=output, calls=calls(*["t"] * 2_000))
-    assert takes_at_most(1.0, lambda: run_checks(prepared, examined, {}))
-    for result in run_checks(prepared, examined, {}):
+    assert takes_at_most(1.0, lambda: run_checks(prepared, examined))
+    for result in run_checks(prepared, examined):
         assert len(result.reason) < 3_000
         written = (
             msgspec.json.encode(result, enc_hook=None)
@@ -65,7 +65,7 @@ def test_every_check_says_something_of_every_output(output, args):
     prepared, problems = prepare_checks(CHECKS, "$", SIGNAL_KINDS)
     assert problems == []
     made = calls(("t", args), "u")
-    for result in run_checks(prepared, Examined(output=output, calls=made), {}):
+    for result in run_checks(prepared, Examined(output=output, calls=made)):
         assert 0 <= result.score <= 1
         assert result.passed or result.reason
         assert msgspec.json.encode(result)

@@ -73,7 +73,7 @@ def test_they_take_a_moment_and_say_together_what_each_says_alone(kind):
     results = []
 
     def look():
-        results[:] = run_checks(prepared, Examined(output=output), {})
+        results[:] = run_checks(prepared, Examined(output=output))
 
     assert takes_at_most(2 * LIMIT_S, look)
     for document, together in [*zip(documents, results, strict=True)][:: COUNT // 3]:
@@ -86,14 +86,14 @@ def test_texts_that_are_found_everywhere_are_found_as_well():
     texts = [*["a" * n for n in range(1, 40)], "a" * 30 + "b", "b"]
     prepared, _ = prepare_checks([{"contains": text} for text in texts], "$")
     for output in ("a" * 200_000, "a" * 200_000 + "b"):
-        results = run_checks(prepared, Examined(output=output), {})
+        results = run_checks(prepared, Examined(output=output))
         assert [each.passed for each in results] == [text in output for text in texts]
 
 
 def test_only_so_many_misses_of_a_long_answer_have_a_hint():
     checks = [{"contains": f"the ORDER has been shipped to customer {n}."} for n in range(200)]
     prepared, _ = prepare_checks(checks, "$")
-    reasons = [each.reason for each in run_checks(prepared, Examined(output=PROSE), {})]
+    reasons = [each.reason for each in run_checks(prepared, Examined(output=PROSE))]
     assert "in another case" in reasons[0]
     assert "in another case" not in reasons[-1]
     assert all("is not in the output" in reason for reason in reasons)

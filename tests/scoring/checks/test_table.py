@@ -24,7 +24,7 @@ def test_an_answer_is_scored_by_the_weight_of_the_checks_it_meets() -> None:
     documents = [{"contains": "shipped", "weight": 3}, {"contains": "sorry"}]
     prepared, problems = prepare_checks(documents, "$.checks")
     assert problems == []
-    results = run_checks(prepared, Examined(output="It was shipped."), {})
+    results = run_checks(prepared, Examined(output="It was shipped."))
     assert [each.passed for each in results] == [True, False]
     assert verdict_of(results, None) == (0.75, False)
     assert verdict_of(results, 0.7) == (0.75, True)

@@ -354,7 +354,7 @@ def _holds(check: dict[str, Any], shown: Trace, recording: Recording) -> bool:
         return False
     prepared, problems = prepare_checks([rendered], "$", None)
     return not problems and all(
-        each.look(_examined(trace), {}).passed
+        each.outcome(_examined(trace)).passed
         for each in prepared
         for trace in (shown, recording.trace)
     )

@@ -1,14 +1,15 @@
-"""What a check is: a name, the form of its argument, and how it looks at an answer.
+"""What a check is: a class with its argument as fields, and a method that looks at an answer.
 
 A check is pure. One that needs the world (a judge, the user's own code, a model of embeddings) says
 so in its `asks`; whoever runs checks answers them first.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from operator import contains
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 from unicodedata import normalize
 
 import msgspec
@@ -45,7 +46,7 @@ class RefusedCheck(Exception):
         return RefusedCheck(self.message, self.remedy, path + self.path.removeprefix("$"))
 
 
-class CannotLook(Exception):
+class CannotTell(Exception):
     """A check cannot tell of this answer: it does not pass, and neither does its opposite."""
 
     def __init__(self, reason: str) -> None:
@@ -60,7 +61,7 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
 class JudgeAsk(Ask, frozen=True):
     """Which of these statements hold for the output? Answered by `JudgeSays`.
 
-    `against` names what the judge sees beside it (`judge_against.material` gives the text): the
+    `against` names what the judge sees beside it (`judge.material` gives the text): the
     `reference` of the check, the `expected` of the task, or the `documents` that the agent
     retrieved.
     """
@@ -137,15 +138,16 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
     calls: Sequence[MadeCall] = ()
     spent: Spent = UNKNOWN
     coverage: Coverage = NOTHING_OBSERVED
+    told: Answers = {}  # what checks ask
     make_trace: Callable[[], Trace] | None = None
     find_signals: Callable[[], Sequence[Signal]] | None = None
     whole: "Examined | None" = None  # the answer that this one has only a part of
-    checks: "Sequence[Prepared]" = ()  # all that look at it
+    checks: "Sequence[AnswerCheck]" = ()  # all that look at it
     _found: dict[Any, Any] | None = None
     _parts: "dict[Any, Examined] | None" = None
     _left_to_hint: int = MOST_HINTED
 
-    def beside(self, output: Any) -> "Examined":
+    def with_part(self, output: Any) -> "Examined":
         """The same answer with a part of it as the output: what a check within a check sees."""
         return msgspec.structs.replace(
             self, output=output, whole=self.whole or self, _found=None, _parts=None
@@ -164,13 +166,13 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
         return found
 
     def part(self, find: Callable[..., Any], *how: Any) -> "Examined":
-        """The same answer beside the part that `find(self, *how)` gives; the last ones are kept."""
+        """The same answer with the part that `find(self, *how)` gives; the last ones are kept."""
         if self._is_short():
-            return self.beside(find(self, *how))
+            return self.with_part(find(self, *how))
         if self._parts is None:
             self._parts = {}
         key = (find, how)
-        part = self._parts.pop(key, None) or self.beside(find(self, *how))
+        part = self._parts.pop(key, None) or self.with_part(find(self, *how))
         self._parts[key] = part
         if len(self._parts) > MOST_PARTS:
             del self._parts[next(iter(self._parts))]
@@ -274,8 +276,8 @@ def _found_at_once(examined: Examined) -> dict[Seek, bool]:
     return known
 
 
-class Look(msgspec.Struct, frozen=True, gc=False):
-    """What a check saw. `broken`: it could not look, so its opposite does not hold either.
+class CheckOutcome(msgspec.Struct, frozen=True, gc=False):
+    """What a check says of an answer. `broken`: it cannot tell, so its opposite does not hold.
 
     `cause` is that of a failure which has another than most failures of its kind.
 
@@ -297,14 +299,14 @@ class Look(msgspec.Struct, frozen=True, gc=False):
         return self.why if isinstance(self.why, str) else self.why()
 
 
-def holds(passed: bool, expected: Any, actual: Any, reason: str) -> Look:  # noqa: FBT001
+def holds(passed: bool, expected: Any, actual: Any, reason: str) -> CheckOutcome:  # noqa: FBT001
     """A check that is met or not, without anything between; the reason is given if it is not."""
-    return Look(passed, float(passed), expected, actual, "" if passed else reason)
+    return CheckOutcome(passed, float(passed), expected, actual, "" if passed else reason)
 
 
-def cannot_look(expected: Any, reason: str) -> Look:
+def cannot_tell(expected: Any, reason: str) -> CheckOutcome:
     """A check that could not be made, which is a failure and never a pass."""
-    return Look(False, 0.0, expected, None, reason, True, "missing_required_data")
+    return CheckOutcome(False, 0.0, expected, None, reason, True, "missing_required_data")
 
 
 USAGE_NOT_OBSERVED = (
@@ -326,23 +328,6 @@ def calls_not_observed(examined: Examined) -> str | None:
     )
 
 
-class Prepared(msgspec.Struct, frozen=True):
-    """A check with its argument, ready to look at any number of answers."""
-
-    name: str
-    see: Callable[[Examined, Answers], Look]  # may raise `CannotLook`
-    asks: Sequence[Ask] = ()
-    weight: float = 1.0
-    seeks: Sequence[Seek] = ()  # what it looks for in the text of the output
-
-    def look(self, examined: Examined, answers: Answers) -> Look:
-        """What the check sees of an answer."""
-        try:
-            return self.see(examined, answers)
-        except CannotLook as unable:
-            return cannot_look(None, unable.reason)
-
-
 class Preparing(Protocol):
     """What the preparation of a check may use."""
 
@@ -350,29 +335,79 @@ class Preparing(Protocol):
     def signal_kinds(self) -> frozenset[str] | None:
         """The kinds of signals that there are; None where nobody can say."""
 
-    def nested(self, document: Any, path: str) -> Prepared:
+    def nested(self, document: Any, path: str) -> "AnswerCheck":
         """Prepare a check within this one; `path` is its place in the argument."""
 
     def is_check(self, value: Any) -> bool:
         """Whether a value is written as a check, rather than as a value to be compared with."""
 
 
-class CheckKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of check.
+class AnswerCheck(msgspec.Struct, kw_only=True, dict=True, eq=False):
+    """A kind of check. Its fields are its argument, ready to look at any number of answers.
 
-    `schema` is the JSON Schema of its argument, which has been checked when `prepare` is called;
-    `prepare` raises `RefusedCheck` for what a schema cannot say. `main` is the field that a short
-    form gives: `contains: a` stands for `contains: {value: a}`, and the other fields may then
-    stand beside the check. `cause` is what a failure is counted as in a compare report.
+    The class gives the check its name (`ContainsAll` is `contains_all`) and its docstring what
+    users read about it. `main` is the field that a short form gives: `contains: a` stands for
+    `contains: {value: a}`, and the other fields may then stand beside the check. `cause` is what a
+    failure is counted as in a compare report. `schema` is the JSON Schema of the argument; where it
+    is not given, it is made of the fields, and the first of them is `main`.
     """
 
-    name: str
-    description: str
-    example: str
-    schema: dict[str, Any]
-    prepare: Callable[[Any, Preparing], Prepared]
-    cause: RootCause
-    main: str = ""
+    name: ClassVar[str]
+    description: ClassVar[str]
+    example: ClassVar[str]
+    schema: ClassVar[dict[str, Any]]
+    main: ClassVar[str] = ""
+    cause: ClassVar[RootCause] = "wrong_answer"
+
+    weight: float = 1.0  # in the score of a task
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        cls.description = " ".join((cls.__doc__ or "").split())
+
+    @classmethod
+    def of(cls, argument: Any, _preparing: Preparing) -> "AnswerCheck":
+        """The check with an argument that fits the schema.
+
+        Raises `RefusedCheck` for what a schema cannot say.
+        """
+        own = {*cls.__struct_fields__} - {"weight"}
+        if isinstance(argument, dict) and cls.main in argument and argument.keys() <= own:
+            return cls(**argument)
+        return cls(**{cls.main or cls.__struct_fields__[0]: argument})
+
+    @property
+    def asks(self) -> Sequence[Ask]:
+        """What it must be told before it can look at an answer."""
+        return ()
+
+    @property
+    def seeks(self) -> Sequence[Seek]:
+        """What it looks for in the text of the output."""
+        return ()
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        """What the check says of an answer; may raise `CannotTell`."""
+        raise NotImplementedError
+
+    def outcome(self, examined: Examined) -> CheckOutcome:
+        """The same, also where the check cannot tell."""
+        try:
+            return self.evaluate(examined)
+        except CannotTell as unable:
+            return cannot_tell(None, unable.reason)
+
+
+def with_schema(kind: type[AnswerCheck]) -> type[AnswerCheck]:
+    """A kind of check that has the schema of its argument: its own, or one made of its fields."""
+    if not hasattr(kind, "schema"):
+        given = [each for each in msgspec.structs.fields(kind) if each.name != "weight"]
+        schemas = {each.name: msgspec.json.schema(each.type) for each in given}
+        kind.main = given[0].name
+        needed = [each.name for each in given if each.required]
+        kind.schema = {"anyOf": [schemas[kind.main], fields(needed, **schemas)]}
+    return kind
 
 
 # The place of a check within the argument of another one, in a schema.

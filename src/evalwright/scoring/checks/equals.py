@@ -1,41 +1,55 @@
 """`equals`: the output is a given text or value."""
 
+from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
 from evalwright.contracts.jsonvalue import NotJson, json_equal, parse, stringify
-from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Look, Prepared, Preparing
+from evalwright.scoring.checks.base import AnswerCheck, CheckOutcome, Examined
 from evalwright.scoring.checks.mismatch import first_difference, first_other_place
 from evalwright.scoring.checks.quotes import piece, shown, shown_around
-from evalwright.scoring.checks.texts import text_argument
 
-_OPTIONS = frozenset({"value", "ignore_case"})
 _BEFORE = 12  # characters before a difference that show where it is
 
 
-def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
-    has_options = isinstance(argument, dict) and "value" in argument and argument.keys() <= _OPTIONS
-    value, ignore_case = text_argument(argument) if has_options else (argument, False)
-    text = stringify(value)
-    sought = text.casefold() if ignore_case else text
+class Equals(AnswerCheck):
+    """The output is exactly this text or value. Numbers, lists and objects are compared as
+    JSON, also with an output that is a text of JSON.
+    """
 
-    def look(examined: Examined, _answers: Answers) -> Look:
-        output = examined.output
-        said = examined if output is not None else examined.beside("null")  # which is not ""
-        if (said.folded if ignore_case else said.text) == sought:
-            return Look(True, 1.0, shown(value, brief=True), examined.shown_briefly)
+    example = "equals: Paris"
+    schema = {}
+    main = "value"
+
+    value: Any
+    ignore_case: bool = False
+
+    @cached_property
+    def text(self) -> str:
+        """The value as text."""
+        return stringify(self.value)
+
+    @cached_property
+    def sought(self) -> str:
+        """The text that the output has to be, or in any case."""
+        return self.text.casefold() if self.ignore_case else self.text
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        output, value = examined.output, self.value
+        # None is not an empty text.
+        said = examined if output is not None else examined.with_part("null")
+        if (said.folded if self.ignore_case else said.text) == self.sought:
+            return CheckOutcome(True, 1.0, shown(value, brief=True), examined.shown_briefly)
         read = output if isinstance(value, str) else examined.once(_read)
         if not isinstance(value, str) and json_equal(read, value):  # texts have been compared
-            return Look(True, 1.0, shown(value, brief=True), examined.shown_briefly)
+            return CheckOutcome(True, 1.0, shown(value, brief=True), examined.shown_briefly)
         if isinstance(read, dict | list) and isinstance(value, dict | list):
             reason = first_difference(read, value) or ""
-            return Look(False, 0.0, shown(value), examined.shown, reason)
-        reason, place = _text_difference(said, text)
+            return CheckOutcome(False, 0.0, shown(value), examined.shown, reason)
+        reason, place = _text_difference(said, self.text)
         actual = shown_around(said.text, place) if isinstance(output, str) else examined.shown
-        expected = shown_around(text, place) if isinstance(value, str) else shown(value)
-        return Look(False, 0.0, expected, actual, reason)
-
-    return Prepared("equals", look)
+        expected = shown_around(self.text, place) if isinstance(value, str) else shown(value)
+        return CheckOutcome(False, 0.0, expected, actual, reason)
 
 
 def _read(examined: Examined) -> Any:
@@ -70,17 +84,3 @@ def _text_difference(said: Examined, wanted: str) -> tuple[str, int]:
 
 def _squeezed(said: Examined) -> str:
     return " ".join(said.text.split())
-
-
-CHECK = CheckKind(
-    name="equals",
-    description=(
-        "The output is exactly this text or value. Numbers, lists and objects are compared as "
-        "JSON, also with an output that is a text of JSON."
-    ),
-    example="equals: Paris",
-    schema={},
-    prepare=_prepare,
-    cause="wrong_answer",
-    main="value",
-)

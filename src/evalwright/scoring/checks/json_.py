@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from evalwright.contracts.errors import InvalidDocument
@@ -9,12 +10,10 @@ from evalwright.contracts.jsonvalue import json_equal
 from evalwright.contracts.report import RootCause
 from evalwright.contracts.schema import ValueSchema
 from evalwright.scoring.checks.base import (
-    Answers,
+    AnswerCheck,
     Ask,
-    CheckKind,
+    CheckOutcome,
     Examined,
-    Look,
-    Prepared,
     Preparing,
     RefusedCheck,
 )
@@ -29,47 +28,93 @@ _OWN = ("path", "valid", "strict", "schema", "subset", "equals")
 
 # What is wrong with the part of an output, or None; with the expected value to show, and what must
 # be asked.
-_Test = tuple[Any, Callable[[Examined, Answers], str | None], Sequence[Ask]]
+_Test = tuple[Any, Callable[[Examined], str | None], Sequence[Ask]]
 _FORM: RootCause = "format_violation"
 
 
-def _prepare(argument: Any, preparing: Preparing) -> Prepared:
-    if argument == "valid" or argument is True:
-        argument = {"valid": True}
-    path, strict = argument.get("path", "$"), argument.get("strict", False)
-    try:
-        parts = path_parts(path)
-    except ValueError as error:
-        remedy = "write it like $.orders[0].id, or $['a b'] for a name with spaces"
-        raise RefusedCheck(f"not a JSON path: {error}", remedy, "$.path") from None
-    tests = _tests(argument, preparing)
-    wants_json = argument.get("valid", True)
-    anywhere = bool(parts or tests)
-    if len(tests) == 1:
-        expected = shown(next(iter(tests.values()))[0])
-    else:
-        expected = shown({key: each for key, each in argument.items() if key != "strict"})
+class Json(AnswerCheck):
+    """The output is JSON, or has it in a Markdown fence or in its text. What is at `path`
+    ($.a[0].b) `equals` a value, fits a JSON `schema`, has a `subset`, or meets any other
+    check named here. `valid` alone asks for JSON as all of the output or in a fence,
+    `strict` for nothing around it.
+    """
 
-    def look(examined: Examined, answers: Answers) -> Look:
-        document = examined.part(_document, strict, anywhere)
+    example = "json: {path: $.order.id, equals: A-17}"
+    schema = {
+        "anyOf": [
+            {"enum": ["valid", True]},
+            {
+                "type": "object",
+                "minProperties": 1,
+                "properties": {
+                    "path": {"type": "string"},
+                    "valid": {"type": "boolean"},
+                    "strict": {"type": "boolean"},
+                    "schema": {"type": ["object", "boolean"]},
+                    "subset": {},
+                    "equals": {},
+                },
+            },
+        ]
+    }
+
+    argument: dict[str, Any]
+    tests: dict[str, _Test]
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, argument: Any, preparing: Preparing) -> AnswerCheck:
+        if argument == "valid" or argument is True:
+            argument = {"valid": True}
+        path, tests = argument.get("path", "$"), dict[str, _Test]()
+        try:
+            parts = path_parts(path)
+        except ValueError as error:
+            remedy = "write it like $.orders[0].id, or $['a b'] for a name with spaces"
+            raise RefusedCheck(f"not a JSON path: {error}", remedy, "$.path") from None
+        if "equals" in argument:
+            tests["equals"] = _equals(argument["equals"], path)
+        if "schema" in argument:
+            tests["schema"] = _schema(argument["schema"])
+        if "subset" in argument:
+            tests["subset"] = _subset(argument["subset"], preparing, path)
+        others = [name for name in argument if name not in _OWN]
+        tests |= {name: _other_check(name, argument[name], preparing) for name in others}
+        return cls(argument, tests, parts)
+
+    @cached_property
+    def asks(self) -> Sequence[Ask]:
+        return tuple(ask for _, _, asks in self.tests.values() for ask in asks)
+
+    @cached_property
+    def expected(self) -> Any:
+        """What is expected, as results show it."""
+        if len(self.tests) == 1:
+            return shown(next(iter(self.tests.values()))[0])
+        return shown({key: each for key, each in self.argument.items() if key != "strict"})
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        expected, parts, tests = self.expected, self.parts, self.tests
+        strict = self.argument.get("strict", False)
+        document = examined.part(_document, strict, bool(parts or tests))
         found_json = document.output is not ABSENT
-        if not wants_json:
+        if not self.argument.get("valid", True):
             reason, score = "the output is JSON" if found_json else "", float(not found_json)
-            return Look(not found_json, score, expected, examined.shown, reason, cause=_FORM)
+            return CheckOutcome(
+                not found_json, score, expected, examined.shown, reason, cause=_FORM
+            )
         if not found_json:
             reason = "the output is not JSON" + ("" if examined.output else ": it is empty")
-            return Look(False, 0.0, expected, examined.shown, reason, cause=_FORM)
+            return CheckOutcome(False, 0.0, expected, examined.shown, reason, cause=_FORM)
         part = document.part(_value_at, *parts) if parts else document
         if part.output is ABSENT:
-            reason = _where(document.output, parts, path)
-            return Look(False, 0.0, expected, document.shown, reason, cause=_FORM)
-        found = {name: test(part, answers) for name, (_, test, _) in tests.items()}
+            reason = _where(document.output, parts, self.argument["path"])
+            return CheckOutcome(False, 0.0, expected, document.shown, reason, cause=_FORM)
+        found = {name: test(part) for name, (_, test, _) in tests.items()}
         if problems := [each for each in found.values() if each]:
             cause = _FORM if found.get("schema") else None
-            return Look(False, 0.0, expected, part.shown, "; ".join(problems), cause=cause)
-        return Look(True, 1.0, expected, part.shown_briefly)
-
-    return Prepared("json", look, tuple(ask for _, _, asks in tests.values() for ask in asks))
+            return CheckOutcome(False, 0.0, expected, part.shown, "; ".join(problems), cause=cause)
+        return CheckOutcome(True, 1.0, expected, part.shown_briefly)
 
 
 def _document(examined: Examined, strict: bool, anywhere: bool) -> Any:  # noqa: FBT001
@@ -91,20 +136,8 @@ def _where(document: Any, parts: tuple[Part, ...], path: str) -> str:
     return f"nothing is at {path}"
 
 
-def _tests(argument: dict[str, Any], preparing: Preparing) -> dict[str, _Test]:
-    tests = {}
-    if "equals" in argument:
-        tests["equals"] = _equals(argument["equals"], argument.get("path", "$"))
-    if "schema" in argument:
-        tests["schema"] = _schema(argument["schema"])
-    if "subset" in argument:
-        tests["subset"] = _subset(argument["subset"], preparing, argument.get("path", "$"))
-    others = [name for name in argument if name not in _OWN]
-    return tests | {name: _other_check(name, argument[name], preparing) for name in others}
-
-
 def _equals(wanted: Any, path: str) -> _Test:
-    def test(part: Examined, _answers: Answers) -> str | None:
+    def test(part: Examined) -> str | None:
         value = part.output
         return None if json_equal(value, wanted) else first_difference(value, wanted, path)
 
@@ -114,10 +147,10 @@ def _equals(wanted: Any, path: str) -> _Test:
 def _subset(wanted: Any, preparing: Preparing, path: str) -> _Test:
     subset = prepare_subset(wanted, preparing, "$.subset", path)
 
-    def test(part: Examined, answers: Answers) -> str | None:
-        if subset.fits(part.output, part, answers):
+    def test(part: Examined) -> str | None:
+        if subset.fits(part.output, part):
             return None
-        return subset.problem(part.output, part, answers)
+        return subset.problem(part.output, part)
 
     return wanted, test, subset.asks
 
@@ -129,7 +162,7 @@ def _schema(schema: Any) -> _Test:
         first = refused.problems[0].below("$.schema")
         raise RefusedCheck(first.message, first.remedy, first.path) from None
 
-    def test(part: Examined, _answers: Answers) -> str | None:
+    def test(part: Examined) -> str | None:
         if compiled.is_met(part.output):
             return None
         if not part.may_hint(_SEARCHES):
@@ -149,39 +182,8 @@ def _other_check(name: str, argument: Any, preparing: Preparing) -> _Test:
         raise RefusedCheck(f"unknown field {name!r}", remedy, f"$.{name}")
     prepared = nested_in_part(document, preparing, "$")
 
-    def test(part: Examined, answers: Answers) -> str | None:
-        seen = prepared.look(part, answers)
-        return None if seen.passed else seen.reason or f"{name} does not hold"
+    def test(part: Examined) -> str | None:
+        found = prepared.outcome(part)
+        return None if found.passed else found.reason or f"{name} does not hold"
 
     return document, test, prepared.asks
-
-
-CHECK = CheckKind(
-    name="json",
-    description=(
-        "The output is JSON, or has it in a Markdown fence or in its text. What is at `path` "
-        "($.a[0].b) `equals` a value, fits a JSON `schema`, has a `subset`, or meets any other "
-        "check named here. `valid` alone asks for JSON as all of the output or in a fence, "
-        "`strict` for nothing around it."
-    ),
-    example="json: {path: $.order.id, equals: A-17}",
-    schema={
-        "anyOf": [
-            {"enum": ["valid", True]},
-            {
-                "type": "object",
-                "minProperties": 1,
-                "properties": {
-                    "path": {"type": "string"},
-                    "valid": {"type": "boolean"},
-                    "strict": {"type": "boolean"},
-                    "schema": {"type": ["object", "boolean"]},
-                    "subset": {},
-                    "equals": {},
-                },
-            },
-        ]
-    },
-    prepare=_prepare,
-    cause="wrong_answer",
-)

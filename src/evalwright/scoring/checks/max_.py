@@ -6,14 +6,12 @@ from typing import Any
 
 from evalwright.scoring.checks.base import (
     USAGE_NOT_OBSERVED,
-    Answers,
-    CheckKind,
+    AnswerCheck,
+    CheckOutcome,
     Examined,
-    Look,
-    Prepared,
     Preparing,
     calls_not_observed,
-    cannot_look,
+    cannot_tell,
     fields,
 )
 
@@ -22,27 +20,38 @@ _UNITS = {"cost_usd": "USD", "latency_ms": "ms", "turns": "turns", "tokens": "to
 _UNREPORTED = frozenset({"cost_usd", "tokens"})  # nothing, where no usage was observed to be
 
 
-def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
-    limits: dict[str, float] = dict(argument)
+class Max(AnswerCheck):
+    """The answer takes at most this much: `cost_usd`, `latency_ms`, `turns`, `tokens`.
+    All but the time must have been observed.
+    """
 
-    def look(examined: Examined, _answers: Answers) -> Look:
+    example = "max: {cost_usd: 0.02, latency_ms: 800}"
+    schema = {**fields([], **dict.fromkeys(_UNITS, _LIMIT)), "minProperties": 1}
+    cause = "limit_exceeded"
+
+    limits: dict[str, float]
+
+    @classmethod
+    def of(cls, argument: Any, _preparing: Preparing) -> AnswerCheck:
+        return cls(dict(argument))
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        limits = self.limits
         if unobserved := _unobserved(limits, examined):
-            return cannot_look(limits, unobserved)
+            return cannot_tell(limits, unobserved)
         spent = {name: _spent(name, examined) for name in limits}
         # The price of a model that nobody knows is above every limit.
         unknown = [name for name, amount in spent.items() if amount in (None, math.inf)]
         if unknown:
-            return cannot_look(limits, f"{', '.join(unknown)} is not known")
+            return cannot_tell(limits, f"{', '.join(unknown)} is not known")
         over = [name for name, most in limits.items() if (spent[name] or 0) > most]
         if not over:
-            return Look(True, 1.0, limits, spent)
+            return CheckOutcome(True, 1.0, limits, spent)
         reason = "; ".join(
             f"{spent[name]:.12g} {_UNITS[name]}, at most {limits[name]:.12g} are allowed"
             for name in over
         )
-        return Look(False, 1 - len(over) / len(limits), limits, spent, reason)
-
-    return Prepared("max", look)
+        return CheckOutcome(False, 1 - len(over) / len(limits), limits, spent, reason)
 
 
 def _unobserved(limits: Iterable[str], examined: Examined) -> str | None:
@@ -62,16 +71,3 @@ def _spent(name: str, examined: Examined) -> float | None:
     if name == "turns":  # each call of a tool is one, and the answer
         return len(examined.calls) + 1
     return 0 if name in _UNREPORTED else None
-
-
-CHECK = CheckKind(
-    name="max",
-    description=(
-        "The answer takes at most this much: `cost_usd`, `latency_ms`, `turns`, `tokens`. "
-        "All but the time must have been observed."
-    ),
-    example="max: {cost_usd: 0.02, latency_ms: 800}",
-    schema={**fields([], **dict.fromkeys(_UNITS, _LIMIT)), "minProperties": 1},
-    prepare=_prepare,
-    cause="limit_exceeded",
-)

@@ -11,11 +11,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from evalwright.scoring.checks.base import (
-    Answers,
-    CheckKind,
+    AnswerCheck,
+    CheckOutcome,
     Examined,
-    Look,
-    Prepared,
     Preparing,
     RefusedCheck,
     fields,
@@ -113,43 +111,76 @@ class _Numbers:
         return self.said[min(equal)]
 
 
-def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
-    options = argument if isinstance(argument, dict) else {"value": argument}
-    wanted = _wanted(options)
-    which = options.get("which", "any" if "value" in options else "last")
-    expected = argument if not isinstance(argument, dict) else dict(options)
+_NUMERIC = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "[0-9]"}]}
+_WITHIN = {
+    "anyOf": [
+        {"type": "number", "minimum": 0},
+        {"type": "string", "pattern": r"^[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)? ?%?$"},
+    ]
+}
+_WHICH = {"enum": ["any", "last", "first", "only"]}
 
-    def look(examined: Examined, _answers: Answers) -> Look:
-        output = examined.output
+
+class Number(AnswerCheck):
+    """The output is a number, or names one in its text, that is `within` a distance of `value`
+    (a number, or a share such as 5%) or `between` two bounds. Of several numbers in a text,
+    `value` takes any that fits and `between` the last; `which` chooses another.
+    """
+
+    example = "number: {value: 0.3, within: 1e-9}"
+    schema = {
+        "anyOf": [
+            _NUMERIC,
+            fields(["value"], value=_NUMERIC, within=_WITHIN, which=_WHICH),
+            fields(
+                ["between"],
+                between={"type": "array", "items": _NUMERIC, "minItems": 2, "maxItems": 2},
+                within=_WITHIN,
+                which=_WHICH,
+            ),
+        ]
+    }
+    main = "value"
+
+    argument: Any
+    wanted: _Range
+    which: str
+
+    @classmethod
+    def of(cls, argument: Any, _preparing: Preparing) -> AnswerCheck:
+        options = argument if isinstance(argument, dict) else {"value": argument}
+        which = options.get("which", "any" if "value" in options else "last")
+        return cls(argument, _wanted(options), which)
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        output, wanted, expected = examined.output, self.wanted, self.argument
         if isinstance(output, int | float) and not isinstance(output, bool):
             if wanted.low <= output <= wanted.high:
-                return Look(True, 1.0, expected, output)
-            return Look(False, 0.0, expected, output, f"{output} is not {wanted.said}")
-        return _look_at_text(examined, wanted, which, expected)
-
-    return Prepared("number", look)
+                return CheckOutcome(True, 1.0, expected, output)
+            return CheckOutcome(False, 0.0, expected, output, f"{output} is not {wanted.said}")
+        return _in_text(examined, wanted, self.which, expected)
 
 
-def _look_at_text(examined: Examined, wanted: _Range, which: str, expected: Any) -> Look:
+def _in_text(examined: Examined, wanted: _Range, which: str, expected: Any) -> CheckOutcome:
     numbers = examined.once(_numbers_of)
     if which == "any" and (found := numbers.first_within(wanted)) is not None:
-        return Look(True, 1.0, expected, found.shown)
+        return CheckOutcome(True, 1.0, expected, found.shown)
     said = numbers.said
     if not said:
-        return Look(False, 0.0, expected, examined.shown, "no number is in the output")
+        return CheckOutcome(False, 0.0, expected, examined.shown, "no number is in the output")
     if which == "only" and len(said) > 1:
         reason = f"{len(said)} numbers are in the output, and one was wanted"
-        return Look(False, 0.0, expected, examined.shown, reason)
+        return CheckOutcome(False, 0.0, expected, examined.shown, reason)
     chosen = said[-1] if which == "last" else said[0]
     if which == "any":
         chosen = numbers.nearest(wanted)
     if wanted.fits(chosen):
-        return Look(True, 1.0, expected, chosen.shown)
+        return CheckOutcome(True, 1.0, expected, chosen.shown)
     among = f", the {_PLACES[which]} of {len(said)} numbers in the output," if said[1:] else ""
     is_there = which != "any" and numbers.first_within(wanted) is not None
     hint = "; another number in it is, which `which: any` accepts" if is_there else ""
     reason = f"{chosen.shown}{among} is not {wanted.said}{hint}"
-    return Look(False, 0.0, expected, chosen.shown, reason)
+    return CheckOutcome(False, 0.0, expected, chosen.shown, reason)
 
 
 def _numbers_of(examined: Examined) -> _Numbers:
@@ -234,43 +265,3 @@ def _plain_digits(digits: str) -> list[str]:
     if last in ",." and (_GROUPS.fullmatch(whole) or _INDIAN.fullmatch(whole)):
         return [f"{_SEPARATORS.sub('', whole)}.{rest}"]
     return _SEPARATORS.split(digits)
-
-
-_NUMERIC = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": "[0-9]"}]}
-_WITHIN = {
-    "anyOf": [
-        {"type": "number", "minimum": 0},
-        {"type": "string", "pattern": r"^[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)? ?%?$"},
-    ]
-}
-_WHICH = {"enum": ["any", "last", "first", "only"]}
-
-CHECK = CheckKind(
-    name="number",
-    description=(
-        "The output is a number, or names one in its text, that is `within` a distance of `value` "
-        "(a number, or a share such as 5%) or `between` two bounds. Of several numbers in a text, "
-        "`value` takes any that fits and `between` the last; `which` chooses another."
-    ),
-    example="number: {value: 0.3, within: 1e-9}",
-    schema={
-        "anyOf": [
-            _NUMERIC,
-            fields(["value"], value=_NUMERIC, within=_WITHIN, which=_WHICH),
-            fields(
-                ["between"],
-                between={
-                    "type": "array",
-                    "items": _NUMERIC,
-                    "minItems": 2,
-                    "maxItems": 2,
-                },
-                within=_WITHIN,
-                which=_WHICH,
-            ),
-        ]
-    },
-    prepare=_prepare,
-    cause="wrong_answer",
-    main="value",
-)

@@ -1,21 +1,20 @@
 """`python`: a function of the user's own decides."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from evalwright.scoring.checks.base import (
     SHARE,
-    Answers,
-    CheckKind,
+    AnswerCheck,
+    Ask,
+    CheckOutcome,
     CodeAsk,
     Examined,
-    Look,
-    Prepared,
-    Preparing,
     Unanswered,
-    cannot_look,
+    cannot_tell,
     fields,
 )
 from evalwright.scoring.checks.quotes import quoted, shown
@@ -23,23 +22,32 @@ from evalwright.scoring.checks.quotes import quoted, shown
 _FUNCTION = {"type": "string", "pattern": r"^[^:]+(:\\[^:]+)?:[A-Za-z_][A-Za-z0-9_.]*$"}
 
 
-def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
-    options = argument if isinstance(argument, dict) else {"function": argument}
-    enough = options.get("at_least", 1.0)
-    ask = CodeAsk(options["function"])
+class Python(AnswerCheck):
+    """A function of your own, as `file.py:name` from the suite's folder, returns true, a score
+    that passes at 1 or `at_least`, or a result with `passed`, `score` and `reason`.
+    """
 
-    def look(examined: Examined, answers: Answers) -> Look:
-        returned = answers.get(ask, Unanswered("the function was not called"))
+    example = "python: checks.py:is_polite"
+    schema = {"anyOf": [_FUNCTION, fields(["function"], function=_FUNCTION, at_least=SHARE)]}
+    main = "function"
+
+    function: str
+    at_least: float = 1.0
+
+    @property
+    def asks(self) -> Sequence[Ask]:
+        return (CodeAsk(self.function),)
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        returned = examined.told.get(self.asks[0], Unanswered("the function was not called"))
         if isinstance(returned, Unanswered):
-            return cannot_look(ask.function, returned.reason)
+            return cannot_tell(self.function, returned.reason)
         try:
-            return _look_of(returned, enough, ask.function, examined)
+            return _outcome_of(returned, self.at_least, self.function, examined)
         except Exception as error:  # noqa: BLE001 - an object of the user's, whose fields may raise
-            return cannot_look(
-                ask.function, _readable(f"what it returned cannot be read: {error!r}")[:2_000]
+            return cannot_tell(
+                self.function, _readable(f"what it returned cannot be read: {error!r}")[:2_000]
             )
-
-    return Prepared("python", look, (ask,))
 
 
 def portable(returned: Any) -> Any:
@@ -58,7 +66,7 @@ def portable(returned: Any) -> Any:
         return Unanswered(_readable(f"what it returned cannot be read: {error!r}")[:2_000])
 
 
-def _look_of(returned: Any, enough: float, function: str, examined: Examined) -> Look:
+def _outcome_of(returned: Any, enough: float, function: str, examined: Examined) -> CheckOutcome:
     passed, score, reason = _field(returned, "passed"), _field(returned, "score"), ""
     expected, actual = function, examined.shown_briefly
     if passed is None and score is None:
@@ -74,10 +82,10 @@ def _look_of(returned: Any, enough: float, function: str, examined: Examined) ->
     is_score = is_number and math.isfinite(score) and 0 <= score <= 1
     if not is_score or not isinstance(passed, bool | None):
         wanted = "a bool, a number from 0 to 1, or a result with `passed` or `score`"
-        return cannot_look(function, f"it returned {quoted(_told(returned))}, not {wanted}")
+        return cannot_tell(function, f"it returned {quoted(_told(returned))}, not {wanted}")
     passed = score >= enough if passed is None else passed
     said = reason or ("" if passed else f"{function} gave {quoted(_told(returned))}")
-    return Look(passed, float(score), expected, actual, said)
+    return CheckOutcome(passed, float(score), expected, actual, said)
 
 
 def _field(returned: Any, name: str) -> Any:
@@ -98,19 +106,3 @@ def _told(returned: Any) -> str:
 def _readable(value: Any) -> Any:
     """A text without the halves of characters that JSON cannot carry."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-
-CHECK = CheckKind(
-    name="python",
-    description=(
-        "A function of your own, as `file.py:name` from the suite's folder, returns true, a score "
-        "that passes at 1 or `at_least`, or a result with `passed`, `score` and `reason`."
-    ),
-    example="python: checks.py:is_polite",
-    schema={
-        "anyOf": [_FUNCTION, fields(["function"], function=_FUNCTION, at_least=SHARE)],
-    },
-    prepare=_prepare,
-    cause="wrong_answer",
-    main="function",
-)

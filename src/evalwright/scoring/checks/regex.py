@@ -1,14 +1,12 @@
 """`regex`: a pattern (RE2) is found in the output."""
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from evalwright.scoring.checks.base import (
-    Answers,
-    CheckKind,
+    AnswerCheck,
+    CheckOutcome,
     Examined,
-    Look,
-    Prepared,
     Preparing,
     RefusedCheck,
     fields,
@@ -17,28 +15,53 @@ from evalwright.scoring.checks.quotes import shown
 
 _MOST_MATCHED = 10_000  # bytes of a match that is shown
 _FLAG = {"type": "boolean"}
+_PATTERN = {"type": "string", "minLength": 1}
 
 
-def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
-    options = argument if isinstance(argument, dict) else {"pattern": argument}
-    pattern, full = options["pattern"], options.get("full", False)
-    ignore_case = options.get("ignore_case", False)
-    try:
-        compiled = _compiled(pattern, ignore_case)
-    except ValueError as error:
-        place = "$.pattern" if isinstance(argument, dict) else "$"
-        raise RefusedCheck(f"not a pattern of RE2: {error}", _remedy(pattern), place) from None
-    matches = compiled.fullmatch if full else compiled.search
-    where = "the whole output does not match" if full else "the output has no match of"
+class Regex(AnswerCheck):
+    """A pattern of RE2 is found in the output; with `full` it is all of it.
+    (?i) ignores case, (?s) lets . match line ends, (?m) makes ^ and $ match at lines.
+    """
 
-    def look(examined: Examined, _answers: Answers) -> Look:
-        found = matches(examined.once(_encoded))
+    example = 'regex: "A-[0-9]+"'
+    schema = {
+        "anyOf": [
+            _PATTERN,
+            fields(["pattern"], pattern=_PATTERN, ignore_case=_FLAG, full=_FLAG),
+        ]
+    }
+    main = "pattern"
+    cause = "format_violation"
+
+    pattern: str
+    full: bool = False
+    ignore_case: bool = False
+
+    @classmethod
+    def of(cls, argument: Any, preparing: Preparing) -> AnswerCheck:
+        check = super().of(argument, preparing)
+        assert isinstance(check, Regex)
+        try:
+            _compiled(check.pattern, check.ignore_case)
+        except ValueError as error:
+            place = "$.pattern" if isinstance(argument, dict) else "$"
+            remedy = _remedy(check.pattern)
+            raise RefusedCheck(f"not a pattern of RE2: {error}", remedy, place) from None
+        return check
+
+    @cached_property
+    def _match(self) -> Any:
+        compiled = _compiled(self.pattern, self.ignore_case)
+        return compiled.fullmatch if self.full else compiled.search
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        found = self._match(examined.once(_encoded))
         if found is None:
-            return Look(False, 0.0, pattern, examined.shown, f"{where} {pattern}")
+            where = "the whole output does not match" if self.full else "the output has no match of"
+            reason = f"{where} {self.pattern}"
+            return CheckOutcome(False, 0.0, self.pattern, examined.shown, reason)
         matched = found.group()[:_MOST_MATCHED].decode("utf-8", "replace")
-        return Look(True, 1.0, pattern, shown(matched, brief=True))
-
-    return Prepared("regex", look)
+        return CheckOutcome(True, 1.0, self.pattern, shown(matched, brief=True))
 
 
 def _encoded(examined: Examined) -> bytes:
@@ -67,27 +90,3 @@ def _remedy(pattern: str) -> str:
     if any(f"\\{number}" in pattern for number in range(1, 10)):
         return "RE2 cannot refer back to a group; check that part by `python`"
     return "see the syntax of RE2; a backslash is written twice between double quotes"
-
-
-CHECK = CheckKind(
-    name="regex",
-    description=(
-        "A pattern of RE2 is found in the output; with `full` it is all of it. "
-        "(?i) ignores case, (?s) lets . match line ends, (?m) makes ^ and $ match at lines."
-    ),
-    example='regex: "A-[0-9]+"',
-    schema={
-        "anyOf": [
-            {"type": "string", "minLength": 1},
-            fields(
-                ["pattern"],
-                pattern={"type": "string", "minLength": 1},
-                ignore_case=_FLAG,
-                full=_FLAG,
-            ),
-        ]
-    },
-    prepare=_prepare,
-    cause="format_violation",
-    main="pattern",
-)

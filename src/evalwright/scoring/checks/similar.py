@@ -2,85 +2,34 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from evalwright.scoring.checks.base import (
     SHARE,
-    Answers,
-    CheckKind,
+    AnswerCheck,
+    Ask,
+    CheckOutcome,
     EmbeddingAsk,
     Examined,
-    Look,
-    Prepared,
     Preparing,
     RefusedCheck,
     Unanswered,
-    cannot_look,
+    cannot_tell,
     fields,
 )
 from evalwright.scoring.checks.likeness import Given, Sought
 from evalwright.scoring.checks.quotes import shown
 
-_ENOUGH = 0.7
 
+class Similar(AnswerCheck):
+    """The output is similar to this text, with a score of `at_least` 0.7 unless said otherwise.
+    By words (ROUGE-L) and, where that is not enough, by letters (edit distance), in any
+    language and without a model; `by: embedding` asks a model.
+    """
 
-def _prepare(argument: Any, _preparing: Preparing) -> Prepared:
-    options = argument if isinstance(argument, dict) else {"to": argument}
-    text, enough = str(options["to"]), options.get("at_least", _ENOUGH)
-    if not text.strip():
-        remedy = "give a text, or remove the check"
-        raise RefusedCheck("nothing is similar to an empty text", remedy, "$.to")
-    by = options.get("by", "lexical")
-    if by == "embedding":
-        return _by_embedding(text, enough)
-    sought = Sought(text)
-
-    def look(examined: Examined, _answers: Answers) -> Look:
-        score, how = sought.likeness(examined.once(_given), by, enough)
-        passed = score >= enough
-        reason = f"{how} {score:.3f}" + ("" if passed else f", at least {enough} is wanted")
-        actual = examined.shown_briefly if passed else examined.shown
-        return Look(passed, score, shown(text), actual, reason)
-
-    return Prepared("similar", look)
-
-
-def _given(examined: Examined) -> Given:
-    return Given(examined.text)
-
-
-def _by_embedding(text: str, enough: float) -> Prepared:
-    ask = EmbeddingAsk(text)
-
-    def look(examined: Examined, answers: Answers) -> Look:
-        answer = answers.get(ask, Unanswered("no model of embeddings was asked"))
-        if isinstance(answer, Unanswered):
-            return cannot_look(shown(text), answer.reason)
-        score = min(1.0, max(0.0, _cosine(*answer)))
-        passed = score >= enough
-        reason = f"cosine of embeddings {score:.3f}"
-        reason += "" if passed else f", at least {enough} is wanted"
-        actual = examined.shown_briefly if passed else examined.shown
-        return Look(passed, score, shown(text), actual, reason)
-
-    return Prepared("similar", look, (ask,))
-
-
-def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    product = math.fsum(a * b for a, b in zip(left, right, strict=True))
-    lengths = math.hypot(*left) * math.hypot(*right)
-    return product / lengths if lengths else 0.0
-
-
-CHECK = CheckKind(
-    name="similar",
-    description=(
-        "The output is similar to this text, with a score of `at_least` 0.7 unless said otherwise. "
-        "By words (ROUGE-L) and, where that is not enough, by letters (edit distance), in any "
-        "language and without a model; `by: embedding` asks a model."
-    ),
-    example='similar: {to: "It has been shipped.", at_least: 0.7}',
-    schema={
+    example = 'similar: {to: "It has been shipped.", at_least: 0.7}'
+    schema = {
         "anyOf": [
             {"type": "string"},
             fields(
@@ -90,8 +39,52 @@ CHECK = CheckKind(
                 by={"enum": ["lexical", "rouge_l", "edit", "embedding"]},
             ),
         ]
-    },
-    prepare=_prepare,
-    cause="wrong_answer",
-    main="to",
-)
+    }
+    main = "to"
+
+    to: str
+    at_least: float = 0.7
+    by: Literal["lexical", "rouge_l", "edit", "embedding"] = "lexical"
+
+    @classmethod
+    def of(cls, argument: Any, preparing: Preparing) -> AnswerCheck:
+        check = super().of(argument, preparing)
+        assert isinstance(check, Similar)
+        check.to = str(check.to)
+        if not check.to.strip():
+            remedy = "give a text, or remove the check"
+            raise RefusedCheck("nothing is similar to an empty text", remedy, "$.to")
+        return check
+
+    @property
+    def asks(self) -> Sequence[Ask]:
+        return (EmbeddingAsk(self.to),) if self.by == "embedding" else ()
+
+    @cached_property
+    def _sought(self) -> Sought:
+        return Sought(self.to)
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        if self.by == "embedding":
+            vectors = examined.told.get(
+                self.asks[0], Unanswered("no model of embeddings was asked")
+            )
+            if isinstance(vectors, Unanswered):
+                return cannot_tell(shown(self.to), vectors.reason)
+            score, how = min(1.0, max(0.0, _cosine(*vectors))), "cosine of embeddings"
+        else:
+            score, how = self._sought.likeness(examined.once(_given), self.by, self.at_least)
+        passed = score >= self.at_least
+        reason = f"{how} {score:.3f}" + ("" if passed else f", at least {self.at_least} is wanted")
+        actual = examined.shown_briefly if passed else examined.shown
+        return CheckOutcome(passed, score, shown(self.to), actual, reason)
+
+
+def _given(examined: Examined) -> Given:
+    return Given(examined.text)
+
+
+def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    product = math.fsum(a * b for a, b in zip(left, right, strict=True))
+    lengths = math.hypot(*left) * math.hypot(*right)
+    return product / lengths if lengths else 0.0

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple, Protocol
 
 from evalwright.contracts.jsonvalue import child, json_equal
 from evalwright.scoring.checks.base import (
-    Answers,
+    AnswerCheck,
     Ask,
-    CannotLook,
+    CannotTell,
     CodeAsk,
     EmbeddingAsk,
     Examined,
     JudgeAsk,
-    Prepared,
     Preparing,
     RefusedCheck,
 )
@@ -34,10 +33,10 @@ class WantedPart(Protocol):
     def asks(self) -> Sequence[Ask]:
         """What must be asked before it can be told."""
 
-    def fits(self, value: Any, examined: Examined, answers: Answers) -> bool:
+    def fits(self, value: Any, examined: Examined) -> bool:
         """Whether a value has all that is wanted."""
 
-    def problem(self, value: Any, examined: Examined, answers: Answers) -> str:
+    def problem(self, value: Any, examined: Examined) -> str:
         """What is wrong with a value that does not fit."""
 
 
@@ -61,7 +60,7 @@ _OF_THE_WHOLE: dict[type[Ask], tuple[str, str]] = {
 }
 
 
-def nested_in_part(document: Any, preparing: Preparing, path: str) -> Prepared:
+def nested_in_part(document: Any, preparing: Preparing, path: str) -> AnswerCheck:
     """A check of a part of an answer; what others are asked is about the whole of it."""
     prepared = preparing.nested(document, path)
     if prepared.asks:
@@ -80,10 +79,10 @@ class _WantedLiteral:
         self.wanted = wanted
         self._path = shown_path
 
-    def fits(self, value: Any, _examined: Examined, _answers: Answers) -> bool:
+    def fits(self, value: Any, _examined: Examined) -> bool:
         return value is not ABSENT and json_equal(value, self.wanted)
 
-    def problem(self, value: Any, _examined: Examined, _answers: Answers) -> str:
+    def problem(self, value: Any, _examined: Examined) -> str:
         return _other(self._path, told(self.wanted), value)
 
 
@@ -101,15 +100,15 @@ class _WantedCheck:
         self.asks = self._prepared.asks
         self._path = shown_path
 
-    def fits(self, value: Any, examined: Examined, answers: Answers) -> bool:
+    def fits(self, value: Any, examined: Examined) -> bool:
         if value is ABSENT:
             return False
-        return self._prepared.look(examined.beside(value), answers).passed
+        return self._prepared.outcome(examined.with_part(value)).passed
 
-    def problem(self, value: Any, examined: Examined, answers: Answers) -> str:
+    def problem(self, value: Any, examined: Examined) -> str:
         if value is ABSENT:
             return f"{self._path}: missing"
-        return f"{self._path}: {self._prepared.look(examined.beside(value), answers).reason}"
+        return f"{self._path}: {self._prepared.outcome(examined.with_part(value)).reason}"
 
 
 class _WantedObject:
@@ -136,20 +135,17 @@ class _WantedObject:
                 found += [((name, *path), key) for path, key in each.marks]
         return found
 
-    def fits(self, value: Any, examined: Examined, answers: Answers) -> bool:
+    def fits(self, value: Any, examined: Examined) -> bool:
         return isinstance(value, dict) and all(
-            each.fits(value.get(key, ABSENT), examined, answers)
-            for key, each in self._members.items()
+            each.fits(value.get(key, ABSENT), examined) for key, each in self._members.items()
         )
 
-    def problem(self, value: Any, examined: Examined, answers: Answers) -> str:
+    def problem(self, value: Any, examined: Examined) -> str:
         if not isinstance(value, dict):
             return _other(self._path, "an object", value)
         parts = ((each, value.get(key, ABSENT)) for key, each in self._members.items())
         return next(
-            each.problem(part, examined, answers)
-            for each, part in parts
-            if not each.fits(part, examined, answers)
+            each.problem(part, examined) for each, part in parts if not each.fits(part, examined)
         )
 
 
@@ -165,15 +161,15 @@ class _WantedItems:
         self.asks = [ask for each in self._items for ask in each.asks]
         self._path = shown_path
 
-    def fits(self, value: Any, examined: Examined, answers: Answers) -> bool:
+    def fits(self, value: Any, examined: Examined) -> bool:
         if not isinstance(value, list | tuple):
             return False
-        return _PairedItems(self._items, value, examined, answers).unpaired() is None
+        return _PairedItems(self._items, value, examined).unpaired() is None
 
-    def problem(self, value: Any, examined: Examined, answers: Answers) -> str:
+    def problem(self, value: Any, examined: Examined) -> str:
         if not isinstance(value, list | tuple):
             return _other(self._path, "a list", value)
-        pairing = _PairedItems(self._items, value, examined, answers)
+        pairing = _PairedItems(self._items, value, examined)
         number = pairing.unpaired()
         assert number is not None
         wanted = told(self._wanted[number])
@@ -253,11 +249,10 @@ class _PairedItems:
         wanted: Sequence[WantedPart],
         items: Sequence[Any],
         examined: Examined,
-        answers: Answers,
     ) -> None:
         self._wanted = wanted
         self._items = items
-        self._told = examined, answers
+        self._examined = examined
         self._left = MOST_PAIRS
         listed = ItemIndex.of(items, examined)
         self._candidates = [listed.possible(each) for each in wanted]
@@ -327,12 +322,12 @@ class _PairedItems:
         wanted = self._wanted[number]
         if isinstance(wanted, _WantedLiteral):
             return True
-        return wanted.fits(self._items[place], *self._told)
+        return wanted.fits(self._items[place], self._examined)
 
     def _spend(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise CannotLook(
+            raise CannotTell(
                 f"of two long lists more than {MOST_PAIRS:,} pairs would have to be compared: "
                 "give what is wanted a field that tells its item from the others"
             )

@@ -13,63 +13,57 @@ from evalwright.contracts.errors import Problem
 from evalwright.contracts.report import RootCause
 from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.scoring.checks import (
-    all_,
-    any_,
-    at_least,
-    calls,
-    calls_in_order,
-    contains,
-    contains_all,
-    contains_any,
-    does_not_call,
-    ends_with,
-    equals,
-    json_,
-    judge,
-    judge_against,
-    max_,
-    no_signals,
-    not_,
-    number,
-    python_,
-    regex,
-    similar,
-    starts_with,
-)
-from evalwright.scoring.checks.base import Answers, CheckKind, Examined, Prepared, RefusedCheck
+from evalwright.scoring.checks.base import AnswerCheck, Examined, RefusedCheck, with_schema
+from evalwright.scoring.checks.calls import Calls, CallsInOrder, DoesNotCall
+from evalwright.scoring.checks.combined import AllOf, AnyOf, AtLeast, Not
+from evalwright.scoring.checks.equals import Equals
+from evalwright.scoring.checks.json_ import Json
+from evalwright.scoring.checks.judge import Judge, JudgeAgainst
+from evalwright.scoring.checks.max_ import Max
+from evalwright.scoring.checks.no_signals import NoSignals
+from evalwright.scoring.checks.number import Number
+from evalwright.scoring.checks.python_ import Python
 from evalwright.scoring.checks.quotes import LONGEST, shown
+from evalwright.scoring.checks.regex import Regex
+from evalwright.scoring.checks.similar import Similar
+from evalwright.scoring.checks.texts import (
+    Contains,
+    ContainsAll,
+    ContainsAny,
+    EndsWith,
+    StartsWith,
+)
 
 MOST_NESTED = 32  # levels of checks within checks
 WEIGHT = "weight"
 _ROUNDING = 1e-9  # of a mean
 
-# A new check is a module and one line here, in the order in which they are listed.
-CHECKS: dict[str, CheckKind] = {
-    module.CHECK.name: module.CHECK
-    for module in (
-        equals,
-        contains,
-        contains_any,
-        contains_all,
-        starts_with,
-        ends_with,
-        regex,
-        not_,
-        number,
-        json_,
-        calls,
-        calls_in_order,
-        does_not_call,
-        max_,
-        similar,
-        judge,
-        judge_against,
-        no_signals,
-        python_,
-        any_,
-        all_,
-        at_least,
+# A new check is a class and one line here, in the order in which they are listed.
+CHECKS: dict[str, type[AnswerCheck]] = {
+    kind.name: with_schema(kind)
+    for kind in (
+        Equals,
+        Contains,
+        ContainsAny,
+        ContainsAll,
+        StartsWith,
+        EndsWith,
+        Regex,
+        Not,
+        Number,
+        Json,
+        Calls,
+        CallsInOrder,
+        DoesNotCall,
+        Max,
+        Similar,
+        Judge,
+        JudgeAgainst,
+        NoSignals,
+        Python,
+        AnyOf,
+        AllOf,
+        AtLeast,
     )
 }
 
@@ -107,7 +101,7 @@ _ELSEWHERE = {
 
 def prepare_checks(
     documents: Sequence[Any], path: str, signal_kinds: Collection[str] | None = None
-) -> tuple[Sequence[Prepared], list[Problem]]:
+) -> tuple[Sequence[AnswerCheck], list[Problem]]:
     """Checks from their documents, and every problem of those that cannot be used.
 
     `signal_kinds` are those that `no_signals` may name; without them it may name any.
@@ -133,14 +127,16 @@ def _written(document: Any) -> bytes:
 
 
 @lru_cache(maxsize=16_384)  # a suite is validated, and then planned
-def _kept_together(documents: bytes, signal_kinds: frozenset[str] | None) -> tuple[Prepared, ...]:
+def _kept_together(
+    documents: bytes, signal_kinds: frozenset[str] | None
+) -> tuple[AnswerCheck, ...]:
     """The checks of a task, found by one look if they are the same as before."""
     written = msgspec.json.decode(documents, type=list[msgspec.Raw])
     return tuple([_kept(bytes(each), signal_kinds) for each in written])
 
 
 @lru_cache(maxsize=32_768)
-def _kept(document: bytes, signal_kinds: frozenset[str] | None) -> Prepared:
+def _kept(document: bytes, signal_kinds: frozenset[str] | None) -> AnswerCheck:
     """A check, prepared once for all tasks that have it."""
     return _Preparation(signal_kinds, 0).prepare(msgspec.json.decode(document))
 
@@ -151,7 +147,7 @@ class _Preparation(NamedTuple):
     signal_kinds: frozenset[str] | None
     depth: int
 
-    def prepare(self, document: Any) -> Prepared:
+    def prepare(self, document: Any) -> AnswerCheck:
         if self.depth > MOST_NESTED:
             raise RefusedCheck(
                 "too many checks within checks", f"nest at most {MOST_NESTED} levels"
@@ -160,15 +156,17 @@ class _Preparation(NamedTuple):
         kind = CHECKS[name]
         try:
             _check_argument(argument, kind)
-            prepared = kind.prepare(argument, self)
+            check = kind.of(argument, self)
         except RefusedCheck as refused:
             raise refused.below(f"$.{name}") from None
         weight = document.get(WEIGHT, 1)
         if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
             raise RefusedCheck("a weight is a number from 0 on", "", f"$.{WEIGHT}")
-        return prepared if weight == 1 else msgspec.structs.replace(prepared, weight=float(weight))
+        if weight != 1:
+            check.weight = float(weight)
+        return check
 
-    def nested(self, document: Any, path: str) -> Prepared:
+    def nested(self, document: Any, path: str) -> AnswerCheck:
         """A check within another one."""
         try:
             return _Preparation(self.signal_kinds, self.depth + 1).prepare(document)
@@ -245,7 +243,7 @@ def _beside(name: str) -> frozenset[str]:
     return frozenset(found - {kind.main}) | ({"ignore_case"} if name == "equals" else set())
 
 
-def _check_argument(argument: Any, kind: CheckKind) -> None:
+def _check_argument(argument: Any, kind: type[AnswerCheck]) -> None:
     if not kind.schema or not (problems := _argument_schema(kind.name).problems(argument)):
         return
     form = _form(argument, kind.schema)
@@ -342,26 +340,24 @@ def checks_schema() -> dict[str, Any]:
 _ONE = CheckResult("", True, 1.0).weight  # the default itself is left out where it is written
 
 
-def run_checks(
-    prepared: Sequence[Prepared], examined: Examined, answers: Answers
-) -> list[CheckResult]:
+def run_checks(checks: Sequence[AnswerCheck], examined: Examined) -> list[CheckResult]:
     """What each check says of an answer."""
-    examined.checks = prepared
+    examined.checks = checks
     results = []
-    for check in prepared:
-        seen = check.look(examined, answers)
-        reason = seen.reason
+    for check in checks:
+        found = check.outcome(examined)
+        reason = found.reason
         results.append(
             CheckResult(
                 check.name,
-                seen.passed,
-                seen.score,
-                shown(seen.expected),
-                seen.actual,
+                found.passed,
+                found.score,
+                shown(found.expected),
+                found.actual,
                 reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
                 _ONE if check.weight == 1 else check.weight,
-                seen.broken and not seen.passed,
-                None if seen.passed else seen.cause,
+                found.broken and not found.passed,
+                None if found.passed else found.cause,
             )
         )
     return results
