@@ -16,7 +16,6 @@ __all__ = ["AgentTask", "Task", "ToolError"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the public names when they are asked for."""
     if name == "ToolError":
         from evalwright.agents.protocol import ToolError
 

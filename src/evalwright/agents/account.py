@@ -73,7 +73,6 @@ class SeenCall:
         self.tellers: set[str] = set()
 
     def is_named(self, tool: str) -> bool:
-        """Whether this may be the tool that is meant."""
         return tool in (self.tool, self.also)
 
     def is_open_as(self, tool: str, inputs: Any) -> bool:
@@ -83,7 +82,6 @@ class SeenCall:
         return json_equal(self.decoded(), msgspec.json.decode(inputs))
 
     def decoded(self) -> Any:
-        """The inputs as values."""
         if isinstance(self.inputs, msgspec.Raw):
             self.inputs = msgspec.json.decode(self.inputs)
         return self.inputs
@@ -142,7 +140,6 @@ def _contains_inputs(seen: SeenCall, told: ToldCall) -> bool:
 
 
 def _may_be_one(seen: SeenCall, told: ToldCall) -> bool:
-    """Whether no ids say that these are two."""
     return seen.their_id is None or told.their_id is None
 
 

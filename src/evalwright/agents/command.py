@@ -134,8 +134,6 @@ def how_it_ended(code: int) -> str:
 
 
 class _Talk(asyncio.SubprocessProtocol):
-    """One exchange with a program: what it wrote, and when it ended."""
-
     transport: asyncio.SubprocessTransport
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -172,14 +170,12 @@ class _Talk(asyncio.SubprocessProtocol):
         self.transport.close()
 
     def complaint(self) -> str:
-        """The end of its stderr, without a word that was cut: half a secret is not seen."""
         errors = self._errors
         if len(errors) == MAX_STDERR:
             errors = errors.split(None, 1)[-1]
         return errors.decode("utf-8", "replace").strip() or "nothing on stderr"
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keep what the program writes, within bounds."""
         if fd == 2:
             self._errors = (self._errors + data)[-MAX_STDERR:]
         elif len(self.output) <= MAX_RESPONSE_BYTES:
@@ -188,12 +184,10 @@ class _Talk(asyncio.SubprocessProtocol):
             self._kill()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
-        """Take note of the end of the output."""
         if fd == 1 and not self._output_ended.done():
             self._output_ended.set_result(None)
 
     def process_exited(self) -> None:
-        """Take note of the end of the program."""
         if not self._exited.done():
             self._exited.set_result(None)
 

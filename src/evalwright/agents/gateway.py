@@ -41,7 +41,6 @@ class Gateway:
 
     @asynccontextmanager
     async def open(self, invocation: Invocation) -> AsyncIterator["GatewaySession"]:
-        """An address for one invocation, valid until the block is left."""
         await self.start()
         token = secrets.token_urlsafe(32)
         opened = GatewaySession(f"{self._server.url}{PATH}{token}", invocation)
@@ -96,7 +95,6 @@ class GatewaySession:
         return answer
 
     def tool(self, name: str) -> str:
-        """The tool that is meant by a name: by one that is listed, or by the tool's own."""
         return self._names.tool(name) or name
 
     async def reply_to(self, body: bytes, headers: Mapping[str, str]) -> RpcReply:

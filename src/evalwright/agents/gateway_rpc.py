@@ -41,11 +41,9 @@ _STATUS = {METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 200}  # in the stateless era; 
 class Tools(Protocol):
     """What the gateway offers in one invocation."""
 
-    def listed(self) -> Sequence[ToolDescription]:
-        """The tools, under the names by which a client calls them."""
+    def listed(self) -> Sequence[ToolDescription]: ...
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Answer a call; raises `ToolError` or `InvocationEnded`."""
+    async def call(self, name: str, arguments: dict[str, Any]) -> Any: ...
 
 
 class RpcReply(NamedTuple):
@@ -66,8 +64,6 @@ class RpcError(Exception):
 
 
 class _RpcMessage(msgspec.Struct, frozen=True):
-    """A request, or a notification, which has no id."""
-
     jsonrpc: Literal["2.0"]
     method: str
     id: int | str | UnsetType = UNSET
@@ -125,7 +121,6 @@ def _parsed(body: bytes) -> _RpcMessage:
 
 
 def _is_stateless(message: _RpcMessage, headers: Mapping[str, str]) -> bool:
-    """Whether a client shook no hands."""
     version = headers.get(_VERSION_HEADER)
     return version not in (None, *HANDSHAKE_VERSIONS) and message.method != "initialize"
 

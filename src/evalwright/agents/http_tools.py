@@ -29,7 +29,6 @@ class HttpTool:
         self._open_session: aiohttp.ClientSession | None = None
 
     async def call(self, arguments: dict[str, Any]) -> Any:
-        """Send the arguments and return the answer; raises `ToolFailed`."""
         try:
             async with self._session().request(
                 self._call.method,
@@ -54,7 +53,6 @@ class HttpTool:
         return _value(body, response.content_type)
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._open_session is not None:
             await self._open_session.close()
 

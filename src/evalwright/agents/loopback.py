@@ -29,11 +29,9 @@ class LoopbackServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://{ADDRESS}:{self.port}"
 
     async def start(self) -> None:
-        """Listen, unless it does already."""
         async with self._starting:
             if self._runner is not None:
                 return
@@ -53,7 +51,6 @@ class LoopbackServer:
             self._runner = runner
 
     async def close(self) -> None:
-        """Stop listening and close the connections."""
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()

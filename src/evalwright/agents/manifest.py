@@ -30,7 +30,6 @@ class Contract(msgspec.Struct, frozen=True):
     schema: ValueSchema
 
     def broken_by(self, value: Any) -> str | None:
-        """How a value breaks the schema, in words."""
         problems = self.schema.problems(value)
         if not problems:
             return None

@@ -53,7 +53,6 @@ class McpServer:
         self._open = self._opener(folder.resolve())
 
     async def start(self) -> list[LiveTool]:
-        """Connect, and list the tools; raises `CannotEvaluate` where that fails."""
         try:
             connection = await self._connected()
             found = await within(CONNECT_SECONDS, connection.finish(_list_tools(connection.client)))
@@ -70,12 +69,10 @@ class McpServer:
         return [self._tool(tool) for tool in tools]
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Call one of its tools; a server that went away is connected to once more."""
         connection = await self._connected()
         return _answer(await connection.finish(connection.client.call_tool(tool, arguments)))
 
     async def close(self) -> None:
-        """Disconnect, and end the program."""
         if self._connection is not None:
             await self._connection.close()
 
@@ -127,7 +124,6 @@ class McpServer:
         return call
 
     def _opener(self, folder: Path) -> "Open":
-        """How to connect; errors in the entry are reported at once."""
         entry = self._entry
         if entry.url is not None:
             headers, self.secrets = resolve_headers(entry.headers, entry.url, self._place)
@@ -174,7 +170,6 @@ class _Connection:
             raise ToolFailed("tool_unavailable", f"no connection: {reason}")
 
     async def finish(self, call: Coroutine[Any, Any, T]) -> T:
-        """What a call of the client gives; whatever ends the session ends the call."""
         calling = asyncio.create_task(call)
         unreadable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unanswered.add(unreadable)
@@ -241,8 +236,6 @@ class _Connection:
 
 
 class _Tail(asyncio.Protocol):
-    """The end of what a program writes to standard error."""
-
     def __init__(self) -> None:
         self._text = b""
 
@@ -255,7 +248,6 @@ class _Tail(asyncio.Protocol):
 
     @asynccontextmanager
     async def file(self) -> AsyncIterator[TextIO]:
-        """A file to write to."""
         reading, writing = os.pipe()
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(reading, "rb"))
@@ -346,7 +338,6 @@ def _times(counted: tuple[str, int]) -> int:
 
 
 def _is_broken_answer(message: "IncomingMessage") -> bool:
-    """Whether a line that cannot be read was meant as an answer, and not as one of a log."""
     from pydantic import ValidationError
 
     if not isinstance(message, ValidationError):

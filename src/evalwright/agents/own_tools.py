@@ -34,7 +34,6 @@ class CallInProgress:
         self.error: str | None = None
 
     def add_part(self, part: Any) -> None:
-        """Take the next part of a result that comes in parts."""
         if self.result is UNSET:
             self.result = []
         if len(self.result) < MOST_PARTS:
@@ -189,8 +188,6 @@ def _async_stream(function: Callable[..., Any], asked: "Ask") -> Callable[..., A
 
 
 class _OwnCall:
-    """A call of a tool that belongs to an invocation."""
-
     def __init__(
         self, invocation: "Invocation", tool: str, also: str | None, given: dict[str, Any]
     ) -> None:
@@ -201,12 +198,10 @@ class _OwnCall:
 
     @property
     def is_answered(self) -> bool:
-        """Whether fixtures answer in place of the function."""
         invocation = self._invocation
         return not invocation.surroundings.live and self._tool in invocation.tool_names()
 
     def answered(self) -> Any:
-        """The fixture's answer, recorded."""
         return self._invocation.answer_from_fixtures(self._tool, self._given, self._also)
 
     def answered_parts(self) -> list[Any]:
@@ -215,7 +210,6 @@ class _OwnCall:
         return answer if isinstance(answer, list) else [answer]
 
     def recorded(self, *, is_stream: bool = False) -> AbstractContextManager[CallInProgress]:
-        """Record the call while it is made."""
         seen = self._invocation.begin_call(self._tool, self._given, how=WRAPPED, also=self._also)
         return recorded_call(self._invocation, seen, is_stream=is_stream)
 
@@ -246,14 +240,12 @@ class OwnTools:
         self._invocation = invocation
 
     def wrap(self, function: F, name: str | None = None) -> F:
-        """The function, with its calls recorded; fixtures of its name answer in its place."""
         return wrapped(function, name, self._invocation)
 
 
 def _arguments(
     signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a call by the names of the function's parameters."""
     try:
         bound = signature.bind(*args, **kwargs) if signature is not None else None
     except TypeError:  # the function itself will say what is wrong with them

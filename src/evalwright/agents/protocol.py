@@ -87,8 +87,7 @@ class Agent(Protocol):
         and takes none of the task's time.
         """
 
-    async def close(self) -> None:
-        """Close connections and the like."""
+    async def close(self) -> None: ...
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -164,17 +163,14 @@ class Invocation:
         return ToolFixtures(None if self.surroundings.live else self.task.fixtures)
 
     def memory(self) -> Memory:
-        """The agent's memory as it is before it starts."""
         if self.surroundings.live:
             return Memory()
         return Memory.seeded(self.task.fixtures, self.surroundings.redactor)
 
     def tool_names(self) -> list[str]:
-        """The tools that answer in this invocation and that the agent may call."""
         return offered_tools(self.surroundings, self.task.fixtures, self.allowed_tools)
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Answer a tool call, recorded with its answer; for an agent in a thread."""
         call = self._begin(name, args)
         if call.tool is None:
             return self._answer_from_fixtures(call)
@@ -197,14 +193,12 @@ class Invocation:
         return answer.result()
 
     async def use_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
-        """Answer a tool call, recorded with its answer; for an async agent."""
         call = self._begin(name, args)
         if call.tool is None:
             return self._answer_from_fixtures(call)
         return await self._answer_live(call)
 
     def record(self, payload: Payload) -> None:
-        """Record something that the agent did."""
         with self._lock:
             self._raise_if_ended()
             self._record(payload)
@@ -262,34 +256,28 @@ class Invocation:
         self.lose(why)
 
     def note_model(self, model: str) -> None:
-        """Note that a model was asked."""
         self.asked = self.asked or model
 
     def coverage(self) -> Coverage:
-        """What was observed so far."""
         if self._observed is None and self._lost is None:
             return NOTHING_OBSERVED
         return coverage_of(self._observed or {}, self._lost)
 
     @property
     def is_open(self) -> bool:
-        """Whether anything may still be recorded."""
         return not self._ended
 
     def captured_spans(self) -> Captured:
-        """Where spans of this invocation are kept."""
         with self._lock:
             if self.captured is None:
                 self.captured = Captured()
             return self.captured
 
     def is_observed(self, part: Part) -> bool:
-        """Whether a part was observed so far."""
         with self._lock:
             return self._observed is not None and part in self._observed
 
     def require_open(self) -> None:
-        """Raise `InvocationEnded` where the invocation has ended."""
         self._raise_if_ended()
 
     async def after_answer(self, work: Awaitable[None]) -> None:
@@ -412,7 +400,6 @@ class Invocation:
                 self.observe("usage", how)
 
     def _begin(self, name: str, args: Mapping[str, Any] | None, also: str | None = None) -> "_Call":
-        """Record a call, or refuse it."""
         name = _checked_name(name)
         self.observe("calls", "live tools" if self.surroundings.live else "fixtures")
         refused: str | None = None
@@ -505,8 +492,6 @@ class Invocation:
 
 
 class _Call(NamedTuple):
-    """A tool call on its way; `tool` where it is a live one."""
-
     name: str
     call_id: str
     tool: LiveTool | None = None

@@ -202,7 +202,6 @@ class PythonAgent:
             at_work.discard(invocation)
 
     async def close(self) -> None:
-        """Stop the idle threads."""
         self._threads.close()
 
 
@@ -306,7 +305,6 @@ def callable_agent(
 
 
 def _file_to_load(function: Any) -> str | None:
-    """The file below the working folder from which the command line would load a function."""
     is_there = function is named_part(function) and "<" not in function.__qualname__
     if not is_there or "." in function.__module__:  # that of a package is loaded as a module
         return None

@@ -25,7 +25,6 @@ class PythonFiles:
         self._modules: dict[str, Any] = {}
 
     def function(self, ref: str, place: str) -> Callable[..., Any]:
-        """The function that `path/file.py:function` names."""
         source, _, name = ref.rpartition(":")
         if source not in self._modules:
             self._modules[source] = _module(self._folder / source, f"{place}: {source}")
@@ -46,7 +45,6 @@ class PythonTool:
         self._arguments: type[msgspec.Struct] | None = None
 
     def describe(self) -> str:
-        """What the function's docstring says."""
         return inspect.getdoc(self.function) or ""
 
     def parameters(self) -> dict[str, Any]:
@@ -56,7 +54,6 @@ class PythonTool:
         return schema | ({"$defs": parts} if parts else {})
 
     async def call(self, arguments: dict[str, Any]) -> Any:
-        """Call the function, one that is not async in a thread; raises `ToolFailed`."""
         if inspect.iscoroutinefunction(self.function):
             return await _awaited(self._call(self._checked(arguments)))
         answer = await self._threads.run(self._call, self._checked(arguments))
@@ -103,7 +100,6 @@ def _module(path: Path, place: str) -> Any:
 
 
 def _arguments_type(function: Callable[..., Any], place: str) -> type[msgspec.Struct]:
-    """A type with one field per parameter."""
     called: Any = function
     try:
         hints = get_type_hints(called if inspect.isroutine(called) else called.__call__)

@@ -134,7 +134,6 @@ async def awaited_to_end(output: Any) -> Any:
 
 
 def _is_open_run(output: Any) -> bool:
-    """Whether this is a streamed run of pydantic-ai that was not read to its end."""
     return _has(output, "new_messages", "get_output") and _get(output, "is_complete") is False
 
 
@@ -146,7 +145,6 @@ def _final_of(output: Any) -> Any:
 
 
 def _is_agents_run(output: Any) -> bool:
-    """Whether this is a result of the OpenAI Agents SDK."""
     return _has(output, "new_items", "raw_responses", "final_output") and isinstance(
         output.new_items, list
     )
@@ -216,7 +214,6 @@ def _of_pydantic_run(run: Any) -> Result | None:
 
 
 def _rest(whole: ProviderUsage | None, parts: Iterable[ProviderUsage]) -> list[ProviderUsage]:
-    """What was spent besides, in runs within a run."""
     if whole is None:
         return []
     sent = whole.input_tokens - sum(each.input_tokens for each in parts)
@@ -227,13 +224,11 @@ def _rest(whole: ProviderUsage | None, parts: Iterable[ProviderUsage]) -> list[P
 
 
 def _is_state(output: Any) -> bool:
-    """Whether this is the state of a graph of LangGraph, with its messages."""
     messages = output.get("messages") if isinstance(output, dict) else None
     return isinstance(messages, list) and bool(messages) and all(map(_is_message, messages))
 
 
 def _is_message(value: Any) -> bool:
-    """Whether this is a message of LangChain."""
     if isinstance(value, dict | str):
         return False
     return _has(type(value), "model_dump") and _has(value, "content", "response_metadata")
@@ -277,7 +272,6 @@ def _account(
 
 
 def _of_completion(completion: Any) -> Result:
-    """A chat completion of OpenAI; the first of several choices."""
     message = completion.choices[0].message
     output, refusal = _get(message, "parsed"), _get(message, "refusal")
     if output is None:
@@ -310,7 +304,6 @@ def _of_response(response: Any) -> Result:
 
 
 def _of_message(message: Any) -> Result:
-    """A message of Anthropic."""
     told = read_messages([said := told_value(message)])
     output = _get(message, "parsed_output")
     if output is None:

@@ -52,7 +52,6 @@ class Captured:
         self.seen_calls: list[tuple[int, int]] = []  # when each was made, and the id of its span
 
     def note_call(self) -> None:
-        """Note that a call is seen in another way, in the code of the current span."""
         from opentelemetry.trace import get_current_span
 
         span_id = get_current_span().get_span_context().span_id
@@ -97,7 +96,6 @@ class _ImportHook:
     def find_spec(
         self, name: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec that others find, whose module is made known once it is loaded."""
         hook = self._waiting.get(name)
         if hook is None:
             return None
@@ -233,7 +231,6 @@ def tell_captured(invocation: "Invocation") -> None:
 
 
 def _lost(captured: Captured, invocation: "Invocation", *, is_whole: bool) -> str | None:
-    """Why there must be calls that the spans of an invocation do not tell of."""
     told = [(each, found) for each in captured.strays if (found := _told(each)) is not None]
     if told:
         _count([each for each, _ in told])
@@ -247,7 +244,6 @@ def _lost(captured: Captured, invocation: "Invocation", *, is_whole: bool) -> st
 
 
 def _told(span: Any) -> "Operation | None":
-    """What a span says of a model, a tool or an agent so far."""
     from evalwright.trace.importers.span_groups import read_by_conventions
 
     return read_by_conventions(span_of(span))

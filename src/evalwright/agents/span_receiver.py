@@ -75,7 +75,6 @@ class TaskSpans:
 
     @property
     def traceparent(self) -> str:
-        """The place in the trace that the agent continues."""
         return f"00-{self.trace_id}-{self.span_id}-01"
 
     def environment(self) -> dict[str, str]:
@@ -94,7 +93,6 @@ class TaskSpans:
         }
 
     def take(self, found: Span | LogRecord, size: float) -> None:
-        """Keep what belongs to the task, within bounds."""
         self._bytes += size
         if len(self.found) >= MAX_TASK_SPANS or self._bytes > MAX_TASK_BYTES:
             most = f"{MAX_TASK_SPANS:,} spans or {MAX_TASK_BYTES // 2**20} MiB"
@@ -109,7 +107,6 @@ class TaskSpans:
                 self._parents.add(found.parent_id)
 
     def look(self) -> None:
-        """Notice whether everything is here, once all of an export has been taken."""
         if self._children and self._parents <= self._known:
             self._whole.set()
         else:
@@ -135,7 +132,6 @@ class TaskSpans:
             self.lose(self._missing())
 
     async def _arrive(self, or_else: str) -> None:
-        """Wait for the exports that are arriving."""
         arriving = self._arriving()
         if arriving and (await asyncio.wait(arriving, timeout=ARRIVAL_SECONDS))[1]:
             self.lose(or_else)
@@ -220,7 +216,6 @@ class SpanReceiver:
             invocation.lose(lost)
 
     async def close(self) -> None:
-        """Stop listening, and say what arrived and is not part of the run."""
         await self._server.close()
         if self._strangers:
             self._notify(f"dropped {_count(self._strangers)} that belonged to no task")

@@ -188,7 +188,6 @@ class _Requests:
                 self._around[id(each)] = outer
 
     def innermost(self) -> list[Operation]:
-        """The requests as the client next to the model tells of them."""
         models = (each for each in self._operations if each.kind == "model")
         return [each for each in models if each.span.span_id not in self._within]
 
@@ -202,7 +201,6 @@ class _Requests:
         return False
 
     def let_one_layer_speak(self) -> None:
-        """Of layers that tell of the same calls, only the outer one tells, as ids may differ."""
         for each in reversed(self._operations):  # what is within others, first
             inner = self._within.get(each.span.span_id, ()) if each.kind == "model" else ()
             if not inner or not each.output:
@@ -214,7 +212,6 @@ class _Requests:
                     one.history, one.output = [], []
 
     def usages(self) -> tuple[list[ProviderUsage] | None, bool]:
-        """The usage of each request, and whether that is all of them; None: none is told."""
         found: list[ProviderUsage] = []
         is_whole = bool(self._outermost)
         for each in self._outermost:
@@ -242,7 +239,6 @@ class _Requests:
 
 
 def _usage(operation: Operation) -> ProviderUsage | None:
-    """The usage that a span tells, with what it tells of caches."""
     span, told = operation.span, operation.usage
     sent, answered, cost = (told.get(key) for key in ("input_tokens", "output_tokens", "cost_usd"))
     if (sent is None and answered is None) or min(sent or 0, answered or 0) < 0:
@@ -306,7 +302,6 @@ def _went_on_during(span: Span, start: float | None, end: float | None) -> bool:
 
 
 def _is_within(span_id: str, parent_id: str | None, parents: dict[str, str | None]) -> bool:
-    """Whether one operation is around another already."""
     seen = set()
     while parent_id and parent_id not in seen:
         if parent_id == span_id:

@@ -73,7 +73,6 @@ class _Loading:
         return LiveTool(offered, call)
 
     async def servers(self, entries: list[ServerEntry]) -> list[LiveTool]:
-        """The tools of all MCP servers, which start side by side."""
         if not entries:
             return []
         _require_mcp(self._place)

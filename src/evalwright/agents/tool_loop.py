@@ -161,7 +161,6 @@ class _BadArguments(Exception):
 
 
 def _arguments(use: ToolUse) -> Mapping[str, Any]:
-    """The arguments of a call; a model may write nothing if there are none."""
     if not use.arguments.strip():
         return {}
     try:

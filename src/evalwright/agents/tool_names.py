@@ -26,11 +26,9 @@ class ToolNames:
                 self._tools[name] = tool
 
     def name(self, tool: str) -> str:
-        """The name of a tool."""
         return self._names[tool]
 
     def tool(self, name: str) -> str | None:
-        """The tool behind a name."""
         return self._tools.get(name)
 
     def _free_name(self, tool: str) -> str:

@@ -60,7 +60,6 @@ class Toolbox:
             self._tools[name] = tool
 
     def names(self) -> list[str]:
-        """The names of all tools, in the order in which they were given."""
         return list(self._tools)
 
     def describe(self, name: str) -> ToolDescription:
@@ -69,7 +68,6 @@ class Toolbox:
         return tool.description if tool else ToolDescription(name)
 
     def find(self, name: str) -> LiveTool | None:
-        """The tool with this name."""
         return self._tools.get(name)
 
     async def close(self) -> None:
@@ -95,7 +93,6 @@ class ToolFixtures:
             )
 
     def names(self) -> list[str]:
-        """The tools that have an answer."""
         return list(self._answers)
 
     def take(self, tool: str) -> msgspec.Raw:
@@ -133,12 +130,10 @@ class Memory(list[dict[str, Any]]):
         return cls(entry for entry in seed if not _has_expired(entry, now))
 
     def get(self, entry_id: str) -> dict[str, Any] | None:
-        """The entry with this id."""
         return next((entry for entry in self if entry.get("id") == entry_id), None)
 
 
 def _has_expired(entry: dict[str, Any], now: datetime) -> bool:
-    """Whether an entry has expired; a value that is not a date-time never expires."""
     try:
         end = datetime.fromisoformat(entry["expiresAt"].upper())
     except (KeyError, AttributeError, TypeError, ValueError):

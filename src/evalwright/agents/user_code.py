@@ -126,11 +126,9 @@ class Threads:
         self._delivery_due = False
 
     async def run(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call the function in a thread and give back what it returns or raises."""
         return await self.start(function, argument)
 
     def start(self, function: Callable[[Any], Any], argument: Any) -> "asyncio.Future[Any]":
-        """Call the function in a thread: the future of what it returns or raises."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._unfinished += 1
@@ -147,12 +145,10 @@ class Threads:
         return answer
 
     def close(self) -> None:
-        """Let the threads end when they have nothing to do."""
         for _ in range(self._started):
             self._batches.put(None)
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand all that was asked for in one turn to one thread."""
         batch, self._gathered = self._gathered, deque()
         self._batches.put(batch)
         loop.call_later(PATIENCE_S, self._spread, loop, batch)

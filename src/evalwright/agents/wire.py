@@ -197,7 +197,6 @@ def accept_response(
 def _accounts(
     response: AgentResponse, invocation: Invocation, tools: "GatewaySession | None"
 ) -> list[Account]:
-    """What a response says of what the agent did."""
     accounts = []
     if response.events is not UNSET:
         deeds = _deeds(response.events, str if tools is None else tools.tool)

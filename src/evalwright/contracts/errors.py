@@ -32,7 +32,6 @@ class Problem(msgspec.Struct, frozen=True):
     remedy: str = ""
 
     def below(self, path: str) -> "Problem":
-        """The same problem, as seen from the document that contains this one."""
         return Problem(path + self.path.removeprefix("$"), self.message, self.remedy)
 
     def __str__(self) -> str:
@@ -46,7 +45,6 @@ class EvalwrightError(Exception):
     exit_code = 3
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let another process hand it on, whatever its constructor takes."""
         return _restored, (type(self), self.args), vars(self)
 
 

@@ -366,11 +366,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
             raise msgspec.DecodeError(str(error)) from None
 
     def payload(self) -> Any:
-        """The payload as plain values; raises like `decode`."""
         return self.decode(Any)  # type: ignore[type-var]
 
     def to_json(self) -> bytes:
-        """The event as one line of JSON, in the envelope of the wire."""
         return msgspec.json.encode(
             Envelope(
                 event_id=f"{self.run_id}:{self.sequence}",

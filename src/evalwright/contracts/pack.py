@@ -62,7 +62,7 @@ class PackVersionNotFound(PackError):
 
 
 class _PackFields(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of parts whose fields the schema has checked; other fields are ignored."""
+    pass
 
 
 class Signing(_PackFields, frozen=True):
@@ -92,11 +92,9 @@ class PackManifest(_PackFields, frozen=True):
 
     @property
     def ref(self) -> str:
-        """Name and version, by which a pack is known."""
         return f"{self.name}@{self.version}"
 
     def needed_peers(self) -> dict[str, str]:
-        """What the pack requires."""
         return {
             name: wanted
             for name, wanted in self.peer_dependencies.items()
@@ -130,7 +128,6 @@ def is_integrity(text: str) -> bool:
 
 
 def _check_agents(source: bytes, document: Any) -> list[Problem]:
-    """Rules that the agents break, and those that the schema cannot express."""
     if not isinstance(document, dict) or not document.get("agents"):
         return []
     problems: list[Problem] = []

@@ -48,7 +48,6 @@ class Redactor:
         return document if changed == document else changed
 
     def redact_text(self, text: str) -> str:
-        """A text without the secrets."""
         pieces: list[str] = []
         end = 0
         for found in _merged(self._find(text)):
@@ -76,16 +75,12 @@ class Redactor:
 
 
 class _SecretForm(NamedTuple):
-    """One spelling of a secret."""
-
     form: str
     mark: str
     length: int  # of the secret itself
 
 
 class _SecretPlace(NamedTuple):
-    """A part of a text that has to go."""
-
     start: int
     end: int
     mark: str
@@ -104,7 +99,6 @@ def _occurrences(part: str, text: str) -> Iterator[int]:
 
 
 def _merged(found: list[_SecretPlace]) -> list[_SecretPlace]:
-    """From left to right, those that overlap as one."""
     merged: list[_SecretPlace] = []
     for each in sorted(found, key=lambda each: each.start):
         if merged and each.start < merged[-1].end:
@@ -126,12 +120,10 @@ def _is_unicode(text: str) -> bool:
 
 
 def _spelled(text: str) -> str:
-    """A text as our own JSON spells it, without the quotes."""
     return msgspec.json.encode(text)[1:-1].decode()
 
 
 def _field_names() -> frozenset[str]:
-    """The names of the fields of everything that a log holds."""
     return frozenset(
         name
         for module in (events, suite, summary)

@@ -38,7 +38,6 @@ class AgentFacts(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return agent_name(self.agent_id, self.ref)
 
 

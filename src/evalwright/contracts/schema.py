@@ -179,7 +179,6 @@ def _bounded(schema: Any, name: str) -> SchemaCost:
 
 
 def _depth(value: Any) -> int:
-    """How deeply a value is nested."""
     depth, level = 0, [value]
     while level := [item for part in level for item in _items(part)]:
         depth += 1
@@ -217,7 +216,6 @@ def _path(error: "ValidationError") -> JsonPath:
 
 
 def _remedy(error: "ValidationError", schema: Any) -> str:
-    """What to write instead, where that can be said; else the rule that was broken."""
     *place, rule = error.schema_path
     for part in place:
         schema = schema[part]
@@ -247,7 +245,6 @@ def _known_fields(instance: Any, fields: dict[str, Any]) -> str:
 
 
 def _message(error: "ValidationError") -> str:
-    """What is wrong; of a choice, all that may be chosen."""
     import jsonschema_rs
 
     if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Enum):

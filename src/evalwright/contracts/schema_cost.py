@@ -159,7 +159,6 @@ def _parts(schema: Schema) -> Iterator[Any]:
 
 
 def _at(value: Any, pointer: str) -> Any:
-    """What stands at a JSON Pointer; None where nothing does."""
     for name in pointer.split("/")[1:]:
         key = name.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list) and key.isdecimal() and int(key) < len(value):

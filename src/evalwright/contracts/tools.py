@@ -72,7 +72,6 @@ def parse_tools(source: bytes, name: str) -> ToolsFile:
 
 
 def _check(document: dict[str, Any]) -> list[Problem]:
-    """The rules that the schema cannot express."""
     tools, servers = document.get("tools", []), document.get("mcp", [])
     if not tools and not servers:
         return [Problem("$", "the file names no tool", "add tools or mcp")]

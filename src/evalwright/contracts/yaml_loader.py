@@ -87,7 +87,6 @@ def _built(event: Any, next_event: Callable[[], Any], levels: int) -> Any:
 
 
 def _plain_scalar(text: str) -> Any:
-    """A scalar without quotes, by the first kind whose form it has."""
     for tag, pattern in JsonLoader.yaml_implicit_resolvers.get(text[:1], ()):
         if pattern.match(text):
             return _READERS[tag](text)
@@ -153,7 +152,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def _scalar(loader: JsonLoader, node: yaml.Node) -> Any:
-    """Read a scalar by its tag; say where it is if it cannot be read."""
     text = loader.construct_scalar(node)
     try:
         return _READERS[node.tag](text)

@@ -80,7 +80,6 @@ def _item(value: Any, indent: str, level: int) -> Iterator[str]:
 
 
 def _is_below(value: Any, level: int) -> bool:
-    """Whether a value takes lines of its own, below its key."""
     if not isinstance(value, dict | list | tuple) or not value or level >= _DEEPEST:
         return False
     return not (_is_shallow(value, _FLAT) and len(_flow(value)) <= _NARROW)
@@ -100,7 +99,6 @@ def _is_shallow(value: Any, levels: int) -> bool:
 
 
 def _texts(lead: str, value: Any, indent: str) -> Iterator[str]:
-    """A value beside its key, or a text in lines below it."""
     if isinstance(value, str) and _is_block(value):
         kept = "-" if not value.endswith("\n") else "+" if value.endswith("\n\n") else ""
         yield f"{lead}|{kept}"
@@ -118,7 +116,6 @@ def _is_block(text: str) -> bool:
 
 
 def _flow(value: Any) -> str:
-    """A value in one line."""
     if isinstance(value, Noted):
         return _flow(value.value)
     if isinstance(value, dict):

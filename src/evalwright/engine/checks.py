@@ -216,7 +216,6 @@ def _asks(checks: Iterable[AnswerCheck]) -> list[Ask]:
 
 
 def _prepare_suite(suite: Suite) -> tuple[SuiteChecks, list[Problem]]:
-    """The checks of every task that has some."""
     prepared: dict[str, Sequence[AnswerCheck]] = {}
     problems: list[Problem] = []
     for index, task in enumerate(suite.tasks):
@@ -267,12 +266,10 @@ class SuiteChecker:
         self._done = {task_id: list(each) for task_id, each in done.items()}
 
     def close(self) -> None:
-        """Let go of the threads that own checks ran in."""
         if self._code is not None:
             self._code.close()
 
     def asks(self, answer: TaskAnswer) -> bool:
-        """Whether the checks of an answer have to be told something first."""
         return answer.task.task_id in self._asking_tasks
 
     async def ask(
@@ -291,7 +288,6 @@ class SuiteChecker:
         return len(self._done.get(task.task_id, ())) + 1
 
     def checks_of(self, task: Task) -> Sequence[AnswerCheck]:
-        """The checks of a task."""
         return self._checks.get(task.task_id, ())
 
     def verdict(

@@ -43,7 +43,6 @@ class OwnFacts(dict[str, Any]):
     """What is known of something, by name: `usage["tokens"]`, or `usage.tokens`."""
 
     def __getattr__(self, name: str) -> Any:
-        """A field."""
         try:
             return self[name]
         except KeyError:
@@ -79,7 +78,6 @@ class OwnCheck(NamedTuple):
 
     @property
     def is_async(self) -> bool:
-        """Whether calling it gives something to be awaited."""
         called = getattr(self.function, "__call__", None)  # noqa: B004 - its own kind is asked for
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(called)
 
@@ -176,7 +174,6 @@ class OwnLoop:
         return self._serving[0]
 
     def close(self) -> None:
-        """Let the thread end."""
         if self._serving is not None and not self._serving[0].is_closed():
             loop, ended = self._serving
             loop.call_soon_threadsafe(ended.set)

@@ -52,11 +52,9 @@ class Cassette:
         self._load()
 
     def wrap(self, model: Model) -> Model:
-        """The model, answered from the cassette where it can be."""
         return _TapedModel(model.name, self, model if self.record else None)
 
     def player(self, name: str) -> Model:
-        """The recorded calls of a model that need not be there."""
         return _TapedModel(name, self, None)
 
     def find(self, key: str) -> Reply | None:
@@ -83,7 +81,6 @@ class Cassette:
         self._append(msgspec.json.encode(_masked(value, self.redact)) + b"\n")
 
     def missing(self, request: Request) -> ModelError:
-        """The error for a request that was not recorded."""
         last = request.messages[-1].content if request.messages else ""
         beginning = last if len(last) <= SHOWN else f"{last[:SHOWN]}…"
         torn = f" (its line {self._torn} is incomplete)" if self._torn else ""
@@ -94,7 +91,6 @@ class Cassette:
         )
 
     def close(self) -> None:
-        """Flush what was recorded to disk."""
         if self._file is not None:
             os.fsync(self._file)
             os.close(self._file)
@@ -196,7 +192,6 @@ class _TapedModel:
 
 
 def _masked(value: Any, redact: Callable[[str], str] | None) -> Any:
-    """The value with every text redacted, names of fields too."""
     if redact is None:
         return value
     if isinstance(value, str):

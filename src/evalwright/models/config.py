@@ -98,7 +98,6 @@ class Config(msgspec.Struct, frozen=True):
     model_timeout_s: float | None = None  # chosen for this command, whatever the file says
 
     def settings_of(self, provider: str) -> ProviderSettings:
-        """How a provider is called."""
         settings = self.models.get(provider)
         if settings is None:
             settings = msgspec.convert(_defaults(provider), ProviderSettings)
@@ -290,7 +289,6 @@ def _settings(provider: str, table: Any, problems: list[Problem]) -> ProviderSet
 
 
 def _unfit(provider: str, settings: ProviderSettings, path: str) -> Iterator[Problem]:
-    """Rules across fields: a declared provider needs a kind and an address."""
     known = provider in PROVIDERS and not (provider in LATECOMERS and settings.kind)
     if settings.kind not in (None, *DECLARABLE):
         yield Problem(f"{path}.kind", f"must be one of {', '.join(DECLARABLE)}")
@@ -364,7 +362,6 @@ def _convert(table: Any, kind: type[T], path: str, problems: list[Problem]) -> T
 
 
 def _allowed(value: str, place: str, kind: type[Any]) -> tuple[str, str]:
-    """What is wrong with a value at `.field` or in a list there, and which ones are allowed."""
     field = place.removeprefix(".").partition("[")[0].partition(".")[0]
     described = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"].get(field, {})
     words = described.get("enum") or described.get("items", {}).get("enum") or []

@@ -29,7 +29,6 @@ class ProviderKey:
         self._value = value
 
     def reveal(self) -> str:
-        """The key itself, for the header of a call."""
         return self._value
 
     def hide_in(self, text: str) -> str:
@@ -61,7 +60,6 @@ class Endpoint(msgspec.Struct, frozen=True):
     detour: str | None = None  # that calls do not go to the provider's own address
 
     def without_key(self, text: str) -> str:
-        """A provider's text, without our key and without anything that looks like one."""
         if self.key is not None:
             text = self.key.hide_in(text)
         return _USER_INFO.sub(f"//{_HIDDEN}@", _KEY_LIKE.sub(_HIDDEN, text))
@@ -168,7 +166,6 @@ def _base_url(
     config: Config,
     environment: Mapping[str, str],
 ) -> tuple[str, str]:
-    """The address, and where it comes from."""
     name = provider.base_url_env
     given = environment.get(name, "").strip() if name else ""
     if given and provider.listens_on:
@@ -190,7 +187,6 @@ def _base_url(
 
 
 def _server_address(host: str, usual_port: int) -> str:
-    """The address of a server, from an address or from the host and port that it listens on."""
     if "://" not in host:
         host = f"http://{host}"
     try:

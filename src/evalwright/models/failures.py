@@ -48,12 +48,10 @@ class Complaint(msgspec.Struct, frozen=True):
 
     @property
     def is_content_filter(self) -> bool:
-        """Whether the provider refused because of what the messages say."""
         return self.code in _FILTERED
 
     @property
     def is_about_the_model(self) -> bool:
-        """Whether the provider does not run the model that was asked for."""
         return self.code.lower() in _NOT_RUN
 
 
@@ -89,7 +87,6 @@ class Failures:
         self._about = f"{endpoint.provider}:{model} at {endpoint.base_url}"
 
     def refused(self, answer: HttpAnswer, attempts: int) -> ModelError:
-        """The error for an unsuccessful answer."""
         status = answer.status
         complaint = read_complaint(answer.body)
         code = _CODES.get(status) or _code_of(status)
@@ -105,7 +102,6 @@ class Failures:
         return error
 
     def failed(self, failure: CallFailed, attempts: int) -> ModelError:
-        """The error for a call that got no answer."""
         words = f"{self._about}: {self._shown(failure.reason)}{_tries(attempts)}"
         where = f"[models.{self._endpoint.provider}] of evalwright.toml"
         if isinstance(failure, TimedOut):
@@ -120,20 +116,17 @@ class Failures:
         return error
 
     def no_turn(self, reason: str, attempts: int) -> ModelError:
-        """The error for a call that waited for its turn in vain."""
         message = f"{self._about}: {reason}{_tries(attempts)}; {self._remedy(429, '')}"
         error = ModelError("rate_limited", message)
         error.retries = max(0, attempts - 1)
         return error
 
     def unreadable(self, error: ModelError, answer: HttpAnswer) -> ModelError:
-        """The error for an answer that holds no reply."""
         beginning = self._shown(read_complaint(answer.body).text)
         message = f"{self._about}: {self._shown(error.message)}; it says {beginning!r}"
         return ModelError(error.code, message)
 
     def unsendable(self, error: Exception) -> ModelError:
-        """The error for a request that cannot be written as JSON."""
         reason = self._shown(str(error))
         return ModelError("invalid_input", f"{self._about}: the request is not JSON: {reason}")
 

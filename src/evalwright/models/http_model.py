@@ -42,8 +42,6 @@ class Channel:
 
 
 class _SalvagedUsage(msgspec.Struct, gc=False):
-    """Usage as either provider reports it."""
-
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     input_tokens: int | None = None
@@ -141,7 +139,6 @@ class HttpModel:
         return Reply(FILTERED, "refusal", self._meter.usage(None))
 
     async def _answer(self, body: bytes) -> tuple[HttpAnswer, int]:
-        """The answer of the last try, and the number of tries."""
         retries = self._channel.retries
         begun: float | None = None
         attempt = 0
@@ -190,7 +187,6 @@ def _is_down(outcome: HttpAnswer | CallFailed) -> bool:
 
 
 def _is_passing(outcome: HttpAnswer | CallFailed) -> bool:
-    """Whether the same call may succeed later."""
     if isinstance(outcome, CallFailed):
         return not isinstance(outcome, TooLong)
     return is_worth_retrying(outcome.status) and not _is_broke(outcome)

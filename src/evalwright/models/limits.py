@@ -48,7 +48,6 @@ class Limiter:
 
     @property
     def allowed(self) -> int:
-        """How many calls may be under way at present."""
         return int(self._allowed)
 
     @property

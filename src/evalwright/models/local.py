@@ -71,7 +71,6 @@ class LocalServer:
             return self.address or self._start()
 
     def stop(self) -> None:
-        """End it, if it runs."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -116,7 +115,6 @@ class LocalServer:
 
 
 def _first_line(process: "subprocess.Popen[bytes]", wanted: bytes) -> dict[str, str]:
-    """What a process answers when it was told what to serve; nothing if it ends or hangs."""
     assert process.stdin is not None
     assert process.stdout is not None
     alarm = threading.Timer(START_S, process.kill)
@@ -196,7 +194,6 @@ def load_local(name: str, meter: Meter, settings: ProviderSettings) -> LocalMode
 
 
 def _missing(*, needs_model: bool) -> list[str]:
-    """The commands that install what is not there."""
     needs_server = importlib.util.find_spec("xllamacpp") is None
     needed = {_SERVER_COMMAND: needs_server, _MODEL_COMMAND: needs_model}
     return [command for command, is_needed in needed.items() if is_needed]

@@ -37,7 +37,6 @@ def main() -> None:
 
 
 def _started(wanted: dict[str, Any]) -> Any:
-    """The server, which answers in threads of its own as long as somebody holds it."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()

@@ -36,7 +36,6 @@ class Rates(msgspec.Struct, frozen=True, gc=False):
     cache_write: Decimal
 
     def cost(self, tokens: Tokens) -> float:
-        """Dollars, exact to the last digit before they become a float."""
         plain = max(0, tokens.input - tokens.cache_read - tokens.cache_write)
         total = plain * self.input + tokens.output * self.output
         if tokens.cache_read:
@@ -52,7 +51,6 @@ class PriceList(msgspec.Struct, frozen=True):
     steps: tuple[tuple[int, Rates], ...]  # falling `above`; the last one is 0
 
     def cost(self, tokens: Tokens) -> float:
-        """Dollars for one call."""
         for above, rates in self.steps:
             if tokens.input > above:
                 return rates.cost(tokens)
@@ -115,7 +113,6 @@ def known_cost(config: Config, usage: ProviderUsage) -> float | None:
 
 @lru_cache(maxsize=256)
 def _prices_of(model: str, provider: str) -> PriceList | None:
-    """The listed prices, by the names that agent libraries have for providers."""
     if provider in _NAMELESS or model in _NAMELESS:
         return None
     known = PROVIDERS.get(provider)

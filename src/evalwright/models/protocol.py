@@ -105,11 +105,9 @@ class Model(Protocol):
 
     name: str
 
-    async def ask(self, request: Request) -> Reply:
-        """Ask once; raises `ModelError`."""
+    async def ask(self, request: Request) -> Reply: ...
 
-    async def close(self) -> None:
-        """Close connections and the like."""
+    async def close(self) -> None: ...
 
 
 class RateLimiter(Protocol):
@@ -118,8 +116,7 @@ class RateLimiter(Protocol):
     async def enter(self, provider: str) -> int:
         """Wait until a call of a provider may begin; gives how many tokens are set aside for it."""
 
-    async def pay(self, provider: str, tokens: int, expected: int = 0) -> None:
-        """Count the tokens of a call that has ended, in place of those set aside for it."""
+    async def pay(self, provider: str, tokens: int, expected: int = 0) -> None: ...
 
 
 def _tokens(usage: ProviderUsage | None) -> int:
@@ -147,5 +144,4 @@ class SharedModel:
         await self._rate_limits.pay(provider, _tokens(reply.usage), expected)
         return reply
 
-    async def close(self) -> None:
-        """Nothing: the pool closes its models."""
+    async def close(self) -> None: ...

@@ -44,13 +44,11 @@ class Quirks(msgspec.Struct, frozen=True):
     most_tokens: int | None = None  # that may be asked for
 
     def max_tokens(self, request: Request) -> int | None:
-        """The limit that a request is sent with."""
         if request.max_tokens is None or self.most_tokens is None:
             return request.max_tokens
         return min(request.max_tokens, self.most_tokens)
 
     def joined(self, other: "Quirks") -> "Quirks":
-        """What two calls learnt at the same time."""
         return Quirks(
             self.forced_tool or other.forced_tool,
             self.max_tokens_field if self.field_changed else other.max_tokens_field,

@@ -22,11 +22,9 @@ class MinuteLimits(NamedTuple):
 
     @property
     def request_gap_s(self) -> float:
-        """The time between two requests."""
         return 60 / self.requests if self.requests else 0.0
 
     def price_s(self, tokens: int) -> float:
-        """For how long tokens are paid."""
         return tokens * 60 / self.tokens if self.tokens else 0.0
 
 

@@ -69,7 +69,6 @@ class RequestKeys:
         return hashlib.sha256(self.text(request).encode()).hexdigest()
 
     def text(self, request: Request) -> str:
-        """The canonical text of the call."""
         options = ""
         if request.top_logprobs is not None:
             options = f'"providerOptions":{{"topLogprobs":{request.top_logprobs}}},'
@@ -77,7 +76,6 @@ class RequestKeys:
         return f'{self._head}{options}"recipe":"{RECIPE}","request":{{{fields}}}}}'
 
     def _fields(self, request: Request) -> list[tuple[str, str]]:
-        """In the order of their names, as canonical text; empty where nothing is set."""
         if request.tools is not self._tools[0]:
             self._tools = (request.tools, canonical(_tools(request.tools)) if request.tools else "")
         if request.output is not self._output[0]:

@@ -44,18 +44,15 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
         return ["agent", *named] if is_elsewhere else named
 
     def without(self, names: "list[str]") -> "RunDefaults":
-        """The rest of them."""
         return msgspec.structs.replace(self, **{name: getattr(NO_DEFAULTS, name) for name in names})
 
     def on_top_of(self, below: "RunDefaults") -> "RunDefaults":
-        """These, and of the others what is not said here."""
         fields = self.__struct_fields__
         if self.agent is not None:  # what is claimed there is claimed of another
             below = below.without(["agent_tools", "agent_usage"])
         return RunDefaults(*[getattr(self, name) or getattr(below, name) for name in fields])
 
     def found_from(self, folder: Path) -> "RunDefaults":
-        """The same with paths from where the command runs."""
         return msgspec.structs.replace(
             self,
             agent=self.agent and _agent_from(folder, self.agent),

@@ -58,7 +58,6 @@ class ScriptedModel:
         self._meter = meter or Meter(provider, model)
 
     async def ask(self, request: Request) -> Reply:
-        """What the function replies; tokens are estimated from the lengths of the texts."""
         said = self._function(request)
         if inspect.isawaitable(said):
             said = await said
@@ -72,8 +71,7 @@ class ScriptedModel:
         usage = self._meter.usage(said.tokens or estimate_tokens(request, said))
         return Reply(said.text, finish, usage, said.tool_uses, said.reasoning)
 
-    async def close(self) -> None:
-        """Nothing is held."""
+    async def close(self) -> None: ...
 
 
 def estimate_tokens(request: Request, said: ScriptedReply) -> Tokens:
@@ -87,7 +85,7 @@ def estimate_tokens(request: Request, said: ScriptedReply) -> Tokens:
 
 
 class _RuleFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of what a rule in a file consists of."""
+    pass
 
 
 class When(_RuleFields, frozen=True):
@@ -130,7 +128,6 @@ class ScriptRule(_RuleFields, frozen=True):
     latency_ms: Annotated[float, Meta(ge=0, le=600_000)] = 0
 
     def answers(self) -> list[str]:
-        """Which ways of answering the rule gives."""
         given = {
             "reply": self.reply is not None,
             "json": not isinstance(self.json, UnsetType),
@@ -235,8 +232,6 @@ def _pattern(rule: ScriptRule) -> Any:
 
 
 class _Facts:
-    """What rules ask about a request."""
-
     def __init__(self, request: Request) -> None:
         messages = request.messages
         self.last = messages[-1].content if messages else ""

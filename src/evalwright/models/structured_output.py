@@ -122,7 +122,6 @@ def _closed(schema: dict[str, Any]) -> bool:
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Every schema within a schema."""
     if not isinstance(value, dict):
         return
     yield value

@@ -85,7 +85,6 @@ class Transport:
         return HttpAnswer(response.status, response.headers, content)
 
     async def close(self) -> None:
-        """Close the connections of this event loop."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.session.close()
@@ -100,8 +99,6 @@ class Transport:
 
 
 class _Pool:
-    """An aiohttp session with everything that all calls share."""
-
     def __init__(self, base_url: str, headers: Mapping[str, str], timeout_s: float) -> None:
         import aiohttp
 

@@ -109,12 +109,10 @@ class TrustedFolders:
         self.place = place
 
     def get(self, folder: Path) -> TrustedFolder | None:
-        """What is trusted of a folder, by its real path."""
         found = self._read(self._file(folder))
         return found if found is not None and found.folder == os.fspath(folder) else None
 
     def all(self) -> list[TrustedFolder]:
-        """Every trusted folder, by path."""
         files = self.place.glob("*.json") if self.place.is_dir() else ()
         found = (self._read(file) for file in files)
         return sorted((each for each in found if each is not None), key=lambda each: each.folder)

@@ -122,7 +122,6 @@ def _student_t(freedom: int) -> float:
 
 
 def _binomial(cases: int, chance: float) -> list[float]:
-    """The probability of each number of hits."""
     if chance == 1:
         return [0.0] * cases + [1.0]
     return [

@@ -39,7 +39,6 @@ class Passes(NamedTuple):
 
     @property
     def has_changed(self) -> bool:
-        """Whether the share that passed is another one."""
         return self.baseline * self.new_runs != self.new * self.baseline_runs
 
 
@@ -66,7 +65,6 @@ class ChangeTally(msgspec.Struct):
     fallen: list[tuple[str, Passes]] = []  # those that may be named
 
     def add(self, tasks: Iterable[tuple[str, Passes]]) -> None:
-        """Take some tasks; one without a run on a side is not compared."""
         for task_id, passes in tasks:
             if passes.baseline_runs and passes.new_runs:
                 self.tables[passes] += 1
@@ -74,12 +72,10 @@ class ChangeTally(msgspec.Struct):
                     self.fallen.append((task_id, passes))
 
     def merge(self, other: "ChangeTally") -> None:
-        """Take the tasks of another."""
         self.tables.update(other.tables)
         self.fallen += other.fallen
 
     def verdict(self) -> "ChangeVerdict":
-        """What all tasks so far say together, and which of them got worse by themselves."""
         totals = [
             sum(passes[place] * count for passes, count in self.tables.items())
             for place in range(4)
@@ -122,7 +118,6 @@ class ChangeTally(msgspec.Struct):
         return tuple(sorted(named, key=lambda each: (each.p_value, each.task_id)))
 
     def _remedy(self) -> str:
-        """What would show more: other tasks that fail where each ran once, else more repeats."""
         if any((each.baseline_runs, each.new_runs) != (1, 1) for each in self.tables):
             broke = any(
                 each.baseline == each.baseline_runs and not each.new for each in self.tables
@@ -150,7 +145,6 @@ class ChangeVerdict(msgspec.Struct, frozen=True):
     remark: str = ""  # on how the sides were scored
 
     def named(self, name_of: Callable[[str], str]) -> "ChangeVerdict":
-        """The same, with the tasks that got worse by the names that people know them by."""
         if not self.fallen:
             return self
         names = ((each, name_of(each.task_id)) for each in self.fallen)
@@ -162,17 +156,14 @@ class ChangeVerdict(msgspec.Struct, frozen=True):
 
     @property
     def is_worse(self) -> bool:
-        """Whether the new side is worse beyond chance, overall or in a task by its repeats."""
         return bool(self.fallen) or (self.is_lower and self.p_value < LEVEL)
 
     @property
     def is_better(self) -> bool:
-        """Whether the new side is better beyond chance, and no task is worse."""
         return not self.fallen and not self.is_lower and self.p_value < LEVEL
 
     @property
     def sentence(self) -> str:
-        """The verdict for people: the one sentence that all outputs have."""
         return " ".join(filter(None, (self._comparison, self.remark)))
 
     @property
@@ -257,7 +248,6 @@ def _normal_tails(
 
 
 def _ways(baseline_runs: int, new_runs: int, total: int) -> list[int]:
-    """In how many ways the passes can fall, by those on the new side from the fewest on."""
     fewest, most = max(0, total - baseline_runs), min(total, new_runs)
     return [
         comb(new_runs, new) * comb(baseline_runs, total - new) for new in range(fewest, most + 1)
@@ -269,7 +259,6 @@ def _two_sided(lower: float, upper: float) -> float:
 
 
 def _excess(passes: Passes) -> Fraction:
-    """By how much more often the new side passed than chance gives on average."""
     runs = passes.baseline_runs + passes.new_runs
     return passes.new - Fraction((passes.baseline + passes.new) * passes.new_runs, runs)
 
@@ -282,7 +271,6 @@ def _p_of_task(passes: Passes) -> float:
 
 @lru_cache(maxsize=4096)
 def _chance_of_p(baseline_runs: int, new_runs: int, total: int, value: float) -> float:
-    """How likely chance alone gives a task with so many passes a p-value this small."""
     ways = _ways(baseline_runs, new_runs, total)
     fewest = max(0, total - baseline_runs)
     rare = [

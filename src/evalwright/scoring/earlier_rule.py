@@ -27,7 +27,6 @@ class EarlierRule:
         self._has_checks = False
 
     def add(self, task: Task) -> None:
-        """Take the next task."""
         is_checked = task.expected.kind == "checks"
         keeps = task.expected.threshold is not None or not is_checked
         self._tasks.append((task.weight, _most_of_failure(task), keeps))

@@ -27,8 +27,7 @@ class ScoredTask(Protocol):
         """From 0 to 1."""
 
     @property
-    def passed(self) -> bool:
-        """Whether it is good enough."""
+    def passed(self) -> bool: ...
 
 
 class _ExpectedAnswer(Protocol):
@@ -40,16 +39,13 @@ class BarTask(Protocol):
     """What a bar asks of a task."""
 
     @property
-    def task_id(self) -> str:
-        """Its id."""
+    def task_id(self) -> str: ...
 
     @property
-    def tags(self) -> list[str]:
-        """What bars can be for."""
+    def tags(self) -> list[str]: ...
 
     @property
-    def weight(self) -> float:
-        """In a score."""
+    def weight(self) -> float: ...
 
     @property
     def expected(self) -> _ExpectedAnswer:
@@ -81,7 +77,6 @@ class PassBar(msgspec.Struct, frozen=True):
 
     @property
     def in_words(self) -> str:
-        """What it asks for."""
         if self.kind == "default":
             return EVERY_TASK
         if self.kind == "some":
@@ -91,7 +86,6 @@ class PassBar(msgspec.Struct, frozen=True):
 
     @property
     def reached(self) -> str:
-        """What came of it."""
         if not self.tasks:
             return "not evaluated"
         count = f"{self.passed:,} of {self.tasks:,} tasks passed"
@@ -116,17 +110,14 @@ class PassBar(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """How many of its tasks passed."""
         return self.passed / self.tasks if self.tasks else 0.0
 
     @property
     def is_over_part(self) -> bool:
-        """Whether other bars are over other tasks."""
         return self.is_over_rest or self.tag is not None
 
     @property
     def place(self) -> str:
-        """Which tasks it is over."""
         if self.tag is not None:
             return f"tag {on_one_line(self.tag)}"
         return "other tasks" if self.is_over_rest else "all tasks"

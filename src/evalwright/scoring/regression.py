@@ -50,28 +50,23 @@ class RegressionReport(msgspec.Struct, frozen=True):
 
     @property
     def newly_failing(self) -> tuple[str, ...]:
-        """Tasks that passed in the baseline and fail now."""
         return _ids(task for task in self.tasks if task.passed_before and not task.passed)
 
     @property
     def newly_passing(self) -> tuple[str, ...]:
-        """Tasks that failed in the baseline and pass now."""
         return _ids(task for task in self.tasks if task.passed and not task.passed_before)
 
     @property
     def still_failing(self) -> tuple[str, ...]:
-        """Tasks that failed then and now."""
         return _ids(task for task in self.tasks if not task.passed_before and not task.passed)
 
     @property
     def score_drops(self) -> tuple[TaskChange, ...]:
-        """Tasks whose score fell though the verdict is the same."""
         same = (task for task in self.tasks if task.passed == task.passed_before)
         return tuple(task for task in same if task.score < task.baseline_score)
 
     @property
     def changed_scores(self) -> int:
-        """How many tasks have another score than in the baseline."""
         return sum(task.score != task.baseline_score for task in self.tasks)
 
     @property
@@ -81,7 +76,6 @@ class RegressionReport(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Whether the change is more than chance, for people."""
         return self.verdict.sentence
 
 
@@ -106,7 +100,6 @@ def left_out_tasks(
 
 
 def _told(task: Task) -> bytes:
-    """A task as it decides; its title is for people."""
     return msgspec.json.encode(msgspec.structs.replace(task, title="") if task.title else task)
 
 

@@ -36,7 +36,6 @@ class TaskRepeats(msgspec.Struct, frozen=True):
 
     @property
     def pass_rate(self) -> float:
-        """The share of runs in which it passed."""
         return self.passes / self.runs
 
     @property
@@ -60,12 +59,10 @@ class RepeatsReport(msgspec.Struct, frozen=True):
 
     @property
     def flaky(self) -> tuple[str, ...]:
-        """Tasks that passed in some runs only."""
         return tuple(task.task_id for task in self.tasks if task.verdict == "flaky")
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """Tasks that passed in no run."""
         return tuple(task.task_id for task in self.tasks if task.verdict == "failed")
 
     def pass_hat(self, k: int) -> float:
@@ -75,7 +72,6 @@ class RepeatsReport(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """What the runs say together, for people."""
         if not self.tasks:
             return "There are no tasks."
         if self.runs == 1:

@@ -64,7 +64,6 @@ class SideBySide(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def name(self) -> str:
-        """The suite as people call it."""
         return suite_name(f"{self.suite_id}@{self.suite_version}")
 
 

@@ -30,7 +30,6 @@ class PairedChange(msgspec.Struct, frozen=True):
 
     @property
     def significant(self) -> bool:
-        """Whether chance alone gives a change like this in less than one of twenty cases."""
         return self.p_value < LEVEL
 
 

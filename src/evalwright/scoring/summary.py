@@ -58,7 +58,6 @@ class Tally:
         self._used: set[str] = set()  # tasks with usage, also where a log knows no coverage
 
     def add_score(self, scored: EvalScored) -> None:
-        """Take a task's score."""
         self._spent_on.pop(scored.task_id, None)
         self.results[scored.task_id] = TaskResult(
             task_id=scored.task_id,
@@ -71,7 +70,6 @@ class Tally:
         )
 
     def add_findings(self, task_id: str, findings: Sequence[SafetyFinding]) -> None:
-        """Take findings of a task that has no score yet."""
         self._findings.setdefault(task_id, []).extend(findings)
 
     def findings(self, task_id: str) -> list[SafetyFinding] | None:
@@ -93,7 +91,6 @@ class Tally:
         self._spent_on.pop(task_id, None)
 
     def add_answer(self, task_id: str, coverage: Coverage) -> None:
-        """Take what was observed of an answer."""
         if self._asks_usage and coverage.usage is None:
             self._unseen.add(task_id)
 
@@ -117,17 +114,14 @@ class Tally:
 
     @property
     def passed_count(self) -> int:
-        """How many tasks passed so far."""
         return sum(result.passed for result in self.results.values())
 
     @property
     def cost(self) -> Cost:
-        """What is known of the cost so far."""
         return self._costs.cost
 
     @property
     def spent(self) -> Cost:
-        """The cost of calls that were really made; answers from cassettes and scripts are free."""
         return self._spent.cost
 
     def broken_bars(self) -> list[str]:
@@ -147,7 +141,6 @@ class Tally:
         return [*missed, *self._lacking]
 
     def summary(self, run_id: str = "", baseline: Baseline | None = None) -> EvalSummary:
-        """The scorecard, tasks in the order of the suite."""
         results = [self.results[task.task_id] for task in self._suite.tasks]
         weighs = self._weights
         weights = [weighs[result.task_id] for result in results] if weighs else None
@@ -170,14 +163,11 @@ class Tally:
 
 @dataclass
 class _CallCosts:
-    """The exact cost of model calls."""
-
     _known_usd: Decimal = Decimal(0)
     _calls: int = 0
     _unpriced: int = 0
 
     def add(self, usage: ProviderUsage) -> Decimal:
-        """Take a call, and return its cost as far as it is known."""
         self._calls += 1
         if usage.cost_estimate_usd is None:
             self._unpriced += 1
@@ -192,7 +182,6 @@ class _CallCosts:
 
 
 def _worst(findings: Sequence[SafetyFinding]) -> list[SafetyFinding]:
-    """One finding of each kind, the gravest first."""
     from evalwright.contracts.report import SEVERITIES  # only repeated tasks come here
 
     worst: dict[str, SafetyFinding] = {}

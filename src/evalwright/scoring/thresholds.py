@@ -28,10 +28,6 @@ class Cost(msgspec.Struct, frozen=True):
         return self.known_usd if self.calls and not self.unpriced_calls else None
 
     def exceeds(self, budget_usd: float, unpriced_before: int | None = 0) -> bool:
-        """Whether more than a budget is spent, or it can no longer be enforced.
-
-        The first `unpriced_before` calls without a price do not count; None: no such call does.
-        """
         is_unknown = unpriced_before is not None and self.unpriced_calls > unpriced_before
         return is_unknown or self.known_usd > budget_usd
 

@@ -24,8 +24,6 @@ if HAS_LOCKS:
 
 @dataclass(frozen=True)
 class _LockFile:
-    """A lock file as this process has it open, and the runs that the process claims in it."""
-
     path: Path
     descriptor: int
     identity: tuple[int, int]  # device and inode

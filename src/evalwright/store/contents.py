@@ -84,7 +84,6 @@ class ContentCache(Generic[Key]):
         self._bytes = 0
 
     def get(self, content: Key) -> bytes:
-        """A part, by its key."""
         with self._using:
             part = self._parts.pop(content, None)
             if part is None:

@@ -159,7 +159,6 @@ class _Start(msgspec.Struct, rename="camel"):
 
 
 def _name(value: msgspec.Raw) -> str | None:
-    """A name, where there is one: bodies may hold anything there."""
     text = bytes(value)
     if not text.startswith(b'"') or len(text) > 6 * MOST_CHARACTERS + 2:
         return None
@@ -206,7 +205,6 @@ class Growth:
         self.sizes[run] = first + len(events), size
 
     def write(self) -> None:
-        """Write all of it."""
         done = 0
         for count, statement in _INSERTS.items():
             while len(self.rows) - done >= count:

@@ -138,11 +138,9 @@ class Outage:
 
     @property
     def seconds(self) -> float:
-        """How long it has lasted."""
         return time.monotonic() - self._began
 
     def go_on(self, error: StoreUnavailable) -> None:
-        """Note that another attempt failed."""
         self.error = error
         if not self._is_logged and self.seconds > QUIET_SECONDS:
             self._is_logged = True
@@ -154,12 +152,10 @@ class Outage:
             raise StoreUnavailable(str(self.error), self.error.reason)
 
     def wait(self) -> None:
-        """Wait until it is time for the next attempt."""
         time.sleep(self._delay)
         self._delay = min(self._delay * 2, LONGEST_DELAY_SECONDS)
 
     def end(self, place: str) -> None:
-        """Note that an attempt succeeded."""
         if self._is_logged:
             _logger.warning("%s: the event log is written again, after %.0f s", place, self.seconds)
 

@@ -48,7 +48,6 @@ class NotedEvent(NamedTuple):
 
     @property
     def event(self) -> NewEvent:
-        """The event that was noted."""
         return NewEvent(self.type, self.task_id, self.at_us, bytes(self.body))
 
 
@@ -70,7 +69,6 @@ class RunNotes:
         self._is_useless = False  # the place takes no notes
 
     def add(self, events: Sequence[NewEvent]) -> None:
-        """Note events, with one write."""
         with self._change:
             if self._is_useless:
                 return
@@ -98,7 +96,6 @@ class RunNotes:
             self._flush(self._run_id).add_done_callback(self._drop_other)
 
     def _close(self) -> None:
-        """Close the part in use; notes go on in the other one."""
         if self._file is not None:
             os.close(self._file)
             self._file, self._size = None, 0
@@ -130,7 +127,6 @@ class Notebook:
         self._change = threading.Lock()
 
     def add(self, first: Path, run_id: str, events: Sequence[NewEvent], flush: FlushRun) -> None:
-        """Note events of a run."""
         notes = self._by_run.get(run_id)
         if notes is None:
             with self._change:
@@ -142,7 +138,6 @@ class Notebook:
         recover(log, first, run_id)
 
     def end(self, run_id: str) -> None:
-        """The run is no longer executed here."""
         with self._change:
             notes = self._by_run.pop(run_id, None)
         if notes is not None:
@@ -178,7 +173,6 @@ def recover(log: "EventLog", first: Path, run_id: str) -> None:
 
 
 def _read(part: Path) -> Iterator[NotedEvent]:
-    """The notes of a file; what is torn or means nothing is skipped."""
     try:
         lines = part.read_bytes().split(b"\n")
     except OSError:

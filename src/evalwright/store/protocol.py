@@ -105,16 +105,14 @@ class EventLog(EventSink, Protocol):
     """An append-only, gap-free log per run."""
 
     @property
-    def place(self) -> str:
-        """Where the log is kept, for messages."""
+    def place(self) -> str: ...
 
     @property
     def address(self) -> str:
         """What opens the log again; it may hold a password, so it is not shown."""
 
     @property
-    def records(self) -> Records:
-        """The documents that are kept with the log."""
+    def records(self) -> Records: ...
 
     @property
     def upkeep(self) -> "Upkeep":
@@ -203,5 +201,4 @@ class EventLog(EventSink, Protocol):
         Each share gets a few threads at most, and the shares take turns.
         """
 
-    def close(self) -> None:
-        """Write what is queued and close the log for good."""
+    def close(self) -> None: ...

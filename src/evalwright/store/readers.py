@@ -34,7 +34,6 @@ class EndedRuns:
         self._known: dict[tuple[str | None, str], tuple[float, int, list[Event]]] = {}
 
     def get(self, tenant: str | None, run_id: str) -> list[Event] | None:
-        """The edges of a run as a tenant sees it, if they are known."""
         known = self._known.get((tenant, run_id))
         return known[2] if known is not None and self._clock() < known[0] else None
 
@@ -64,7 +63,6 @@ class EndedRuns:
                 self._drop(key)
 
     def clear(self) -> None:
-        """Forget all: a run was deleted."""
         with self._change:
             self._known.clear()
             self._bytes = 0

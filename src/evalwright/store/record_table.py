@@ -34,7 +34,6 @@ class RecordTable(ABC):
 
     @cached_property
     def reading(self) -> "LogReading":
-        """What reads for others; most commands have no use for it."""
         from evalwright.store.readers import LogReading
 
         return LogReading()
@@ -44,12 +43,10 @@ class RecordTable(ABC):
 
     @property
     @abstractmethod
-    def writer(self) -> Writer:
-        """The thread that writes."""
+    def writer(self) -> Writer: ...
 
     @abstractmethod
-    def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> "list[Any]":
-        """All rows of a statement, as the file is now."""
+    def query(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> "list[Any]": ...
 
     def get(self, kind: str, tenant: str, key: str) -> bytes | None:
         rows = self.query(

@@ -107,7 +107,6 @@ class Database(RecordTable):
         self.run_numbers[view] = number
 
     def refuse_closed(self) -> None:
-        """Raise if the log has been closed."""
         if self._closed:
             raise StoreError(f"{self.place}: the event log is closed")
 
@@ -184,8 +183,7 @@ class SqliteLog(WrittenLog[Database]):
     def subscribe(self, news: News) -> None:
         """Nothing is heard of other processes: whoever follows a run reads the log now and then."""
 
-    def publish(self, run_ids: Sequence[str]) -> None:
-        """Nobody hears it."""
+    def publish(self, run_ids: Sequence[str]) -> None: ...
 
     @contextmanager
     def claim(self, run_id: str) -> Iterator[None]:
@@ -332,14 +330,12 @@ class SqliteLog(WrittenLog[Database]):
         return self._database.in_reader(share, read)
 
     def _run(self, run_id: str) -> int:
-        """The number of a run; raises `RunNotFound`."""
         number = self._number(run_id)
         if number is None:
             raise self._not_found(run_id)
         return number
 
     def _number(self, run_id: str) -> int | None:
-        """The number of a run, which never changes; looked up within the tenant."""
         number = self._database.run_numbers.get((self._tenant, run_id))
         if number is None:
             rows = self._database.query(

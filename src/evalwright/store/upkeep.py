@@ -48,7 +48,6 @@ class Tombstone(NamedTuple):
         return f"run {self.run_id} was pruned on {when} UTC ({self.reason})"
 
     def as_error(self) -> RunPruned:
-        """The error for whoever asks for the run."""
         return RunPruned(str(self), self.pruned_us)
 
 
@@ -76,17 +75,12 @@ class Upkeep(Protocol):
         Runs are of the kind `RUNS`, what is left of those that were deleted is a `tombstone`.
         """
 
-    def tombstones(self, prefix: str) -> list[Tombstone]:
-        """The tombstones of pruned runs whose ids begin with a prefix."""
+    def tombstones(self, prefix: str) -> list[Tombstone]: ...
 
     def refuse_pruned(self, run_id: str) -> None:
         """Raise `RunPruned` for a run that was deleted."""
 
-    def prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int:
-        """Delete ended runs for good, as one unit; returns how many there were.
-
-        Their documents of these kinds go with them; the keys of those begin with `RUN_ID/`.
-        """
+    def prune(self, run_ids: Sequence[str], reason: str, kinds: Sequence[str]) -> int: ...
 
     def restore(self, run_id: str) -> None:
         """Forget that a run was pruned, so that it can be written again."""

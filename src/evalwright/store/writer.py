@@ -48,11 +48,9 @@ class WakeEvent:
                 self._unset.release()
 
     def clear(self) -> None:
-        """Let the thread wait the next time."""
         self._unset.acquire(blocking=False)
 
     def wait(self, seconds: float = -1) -> None:
-        """Wait until it is set, or for so many seconds."""
         self._unset.acquire(timeout=seconds)
 
 
@@ -115,7 +113,6 @@ class Writer(ABC):
         return done
 
     def flush(self, run_id: str, tenant: str | None = None) -> "Future[None]":
-        """Done when everything appended so far is durable."""
         flush = Flush((tenant, run_id), Future())
         with self._queue:
             if self._closed:
@@ -126,7 +123,6 @@ class Writer(ABC):
         return flush.done
 
     def watch(self, run_id: str, watcher: Watcher, tenant: str | None = None) -> None:
-        """Call the watcher with this run's events once they are durable."""
         if self._closed:
             self._refuse_closed()
         self._watchers[tenant, run_id] = watcher
@@ -142,7 +138,6 @@ class Writer(ABC):
         self._companions.append(companion)
 
     def close(self) -> None:
-        """Write what is queued and end the thread."""
         with self._queue:
             self._closed = True
         self._hurry.set()
@@ -277,7 +272,6 @@ class Writer(ABC):
                 _settle(write.done, reason)
 
     def _broken_views(self, write: Write, error: Exception) -> list[View]:
-        """The views of the log in which a run takes no more."""
         if write.run_id is None:
             return []
         if isinstance(error, WrongTenant):
@@ -287,7 +281,6 @@ class Writer(ABC):
         return [(None, write.run_id), (owner, write.run_id)]
 
     def _notify(self, writes: list[Write], starts: list[Position | None]) -> None:
-        """Report durable writes to watchers and observers."""
         watched: dict[View, list[NewEvent]] = {}
         ended: list[View] = []
         for (run_id, events, *_), start in zip(writes, starts, strict=True):

@@ -55,7 +55,6 @@ class WaitingWrites:
         return run_id in self._runs
 
     def add(self, write: Write) -> None:
-        """Add the latest write."""
         self._last += 1
         self.count += 1
         queue = self._runs.get(write.run_id)

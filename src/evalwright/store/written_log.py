@@ -18,19 +18,15 @@ class LogDatabase(Protocol):
     """The database of a log, shared by the views of all its tenants."""
 
     @property
-    def writer(self) -> Writer:
-        """The thread that writes."""
+    def writer(self) -> Writer: ...
 
     @property
-    def reading(self) -> "LogReading":
-        """The threads that read."""
+    def reading(self) -> "LogReading": ...
 
     @property
-    def backlog(self) -> int:
-        """How many appends are not written yet, whether they wait or are being tried."""
+    def backlog(self) -> int: ...
 
-    def close(self) -> None:
-        """Write what is queued and close the database."""
+    def close(self) -> None: ...
 
 
 Kept = TypeVar("Kept", bound=LogDatabase)

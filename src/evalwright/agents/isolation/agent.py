@@ -121,7 +121,6 @@ class IsolatedAgent:
         return self._ready.popleft().ask(invocation)
 
     async def close(self) -> None:
-        """End all processes, with the processes that they have started."""
         self._waiting.clear()
         leaving = list(self._processes)
         for each in leaving:
@@ -139,7 +138,6 @@ class IsolatedAgent:
                 each.wait()
 
     def told(self, why_not: str) -> str:
-        """What those who read of tasks are told where a process cannot load the agent."""
         if self._loads:
             return why_not
         _logger.error("cannot load agent %s: %s", self.agent_id, why_not)
@@ -240,7 +238,6 @@ class AgentSlot(asyncio.Protocol):
             ) from None
 
     def load(self) -> Loaded:
-        """Wait until the agent is loaded; raises `BadInput` and `AgentBroken`."""
         try:
             while data := self._connection.recv(_READ_BYTES):
                 for body in self._frames.of(data):
@@ -273,14 +270,12 @@ class AgentSlot(asyncio.Protocol):
             return False
 
     async def connect(self) -> None:
-        """Listen to the process in the running event loop."""
         if self._transport is None and self.error is None:
             self._connection.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.create_connection(lambda: self, sock=self._connection)
 
     def ask(self, invocation: Invocation) -> "asyncio.Future[Any]":
-        """What the agent answers; who cancels it or gives it another result ends the process."""
         loop = asyncio.get_running_loop()
         self._answer = answer = loop.create_future()
         if self.error is not None:
@@ -318,11 +313,9 @@ class AgentSlot(asyncio.Protocol):
         self._transport.write(framed(message))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection over."""
         self._transport = cast("asyncio.Transport", transport)  # of uvloop in a host
 
     def data_received(self, data: bytes) -> None:
-        """Do what the process asks for."""
         try:
             for body in self._frames.of(data):
                 self._take(_decode(body))
@@ -413,7 +406,6 @@ class AgentSlot(asyncio.Protocol):
             self.kill()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Find out how the process has ended."""
         self._find_ending(asyncio.get_running_loop(), time.monotonic() + _ENDING_SECONDS)
 
     def _find_ending(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
@@ -438,7 +430,6 @@ class AgentSlot(asyncio.Protocol):
         self._agent.has_ended(self, error)
 
     def leave(self) -> None:
-        """Let the process end in good order."""
         if self._transport is not None:
             self._transport.close()
         else:

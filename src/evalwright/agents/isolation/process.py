@@ -98,27 +98,22 @@ class ToldInvocation(Invocation):
         self._talk.send(Recorded(payload.TYPE, msgspec.Raw(msgspec.json.encode(payload))))
 
     def memory(self) -> Memory:
-        """The agent's memory as it is before it starts, as the run made it."""
         return Memory(self._seed)
 
     def observe(self, part: Part, how: str) -> None:
-        """Note it, and tell the run."""
         if how not in (self._observed or {}).get(part, ()):
             self._talk.send(Observed(part, how))
         super().observe(part, how)
 
     def lose(self, why: str) -> None:
-        """Note it, and tell the run."""
         self._talk.send(Lost(why))
         super().lose(why)
 
     def lose_call(self, tool: str, why: str) -> None:
-        """Note it, and tell the run."""
         self._talk.send(CalledOutside(tool))
         super().lose_call(tool, why)
 
     def note_model(self, model: str) -> None:
-        """Note it, and tell the run."""
         self._talk.send(AskedModel(model))
         super().note_model(model)
 
@@ -145,7 +140,6 @@ class ToolsOfRun:
         self._count = 0
 
     def toolbox(self, offered: list[OfferedTool]) -> Toolbox:
-        """The tools, each with a call that goes to the run."""
         return Toolbox(
             LiveTool(each.description, self._call(each) if each.can_be_called else None)
             for each in offered
@@ -165,7 +159,6 @@ class ToolsOfRun:
         return call
 
     def take(self, answered: ToolAnswered) -> None:
-        """Hand an answer to whoever waits for it."""
         answer = self._asked.get(answered.number)
         if answer is None or answer.done():
             return
@@ -185,7 +178,6 @@ class AgentProcess:
         self._working: set[asyncio.Task[None]] = set()
 
     def take(self, message: ToProcess) -> None:
-        """Do what the run asks for."""
         if isinstance(message, ToolAnswered):
             self._tools.take(message)
         elif isinstance(message, GivenTask):

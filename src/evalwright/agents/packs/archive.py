@@ -49,8 +49,6 @@ class Refused(Exception):
 
 
 class _EntryHeader(NamedTuple):
-    """The header of an entry, with the raw name."""
-
     kind: bytes
     name: bytes
     size: int
@@ -88,8 +86,6 @@ def _unpacked(archive: bytes) -> bytes:
 
 
 class _TarReader:
-    """The files of a tar file, and how far it has been read."""
-
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.place = ""
@@ -213,7 +209,6 @@ class EntryNames:
         self._known: dict[str, tuple[str, bool]] = {}
 
     def add(self, name: str, *, is_file: bool) -> None:
-        """Add a name; folders may come again, files may not."""
         parts = name.split("/")
         for length in range(1, len(parts)):
             self._claim("/".join(parts[:length]), is_file=False)

@@ -41,7 +41,6 @@ class PackSuite(msgspec.Struct, frozen=True):
 
     @property
     def ref(self) -> str:
-        """Id and version, by which a suite is known."""
         return f"{self.suite.suite_id}@{self.suite.version}"
 
 
@@ -57,26 +56,21 @@ class Pack(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the pack."""
         return self.manifest.name
 
     @property
     def version(self) -> str:
-        """The version of the pack, which its agents have too."""
         return self.manifest.version
 
     @property
     def ref(self) -> str:
-        """Name and version, by which the pack is known."""
         return self.manifest.ref
 
     @property
     def integrity(self) -> str:
-        """The hash of the archive."""
         return integrity_of(self.archive)
 
     def suite_of(self, agent_id: str) -> PackSuite | None:
-        """The suite that an agent of the pack names as its own."""
         ref = self._manifest_of(agent_id).eval_suite_ref
         if ref is None:
             return None
@@ -159,8 +153,6 @@ def installed_pack(records: Records, tenant: str, ref: str) -> Pack:
 
 
 class _Contents:
-    """What the agents of a pack refer to, with all problems."""
-
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = _PackFiles(files)
         self._names = files.keys()
@@ -169,7 +161,6 @@ class _Contents:
         self.problems: list[str] = []
 
     def read_agents(self, manifest: PackManifest) -> None:
-        """Read prompts and schemas."""
         for agent in manifest.agents:
             try:
                 place = f"{PACK_FILE}: {agent.agent_id}"
@@ -178,7 +169,6 @@ class _Contents:
                 self.problems += str(error).splitlines()
 
     def read_suites(self, manifest: PackManifest) -> None:
-        """Read the suites: those that agents name, and the others in their folder."""
         named = {_plain(agent.eval_suite_ref) for agent in manifest.agents if agent.eval_suite_ref}
         others = {name for name in self._names if name.startswith(SUITES) and _is_json(name)}
         for place in sorted(named | others):
@@ -200,20 +190,16 @@ class _Contents:
 
 
 class _PackFiles:
-    """The files of a pack, as manifests refer to them."""
-
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
 
     def read(self, ref: str, field: str) -> bytes:
-        """A prompt or schema, which have the bound that they have in folders too."""
         content = self.content(ref, field)
         if len(content) > MAX_FILE_BYTES:
             raise BadInput(f"{ref}: the file is longer than {MAX_FILE_BYTES} bytes")
         return content
 
     def content(self, ref: str, field: str) -> bytes:
-        """Any file, by a reference that stays within the pack."""
         place = f"{PACK_FILE}: {field} {ref!r}"
         problem = problem_of_ref(ref)
         if problem is not None:
@@ -224,7 +210,6 @@ class _PackFiles:
 
 
 def _plain(ref: str) -> str:
-    """A reference as the archive spells names."""
     return str(PurePosixPath(ref))
 
 

@@ -50,7 +50,6 @@ class Verification(msgspec.Struct, frozen=True):
 
     @property
     def is_verified(self) -> bool:
-        """Whether everything was checked and held."""
         return all(check.status == "passed" for check in self.checks)
 
     def passes(self, *, allow_unsigned: bool) -> bool:

@@ -88,7 +88,6 @@ class DataFile(NamedTuple):
 
     @contextmanager
     def open(self) -> Iterator[BufferedIOBase]:
-        """Its content, unzipped."""
         with open_input(self.path) as file:
             if not self.is_zipped:
                 yield file
@@ -416,7 +415,6 @@ class Opened(NamedTuple):
     noun: str = "row"
 
     def place(self, number: int) -> str:
-        """Where a row stands."""
         return f"{self.label}, {self.noun} {number}"
 
 
@@ -440,7 +438,6 @@ class DataReading:
         self.notices: list[str] = []
 
     def tasks(self, folder: Path, *, allow_files: bool) -> Iterator[Task]:
-        """A task of each row that is in order; of the others there are problems."""
         path = self._recipe.path
         try:
             opened = open_data(self._entry, path, folder, allow_files=allow_files)

@@ -73,7 +73,6 @@ def to_portable(suite: Suite) -> Portable:
 
 
 def _expected(expected: Expected, bar: float) -> _Said:
-    """The first check that can be said, and what is lost with it."""
     checks = expected.checks or []
     said = [_check(check, expected.threshold, bar) for check in checks]
     if len(said) == 1:
@@ -134,7 +133,6 @@ def _rubric(argument: Any, threshold: float | None, bar: float) -> _Said:
 
 
 def _same_verdicts(shares: list[float], first: float, second: float) -> bool:
-    """Whether no score that can be reached lies between two bars."""
     if math.isclose(first, second, abs_tol=_TOLERANCE):
         return True
     if len(shares) > MOST_CRITERIA:

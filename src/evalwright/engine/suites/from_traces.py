@@ -367,7 +367,6 @@ def _examined(trace: Trace) -> Examined:
 
 
 def _is_suspect(trace: Trace, given: Any) -> bool:
-    """Whether a run in which the agent does the same would have a grave signal."""
     task = Task("task", given, Expected("checks"), Fixtures())
     events = recorded_events(trace, "inv-0001", RECORDED_AGENT)
     return any(each.severity in GRAVE for each in invocation_signals(task, RECORDED_AGENT, events))
@@ -389,7 +388,6 @@ def literal(value: Any) -> Any:
 
 
 def _piecewise(text: str) -> str:
-    """Each opening of a template as the value of an expression."""
     for mark, stand_in in (("{", "\0"), ("\0", '{{ "{" }}')):
         text = text.replace(mark, stand_in)
     return text + '{{ "" }}'
@@ -424,7 +422,6 @@ class RecordedSuite:
         self._remarks: Counter[str] = Counter()
 
     def tasks(self, recordings: Iterable[Recording]) -> Iterator[MadeTask]:
-        """The tasks, each as soon as its recording is read."""
         for recording in recordings:
             if recording.fault is not None:
                 continue  # whoever reads the recordings tells of it
@@ -499,7 +496,6 @@ class RecordedSuite:
             yield f"passed over, {reason}: {len(names):,} ({named_briefly(names)})"
 
     def as_yaml(self, recordings: Iterable[Recording]) -> Iterator[bytes]:
-        """The suite as a file, piece by piece."""
         head = {"evalwright": 1, "name": self._name}
         about = (f"Made from {self._source} by `evalwright tasks`.", *_ABOUT)
         lines = "".join(f"{comment(line)}\n" for line in about)
@@ -511,7 +507,6 @@ class RecordedSuite:
             yield _text(to_yaml({"thresholds": Noted(_ALL, (_ALL_NOTE,))}))
 
     def as_json(self, recordings: Iterable[Recording]) -> Iterator[bytes]:
-        """The same as JSON, without remarks."""
         tasks = [_plain(made.document) for made in self._at_least_one(recordings)]
         document: dict[str, Any] = {"evalwright": 1, "name": self._name, "tasks": tasks}
         if self.failed:
@@ -532,7 +527,6 @@ def _several(count: int, noun: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value without remarks."""
     if isinstance(value, Noted):
         return _plain(value.value)
     if isinstance(value, dict):
@@ -588,7 +582,6 @@ def _without_tasks(path: Path) -> tuple[dict[str, Any] | None, bytes]:
 
 
 def _named_apart(recordings: Iterable[Recording]) -> list[Recording]:
-    """The recordings under the ids of the tasks that they become."""
     maker = TaskMaker()
     return [msgspec.structs.replace(each, case_id=maker.new_id(each)) for each in recordings]
 

@@ -40,7 +40,6 @@ class Ids:
         return True
 
     def place(self, task_id: str) -> str:
-        """Where the task stands that took an id."""
         return self._place(self._numbers[self._order.index(hash(task_id))])
 
     def _place(self, code: int) -> str:
@@ -48,11 +47,9 @@ class Ids:
 
     @property
     def last_place(self) -> str:
-        """Where the task stands that took an id last."""
         return self._place(self._numbers[-1])
 
     def numbered(self, task_id: str, number: int) -> str:
-        """The id with the next number that is free."""
         while True:
             count = self._counts[task_id] = self._counts.get(task_id, 1) + 1
             made = f"{task_id}-{count}"

@@ -91,7 +91,6 @@ def _agent() -> dict[str, Any]:
 
 
 def _thresholds(portable: dict[str, Any]) -> dict[str, Any]:
-    """Those of an OpenWOP suite, and the two that it has not."""
     rate = _share("The share of the tasks that must pass.")
     score = _share("What their mean score must be.")
     tag = _closed({"passRate": rate, "passScore": score}, "The bars for the tasks with a tag.")

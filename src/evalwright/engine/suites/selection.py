@@ -45,7 +45,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_log(self) -> bool:
-        """Whether an earlier run decides."""
         return self.failed is not None or self.errors is not None
 
 
@@ -73,8 +72,6 @@ def select(
 
 
 class _TaskChoice:
-    """The tasks that are left, and what they were chosen by."""
-
     def __init__(self, suite: Suite, wanted: Wanted, name: str) -> None:
         self.tasks: Sequence[Task] = suite.tasks
         self.by: list[str] = []
@@ -125,7 +122,6 @@ class _TaskChoice:
 
 
 def _fits(task: Task, patterns: Iterable[str]) -> bool:
-    """Whether a pattern fits the id, or the name that stands for it."""
     made = MADE_ID.fullmatch(task.task_id)
     called = (
         f"{slug_of(cut(task.title or asked(task.input)))}-{made[1][:4]}{made[2]}" if made else ""

@@ -43,7 +43,6 @@ class Problems:
         self._refuse_code = cache(refuse_code) if refuse_code else None
 
     def add(self, path: str, message: str, remedy: str = "") -> None:
-        """Note a problem."""
         self.found.append(Problem(path, message, remedy))
         if len(self.found) >= MOST_PROBLEMS:
             raise TooManyProblems
@@ -55,7 +54,6 @@ class Problems:
             raise TooManyProblems
 
     def see_checks(self, checks: list[Any], path: str) -> None:
-        """Note what is wrong with checks, of which the most are right."""
         prepared, found = prepare_checks(checks, path, _signal_kinds(checks))
         if found or any(each.asks for each in prepared):
             for index, check in enumerate(checks):
@@ -123,7 +121,6 @@ class Recipe:
         self.title = self.compiled("title")
 
     def compiled(self, field: str) -> Render | None:
-        """What renders a field of the entry; None if there is no template in it."""
         if not self._shared.templates.may_be:
             return None
         return self._shared.compile(self._entry.get(field), f"{self.path}.{field}")
@@ -157,12 +154,10 @@ class Recipe:
         )
 
     def begin_task(self) -> None:
-        """What is rendered from now on belongs to another task."""
         self._shared.templates.begin_task()
 
     @property
     def has_templates(self) -> bool:
-        """Whether anything depends on the values that templates are given."""
         is_constant = self.checks.is_constant and self._more.is_constant
         plain = self.input is None and self.expected is None and self.title is None
         return not (is_constant and plain)
@@ -179,7 +174,6 @@ class Recipe:
         return made
 
     def _row(self, place: Callable[[int], str] | None, number: int, check: Any) -> str:
-        """The row that a check was rendered for, with the column that it is about."""
         if place is None:
             return ""
         names = set(_NAMED.findall(msgspec.json.encode(check).decode()))

@@ -63,7 +63,6 @@ class BadTemplate(Exception):
         super().__init__(message)
 
     def at(self, path: JsonPath) -> "BadTemplate":
-        """The same, at its place."""
         return type(self)(self.message, self.remedy, path)
 
 
@@ -98,7 +97,6 @@ class Templates:
         self._names: dict[str, str] = {}
 
     def begin_task(self) -> None:
-        """What is rendered from now on belongs to another task."""
         self._task_bytes = 0
 
     def compile(self, value: Any, path: JsonPath = "$") -> Render | None:
@@ -201,7 +199,6 @@ class Templates:
             raise TooMuch(f"to render it takes more than {seconds:g} s", "send fewer tasks")
 
     def _emit(self, value: Any) -> Any:
-        """A value as it stands in a text."""
         text = stringify(_plain(value))
         self._written += len(text)
         if self._written > MOST_OUTPUT:
@@ -268,8 +265,6 @@ def _undefined(name: str, values: Mapping[str, Any], path: JsonPath) -> BadTempl
 
 
 def _placed(render: Render, path: JsonPath) -> Render:
-    """The same, whose errors tell where it stands."""
-
     def placed(values: Mapping[str, Any]) -> Any:
         try:
             return render(values)
@@ -307,7 +302,6 @@ def _bounded(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a template as JSON has it."""
     if value is None or isinstance(value, str | int | float | dict | list):
         return value
     try:

@@ -148,7 +148,6 @@ class LogChecker:
         self._event_ids: set[str] = set()
 
     def take(self, line: bytes, where: str) -> None:
-        """Check one line."""
         try:
             event = parse(line)
         except NotJson as error:
@@ -163,7 +162,6 @@ class LogChecker:
             self._check_facts(event, where)
 
     def finish(self) -> list[Problem]:
-        """All problems, with those that only the end of the file shows."""
         if self._expected == 0 and not self.problems:
             self._add("line 1", "the log is empty")
         if self._end == "run.completed":

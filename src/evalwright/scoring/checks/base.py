@@ -42,7 +42,6 @@ class RefusedCheck(Exception):
         super().__init__(message)
 
     def below(self, path: str) -> "RefusedCheck":
-        """The same, as seen from what contains the check."""
         return RefusedCheck(self.message, self.remedy, path + self.path.removeprefix("$"))
 
 
@@ -213,7 +212,6 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
 
     @cached_property
     def folded(self) -> str:
-        """The text without regard to case."""
         return self.text.casefold()
 
     @cached_property
@@ -223,12 +221,10 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
 
     @property
     def shown(self) -> Any:
-        """The output as a result carries it beside a failure."""
         return shown(self.output) if isinstance(self.output, str) else self.once(_shown, False)
 
     @property
     def shown_briefly(self) -> Any:
-        """The output as a result carries it beside a pass."""
         output = self.output
         return shown(output, brief=True) if isinstance(output, str) else self.once(_shown, True)
 
@@ -241,7 +237,6 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
 
     @cached_property
     def signals(self) -> Sequence[Signal] | None:
-        """The security signals of the trace; None where nobody can look for them."""
         if self.whole is not None:
             return self.whole.signals
         return self.find_signals() if self.find_signals else None
@@ -295,7 +290,6 @@ class CheckOutcome(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def reason(self) -> str:
-        """Why the check does not pass; empty where it does."""
         return self.why if isinstance(self.why, str) else self.why()
 
 
@@ -392,7 +386,6 @@ class AnswerCheck(msgspec.Struct, kw_only=True, dict=True, eq=False):
         raise NotImplementedError
 
     def outcome(self, examined: Examined) -> CheckOutcome:
-        """The same, also where the check cannot tell."""
         try:
             return self.evaluate(examined)
         except CannotTell as unable:

@@ -27,24 +27,19 @@ _CALLS = {"type": "array", "minItems": 1, "items": _CALL}
 
 
 class _WantedCall(NamedTuple):
-    """A call that is looked for, with these arguments or any."""
-
     tool: str
     args: WantedPart | None = None
 
     @property
     def asks(self) -> Sequence[Ask]:
-        """What must be asked before it can be told."""
         return self.args.asks if self.args is not None else ()
 
     def is_made_by(self, call: MadeCall, examined: Examined) -> bool:
-        """Whether a call is the one."""
         if call.tool != self.tool:
             return False
         return self.args is None or self.args.fits(call.args, examined)
 
     def made(self, examined: Examined) -> list[MadeCall]:
-        """The calls that are the one, in order."""
         calls = _calls_of(self.tool, examined)
         if self.args is None:
             return list(calls)
@@ -57,8 +52,6 @@ class _WantedCall(NamedTuple):
 
 
 class _CallsCheck(AnswerCheck):
-    """A check of tool calls, which are `wanted` or not."""
-
     cause = "wrong_tool_choice"
 
     argument: Any
@@ -115,7 +108,6 @@ class Calls(_CallsCheck):
         return CheckOutcome(False, score, expected, actual, reason)
 
     def _reason(self, count: int, examined: Examined) -> str:
-        """Why so many calls are not what is wanted."""
         (wanted,), least, most = self.wanted, self.least, self.most
         same_tool = _calls_of(wanted.tool, examined)
         if not same_tool:
@@ -245,7 +237,6 @@ class DoesNotCall(_CallsCheck):
 
 
 def _wanted_call(argument: Any, preparing: Preparing, path: str) -> _WantedCall:
-    """A call from its name, or from an object with its `tool` and `args`."""
     if isinstance(argument, str):
         return _WantedCall(argument)
     if not argument.get("args"):
@@ -282,12 +273,10 @@ def _letters(tool: str) -> str:
 
 
 def _called(examined: Examined) -> list[str]:
-    """The tools that were called, in order."""
     return [call.tool for call in examined.calls]
 
 
 def _calls_of(tool: str, examined: Examined) -> Sequence[MadeCall]:
-    """The calls of a tool, in order."""
     return examined.once(_by_tool).get(tool, ())
 
 
@@ -303,8 +292,6 @@ def _by_tool(examined: Examined) -> dict[str, list[MadeCall]]:
 
 
 def _shown(examined: Examined, tool: str | None = None, *, brief: bool = False) -> Any:
-    """The tools that were called as a result carries them; of one tool with the arguments."""
-
     return examined.once(_shown_calls, tool, brief)
 
 

@@ -21,8 +21,6 @@ _CHECKS = {"type": "array", "minItems": 1, "items": NESTED}
 
 
 class _Combined(AnswerCheck):
-    """A check of others, which needs and looks for what they do."""
-
     inner: list[AnswerCheck]
 
     @cached_property
@@ -60,8 +58,6 @@ class Not(_Combined):
 
 
 class _Several(_Combined):
-    """Several checks, all of which are made."""
-
     schema = _CHECKS
 
     @classmethod
@@ -80,15 +76,12 @@ class _Several(_Combined):
         )
 
     def combine(self, outcomes: Sequence[CheckOutcome]) -> CheckOutcome:
-        """What they come to, each of which could tell."""
         raise NotImplementedError
 
     def expected(self, outcomes: Sequence[CheckOutcome]) -> Any:
-        """What is expected of an answer, as results show it."""
         return [each.expected for each in outcomes]
 
     def told(self, outcomes: Sequence[CheckOutcome], which: Sequence[CheckOutcome]) -> str:
-        """Why some of them failed."""
         told = (
             f"{inner.name}: {each.reason}"
             for inner, each in zip(self.inner, outcomes, strict=True)

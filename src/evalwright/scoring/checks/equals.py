@@ -26,12 +26,10 @@ class Equals(AnswerCheck):
 
     @cached_property
     def text(self) -> str:
-        """The value as text."""
         return stringify(self.value)
 
     @cached_property
     def sought(self) -> str:
-        """The text that the output has to be, or in any case."""
         return self.text.casefold() if self.ignore_case else self.text
 
     def evaluate(self, examined: Examined) -> CheckOutcome:

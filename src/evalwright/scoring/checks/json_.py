@@ -88,7 +88,6 @@ class Json(AnswerCheck):
 
     @cached_property
     def expected(self) -> Any:
-        """What is expected, as results show it."""
         if len(self.tests) == 1:
             return shown(next(iter(self.tests.values()))[0])
         return shown({key: each for key, each in self.argument.items() if key != "strict"})

@@ -94,7 +94,6 @@ def json_of(output: Any, *, strict: bool, anywhere: bool) -> Any:
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """What stands between the fences of Markdown, block by block."""
     if not any(fence in text for fence in _FENCES):
         return
     fence = ""

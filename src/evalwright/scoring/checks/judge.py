@@ -35,8 +35,6 @@ _CRITERIA = {"type": "array", "minItems": 1, "items": _CRITERION}
 
 
 class _Judged(AnswerCheck):
-    """A check that judges decide: the score is the weight of the statements that hold."""
-
     ask: JudgeAsk
     weights: list[float]
     enough: float = 1.0
@@ -47,7 +45,6 @@ class _Judged(AnswerCheck):
 
     @cached_property
     def expected(self) -> Any:
-        """What is expected, as results show it."""
         ask = self.ask
         if ask.against == "reference":
             return shown(ask.reference)
@@ -63,13 +60,11 @@ class _Judged(AnswerCheck):
         return CheckOutcome(passed, score, self.expected, examined.shown_briefly, reason)
 
     def score(self, said: JudgeSays) -> float:
-        """The share of the weights whose statements hold."""
         met = [weight for weight, is_met in zip(self.weights, said.met, strict=True) if is_met]
         return min(1.0, math.fsum(met) / math.fsum(self.weights))
 
 
 def _reason(ask: JudgeAsk, said: JudgeSays) -> str:
-    """Why: what the judges said of the statements that do not hold, else of all."""
     told = list(zip(ask.statements, said.met, said.reasons, strict=True))
     missed = [(statement, reason) for statement, is_met, reason in told if not is_met]
     if len(told) == 1:

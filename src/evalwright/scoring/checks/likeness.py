@@ -31,7 +31,6 @@ def _folded(text: str) -> str:
 
 
 def _places(items: Sequence[Hashable]) -> dict[Hashable, int]:
-    """For each item a bit at each of its places."""
     places: dict[Hashable, int] = {}
     for number, item in enumerate(items):
         places[item] = places.get(item, 0) | 1 << number
@@ -48,25 +47,21 @@ class Given:
 
     @property
     def all_words(self) -> list[str]:
-        """The words, also those that are too many."""
         if self._words is None:
             self._words = _WORD.findall(self.folded)
         return self._words
 
     @property
     def words(self) -> list[str]:
-        """The words that are compared."""
         found = self.all_words
         return found if len(found) <= MOST_WORDS else found[:MOST_WORDS]
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
-        """The words that are compared, each once."""
         return frozenset(self.words)
 
     @property
     def letters(self) -> str:
-        """The characters that are compared."""
         return self.folded[:MOST_CHARACTERS]
 
 
@@ -91,7 +86,6 @@ class Sought:
         return by_letters if by == "edit" or by_letters[0] > by_words[0] else by_words
 
     def _rouge(self, output: Given) -> tuple[float, str]:
-        """The F-measure of the longest common subsequence of words."""
         words, sought = output.words, self._words
         cut = len(output.all_words) > MOST_WORDS or len(sought) == MOST_WORDS
         total = len(words) + len(sought)
@@ -99,7 +93,6 @@ class Sought:
         return score, "ROUGE-L" + (f" of the first {MOST_WORDS} words" if cut else "")
 
     def _common(self, words: Sequence[str], output: Given) -> int:
-        """How many words are in both in the same order."""
         sought, places = self._words, self._word_places
         if len(words) > _FAR_LONGER * len(sought):  # then most of its words need no look
             sought = [word for word in sought if word in output.vocabulary]
@@ -116,7 +109,6 @@ class Sought:
         return size - row.bit_count()
 
     def _edit(self, output: Given) -> tuple[float, str]:
-        """One minus the edit distance, as a share of the longer text."""
         cut = max(len(output.folded), len(self._given.folded)) > MOST_CHARACTERS
         longest = max(len(output.letters), len(self._letters))
         score = 1 - self._distance(output.letters) / longest if longest else 0.0

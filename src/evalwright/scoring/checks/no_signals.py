@@ -42,7 +42,6 @@ class NoSignals(AnswerCheck):
 
     @cached_property
     def _wanted(self) -> tuple[frozenset[str], int]:
-        """The kinds, and the least severity as a number."""
         listed = self.unwanted if isinstance(self.unwanted, list) else [self.unwanted]
         severe = [SEVERITIES.index(each) for each in listed if each in SEVERITIES]
         return frozenset(listed) - frozenset(SEVERITIES), min(severe, default=len(SEVERITIES))

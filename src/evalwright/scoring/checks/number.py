@@ -39,15 +39,12 @@ _SEPARATORS = re.compile(rf"[,.'\u2019{_SPACES}]")
 
 
 class _NamedNumber(NamedTuple):
-    """A number in a text; a percentage also counts as the share that it is."""
-
     value: float
     glued: bool
     share: float | None = None
 
     @property
     def shown(self) -> float:
-        """The number as people write it."""
         return int(self.value) if self.value.is_integer() else self.value
 
     def readings(self) -> tuple[float, ...]:
@@ -55,8 +52,6 @@ class _NamedNumber(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """What fits: within `low` and `high`."""
-
     low: float
     high: float
     said: str
@@ -68,8 +63,6 @@ class _Range(NamedTuple):
 
 
 class _Numbers:
-    """The numbers of a text in their order, and by size: many checks may look for one."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._was_asked = False
@@ -86,7 +79,6 @@ class _Numbers:
         return [value for value, _ in read], [n for _, n in read]
 
     def first_within(self, wanted: _Range) -> _NamedNumber | None:
-        """The first number that fits."""
         if not self._was_asked:  # most answers are looked at once, and most have what is wanted
             self._was_asked = True
             found = islice(_numbers(self._text), MOST_NUMBERS)

@@ -30,14 +30,11 @@ class WantedPart(Protocol):
     """What is expected of a value, or of a part of it; other fields and items do not matter."""
 
     @property
-    def asks(self) -> Sequence[Ask]:
-        """What must be asked before it can be told."""
+    def asks(self) -> Sequence[Ask]: ...
 
-    def fits(self, value: Any, examined: Examined) -> bool:
-        """Whether a value has all that is wanted."""
+    def fits(self, value: Any, examined: Examined) -> bool: ...
 
-    def problem(self, value: Any, examined: Examined) -> str:
-        """What is wrong with a value that does not fit."""
+    def problem(self, value: Any, examined: Examined) -> str: ...
 
 
 def prepare_subset(
@@ -71,8 +68,6 @@ def nested_in_part(document: Any, preparing: Preparing, path: str) -> AnswerChec
 
 
 class _WantedLiteral:
-    """A text, a number, true, false or null."""
-
     asks: Sequence[Ask] = ()
 
     def __init__(self, wanted: Any, shown_path: str) -> None:
@@ -87,8 +82,6 @@ class _WantedLiteral:
 
 
 class _WantedCheck:
-    """A check that the value passes."""
-
     def __init__(self, wanted: Any, preparing: Preparing, path: str, shown_path: str) -> None:
         try:
             self._prepared = nested_in_part(wanted, preparing, path)
@@ -112,8 +105,6 @@ class _WantedCheck:
 
 
 class _WantedObject:
-    """An object with these members; it may have others."""
-
     def __init__(
         self, wanted: dict[str, Any], preparing: Preparing, path: str, shown_path: str
     ) -> None:
@@ -204,7 +195,6 @@ class ItemIndex:
         return examined.once(_indexed, _Same(items)) if len(items) > _LONG else cls(items)
 
     def possible(self, wanted: WantedPart) -> Sequence[int]:
-        """The numbers of the items that may fit, in their order."""
         if isinstance(wanted, _WantedLiteral):
             return self._with_mark((), _key(wanted.wanted))
         if isinstance(wanted, _WantedObject) and wanted.marks:

@@ -137,13 +137,10 @@ def _kept_together(
 
 @lru_cache(maxsize=32_768)
 def _kept(document: bytes, signal_kinds: frozenset[str] | None) -> AnswerCheck:
-    """A check, prepared once for all tasks that have it."""
     return _Preparation(signal_kinds, 0).prepare(msgspec.json.decode(document))
 
 
 class _Preparation(NamedTuple):
-    """The preparation of a check, and of those within it."""
-
     signal_kinds: frozenset[str] | None
     depth: int
 
@@ -167,7 +164,6 @@ class _Preparation(NamedTuple):
         return check
 
     def nested(self, document: Any, path: str) -> AnswerCheck:
-        """A check within another one."""
         try:
             return _Preparation(self.signal_kinds, self.depth + 1).prepare(document)
         except RefusedCheck as refused:
@@ -195,7 +191,6 @@ def name_and_argument(document: Any) -> tuple[str, Any]:
 
 
 def _name(document: Any) -> str:
-    """The check that a document names; fields of it may stand beside."""
     only = next(iter(document)) if isinstance(document, dict) and len(document) == 1 else None
     if only in CHECKS:
         return str(only)

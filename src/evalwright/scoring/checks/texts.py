@@ -27,8 +27,6 @@ _SEVERAL = {"type": "array", "minItems": 1, "items": TEXT}
 
 
 class _OneText(AnswerCheck):
-    """A text is in the output, where `finds(output, text)` wants it to be."""
-
     schema = {"anyOf": [TEXT, fields(["value"], value=TEXT, ignore_case=_FLAG)]}
     main = "value"
     finds: ClassVar[Any]
@@ -44,7 +42,6 @@ class _OneText(AnswerCheck):
 
     @cached_property
     def seek(self) -> Seek:
-        """How the text is looked for."""
         return _seek(self.value, self.ignore_case)
 
     def evaluate(self, examined: Examined) -> CheckOutcome:
@@ -114,8 +111,6 @@ class EndsWith(_OneText):
 
 
 class _SeveralTexts(AnswerCheck):
-    """Texts that are looked for in the output."""
-
     schema = {
         "anyOf": [
             TEXT,

@@ -133,7 +133,6 @@ async def connect(
 
 
 def _misread(asyncpg: Any) -> tuple[type[Exception], ...]:
-    """The errors of an address that says something nobody understands."""
     return asyncpg.ClientConfigurationError, asyncpg.UndefinedObjectError, ValueError
 
 
@@ -254,7 +253,6 @@ def _blames_the_place(error: Exception) -> bool:
 
 
 def _broken_rule(error: Exception) -> str | None:
-    """The rule of the log that events break."""
     if not isinstance(error, EventRefused) and not state(error).startswith("23"):
         return None
     return _CONSTRAINTS.get(getattr(error, "constraint_name", None) or "") or str(error)

@@ -84,7 +84,6 @@ class LogConnections:
         self._asking: asyncio.Task[None] | None = None  # for that
 
     def refuse_closed(self) -> None:
-        """Raise if the log has been closed."""
         if self._closed:
             raise StoreError(f"{self.place}: the event log is closed")
 
@@ -101,7 +100,6 @@ class LogConnections:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop, whose thread is started when it is first needed."""
         with self._change:
             self.refuse_closed()
             if self._loop is None:
@@ -113,7 +111,6 @@ class LogConnections:
             return self._loop
 
     def query(self, tenants: Tenants, statement: str, *values: Any) -> "list[Any]":
-        """All rows of a statement."""
         return self.run(self.fetch(tenants, statement, *values))
 
     async def fetch(self, tenants: Tenants, statement: str, *values: Any) -> "list[Any]":
@@ -140,7 +137,6 @@ class LogConnections:
 
     @property
     def waits_s(self) -> float:
-        """For how many seconds a read is waited for at present."""
         return min(SILENT_SECONDS if self._is_silent else self._read_seconds, self._read_seconds)
 
     def _ask_beside(self) -> None:
@@ -215,7 +211,6 @@ class LogConnections:
         return TenantConnection(await address.connect(self.url))
 
     def close(self) -> None:
-        """Close the connections and end the thread."""
         with self._change:
             self._closed = True
             loop, self._loop = self._loop, None

@@ -61,7 +61,6 @@ class RunGrowth:
         return before
 
     def row(self, claims: dict[int, int]) -> tuple[Any, ...]:
-        """What changes in the row of the run."""
         run = self.start.run
         facts = (
             storable(value) if isinstance(value, str) else value
@@ -76,14 +75,12 @@ class RunGrowth:
         return self.start.following > 0 and self.facts.keys() <= {"started_us"} and not self.parts
 
     def plain_values(self, claims: dict[int, int]) -> tuple[Any, ...]:
-        """What the statement for such a run takes."""
         _, _, kinds, tasks, times, bodies, _, _, sums = zip(*self.events, strict=True)
         run = self.start.run
         size = len(self.events), self.size, *checksums.batch(sums)
         return run, self.owner, claims.get(run), *size, kinds, tasks, times, bodies, sums
 
     def tags(self) -> Rows:
-        """The tags that the run gets."""
         return [(self.start.run, storable(tag)) for tag in _tags(self.facts.get("tags") or "[]")]
 
 

@@ -187,18 +187,15 @@ class DatabaseInspection:
         self._connections = LogConnections(url, self.place, INSPECTION_SECONDS)
 
     def close(self) -> None:
-        """Close the connections."""
         self._connections.close()
 
     def _query(self, statement: str, *values: Any) -> list[Any]:
         return self._connections.query(EVERY_TENANT, statement, *values)
 
     def version(self) -> int:
-        """The version of the schema; 0 if there is no log."""
         return self._connections.run(_version(self._connections.url)).version
 
     def facts(self) -> LogFacts:
-        """What is in the log."""
         groups = self._query(_GROUPS)
         ((size,),) = self._query("SELECT pg_database_size(current_database())")
         ((pruned,),) = self._query("SELECT count(*) FROM tombstones")
@@ -219,7 +216,6 @@ class DatabaseInspection:
     def problems(
         self, progress: Callable[[int, int], None] = lambda _, __: None
     ) -> Iterator[LogProblem]:
-        """What is wrong in the log; reports how many rules are checked."""
         for done, rule in enumerate(_RULES):
             progress(done, len(_RULES) + 1)
             for run_id, sequence, detail in self._query(f"{rule.query} LIMIT {MOST_PER_RULE}"):

@@ -49,7 +49,6 @@ class Leases:
         self._beating: Future[None] | None = None
 
     def claim(self, run: int, run_id: str) -> None:
-        """Take the right to execute a run; raises `RunBusy`."""
         number = self._connections.query(EVERY_TENANT, _NUMBER)[0][0]
         rows = self._connections.query(EVERY_TENANT, _CLAIM, run, LEASE_SECONDS, number)
         if not rows:
@@ -65,17 +64,14 @@ class Leases:
         return "is already being executed; wait until it ends"
 
     def release(self, run: int) -> None:
-        """Give up the right to execute a run."""
         claim = self.held.pop(run)
         self._connections.query(EVERY_TENANT, _RELEASE, run, claim)
 
     def is_claimed(self, run: int) -> bool:
-        """Whether any process, this one or another, holds the right to execute the run."""
         rows = self._connections.query(EVERY_TENANT, _IS_CLAIMED, run)
         return bool(rows and rows[0][0])
 
     async def _beat(self) -> None:
-        """Prolong all claims again and again."""
         while True:
             await asyncio.sleep(LEASE_SECONDS / BEATS_PER_LEASE)
             held = dict(self.held)

@@ -309,7 +309,6 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         return "" if self._tenant is None else f" AND tenant = ${place}"
 
     def _query(self, statement: str, *values: Any) -> list[Any]:
-        """The rows of a statement, of this tenant alone."""
         own = () if self._tenant is None else (self._tenant,)
         return self._database.connections.query(self._tenants, statement, *values, *own)
 
@@ -318,7 +317,6 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         return [] if "\0" in run_id else self._query(statement, run_id)
 
     def _look_up(self, run_id: str) -> tuple[int, int]:
-        """The number and the last sequence of a run; raises `RunNotFound`."""
         rows = self._rows_of(f"{RUN}{self._mine(2)}", run_id)
         if not rows:
             raise self._not_found(run_id)
@@ -327,7 +325,6 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         return run, last
 
     def _run(self, run_id: str) -> int:
-        """The number of a run; raises `RunNotFound`."""
         number = self._number(run_id)
         if number is None:
             raise self._not_found(run_id)

@@ -54,7 +54,6 @@ class RunNews:
             self._wake()
 
     def subscribe(self, news: News) -> None:
-        """Call with the runs that others tell of."""
         self._subscribers.append(news)
         self._wake()
 
@@ -154,7 +153,6 @@ class RunNews:
 
 
 def _payloads(process: str, run_ids: Iterable[str]) -> Iterator[str]:
-    """What is sent, in parts that are short enough."""
     room = MOST_BYTES - len(process)
     part: list[str] = []
     for run_id in run_ids:

@@ -63,7 +63,6 @@ def events_of(types: Sequence[str], tenant: str | None) -> str:
 
 class _StatementValues(list[Any]):
     def add(self, value: object) -> str:
-        """The placeholder of a value, which is added."""
         self.append(storable(value) if isinstance(value, str) else value)
         return f"${len(self)}"
 

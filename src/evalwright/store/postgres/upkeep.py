@@ -167,7 +167,6 @@ class PostgresUpkeep:
         return self._database.connections.query(self._tenants, statement, *values)
 
     def _mine(self, statement: str, *values: Any) -> tuple[str, tuple[Any, ...]]:
-        """A statement that is restricted to the tenant, and its values."""
         if self._tenant is None:
             return statement.format(mine=""), values
         mine = f" AND tenant = ${len(values) + 1}"
@@ -175,7 +174,6 @@ class PostgresUpkeep:
 
 
 def _bounded(statement: str, prefix: str) -> tuple[str, tuple[str, ...]]:
-    """A statement about what begins with a prefix, and its values."""
     end = end_of_prefix(prefix)
     bound = "" if end is None else " AND {} < $2"
     column = "run_id" if "run_id >= $1" in statement else "tenant"

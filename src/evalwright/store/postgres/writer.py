@@ -183,7 +183,6 @@ class PostgresWriter(Writer):
         return None
 
     async def _write(self, held: TenantConnection, writes: list[Write]) -> Starts:
-        """Write all or nothing."""
         if not writes:
             return []
         connection = await held.see(_tenants_of(writes))
@@ -310,7 +309,6 @@ class PostgresWriter(Writer):
         )
 
     async def _refusal(self, connection: "Connection", writes: list[Write]) -> Exception:
-        """Why a run takes no events; of several, each is asked once it is written alone."""
         (run_id, *_), *others = writes
         if others or run_id is None:
             return EventRefused("one of several runs takes no events")
@@ -321,7 +319,6 @@ class PostgresWriter(Writer):
 
 
 def _tenants_of(writes: Sequence[Write]) -> str:
-    """The tenants whose rows writes change."""
     tenants: set[str | None] = set()
     for write in writes:
         if write.run_id is not None:
