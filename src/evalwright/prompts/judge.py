@@ -12,7 +12,7 @@ from evalwright.prompts.evaluate import EvaluationSettings
 from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.geval.judgement import GEval, JudgeSettings
 from evalwright.prompts.geval.steps import FileSteps, MemorySteps, StepStore, default_path
-from evalwright.prompts.judged import Evaluated, Judge
+from evalwright.prompts.judged import Evaluated, PanelJudge
 from evalwright.prompts.prompt_yaml import PromptFile, parse_prompt_yaml
 from evalwright.prompts.results import Assessment, Failure
 from evalwright.prompts.tiers import standing
@@ -109,7 +109,7 @@ def _settings(settings: EvaluationSettings, provider: str) -> JudgeSettings:
     return msgspec.structs.replace(made, max_input_tokens=tier.max_input_tokens or known)
 
 
-def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[Judge]:
+def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[PanelJudge]:
     """The judges of a tier, each model once; with one that cannot be asked, every result fails."""
     # A cassette must hold all that an evaluation asks, so nothing comes from another store.
     steps = MemorySteps() if models.cassette else FileSteps(default_path())
@@ -121,7 +121,7 @@ def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[Judge]:
     if not tier.models:
         reason = Failure("unavailable_model", tier.notes[0])
         return [_unavailable(name, models, reason) for name in asked]
-    judges: dict[str, Judge] = {}
+    judges: dict[str, PanelJudge] = {}
     for name in tier.models:
         try:
             parsed = models.name(name)
@@ -137,7 +137,7 @@ def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[Judge]:
 
 def _judge(
     name: str, facts: ModelFacts, models: ModelPool, settings: EvaluationSettings, steps: StepStore
-) -> Judge:
+) -> PanelJudge:
     try:
         model = models.load(name)
     except MissingKey as error:
@@ -159,7 +159,7 @@ def _named_model(models: ModelPool) -> Models:
     return find
 
 
-def _unavailable(name: str, models: ModelPool, reason: Failure) -> Judge:
+def _unavailable(name: str, models: ModelPool, reason: Failure) -> PanelJudge:
     parsed = models.name(name)
     return UnavailableJudge(ModelFacts(parsed.model, parsed.provider), reason)
 

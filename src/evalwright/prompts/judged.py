@@ -45,7 +45,7 @@ class Evaluated(msgspec.Struct, frozen=True):
     retries: int = 0
 
 
-class Judge(Protocol):
+class PanelJudge(Protocol):
     """Judges prompts with one model."""
 
     facts: ModelFacts
@@ -69,7 +69,7 @@ class JudgedEvaluation:
     def __init__(
         self,
         files: Sequence[Linted],
-        judges: Sequence[Judge],
+        judges: Sequence[PanelJudge],
         settings: EvaluationSettings,
         clock: Clock,
         known: Mapping[Key, PromptResult],
@@ -120,7 +120,7 @@ class JudgedEvaluation:
         self._finish(number, under(known, file.assessment, self._settings))
         return True
 
-    async def _guarded(self, file: Linted, judge: Judge, run: int) -> PromptResult:
+    async def _guarded(self, file: Linted, judge: PanelJudge, run: int) -> PromptResult:
         """A fault of ours is the error of one record, not the end of all."""
         try:
             return await self._evaluate(file, judge, run)
@@ -143,7 +143,7 @@ class JudgedEvaluation:
             self._emit(self._done.pop(self._emitted))
             self._emitted += 1
 
-    async def _evaluate(self, file: Linted, judge: Judge, number: int) -> PromptResult:
+    async def _evaluate(self, file: Linted, judge: PanelJudge, number: int) -> PromptResult:
         source, prompt, linted = file.source, file.source.prompt, file.assessment
         run = new_run(source, judge.facts, self._settings, number, self._clock)
         if prompt is None or linted is None:

@@ -34,7 +34,7 @@ _CRITERION = {
 _CRITERIA = {"type": "array", "minItems": 1, "items": _CRITERION}
 
 
-class _Judged(AnswerCheck):
+class _JudgedCheck(AnswerCheck):
     ask: JudgeAsk
     weights: list[float]
     enough: float = 1.0
@@ -74,7 +74,7 @@ def _reason(ask: JudgeAsk, said: JudgeSays) -> str:
     return "; ".join(f"not met: {quoted(statement)}: {reason}" for statement, reason in missed)
 
 
-class Judge(_Judged):
+class Judge(_JudgedCheck):
     """Judges hold these statements about the output true; each may have a `weight`. The score
     is the weight of those that hold, and all must hold unless `at_least` says otherwise.
     """
@@ -134,7 +134,7 @@ _RETRIEVED = ("retrieved documents", "retrieved_documents", "retrieved", "docume
 _REFERENCE = {"type": ["string", "number", "boolean", "object", "array"]}
 
 
-class JudgeAgainst(_Judged):
+class JudgeAgainst(_JudgedCheck):
     """Judges compare the output with a `reference` (the task's `expected` if there is none):
     as `factuality`, `closed_qa` or `relevance`; or `grounded_in` the documents that the
     agent retrieved, or in given ones.
