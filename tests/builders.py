@@ -25,9 +25,9 @@ from evalwright.contracts.run_plan import (
     AgentFacts,
     RunSettings,
 )
-from evalwright.contracts.suite import Suite, Task, Thresholds
+from evalwright.contracts.suite import Match, Suite, Task, Thresholds
 from evalwright.contracts.summary import EvalSummary
-from evalwright.scoring.golden import score_golden
+from evalwright.scoring.golden import STRATEGIES
 from evalwright.scoring.summary import Tally, task_cost
 
 SUITE_ID = "acme.shop.evals.refunds"
@@ -213,10 +213,15 @@ def closing(summary: EvalSummary) -> list[Entry]:
 # What logs lead to.
 
 
+def golden_score(output: Any, match: Match) -> float:
+    """The score of an output of a golden task."""
+    return float(STRATEGIES[match.strategy](match.value).matches(output))
+
+
 def scored(task: Task, answer: Answer) -> EvalScored:
     """The score that an answer earns."""
     match = task.expected.match
-    score = 0.0 if answer.error or match is None else score_golden(answer.output, match)
+    score = 0.0 if answer.error or match is None else golden_score(answer.output, match)
     cost = task_cost(answer.usages)
     return EvalScored(task.task_id, score, score == 1, cost, answer.latency_ms)
 

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from doc_pages import ROOT, code, rows, section
 
+from builders import golden_score
 from evalwright.cli.app import COMMANDS, Commands, app
 from evalwright.contracts.documents import parse_document
 from evalwright.contracts.events import PAYLOADS, Envelope, ErrorDetail
@@ -19,7 +20,6 @@ from evalwright.contracts.schema import SUITE, SUMMARY, load_schema
 from evalwright.contracts.suite import Match
 from evalwright.engine.judges import FINDINGS
 from evalwright.engine.runs import RunRow
-from evalwright.scoring.golden import score_golden
 
 SUITES = ROOT / "docs" / "suite-reference.md"
 EVENTS = ROOT / "docs" / "event-reference.md"
@@ -123,7 +123,7 @@ def test_a_value_has_the_text_that_is_documented(row: list[str]) -> None:
 def test_an_output_matches_as_documented(row: list[str]) -> None:
     strategy, value, output = code(row[0]), json.loads(code(row[1])), json.loads(code(row[2]))
     match = msgspec.convert({"strategy": strategy, "value": value}, Match)
-    assert score_golden(output, match) == {"match": 1, "no match": 0}[row[3]]
+    assert golden_score(output, match) == {"match": 1, "no match": 0}[row[3]]
 
 
 @pytest.mark.parametrize("row", rows(section(SUITES, "YAML")), ids=str)

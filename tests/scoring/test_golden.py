@@ -7,14 +7,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from builders import a_task
+from builders import a_task, golden_score
 from evalwright.contracts.jsonvalue import canonical, json_equal, stringify
-from evalwright.scoring.golden import score_golden
 from strategies import json_values
 
 
 def score(strategy: str, output: object, value: object) -> float:
-    return score_golden(output, a_task(strategy=strategy, value=value).expected.match)
+    return golden_score(output, a_task(strategy=strategy, value=value).expected.match)
 
 
 def reordered(value: object, seed: random.Random) -> object:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from builders import a_rubric_task, a_score, a_suite, a_task, a_usage, as_document
+from builders import a_rubric_task, a_score, a_suite, a_task, a_usage, as_document, golden_score
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.events import Judged
 from evalwright.contracts.run_plan import Baseline, BaselineTask
@@ -16,6 +16,7 @@ from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import Verdict
 from evalwright.scoring import golden
 from evalwright.scoring.bootstrap import expanded_tail, score_change
+from evalwright.scoring.checks.quotes import quoted_json as quoted
 from evalwright.scoring.pass_bars import missed_bars
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.repeats import summarise_repeats
@@ -28,7 +29,6 @@ from evalwright.scoring.statistics import (
     sign_flip,
     wilson,
 )
-from evalwright.scoring.strategies import left_to_score, quoted
 from evalwright.scoring.summary import Tally, task_cost
 from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite, mean, p95
 from snapshots import check_snapshot
@@ -354,7 +354,7 @@ VALUES = ["abd", "", "30 days", LONG + "yy", {"a": 1}, {"b": {"c": [1, {"d": 0}]
 def test_golden_strategies():
     told = {
         f"{name}: {quoted(output)} for {quoted(value)}": [
-            golden.score_golden(output, Match(name, value)),
+            golden_score(output, Match(name, value)),
             golden.explain_difference(output, name, value),
         ]
         for name in golden.STRATEGIES
@@ -381,7 +381,6 @@ def test_golden_strategies():
                     ("exact", {1: 2}),
                 )
             ],
-            "left to the score": left_to_score("x"),
         },
     )
 

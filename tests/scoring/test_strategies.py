@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from builders import a_suite, a_suite_document, a_task
+from builders import a_suite, a_suite_document, a_task, golden_score
 from comparing import a_case, a_response
 from evalwright.comparison.cases import parse_case
 from evalwright.comparison.side import check
@@ -23,9 +23,8 @@ from evalwright.scoring.golden import (
     golden_assertion,
     match_problems,
     read_suite,
-    score_golden,
 )
-from evalwright.scoring.strategies import GoldenStrategy, left_to_score
+from evalwright.scoring.strategies import GoldenCheck
 from strategies import json_values
 
 ROOT = Path(__file__).parents[2]
@@ -48,18 +47,23 @@ def _refuse_pattern(value: object) -> str | None:
     return None
 
 
-REGEX = GoldenStrategy(
-    "regex",
-    _refuse_pattern,
-    lambda output, value: re.search(value, str(output)) is not None,
-    lambda output, value: f"no match for {value}",
-    left_to_score,
-)
+class Pattern(GoldenCheck):
+    name = "regex"
+
+    @classmethod
+    def refuse(cls, value):
+        return _refuse_pattern(value)
+
+    def matches(self, output):
+        return re.search(self.value, str(output)) is not None
+
+    def difference(self, output):
+        return f"no match for {self.value}"
 
 
 @pytest.fixture
 def regex(monkeypatch):
-    monkeypatch.setitem(STRATEGIES, "regex", REGEX)
+    monkeypatch.setitem(STRATEGIES, "regex", Pattern)
 
 
 def a_source(strategy: str, value: object) -> bytes:
@@ -80,23 +84,23 @@ def test_every_strategy_accepts_matches_explains_and_asserts(name):
     strategy = STRATEGIES[name]
     value, good, bad = EXAMPLES[name]
     assert strategy.name == name
-    assert strategy.refuse is None or strategy.refuse(value) is None
-    assert strategy.matches(good, value)
-    assert not strategy.matches(bad, value)
-    assert strategy.explain(bad, value)
-    assert strategy.assertion(value).keys() <= CASE_FIELDS
+    assert strategy.refuse(value) is None
+    assert strategy(value).matches(good)
+    assert not strategy(value).matches(bad)
+    assert strategy(value).difference(bad)
+    assert golden_assertion(Match(name, value)).keys() <= CASE_FIELDS
 
 
 @pytest.mark.parametrize("name", EVERY)
 @given(value=json_values, output=json_values)
 def test_every_strategy_refuses_a_value_or_can_match_and_explain_it(name, value, output):
     strategy = STRATEGIES[name]
-    if strategy.refuse is not None and (reason := strategy.refuse(value)) is not None:
+    if (reason := strategy.refuse(value)) is not None:
         assert reason
         return
-    if not strategy.matches(output, value):
-        assert strategy.explain(output, value)
-    assert strategy.assertion(value).keys() <= CASE_FIELDS
+    if not strategy(value).matches(output):
+        assert strategy(value).difference(output)
+    assert golden_assertion(Match(name, value)).keys() <= CASE_FIELDS
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -127,7 +131,7 @@ def test_the_published_schema_closes_the_strategies_of_a_portable_suite(regex):
 def test_a_new_strategy_is_read_and_scored(regex):
     suite = read_suite(a_source("regex", "^a+$"), "suite.json")
     match = suite.tasks[1].expected.match
-    assert (score_golden("aaa", match), score_golden("ab", match)) == (1.0, 0.0)
+    assert (golden_score("aaa", match), golden_score("ab", match)) == (1.0, 0.0)
     assert check_file(a_source("regex", "^a+$"), "suite.json") == "AgentEvalSuite"
 
 
@@ -238,7 +242,7 @@ def test_where_json_differs_is_found_by_looking_at_each_part_once(monkeypatch):
     got, wanted = [1, 2, 3], [1, 2, 4]
     for _ in range(50):
         got, wanted = {"a": got, "b": 0}, {"a": wanted, "b": 0}
-    told = STRATEGIES["json-match"].explain(got, wanted)
+    told = STRATEGIES["json-match"](wanted).difference(got)
     assert told.endswith("[2]: expected 4, got 3")
     assert seen == [1, 2, 3]
 

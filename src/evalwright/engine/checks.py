@@ -48,7 +48,7 @@ from evalwright.scoring.checks.table import (
     verdict_of,
 )
 from evalwright.scoring.pass_bars import task_score
-from evalwright.scoring.rubric import all_votes
+from evalwright.scoring.rubric import all_votes, is_majority
 from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean
 
@@ -151,7 +151,7 @@ class CheckAsks:
 def opinion(subject: str, judged: Sequence[Judged]) -> JudgeSays:
     """What the majority of judges and samples says, with the reason of one of them; a tie is no."""
     votes = list(all_votes(subject, judged).values())
-    met = tuple(2 * sum(given) > len(given) for given in votes)
+    met = tuple(is_majority(given) for given in votes)
     reasons = tuple(
         next(each.verdicts[n].reason for each in judged if each.verdicts[n].met == said)
         for n, said in enumerate(met)

@@ -19,7 +19,7 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.invocation import TaskAnswer
 from evalwright.scoring.checks.base import AnswerCheck, Answers, CodeAsk, Examined, MadeCall, Spent
-from evalwright.scoring.golden import score_golden
+from evalwright.scoring.golden import STRATEGIES
 from evalwright.scoring.summary import task_cost
 
 # Of the size of an answer times that of what is expected of it: some 10 ms of work at most.
@@ -122,7 +122,8 @@ def examine(examination: Examination, checks: Sequence[AnswerCheck]) -> Seen:
         return Seen(findings)
     match = answer.task.expected.match
     if match is not None:
-        return Seen(findings, match_score=score_golden(answer.output, match))
+        matches = STRATEGIES[match.strategy](match.value).matches(answer.output)
+        return Seen(findings, match_score=float(matches))
     if not checks:
         return Seen(findings)
     from evalwright.scoring.checks.table import run_checks

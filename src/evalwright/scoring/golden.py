@@ -7,17 +7,16 @@ import msgspec
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson
 from evalwright.contracts.suite import Match, Suite, check_suite_document, parse_suite
-from evalwright.scoring.strategies import CONTAINS, EXACT, JSON_MATCH
+from evalwright.scoring.strategies import Exact, GoldenCheck, Included, JsonMatch
 
 PASSING_GOLDEN_SCORE = 1.0
-
-# A new strategy is a module and one line here.
-STRATEGIES = {each.name: each for each in (EXACT, CONTAINS, JSON_MATCH)}
+_JSON_MARKS = frozenset('{}[]"')
 
 
-def score_golden(output: Any, match: Match) -> float:
-    """1.0 when the output meets the expectation, else 0.0."""
-    return 1.0 if STRATEGIES[match.strategy].matches(output, match.value) else 0.0
+# A new strategy is a class and one line here.
+STRATEGIES: dict[str, type[GoldenCheck]] = {
+    each.name: each for each in (Exact, Included, JsonMatch)
+}
 
 
 def explain_difference(output: Any, strategy: Any, value: Any) -> str:
@@ -26,17 +25,26 @@ def explain_difference(output: Any, strategy: Any, value: Any) -> str:
     Empty where it does not differ, and where that cannot be said: of a strategy that is not known
     here, and of values that a run of our own cannot hold.
     """
-    known = STRATEGIES.get(strategy) if isinstance(strategy, str) else None
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
+        return ""
+    check = STRATEGIES[strategy](value)
     try:
-        return known.explain(output, value) if known and not known.matches(output, value) else ""
+        return "" if check.matches(output) else check.difference(output)
     except NotJson:
         return ""
 
 
 def golden_assertion(match: Match) -> dict[str, Any]:
-    """What a case of a compare report expects; empty where only the score can tell."""
-    known = STRATEGIES.get(match.strategy)
-    return known.assertion(match.value) if known else {}
+    """What a case of a compare report expects; empty where only the score can tell.
+
+    Text that looks like JSON is left to the score: an output that is an object is compared in its
+    canonical form, which is not the text that an assertion sees.
+    """
+    known, value = STRATEGIES.get(match.strategy), match.value
+    if known is None or not known.is_assertion:
+        return {}
+    is_plain = isinstance(value, str) and value and not _JSON_MARKS & set(value)
+    return {"must_include": [value]} if is_plain else {}
 
 
 def read_suite(source: bytes, name: str) -> Suite:
@@ -67,6 +75,6 @@ def match_problems(suite: Suite) -> list[Problem]:
         if known is None:
             message = f"unknown strategy {match.strategy!r}"
             problems.append(Problem(f"{path}.strategy", message, f"one of {', '.join(STRATEGIES)}"))
-        elif known.refuse is not None and (reason := known.refuse(match.value)) is not None:
+        elif (reason := known.refuse(match.value)) is not None:
             problems.append(Problem(f"{path}.value", reason))
     return problems

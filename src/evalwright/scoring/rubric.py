@@ -1,4 +1,4 @@
-"""Rubric scoring: the verdicts of judges to met criteria, a score and an agreement."""
+"""Rubrics: the verdicts of judges to met criteria and a score; and how far judges agreed."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,15 +7,36 @@ import msgspec
 
 from evalwright.contracts.events import Judged
 from evalwright.contracts.suite import Criterion
+from evalwright.scoring.checks.base import AnswerCheck, Ask, CheckOutcome, Examined
 from evalwright.scoring.thresholds import decimal_sum
 
 
+class RubricAsk(Ask, frozen=True):
+    """Which of these criteria does the output meet? Answered by what each judge said."""
+
+    criteria: tuple[str, ...]
+
+
+class Rubric(AnswerCheck):
+    """Judges hold criteria of an OpenWOP suite true, whose weights reach a score."""
+
+    criteria: Sequence[Criterion]
+    enough: float
+
+    @property
+    def asks(self) -> Sequence[Ask]:
+        return (RubricAsk(tuple(each.criterion for each in self.criteria)),)
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        score = rubric_result(self.criteria, examined.told[self.asks[0]]).score
+        return CheckOutcome(score >= self.enough, score)
+
+
 class RubricResult(msgspec.Struct, frozen=True):
-    """What judges made of an output: its score, the criteria met, and how far they agreed."""
+    """What judges made of an output: its score, and the criteria that it met."""
 
     score: float
     met: tuple[bool, ...]
-    agreement: float  # the share of votes that are those of the majority; 1 with one vote
 
 
 def criterion_name(number: int) -> str:
@@ -29,15 +50,20 @@ def rubric_result(criteria: Sequence[Criterion], judged: Sequence[Judged]) -> Ru
     Verdicts on another subject than the rubric are left aside. Raises `ValueError` where a
     criterion has no verdict: there is no score by default.
     """
-    given_on = all_votes("rubric", judged)
-    names = [criterion_name(number) for number in range(1, len(criteria) + 1)]
-    for name in names:
+    given_on, met = all_votes("rubric", judged), []
+    for number in range(1, len(criteria) + 1):
+        name = criterion_name(number)
         if name not in given_on:
             raise ValueError(f"no judge gave a verdict on criterion {name}")
-    votes = [given_on[name] for name in names]
-    met = tuple(2 * sum(given) > len(given) for given in votes)
-    agreeing = sum(given.count(verdict) for given, verdict in zip(votes, met, strict=True))
-    return RubricResult(_score(criteria, met), met, agreeing / sum(map(len, votes)))
+        met.append(is_majority(given_on[name]))
+    reached = decimal_sum(c.weight for c, is_met in zip(criteria, met, strict=True) if is_met)
+    score = float(reached / decimal_sum(criterion.weight for criterion in criteria))
+    return RubricResult(score, tuple(met))
+
+
+def is_majority(votes: Sequence[bool]) -> bool:
+    """Whether more than half of the votes say so."""
+    return 2 * sum(votes) > len(votes)
 
 
 def all_votes(subject: str, judged: Sequence[Judged]) -> dict[str, list[bool]]:
@@ -65,8 +91,3 @@ def agreement_of(judged: Sequence[Judged], *, on_safety: bool = False) -> Judges
     count = sum(map(len, given))
     agreeing = sum(max(votes.count(True), votes.count(False)) for votes in given)
     return JudgesAgreement(agreeing / count, count, len(given)) if count else None
-
-
-def _score(criteria: Sequence[Criterion], met: Sequence[bool]) -> float:
-    reached = decimal_sum(c.weight for c, is_met in zip(criteria, met, strict=True) if is_met)
-    return float(reached / decimal_sum(criterion.weight for criterion in criteria))

@@ -1,106 +1,87 @@
-"""What a golden strategy is, and the strategies of the published suite schema.
+"""What golden tasks of OpenWOP suites expect, as checks: a class for each published strategy.
 
-To add one: write a module with a `GoldenStrategy`, and name it in `golden.STRATEGIES`.
+To add one: write a module with a `GoldenCheck`, and name it in `golden.STRATEGIES`.
 """
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-import msgspec
-
-from evalwright.contracts.jsonvalue import (
-    NotJson,
-    has_text,
-    is_same_text,
-    json_equal,
-    parse,
-    stringify,
-)
-from evalwright.scoring.checks.mismatch import (
-    first_difference,
-    first_other_place,
-)
+from evalwright.contracts.jsonvalue import has_text, is_same_text, json_equal, stringify
+from evalwright.scoring.checks.base import AnswerCheck, CheckOutcome, Examined
+from evalwright.scoring.checks.mismatch import first_difference, first_other_place, parsed
 from evalwright.scoring.checks.quotes import quoted_json as quoted
 
-__all__ = ["CONTAINS", "EXACT", "JSON_MATCH", "GoldenStrategy", "left_to_score", "quoted"]
+__all__ = ["Exact", "GoldenCheck", "Included", "JsonMatch", "quoted"]
 
 
-_JSON_MARKS = frozenset('{}[]"')
+class GoldenCheck(AnswerCheck):
+    """The expected value of a golden task, which an output matches or not.
 
-
-class GoldenStrategy(msgspec.Struct, frozen=True):
-    """One way to hold an output against the expected value of a task.
-
-    `refuse` says why a value cannot be expected, or None; without it all values can. It is asked
-    of any JSON value before the run starts, so `matches` and `explain` see valid values only.
-    `explain` says where an output that does not match differs. `assertion` gives the fields that a
-    case of a compare report gets under `expected`: empty where only the score can tell.
+    Logs hold only the score of such a task, so what differs is found where it is shown.
     """
 
-    name: str
-    refuse: Callable[[Any], str | None] | None
-    matches: Callable[[Any, Any], bool]
-    explain: Callable[[Any, Any], str]
-    assertion: Callable[[Any], dict[str, Any]]
+    value: Any
+    main = "value"
+    is_assertion: ClassVar[bool] = False  # whether a plain text that matches is in the output
+
+    @classmethod
+    def refuse(cls, value: Any) -> str | None:  # noqa: ARG003
+        """Why a value cannot be expected; it is asked of any JSON value before a run starts."""
+        return None
+
+    def matches(self, output: Any) -> bool:
+        """Whether an output is as expected."""
+        raise NotImplementedError
+
+    def difference(self, output: Any) -> str:
+        """Where an output that does not match differs."""
+        raise NotImplementedError
+
+    def evaluate(self, examined: Examined) -> CheckOutcome:
+        passed = self.matches(examined.output)
+        return CheckOutcome(passed, float(passed))
 
 
-def left_to_score(value: Any) -> dict[str, Any]:  # noqa: ARG001
-    """No assertion: only the score can tell."""
-    return {}
+class Exact(GoldenCheck):
+    """The output has the text of this value."""
+
+    is_assertion = True
+
+    def matches(self, output: Any) -> bool:
+        if isinstance(output, str) and isinstance(self.value, str):
+            return output == self.value
+        return is_same_text(output, self.value)
+
+    def difference(self, output: Any) -> str:
+        got, wanted = stringify(output), stringify(self.value)
+        at = first_other_place(got, wanted)
+        return (
+            f"the texts differ from character {at + 1} on: "
+            f"expected {quoted(wanted[at:])}, got {quoted(got[at:])}"
+        )
 
 
-def _text_included(value: Any) -> dict[str, Any]:
-    """That an output has this text.
+class Included(GoldenCheck):
+    """The text of this value is in the text of the output."""
 
-    Text that looks like JSON is left to the score: an output that is an object is compared in its
-    canonical form, which is not the text that an assertion sees.
-    """
-    if not isinstance(value, str) or not value or _JSON_MARKS & set(value):
-        return {}
-    return {"must_include": [value]}
+    name = "contains"
+    is_assertion = True
 
+    def matches(self, output: Any) -> bool:
+        return has_text(output, self.value)
 
-def _explain_exact(output: Any, value: Any) -> str:
-    got, wanted = stringify(output), stringify(value)
-    at = first_other_place(got, wanted)
-    return (
-        f"the texts differ from character {at + 1} on: "
-        f"expected {quoted(wanted[at:])}, got {quoted(got[at:])}"
-    )
+    def difference(self, output: Any) -> str:
+        return f"{quoted(stringify(self.value))} is not in the output {quoted(stringify(output))}"
 
 
-def _explain_contains(output: Any, value: Any) -> str:
-    return f"{quoted(stringify(value))} is not in the output {quoted(stringify(output))}"
+class JsonMatch(GoldenCheck):
+    """The output, or the JSON that it is the text of, equals this value."""
 
+    name = "json-match"
 
-def _is_same_json(output: Any, value: Any) -> bool:
-    if json_equal(output, value):
-        return True
-    return isinstance(output, str) and json_equal(_parsed(output), value)
+    def matches(self, output: Any) -> bool:
+        if json_equal(output, self.value):
+            return True
+        return isinstance(output, str) and json_equal(parsed(output), self.value)
 
-
-def _parsed(output: Any) -> Any:
-    """The data that a string of JSON holds; anything else as it is."""
-    try:
-        return parse(output) if isinstance(output, str) else output
-    except NotJson:
-        return output
-
-
-def _explain_json(output: Any, value: Any) -> str:
-    return first_difference(_parsed(output), value, say=quoted) or ""
-
-
-EXACT = GoldenStrategy(
-    "exact",
-    None,
-    lambda output, value: (
-        output == value
-        if isinstance(output, str) and isinstance(value, str)
-        else is_same_text(output, value)
-    ),
-    _explain_exact,
-    _text_included,
-)
-CONTAINS = GoldenStrategy("contains", None, has_text, _explain_contains, _text_included)
-JSON_MATCH = GoldenStrategy("json-match", None, _is_same_json, _explain_json, left_to_score)
+    def difference(self, output: Any) -> str:
+        return first_difference(parsed(output), self.value, say=quoted) or ""

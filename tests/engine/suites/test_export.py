@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from builders import golden_score
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.yaml_loader import load_yaml
@@ -14,7 +15,7 @@ from evalwright.engine.suites.document import load_suite
 from evalwright.engine.suites.export import to_document, to_portable
 from evalwright.scoring.checks.base import Examined
 from evalwright.scoring.checks.table import CHECKS, prepare_checks, run_checks, verdict_of
-from evalwright.scoring.golden import check_suite, score_golden
+from evalwright.scoring.golden import check_suite
 
 
 def suite_of(*checks: dict, bar: float | None = None, **task) -> Suite:
@@ -129,7 +130,7 @@ def test_the_verdicts_are_the_same(name: str, value: Any, output: Any) -> None:
     assert portable.losses == []
     assert check_suite(__import__("msgspec").to_builtins(portable.suite)) == []
     match = portable.suite.tasks[0].expected.match
-    assert verdict_of(results, None)[0] == score_golden(output, match)
+    assert verdict_of(results, None)[0] == golden_score(output, match)
 
 
 pieces = st.sampled_from(

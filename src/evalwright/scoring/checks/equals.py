@@ -4,9 +4,9 @@ from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
-from evalwright.contracts.jsonvalue import NotJson, json_equal, parse, stringify
+from evalwright.contracts.jsonvalue import json_equal, stringify
 from evalwright.scoring.checks.base import AnswerCheck, CheckOutcome, Examined
-from evalwright.scoring.checks.mismatch import first_difference, first_other_place
+from evalwright.scoring.checks.mismatch import first_difference, first_other_place, parsed
 from evalwright.scoring.checks.quotes import piece, shown, shown_around
 
 _BEFORE = 12  # characters before a difference that show where it is
@@ -38,7 +38,7 @@ class Equals(AnswerCheck):
         said = examined if output is not None else examined.with_part("null")
         if (said.folded if self.ignore_case else said.text) == self.sought:
             return CheckOutcome(True, 1.0, shown(value, brief=True), examined.shown_briefly)
-        read = output if isinstance(value, str) else examined.once(_read)
+        read = output if isinstance(value, str) else examined.once(_parsed_output)
         if not isinstance(value, str) and json_equal(read, value):  # texts have been compared
             return CheckOutcome(True, 1.0, shown(value, brief=True), examined.shown_briefly)
         if isinstance(read, dict | list) and isinstance(value, dict | list):
@@ -50,13 +50,8 @@ class Equals(AnswerCheck):
         return CheckOutcome(False, 0.0, expected, actual, reason)
 
 
-def _read(examined: Examined) -> Any:
-    """The data that a text of JSON holds; anything else as it is."""
-    output = examined.output
-    try:
-        return parse(output) if isinstance(output, str) else output
-    except NotJson:
-        return output
+def _parsed_output(examined: Examined) -> Any:
+    return parsed(examined.output)
 
 
 def _text_difference(said: Examined, wanted: str) -> tuple[str, int]:

@@ -6,7 +6,7 @@ Shared by the checks, the golden strategies of OpenWOP suites and the expectatio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, json_equal
+from evalwright.contracts.jsonvalue import JsonPath, NotJson, child, json_equal, parse
 from evalwright.scoring.checks.quotes import quoted, quoted_json
 
 Made = TypeVar("Made")
@@ -37,6 +37,14 @@ def first_other_place(got: str, wanted: str) -> int:
             end = min(shared, start + _PIECE)
             return next((at for at in range(start, end) if got[at] != wanted[at]), end)
     return shared
+
+
+def parsed(output: Any) -> Any:
+    """The data that a text of JSON holds; anything else as it is."""
+    try:
+        return parse(output) if isinstance(output, str) else output
+    except NotJson:
+        return output
 
 
 def told(value: Any) -> str:
