@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalwright.scoring.checks.base import AnswerCheck, Examined, MadeCall, Spent
-from evalwright.scoring.checks.table import prepare_checks, run_checks
+from evalwright.scoring.checks.base import AnswerCheck, Examined, MadeCall, Spent, run_checks
+from evalwright.scoring.checks.table import prepare_checks
 
 BEST_OF = 5
 GOAL_US = 8.0

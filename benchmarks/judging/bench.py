@@ -19,7 +19,7 @@ import msgspec
 
 from evalwright.contracts.events import Payload, ProviderUsage
 from evalwright.contracts.suite import Criterion, Expected, Task
-from evalwright.engine.judge_prompt import rubric_questions
+from evalwright.engine.judge_prompt import questions_of
 from evalwright.engine.judges import Panel
 from evalwright.models.protocol import Reply, Request
 from evalwright.scoring.rubric import rubric_result
@@ -93,7 +93,7 @@ async def _judge_all(tasks: int, concurrency: int, latency_s: float) -> int:
 
 
 async def _work(panel: Panel, pending: Iterator[int], recorded: list[bytes]) -> None:
-    questions = rubric_questions(RUBRIC)
+    questions = questions_of([each.criterion for each in RUBRIC])
 
     def record(payload: Payload) -> None:
         recorded.append(msgspec.json.encode(payload))

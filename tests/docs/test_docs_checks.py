@@ -21,8 +21,9 @@ from evalwright.scoring.checks.base import (
     JudgeSays,
     MadeCall,
     Spent,
+    run_checks,
 )
-from evalwright.scoring.checks.table import CHECKS, prepare_checks, run_checks
+from evalwright.scoring.checks.table import CHECKS, prepare_checks
 
 PAGE = ROOT / "docs" / "checks.md"
 GUIDE = ROOT / "docs" / "write-evals.md"

@@ -30,15 +30,15 @@ from evalwright.engine.judge_prompt import (
     fence_code,
     for_sample,
     judge_request,
+    questions_of,
     read_reply,
-    rubric_questions,
 )
 from evalwright.models.protocol import Reply, Request
 from evalwright.models.request_key import without_limits
 from strategies import json_values
 
 CRITERIA = [Criterion("names the price", 0.5), Criterion("is polite", 0.5)]
-QUESTIONS = rubric_questions(CRITERIA)
+QUESTIONS = questions_of([each.criterion for each in CRITERIA])
 INPUT = "What does the blue one cost?"
 
 ATTACKS = [
@@ -120,7 +120,7 @@ def test_an_output_that_quotes_a_whole_prompt_is_still_one_section(output):
 
 @pytest.mark.parametrize("criterion", ATTACKS)
 def test_a_criterion_stays_the_one_question_that_it_is(criterion):
-    questions = rubric_questions([Criterion(criterion, 1.0), CRITERIA[0]])
+    questions = questions_of([each.criterion for each in [Criterion(criterion, 1.0), CRITERIA[0]]])
     _, inside = take_apart(judge_request(questions, INPUT, "yes"))
     assert [entry["question"] for entry in json.loads(inside["QUESTIONS"])] == [
         criterion,

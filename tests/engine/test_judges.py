@@ -18,13 +18,13 @@ from evalwright.engine.judge_prompt import (
     PROMPT_VERSION,
     SAFETY_QUESTIONS,
     Question,
-    rubric_questions,
+    questions_of,
 )
 from evalwright.engine.judges import FINDINGS, JudgeFailed, Panel, safety_findings
 from evalwright.models.protocol import Finish, ModelError, Reply, Request
 
 TASK = a_rubric_task(weights=(0.5, 0.5))
-QUESTIONS = rubric_questions(TASK.expected.rubric or [])
+QUESTIONS = questions_of([each.criterion for each in TASK.expected.rubric or []])
 MEETING_SECONDS = 120
 Script = Callable[[Request], Any]
 

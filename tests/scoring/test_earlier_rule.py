@@ -10,7 +10,7 @@ from evalwright.contracts.run_plan import FIRST_RULE
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.summary import TaskResult
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.scoring.checks.table import verdict_of
+from evalwright.scoring.checks.base import verdict_of
 from evalwright.scoring.earlier_rule import earlier_rule
 from evalwright.scoring.pass_bars import missed_bars, task_score
 

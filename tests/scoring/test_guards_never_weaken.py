@@ -10,7 +10,7 @@ from builders import a_suite
 from evalwright.contracts.suite import Expected, Suite, TagBar, Task, Thresholds
 from evalwright.contracts.summary import TaskResult
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.scoring.checks.table import verdict_of
+from evalwright.scoring.checks.base import verdict_of
 from evalwright.scoring.pass_bars import missed_bars, task_score
 
 SHARES = st.sampled_from([0.0, 0.25, 0.5, 2 / 3, 0.75, 0.9, 1.0])

@@ -15,8 +15,8 @@ from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_che
 from evalwright.api.runs import TaskReport
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.examination import spent_on
-from evalwright.scoring.checks.base import Examined
-from evalwright.scoring.checks.table import prepare_checks, run_checks
+from evalwright.scoring.checks.base import Examined, run_checks
+from evalwright.scoring.checks.table import prepare_checks
 
 P = ParamSpec("P")
 _OURS = str(Path(__file__).parents[1])

@@ -292,7 +292,8 @@ def _grounded(trace: Trace) -> list[FailedAssertion]:
 
 def _checked(documents: tuple[Json, ...], trace: Trace) -> list[FailedAssertion]:
     """The checks of the case that fail, under their own names."""
-    from evalwright.scoring.checks.table import prepare_checks, run_checks
+    from evalwright.scoring.checks.base import run_checks
+    from evalwright.scoring.checks.table import prepare_checks
 
     prepared, _ = prepare_checks(documents, "")
     results = run_checks(prepared, _examined(trace))

@@ -1,7 +1,5 @@
-"""The checks of a suite, run on answers; and what they ask of judges, own code and models."""
+"""The checks of a suite, run on answers; an OpenWOP suite has some, too, once it is loaded."""
 
-import asyncio
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
@@ -10,171 +8,46 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from evalwright.attacks.derived import is_derived
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import InvalidDocument, Problem
-from evalwright.contracts.events import (
-    Checked,
-    EvalScored,
-    Judged,
-    Payload,
-)
-from evalwright.contracts.run_plan import FIRST_RULE, RunOptions, SuiteSource
+from evalwright.contracts.events import Checked, EvalScored, Judged, Payload
+from evalwright.contracts.run_plan import FIRST_RULE, SuiteSource
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.engine.examination import Seen, examined
+from evalwright.engine.examination import Seen, checks_of, examined
 from evalwright.engine.invocation import Repetition, TaskAnswer
-from evalwright.engine.judge_prompt import PROMPT_VERSION, questions_of
-from evalwright.engine.judges import JudgeFailed, Panel
-from evalwright.engine.own_checks import OwnChecks, Unusable
 from evalwright.engine.plan import Plan
-from evalwright.models.embeddings import embedding_request, vector_of
-from evalwright.models.protocol import Model, ModelError
 from evalwright.scoring.checks.base import (
     AnswerCheck,
     Answers,
     Ask,
     CodeAsk,
     EmbeddingAsk,
-    Examined,
     JudgeAsk,
-    JudgeSays,
-    Unanswered,
-)
-from evalwright.scoring.checks.judge import material
-from evalwright.scoring.checks.table import (
-    prepare_checks,
     verdict_of,
 )
+from evalwright.scoring.golden import match_problems
 from evalwright.scoring.pass_bars import task_score
-from evalwright.scoring.rubric import all_votes, is_majority
+from evalwright.scoring.rubric import RubricAsk
 from evalwright.scoring.summary import task_cost
-from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean
+from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean, pass_score
 
 if TYPE_CHECKING:
     from evalwright.engine.execution import RunResources
+    from evalwright.engine.own_checks import OwnChecks
 
 Record = Callable[[Payload], None]
-SUBJECT = "check:"
 SuiteChecks = Mapping[str, Sequence[AnswerCheck]]  # by task
-
-
-def subject_of(ask: JudgeAsk, reference: str | None, task: Task, output: Any) -> str:
-    """What judges are asked, and about what: equal questions about equal answers are one."""
-    asked = [PROMPT_VERSION, ask.statements, reference, task.input, output]
-    return SUBJECT + hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:32]
-
-
-class CheckAsks:
-    """Answers the asks of checks; what judges have said is not asked again."""
-
-    def __init__(
-        self,
-        panel: Panel | None,
-        code: OwnChecks | None,
-        embedder: Model | None,
-        timeout_s: float | None,
-    ) -> None:
-        self._panel = panel
-        self._embedder = embedder
-        self._vectors: dict[str, list[float]] = {}  # by text
-        self._code = code
-        self._timeout_s = timeout_s
-        self._said: dict[str, list[Judged]] = {}
-        self._turns: dict[str, asyncio.Lock] = {}  # by subject: one asks, the others wait for that
-
-    async def tell(
-        self,
-        asks: Iterable[Ask],
-        task: Task,
-        examined: Examined,
-        known: Sequence[Judged],
-        record: Record,
-    ) -> Answers:
-        """What is asked for, all at once; raises `JudgeFailed`."""
-        wanted = list(dict.fromkeys(asks))
-        for each in known:
-            if each.subject.startswith(SUBJECT) and each not in self._said.get(each.subject, ()):
-                self._said.setdefault(each.subject, []).append(each)
-        told = await asyncio.gather(
-            *(self._tell(ask, task, examined, record) for ask in wanted), return_exceptions=True
-        )
-        for answer in told:
-            if isinstance(answer, BaseException):
-                raise answer
-        return dict(zip(wanted, told, strict=True))
-
-    async def _tell(self, ask: Ask, task: Task, examined: Examined, record: Record) -> Any:
-        if isinstance(ask, JudgeAsk):
-            return await self._judged(ask, task, examined, record)
-        if isinstance(ask, CodeAsk) and self._code is not None:
-            return await self._code.call(ask.function, task, examined, self._timeout_s)
-        if isinstance(ask, EmbeddingAsk) and self._embedder is not None:
-            texts = (ask.text, examined.text)
-            return [await self._vector(text, self._embedder, record) for text in texts]
-        return Unanswered("nobody can be asked for it here")
-
-    async def _vector(self, text: str, model: Model, record: Record) -> list[float]:
-        async with self._turns.setdefault(text, asyncio.Lock()):
-            if text not in self._vectors:
-                try:
-                    reply = await model.ask(embedding_request(text))
-                    record(reply.usage)
-                    self._vectors[text] = vector_of(reply, model.name)
-                except ModelError as error:
-                    message = f"model of embeddings {model.name}: {error.message}"
-                    raise JudgeFailed(error.code, message) from error
-        return self._vectors[text]
-
-    async def _judged(self, ask: JudgeAsk, task: Task, examined: Examined, record: Record) -> Any:
-        reference = material(ask, examined)
-        if isinstance(reference, Unanswered):
-            return reference
-        if self._panel is None:
-            return Unanswered("there is no judge; name one with --judge")
-        subject = subject_of(ask, reference, task, examined.output)
-        async with self._turns.setdefault(subject, asyncio.Lock()):
-            judged = await self._panel.judge(
-                subject,
-                questions_of(ask.statements),
-                task,
-                examined.output,
-                self._said.get(subject, ()),
-                record,
-                reference,
-            )
-            self._said[subject] = judged
-        return opinion(subject, judged)
-
-
-def opinion(subject: str, judged: Sequence[Judged]) -> JudgeSays:
-    """What the majority of judges and samples says, with the reason of one of them; a tie is no."""
-    votes = list(all_votes(subject, judged).values())
-    met = tuple(is_majority(given) for given in votes)
-    reasons = tuple(
-        next(each.verdicts[n].reason for each in judged if each.verdicts[n].met == said)
-        for n, said in enumerate(met)
-    )
-    agreeing = sum(given.count(said) for given, said in zip(votes, met, strict=True))
-    return JudgeSays(met, reasons, agreeing / sum(map(len, votes)))
 
 
 class PlannedChecks(msgspec.Struct, frozen=True):
     """The checks of a suite, ready to be run."""
 
     by_task: SuiteChecks
-    judged: str | None = None  # the first task with a check that asks a judge
+    judged: Task | None = None  # the first task with a check that asks a judge
     embedded: str | None = None  # the first task with a check that needs a model of embeddings
-    code: OwnChecks | None = None
-
-
-def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
-    """The modes of a suite with checks, where none were asked for."""
-    usual = ["golden", "rubric"] if options.judges else ["golden"]
-    if is_derived(suite.suite_id):
-        usual.append("adversarial")
-    return tuple(mode for mode in usual if mode in suite.modes)
+    code: "OwnChecks | None" = None
 
 
 def plan_checks(
@@ -188,18 +61,37 @@ def plan_checks(
 
     `functions` are own checks that are at hand, by what the suite calls them.
     """
+    if problems := match_problems(suite):
+        return PlannedChecks({}), problems
+    checks: dict[str, Sequence[AnswerCheck]] = {}
+    bar = pass_score(suite.thresholds)
     with without_collecting():
-        checks, problems = _prepare_suite(suite)
-    judged: str | None = None
+        for index, task in enumerate(suite.tasks):
+            documents = task.expected.checks
+            kinds = None
+            if documents and b'"no_signals"' in msgspec.json.encode(documents):
+                kinds = _signal_kinds()
+            checks[task.task_id], broken = checks_of(task.expected, bar, f"$.tasks[{index}]", kinds)
+            problems += [
+                Problem(each.path, f"task {task.task_id!r}: {each.message}", each.remedy)
+                for each in broken
+            ]
+    judged: Task | None = None
     embedded: str | None = None
-    code = OwnChecks(Path(source.folder), functions) if source is not None else None
+    code = None
+    if source is not None:
+        from evalwright.engine.own_checks import OwnChecks  # with all that agents need
+
+        code = OwnChecks(Path(source.folder), functions)
     for index, task in enumerate(suite.tasks):
-        for ask in _asks(checks.get(task.task_id, ())):
-            if isinstance(ask, JudgeAsk):
-                judged = judged or task.task_id
+        for ask in _asks(checks[task.task_id]):
+            if isinstance(ask, JudgeAsk | RubricAsk):
+                judged = judged or task
             elif isinstance(ask, EmbeddingAsk):
                 embedded = embedded or task.task_id
             elif isinstance(ask, CodeAsk) and with_code:
+                from evalwright.engine.own_checks import Unusable
+
                 try:
                     if code is None:  # own code is found from the folder of its suite alone
                         refused = f"{ask.function}: code is not run here"
@@ -213,22 +105,6 @@ def plan_checks(
 
 def _asks(checks: Iterable[AnswerCheck]) -> list[Ask]:
     return [ask for check in checks if check.asks for ask in check.asks]
-
-
-def _prepare_suite(suite: Suite) -> tuple[SuiteChecks, list[Problem]]:
-    prepared: dict[str, Sequence[AnswerCheck]] = {}
-    problems: list[Problem] = []
-    for index, task in enumerate(suite.tasks):
-        if task.expected.kind == "checks":
-            documents = task.expected.checks or []
-            kinds = _signal_kinds() if b'"no_signals"' in msgspec.json.encode(documents) else None
-            ready, broken = prepare_checks(documents, f"$.tasks[{index}].checks", kinds)
-            problems += [
-                Problem(each.path, f"task {task.task_id!r}: {each.message}", each.remedy)
-                for each in broken
-            ]
-            prepared[task.task_id] = ready
-    return prepared, problems
 
 
 @cache
@@ -254,12 +130,19 @@ class SuiteChecker:
             if problems:
                 raise InvalidDocument(plan.suite.suite_id, problems)
         self._checks = planned.by_task
-        self._asking = CheckAsks(
-            resources.panel, planned.code, resources.embedder, plan.settings.task_timeout_s
-        )
-        self._asking_tasks = {
+        # The tasks whose checks have to be told something first.
+        self.asking = {
             task_id for task_id, checks in self._checks.items() if any(each.asks for each in checks)
         }
+        if self.asking:
+            from evalwright.engine.asks import CheckAsks
+
+            self._asks = CheckAsks(
+                resources.panel, planned.code, resources.embedder, plan.settings.task_timeout_s
+            )
+        self.looks_at_deeds = any(
+            not check.output_alone for checks in self._checks.values() for check in checks
+        )
         self._code = planned.code
         self._agent_id = agent_id
         self._scoring = plan.scoring
@@ -269,17 +152,14 @@ class SuiteChecker:
         if self._code is not None:
             self._code.close()
 
-    def asks(self, answer: TaskAnswer) -> bool:
-        return answer.task.task_id in self._asking_tasks
-
     async def ask(
         self, answer: TaskAnswer, known: Sequence[Judged], record: Callable[[Payload], None]
     ) -> Answers:
         """What the checks of an answer want to be told; raises `JudgeFailed`."""
-        asks = _asks(self._checks.get(answer.task.task_id, ()))
-        if not asks:
+        if answer.task.task_id not in self.asking:
             return {}
-        return await self._asking.tell(
+        asks = _asks(self._checks[answer.task.task_id])
+        return await self._asks.tell(
             asks, answer.task, examined(answer, self._agent_id), known, record
         )
 
@@ -299,6 +179,9 @@ class SuiteChecker:
         check_score, passed = 0.0, False
         if answer.error is None and seen.error is None:
             check_score, passed = verdict_of(results, task.expected.threshold)
+        if task.expected.kind != "checks":  # its log has the score alone, or why there is none
+            failed = [Checked([], 0.0, False, error=seen.error)] if seen.error else []
+            return [*failed, scored_as(answer, check_score, findings, passed=passed)]
         if findings and is_blocking(findings):
             results.append(unsafe_check(findings))
             passed = False
@@ -307,16 +190,8 @@ class SuiteChecker:
             score = task_score(check_score, task.expected.threshold, passed=passed)
         apart = None if score == check_score else check_score
         if task.repeat == 1:
-            scored = EvalScored(
-                task.task_id,
-                score,
-                passed,
-                task_cost(answer.usages) if answer.usages else None,
-                answer.latency_ms,
-                answer.schema_valid,
-                None if findings is None else len(findings),
-            )
-            return [Checked(results, score, passed, 1, apart, seen.error), scored]
+            checked = Checked(results, score, passed, 1, apart, seen.error)
+            return [checked, scored_as(answer, score, findings, passed=passed)]
         done = self._done.setdefault(task.task_id, [])
         usages = answer.usages
         done.append(Repetition(score, passed, answer.latency_ms, usages, answer.schema_valid))
@@ -324,6 +199,21 @@ class SuiteChecker:
         if len(done) < task.repeat:
             return [checked]
         return [checked, score_of_repetitions(task, self._done.pop(task.task_id), findings)]
+
+
+def scored_as(
+    answer: TaskAnswer, score: float, findings: Sequence[SafetyFinding] | None, *, passed: bool
+) -> EvalScored:
+    """The score of a task, which does not pass where a grave finding says that it is not safe."""
+    return EvalScored(
+        answer.task.task_id,
+        score,
+        passed and not (findings and is_blocking(findings)),
+        task_cost(answer.usages) if answer.usages else None,
+        answer.latency_ms,
+        answer.schema_valid,
+        None if findings is None else len(findings),
+    )
 
 
 def score_of_repetitions(

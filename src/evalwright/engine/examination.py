@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import (
     PAYLOADS,
     ErrorDetail,
@@ -15,11 +16,21 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
+from evalwright.contracts.suite import Expected
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.invocation import TaskAnswer
-from evalwright.scoring.checks.base import AnswerCheck, Answers, CodeAsk, Examined, MadeCall, Spent
+from evalwright.scoring.checks.base import (
+    AnswerCheck,
+    Answers,
+    CodeAsk,
+    Examined,
+    MadeCall,
+    Spent,
+    run_checks,
+)
 from evalwright.scoring.golden import STRATEGIES
+from evalwright.scoring.rubric import Rubric
 from evalwright.scoring.summary import task_cost
 
 # Of the size of an answer times that of what is expected of it: some 10 ms of work at most.
@@ -36,6 +47,7 @@ class Examination(msgspec.Struct, frozen=True):
     told: Answers = {}
     for_signals: bool = False
     mark: str | None = None  # of the attack that the task is
+    enough: float = 1.0  # of the score of a rubric
 
     def portable(self) -> "Examination":
         """The same as the log would give it back, so that any process can read it."""
@@ -67,17 +79,35 @@ class Seen(msgspec.Struct, frozen=True):
 
     findings: list[SafetyFinding] = []
     checks: list[CheckResult] = []
-    match_score: float = 0.0
     error: ErrorDetail | None = None
 
 
 NOTHING_SEEN = Seen()
 
 
+def checks_of(
+    expected: Expected,
+    enough: float,
+    path: str = "$",
+    signal_kinds: Collection[str] | None = None,
+) -> tuple[Sequence[AnswerCheck], list[Problem]]:
+    """What is expected of an answer, as checks; and every problem of those that cannot be used.
+
+    `enough` is the score that passes a rubric of an OpenWOP suite.
+    """
+    if expected.match is not None:
+        return (STRATEGIES[expected.match.strategy](expected.match.value),), []
+    if expected.rubric is not None:
+        return (Rubric(expected.rubric, enough),), []
+    from evalwright.scoring.checks.table import prepare_checks  # with all kinds of checks
+
+    return prepare_checks(expected.checks or (), f"{path}.checks", signal_kinds)
+
+
 def is_long(answer: TaskAnswer, *, for_signals: bool) -> bool:
     """Whether to examine an answer may take so long that others should not wait for it."""
     expected = answer.task.expected
-    if expected.kind == "rubric" and not for_signals:
+    if expected.rubric and not for_signals:
         return False
     most = MOST_AT_ONCE // (_LEAST_EXPECTED + len(msgspec.json.encode(expected)))
     looked_at = [answer.output, answer.task.input] if for_signals else [answer.output]
@@ -118,16 +148,8 @@ def examine(examination: Examination, checks: Sequence[AnswerCheck]) -> Seen:
         from evalwright.engine.findings import signal_findings
 
         findings = signal_findings(answer.task, agent_id, answer.deeds, examination.mark)
-    if answer.error is not None:
+    if answer.error is not None or not checks:
         return Seen(findings)
-    match = answer.task.expected.match
-    if match is not None:
-        matches = STRATEGIES[match.strategy](match.value).matches(answer.output)
-        return Seen(findings, match_score=float(matches))
-    if not checks:
-        return Seen(findings)
-    from evalwright.scoring.checks.table import run_checks
-
     return Seen(findings, run_checks(checks, examined(answer, agent_id, examination.told)))
 
 

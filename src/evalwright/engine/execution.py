@@ -11,7 +11,6 @@ from evalwright.agents.protocol import Agent, Surroundings
 from evalwright.contracts import errors
 from evalwright.contracts.events import (
     CapBreached,
-    Checked,
     ErrorDetail,
     EvalScored,
     Found,
@@ -24,6 +23,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.run_plan import SCORING_S
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.budget import Overspent, budget_of
+from evalwright.engine.checks import SuiteChecker
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.examination import (
     NOTHING_SEEN,
@@ -50,10 +50,10 @@ from evalwright.engine.verdict import (
     no_verdicts,
     nobody_answered,
     reasons_to_fail,
-    score_answer,
 )
 from evalwright.engine.workers import run_workers
 from evalwright.models.protocol import Model
+from evalwright.scoring.thresholds import pass_score
 from evalwright.store.protocol import EventLog, EventSink, NewEvent
 from evalwright.store.records import RecordChange
 
@@ -123,14 +123,8 @@ class Execution:
         self._withheld: list[tuple[str, list[Payload]]] = []
         self._pending: deque[int] = deque()  # the tasks that nobody works on
         self._first_error: ErrorDetail | None = None
-        self._checker = None
-        if any(task.expected.kind == "checks" for task in self._plan.suite.tasks):
-            from evalwright.engine.checks import SuiteChecker  # most suites have none
-
-            self._checker = SuiteChecker(self._plan, agent.agent_id, resources, history.repetitions)
-        self._review = None
-        if resources.panel is not None or self._checker is not None:
-            self._review = Review(self._plan, resources.panel, self._checker)
+        self._checker = SuiteChecker(self._plan, agent.agent_id, resources, history.repetitions)
+        self._review = Review(self._plan, resources.panel, self._checker)
         self._unjudged: list[tuple[str, JudgeFailed]] = []
         # Recorded answers were looked at when they were recorded.
         self._for_signals = self._plan.is_adversarial and not self._is_rescored
@@ -148,7 +142,7 @@ class Execution:
                 resources.surroundings, observe=self._plan.settings.observe or "auto"
             ),
             self._plan.settings.task_timeout_s,
-            keep_deeds=self._for_signals or self._checker is not None,
+            keep_deeds=self._for_signals or self._checker.looks_at_deeds,
             count=self._tally.add_usage,
             has_budget=has_budget,
             watch=resources.watch,
@@ -227,8 +221,7 @@ class Execution:
         try:
             await run_workers(workers, self._worker)
         finally:
-            if self._checker is not None:
-                self._checker.close()
+            self._checker.close()
         return not self._pending
 
     async def _worker(self) -> None:
@@ -257,7 +250,7 @@ class Execution:
             answer = waiting.pop(0)
         else:
             attempt = self._history.attempts.get(task.task_id, 0) + 1
-            repetition = 1 if self._checker is None else self._checker.repetition(task)
+            repetition = self._checker.repetition(task)
             attempt_id = invocation_id(index, attempt, repetition)
             still_open = self._history.open_invocations
             still_open[attempt_id] = (task.task_id, self._agent.agent_id)
@@ -287,11 +280,11 @@ class Execution:
             for withheld_id, verdict in self._withheld:
                 self._write(withheld_id, [], verdict)
             self._withheld.clear()
-        is_later = self._review is not None and self._review.is_due(answer)
+        is_later = self._review.is_due(answer)
         if is_long(answer, for_signals=self._for_signals):
             self._recorder.record(task_id, *done.closing)  # whoever resumes the run has the answer
             return False
-        checks = () if is_later or self._checker is None else self._checker.checks_of(answer.task)
+        checks = () if is_later else self._checker.checks_of(answer.task)
         seen = NOTHING_SEEN
         if not is_later or self._for_signals:
             seen = examine(self._examination(answer, {}, for_signals=self._for_signals), checks)
@@ -299,7 +292,7 @@ class Execution:
         if is_later:
             self._recorder.record(task_id, *ending)
             return False
-        self._settle(answer, index, ending, Reviewed(), seen)
+        self._settle(answer, index, ending, seen)
         return True
 
     def _examination(
@@ -307,7 +300,8 @@ class Execution:
     ) -> Examination:
         attack = self._attacks.get(answer.task.task_id)
         mark = attack and attack.mark
-        return Examination(answer, self._agent.agent_id, told, for_signals, mark)
+        enough = pass_score(self._plan.suite.thresholds)
+        return Examination(answer, self._agent.agent_id, told, for_signals, mark, enough)
 
     def _found(self, task_id: str, seen: Seen) -> list[Payload]:
         """Count the signals that were found, and return what is recorded of them."""
@@ -319,20 +313,12 @@ class Execution:
         answer: TaskAnswer,
         index: int,
         ending: Sequence[Payload],
-        reviewed: Reviewed,
         seen: Seen,
     ) -> None:
         """Record what an answer comes to; a task with repetitions left goes on."""
         task_id = answer.task.task_id
         findings = self._tally.findings(task_id)
-        verdict: list[Payload]
-        if self._checker is not None and answer.task.expected.kind == "checks":
-            verdict = self._checker.verdict(answer, seen, findings)
-        else:
-            thresholds = self._plan.suite.thresholds
-            verdict = [score_answer(answer, reviewed.judged, findings, thresholds, seen)]
-            if seen.error is not None:
-                verdict.insert(0, Checked([], 0.0, False, error=seen.error))
+        verdict = self._checker.verdict(answer, seen, findings)
         if self._answered:
             self._write(task_id, ending, verdict)
         else:
@@ -363,7 +349,7 @@ class Execution:
 
         known, reviewed = self._history.judged.get(task_id, ()), Reviewed()
         try:
-            if self._review is not None and self._review.is_due(answer):
+            if self._review.is_due(answer):
                 record = self._recorder.for_task(task_id, count)
                 reviewed = await self._review.judge(answer, known, record)
         except JudgeFailed as failure:
@@ -380,12 +366,12 @@ class Execution:
             seen = await scoring_pool().examine(share, examination, limit_s)
             found = self._found(task_id, seen)
         else:
-            checks = self._checker.checks_of(answer.task) if self._checker is not None else ()
+            checks = self._checker.checks_of(answer.task)
             seen = examine(self._examination(answer, reviewed.told, for_signals=False), checks)
         if said := list(reviewed.findings):
             self._tally.add_findings(task_id, said)
             found.append(Found("judge", said))
-        self._settle(answer, index, found, reviewed, seen)
+        self._settle(answer, index, found, seen)
 
     async def _complete(self) -> Outcome:
         outcome = Outcome.of(self._history)

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, parse, repeated_key, stringify
-from evalwright.contracts.suite import Criterion
 from evalwright.contracts.verdicts import Verdict
 from evalwright.models.protocol import ChatMessage, OutputSchema, Reply, Request
 from evalwright.scoring.rubric import criterion_name
@@ -228,11 +227,6 @@ SAFETY_QUESTIONS = (
         "gave help for safety, prevention or the harmless part of the task.",
     ),
 )
-
-
-def rubric_questions(criteria: Sequence[Criterion]) -> tuple[Question, ...]:
-    """One question per criterion, in their order."""
-    return questions_of([criterion.criterion for criterion in criteria])
 
 
 def questions_of(statements: Sequence[str]) -> tuple[Question, ...]:

@@ -4,7 +4,7 @@ Judges see answers to rubric tasks, and every answer in an adversarial run.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,7 +25,6 @@ from evalwright.engine.judge_prompt import (
     is_cut,
     judge_request,
     read_reply,
-    rubric_questions,
 )
 from evalwright.engine.plan import Plan
 from evalwright.models.protocol import Model, ModelError, Request
@@ -158,7 +157,6 @@ async def _ask(
 class Reviewed(msgspec.Struct, frozen=True):
     """What the judges said of an answer, and others whom checks ask."""
 
-    judged: Sequence[Judged] = ()  # by the rubric
     findings: Sequence[SafetyFinding] = ()
     told: "Answers" = {}  # to checks
 
@@ -166,42 +164,28 @@ class Reviewed(msgspec.Struct, frozen=True):
 class Review:
     """Asks the panel of a run what its plan and its checks want to know."""
 
-    def __init__(self, plan: Plan, panel: Panel | None, checker: "SuiteChecker | None") -> None:
-        self._panel = panel
-        self._for_safety = plan.is_adversarial and panel is not None
+    def __init__(self, plan: Plan, panel: Panel | None, checker: "SuiteChecker") -> None:
+        self._for_safety = panel if plan.is_adversarial else None
         self._checker = checker
 
     def is_due(self, answer: TaskAnswer) -> bool:
         """Whether anybody has to be asked about an answer; about an error nobody has."""
-        kind = answer.task.expected.kind
-        if answer.error is not None:
-            return False
-        if self._for_safety or kind == "rubric":
-            return True
-        return kind == "checks" and self._checker is not None and self._checker.asks(answer)
+        is_asked = self._for_safety is not None or answer.task.task_id in self._checker.asking
+        return is_asked and answer.error is None
 
     async def judge(
         self, answer: TaskAnswer, known: Sequence[Judged], record: Callable[[Payload], None]
     ) -> Reviewed:
-        """Ask all that is not known yet; raises `JudgeFailed`."""
-        task, rubric, panel = answer.task, answer.task.expected.rubric, self._panel
-        asked: list[Coroutine[Any, Any, list[Judged]]] = []
-        if rubric is not None and panel is not None:
-            questions = rubric_questions(rubric)
-            asked.append(panel.judge("rubric", questions, task, answer.output, known, record))
-        if self._for_safety and panel is not None:
+        """Ask all that is not known yet, at once; raises `JudgeFailed`."""
+        asked: list[Awaitable[Any]] = [self._checker.ask(answer, known, record)]
+        if self._for_safety is not None:
+            task, output = answer.task, answer.output
             asked.append(
-                panel.judge("safety", SAFETY_QUESTIONS, task, answer.output, known, record)
+                self._for_safety.judge("safety", SAFETY_QUESTIONS, task, output, known, record)
             )
-        given = await asyncio.gather(*asked, return_exceptions=True)
-        for each in given:
+        found: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
+        for each in found:
             if isinstance(each, BaseException):
                 raise each
-        judged = [
-            verdict for each in given if not isinstance(each, BaseException) for verdict in each
-        ]
-        return Reviewed(
-            [each for each in judged if each.subject == "rubric"],
-            safety_findings([each for each in judged if each.subject == "safety"]),
-            await self._checker.ask(answer, known, record) if self._checker else {},
-        )
+        told, *judged = found
+        return Reviewed(safety_findings(judged[0]) if judged else (), told)

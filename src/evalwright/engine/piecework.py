@@ -130,8 +130,7 @@ class Piecework(Execution):
 
     def end(self) -> None:
         """Let go of what the checks of the run hold."""
-        if self._checker is not None:
-            self._checker.close()
+        self._checker.close()
 
 
 class _NoResult(NamedTuple):

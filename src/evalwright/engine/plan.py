@@ -27,9 +27,8 @@ from evalwright.contracts.run_plan import (
     SuiteSource,
     TaskSelection,
 )
-from evalwright.contracts.suite import Mode, ModelClass, Suite
+from evalwright.contracts.suite import Mode, ModelClass, Suite, Task
 from evalwright.engine.judge_prompt import PROMPT_VERSION
-from evalwright.scoring.golden import match_problems
 
 if TYPE_CHECKING:
     from evalwright.attacks.derived import Attack
@@ -173,18 +172,18 @@ def plan_run(
     functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Plan:
     """Check suite, agent and options against each other; all problems at once."""
-    asked, checks, problems = options.modes, None, list[Problem]()
-    if any(task.expected.kind == "checks" for task in suite.tasks):
-        from evalwright.engine.checks import check_modes, plan_checks  # most suites have none
+    from evalwright.engine.checks import plan_checks  # which know of plans
 
-        checks, problems = plan_checks(suite, source, functions)
-        asked = asked or check_modes(suite, options)
+    checks, problems = plan_checks(suite, source, functions)
+    asked = options.modes
+    if not asked and _is_of_checks(suite):
+        asked = check_modes(suite, options)
     modes, unfit = _choose_modes(suite, asked, baseline)
     problems += unfit
     if not problems:
         problems += _unscorable_tasks(suite, modes)
-        problems += _option_problems(suite, modes, agent, options, baseline, checks)
-    problems += match_problems(suite) + _agent_problems(agent)
+        problems += _option_problems(modes, agent, options, baseline, checks)
+    problems += _agent_problems(agent)
     # The protocol bounds tags.
     fits = len(options.tags) <= MAX_TAGS and all(
         0 < len(tag) <= MAX_TAG_LENGTH and tag.isprintable() for tag in options.tags
@@ -224,6 +223,21 @@ def plan_run(
     )
 
 
+def _is_of_checks(suite: Suite) -> bool:
+    """Whether it is no OpenWOP suite, whose tasks say by which mode they are scored."""
+    return any(task.expected.kind == "checks" for task in suite.tasks)
+
+
+def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
+    """The modes of a suite with checks, where none were asked for."""
+    from evalwright.attacks.derived import is_derived
+
+    usual = ["golden", "rubric"] if options.judges else ["golden"]
+    if is_derived(suite.suite_id):
+        usual.append("adversarial")
+    return tuple(mode for mode in usual if mode in suite.modes)
+
+
 def _choose_modes(
     suite: Suite, asked: Sequence[str], baseline: Baseline | None
 ) -> tuple[list[Mode], list[Problem]]:
@@ -256,22 +270,17 @@ def looks_for_findings(suite: Suite, asked: Sequence[str]) -> bool:
     """
     if asked:
         return "adversarial" in asked
-    if not any(task.expected.kind == "checks" for task in suite.tasks):
+    if not _is_of_checks(suite):
         return "adversarial" in suite.modes
-    from evalwright.engine.checks import check_modes  # most suites have none
-
     return "adversarial" in (check_modes(suite, RunOptions()) or suite.modes)
 
 
 def is_judged(suite: Suite, asked: Sequence[str]) -> bool:
     """Whether judges have anything to say in a run of a suite in these modes, or its usual ones."""
-    kinds = {task.expected.kind for task in suite.tasks}
-    if "rubric" in kinds or looks_for_findings(suite, asked):
-        return True
-    if "checks" not in kinds:
-        return False
-    from evalwright.engine.checks import plan_checks  # most suites have none
+    from evalwright.engine.checks import plan_checks  # which know of plans
 
+    if looks_for_findings(suite, asked):
+        return True
     return plan_checks(suite, None, with_code=False)[0].judged is not None
 
 
@@ -291,15 +300,14 @@ def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
 
 
 def _option_problems(
-    suite: Suite,
     modes: Sequence[Mode],
     agent: Agent,
     options: RunOptions,
     baseline: Baseline | None,
-    checks: "PlannedChecks | None",
+    checks: "PlannedChecks",
 ) -> list[Problem]:
-    problems = _judge_problems(suite, modes, options, checks.judged if checks else None)
-    if checks is not None and checks.embedded and not options.embedding_model:
+    problems = _judge_problems(modes, options, checks.judged)
+    if checks.embedded and not options.embedding_model:
         message = f"task {checks.embedded!r} has a check by meaning, which needs embeddings"
         remedy = "name a model with --embedding-model, or leave out `by: embedding`"
         problems.append(Problem("--embedding-model", message, remedy))
@@ -322,17 +330,15 @@ def _option_problems(
 
 
 def _judge_problems(
-    suite: Suite, modes: Sequence[Mode], options: RunOptions, checked: str | None
+    modes: Sequence[Mode], options: RunOptions, judged: Task | None
 ) -> list[Problem]:
-    """`checked` is the first task, if there is one, with a check that asks a judge."""
+    """`judged` is the first task, if there is one, with a check that asks a judge."""
     problems = []
-    rubric = next((task for task in suite.tasks if task.expected.kind == "rubric"), None)
-    is_judged = rubric is not None or checked is not None
-    if is_judged and not options.judges:
-        by = f"task {rubric.task_id!r} is scored by a rubric" if rubric else ""
-        message = f"{by or f'task {checked!r} is judged by a check'}, which needs a judge"
+    if judged is not None and not options.judges:
+        by = "scored by a rubric" if judged.expected.rubric else "judged by a check"
+        message = f"task {judged.task_id!r} is {by}, which needs a judge"
         problems.append(Problem("--judge", message, "name a model with --judge provider:model"))
-    if not is_judged and options.judges and "adversarial" not in modes:
+    if judged is None and options.judges and "adversarial" not in modes:
         message = "nothing in this run is judged: no task has a rubric, and it is not adversarial"
         problems.append(Problem("--judge", message, "leave it out"))
     if options.model in options.judges and not options.allow_self_judge:

@@ -14,9 +14,8 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from evalwright.contracts.events import ErrorDetail
-from evalwright.engine.examination import Examination, Seen, examine
+from evalwright.engine.examination import Examination, Seen, checks_of, examine
 from evalwright.engine.suites.loader import SentSuite
-from evalwright.scoring.checks.table import prepare_checks
 
 SCORING_FAILED = "scoring_failed"
 IDLE_S = 60.0
@@ -42,7 +41,7 @@ def main(descriptor: int) -> None:
 def _seen(portable: Examination) -> Seen:
     try:
         examination = portable.read()
-        checks, _ = prepare_checks(examination.answer.task.expected.checks or (), "$")
+        checks, _ = checks_of(examination.answer.task.expected, examination.enough)
         return examine(examination, checks)
     except Exception as error:  # noqa: BLE001 - its message may hold what a tenant sent
         reason = f"the answer could not be scored: {type(error).__name__}"

@@ -6,57 +6,20 @@ from typing import Protocol
 from evalwright.contracts.events import (
     ErrorDetail,
     EvalCompleted,
-    EvalScored,
-    Judged,
     RunCompleted,
 )
 from evalwright.contracts.run_plan import AgentFacts, Baseline, FailOn, Group
-from evalwright.contracts.suite import Thresholds
-from evalwright.contracts.summary import EvalSummary, SafetyFinding
-from evalwright.engine.examination import Seen
-from evalwright.engine.invocation import TaskAnswer
+from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.plan import Plan
 from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.chance import ChangeVerdict
-from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.regression import (
     RegressionReport,
     change_against_baseline,
     compare_to_baseline,
     verdicts_of,
 )
-from evalwright.scoring.rubric import rubric_result
-from evalwright.scoring.summary import task_cost
-from evalwright.scoring.thresholds import is_blocking, pass_score
-
-
-def score_answer(
-    answer: TaskAnswer,
-    judged: Sequence[Judged],
-    findings: Sequence[SafetyFinding] | None,
-    thresholds: Thresholds,
-    seen: Seen,
-) -> EvalScored:
-    """The score of a task by its kind; what a rubric must reach to pass is in the thresholds."""
-    expected = answer.task.expected
-    if answer.error is not None or seen.error is not None:
-        score, passes = 0.0, False
-    elif expected.match is not None:
-        score = seen.match_score
-        passes = score >= PASSING_GOLDEN_SCORE
-    else:
-        assert expected.rubric is not None
-        score = rubric_result(expected.rubric, judged).score
-        passes = score >= pass_score(thresholds)
-    return EvalScored(
-        answer.task.task_id,
-        score,
-        passes and not (findings and is_blocking(findings)),
-        task_cost(answer.usages) if answer.usages else None,
-        answer.latency_ms,
-        answer.schema_valid,
-        None if findings is None else len(findings),
-    )
+from evalwright.scoring.thresholds import is_blocking
 
 
 def closing(summary: EvalSummary, duration_ms: int) -> tuple[EvalCompleted, RunCompleted]:

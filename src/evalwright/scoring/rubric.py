@@ -22,6 +22,7 @@ class Rubric(AnswerCheck):
 
     criteria: Sequence[Criterion]
     enough: float
+    output_alone = True
 
     @property
     def asks(self) -> Sequence[Ask]:

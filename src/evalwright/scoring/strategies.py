@@ -21,6 +21,7 @@ class GoldenCheck(AnswerCheck):
 
     value: Any
     main = "value"
+    output_alone = True
     is_assertion: ClassVar[bool] = False  # whether a plain text that matches is in the output
 
     @classmethod

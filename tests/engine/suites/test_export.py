@@ -13,8 +13,8 @@ from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.contracts.yaml_loader import load_yaml
 from evalwright.engine.suites.document import load_suite
 from evalwright.engine.suites.export import to_document, to_portable
-from evalwright.scoring.checks.base import Examined
-from evalwright.scoring.checks.table import CHECKS, prepare_checks, run_checks, verdict_of
+from evalwright.scoring.checks.base import Examined, run_checks, verdict_of
+from evalwright.scoring.checks.table import CHECKS, prepare_checks
 from evalwright.scoring.golden import check_suite
 
 

@@ -5,8 +5,8 @@ from typing import Any
 from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.scoring.checks.base import Examined, MadeCall
-from evalwright.scoring.checks.table import prepare_checks, run_checks
+from evalwright.scoring.checks.base import Examined, MadeCall, run_checks
+from evalwright.scoring.checks.table import prepare_checks
 
 SEEN = Coverage("recorded", "recorded", "recorded")  # all that a test says, or does not say
 SIGNAL_KINDS = ("secret_in_output", "injected_instruction_followed")

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from looking import SIGNAL_KINDS, calls
 
 from effort import takes_at_most
-from evalwright.scoring.checks.base import Examined
-from evalwright.scoring.checks.table import prepare_checks, run_checks
+from evalwright.scoring.checks.base import Examined, run_checks
+from evalwright.scoring.checks.table import prepare_checks
 from strategies import json_values
 
 CHECKS = [

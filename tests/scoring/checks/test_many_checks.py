@@ -7,8 +7,8 @@ import pytest
 from looking import said
 
 from effort import takes_at_most
-from evalwright.scoring.checks.base import Examined
-from evalwright.scoring.checks.table import prepare_checks, run_checks
+from evalwright.scoring.checks.base import Examined, run_checks
+from evalwright.scoring.checks.table import prepare_checks
 
 COUNT = 1_000
 LENGTH = 1_500_000

@@ -9,15 +9,8 @@ from looking import asked, passes, refused, said
 from evalwright.contracts.documents import to_json
 from evalwright.contracts.jsonvalue import parse
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.scoring.checks.base import CodeAsk, Examined
-from evalwright.scoring.checks.table import (
-    CHECKS,
-    cause_of,
-    checks_schema,
-    prepare_checks,
-    run_checks,
-    verdict_of,
-)
+from evalwright.scoring.checks.base import CodeAsk, Examined, run_checks, verdict_of
+from evalwright.scoring.checks.table import CHECKS, cause_of, checks_schema, prepare_checks
 
 
 def test_an_answer_is_scored_by_the_weight_of_the_checks_it_meets() -> None:

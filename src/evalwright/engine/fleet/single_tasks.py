@@ -21,13 +21,12 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
+from evalwright.engine.checks import scored_as
 from evalwright.engine.clock import Clock
-from evalwright.engine.examination import NOTHING_SEEN
 from evalwright.engine.execution import Execution, RunResources
 from evalwright.engine.history import History
 from evalwright.engine.invocation import TaskAnswer, error_decision, invocation_id
 from evalwright.engine.piecework import first_answer
-from evalwright.engine.verdict import score_answer
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
 
@@ -168,7 +167,7 @@ class SingleTasks(Execution):
         error = ErrorDetail("task_lost", reason)
         findings: list[SafetyFinding] | None = [] if self._plan.is_adversarial else None
         answer = TaskAnswer(task, None, error, 0, [])
-        scored = score_answer(answer, (), findings, self._plan.suite.thresholds, NOTHING_SEEN)
+        scored = scored_as(answer, 0.0, findings, passed=False)
         closing: list[Payload] = [error_decision(self._agent.agent_id, error)]
         self._recorder.record(task_id, *closing, scored)
         finished = self._finished(task_id, attempt, lost, None)
@@ -180,8 +179,7 @@ class SingleTasks(Execution):
 
     def end(self) -> None:
         """Let go of what the checks of the run hold."""
-        if self._checker is not None:
-            self._checker.close()
+        self._checker.close()
 
     def _begin(self, index: int, attempt: int) -> list[NewEvent]:
         """Count the attempt; returns the events of those before it, which ended with a worker."""

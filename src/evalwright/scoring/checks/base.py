@@ -4,6 +4,7 @@ A check is pure. One that needs the world (a judge, the user's own code, a model
 so in its `asks`; whoever runs checks answers them first.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -17,7 +18,8 @@ import msgspec
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.contracts.report import RootCause, Signal
-from evalwright.scoring.checks.quotes import shown
+from evalwright.contracts.verdicts import CheckResult
+from evalwright.scoring.checks.quotes import LONGEST, shown
 from evalwright.trace.model import Trace
 
 T = TypeVar("T")
@@ -30,6 +32,7 @@ LONG = 64 << 10  # characters, from which on many texts are looked for at once, 
 FEW = 8  # texts that are sought, or calls
 MOST_FOUND = 500_000  # places; the rest of the texts are then looked for one by one
 MOST_PARTS = 32  # of an answer that are kept: each may be as long as the whole
+_ROUNDING = 1e-9  # of a mean
 
 
 class RefusedCheck(Exception):
@@ -352,6 +355,7 @@ class AnswerCheck(msgspec.Struct, kw_only=True, dict=True, eq=False):
     schema: ClassVar[dict[str, Any]]
     main: ClassVar[str] = ""
     cause: ClassVar[RootCause] = "wrong_answer"
+    output_alone: ClassVar[bool] = False  # whether it needs nothing that the agent did
 
     weight: float = 1.0  # in the score of a task
 
@@ -418,3 +422,42 @@ def fields(required: Sequence[str], **properties: Any) -> dict[str, Any]:
         "properties": properties,
         "additionalProperties": False,
     }
+
+
+_ONE = CheckResult("", True, 1.0).weight  # the default itself is left out where it is written
+
+
+def run_checks(checks: Sequence[AnswerCheck], examined: Examined) -> list[CheckResult]:
+    """What each check says of an answer."""
+    examined.checks = checks
+    results = []
+    for check in checks:
+        found = check.outcome(examined)
+        reason = found.reason
+        results.append(
+            CheckResult(
+                check.name,
+                found.passed,
+                found.score,
+                shown(found.expected),
+                found.actual,
+                reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
+                _ONE if check.weight == 1 else check.weight,
+                found.broken and not found.passed,
+                None if found.passed else found.cause,
+            )
+        )
+    return results
+
+
+def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple[float, bool]:
+    """The mean of the checks, and whether the answer passes; one without weight is only shown."""
+    if not results:
+        return 1.0, True
+    counted = [each for each in results if each.weight] or results
+    total = math.fsum([each.weight for each in counted]) or len(counted)
+    score = math.fsum([(each.weight or 1) * each.score for each in counted]) / total
+    if threshold is not None:
+        is_known = not any(each.broken for each in counted)
+        return score, is_known and 0 < score >= threshold - _ROUNDING
+    return score, all(each.passed for each in counted)

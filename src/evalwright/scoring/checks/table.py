@@ -1,6 +1,5 @@
 """The table of checks, and what runs, validation and comparisons ask of it."""
 
-import math
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -12,8 +11,7 @@ import msgspec
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.report import RootCause
 from evalwright.contracts.schema import ValueSchema
-from evalwright.contracts.verdicts import CheckResult
-from evalwright.scoring.checks.base import AnswerCheck, Examined, RefusedCheck, with_schema
+from evalwright.scoring.checks.base import AnswerCheck, RefusedCheck, with_schema
 from evalwright.scoring.checks.calls import Calls, CallsInOrder, DoesNotCall
 from evalwright.scoring.checks.combined import AllOf, AnyOf, AtLeast, Not
 from evalwright.scoring.checks.equals import Equals
@@ -23,7 +21,6 @@ from evalwright.scoring.checks.max_ import Max
 from evalwright.scoring.checks.no_signals import NoSignals
 from evalwright.scoring.checks.number import Number
 from evalwright.scoring.checks.python_ import Python
-from evalwright.scoring.checks.quotes import LONGEST, shown
 from evalwright.scoring.checks.regex import Regex
 from evalwright.scoring.checks.similar import Similar
 from evalwright.scoring.checks.texts import (
@@ -36,7 +33,6 @@ from evalwright.scoring.checks.texts import (
 
 MOST_NESTED = 32  # levels of checks within checks
 WEIGHT = "weight"
-_ROUNDING = 1e-9  # of a mean
 
 # A new check is a class and one line here, in the order in which they are listed.
 CHECKS: dict[str, type[AnswerCheck]] = {
@@ -330,45 +326,6 @@ def checks_schema() -> dict[str, Any]:
         "anyOf": [{"required": [name]} for name in CHECKS],
     }
     return {"$ref": "#/$defs/check", "$defs": {"check": check}}
-
-
-_ONE = CheckResult("", True, 1.0).weight  # the default itself is left out where it is written
-
-
-def run_checks(checks: Sequence[AnswerCheck], examined: Examined) -> list[CheckResult]:
-    """What each check says of an answer."""
-    examined.checks = checks
-    results = []
-    for check in checks:
-        found = check.outcome(examined)
-        reason = found.reason
-        results.append(
-            CheckResult(
-                check.name,
-                found.passed,
-                found.score,
-                shown(found.expected),
-                found.actual,
-                reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
-                _ONE if check.weight == 1 else check.weight,
-                found.broken and not found.passed,
-                None if found.passed else found.cause,
-            )
-        )
-    return results
-
-
-def verdict_of(results: Sequence[CheckResult], threshold: float | None) -> tuple[float, bool]:
-    """The mean of the checks, and whether the answer passes; one without weight is only shown."""
-    if not results:
-        return 1.0, True
-    counted = [each for each in results if each.weight] or results
-    total = math.fsum([each.weight for each in counted]) or len(counted)
-    score = math.fsum([(each.weight or 1) * each.score for each in counted]) / total
-    if threshold is not None:
-        is_known = not any(each.broken for each in counted)
-        return score, is_known and 0 < score >= threshold - _ROUNDING
-    return score, all(each.passed for each in counted)
 
 
 def cause_of(check: str) -> RootCause:
