@@ -56,7 +56,6 @@ class Crew:
 async def clear(fleet: Fleet, database: Any) -> None:
     for row in await database.fetch("SELECT run_id FROM fleet_runs"):
         await fleet.runs(database).end(row["run_id"], [event(RunCancelled(None, "test"))])
-    await database.fetch("DELETE FROM pgqueuer")
 
 
 async def queued(fleet: Fleet, database: Any, crew: Crew) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,16 +13,20 @@ import pytest
 from builders import a_suite
 from evalwright.contracts.errors import StoreUnavailable
 from evalwright.contracts.events import RunCancelled
+from evalwright.contracts.redaction import NOTHING_SECRET
 from evalwright.engine.fleet import database as database_module
-from evalwright.engine.fleet import endings, repair
+from evalwright.engine.fleet import endings
 from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.endings import Ending, RunAtWork
-from evalwright.engine.fleet.queue import TakenTask
+from evalwright.engine.fleet.handover import HandOver, hand_over, recorded_history
+from evalwright.engine.fleet.queue import take
+from evalwright.engine.fleet.repair import reconcile
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask
-from evalwright.store.postgres import address, migration
-from evalwright.store.postgres.schema import ROLE
+from evalwright.engine.history import History
+from evalwright.store.postgres import address
 from evalwright.store.protocol import NewEvent
+from evalwright.store.records import LOCAL_TENANT
 from fleet.test_fleet_orders import event
 from fleet.workers_here import CLOCK, PATIENCE_SECONDS, Fleet, GivenEquipment, until
 
@@ -54,8 +59,7 @@ class HandWorker:
     async def end(self, finished: FinishedTask) -> set[str]:
         """Write what came of a task; the tasks that were still this worker's."""
         run: RunAtWork = (await self.runs.load(finished.run_id)).at_work  # type: ignore[union-attr]
-        taken = TakenTask(0, finished.run_id, finished.task_id)
-        return await self.ending.end(run, [finished], [taken])
+        return await self.ending.end(run, [finished])
 
 
 def right(_task: Any) -> str:
@@ -204,7 +208,7 @@ def test_a_worker_told_to_stop_gives_up_ends_that_wait_for_those_before_them(
                 await may_answer.wait()
             return "yes"
 
-        async def end(_ending: Any, _run: Any, finished: Any, _taken: Any) -> set[str]:
+        async def end(_ending: Any, _run: Any, finished: Any) -> set[str]:
             ends.append(finished[0].task_id)
             may_answer.set()
             await (may_end if len(ends) == 1 else never).wait()
@@ -251,15 +255,20 @@ def test_tasks_that_lost_their_workers_together_go_on_apart(fleet: Fleet) -> Non
     assert asyncio.run(work()) == [("go", 3), ("later", 0), ("go", 3), ("go", 4)]
 
 
-def test_a_run_and_its_tasks_are_there_together_or_not_at_all(fleet: Fleet) -> None:
-    class Unable:
-        async def put(self, *_: Any) -> None:
-            raise ValueError("the queue is broken")
+def test_a_run_and_its_tasks_are_there_together_or_not_at_all(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = HandOver.apply
+
+    async def fail(handed: HandOver, connection: Any) -> None:
+        await apply(handed, connection)
+        raise ValueError("nobody expected that")
+
+    monkeypatch.setattr(HandOver, "apply", fail)
 
     async def work() -> int:
         before = len(fleet.log.run_ids())
         async with fleet.database() as database:
-            database.queue = Unable()
             try:
                 await fleet.hand_over(database, fleet.plan(a_suite(2), right))
             except Exception:  # noqa: BLE001 - whatever it is
@@ -437,27 +446,7 @@ def held_back() -> tuple[Any, asyncio.Event, asyncio.Event]:
     return answer, begun, may_answer
 
 
-def test_workers_make_the_tables_of_the_queue_again_when_they_were_dropped(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 0.2)
-    monkeypatch.setattr(repair, "APART_SECONDS", 0)
-
-    async def work() -> Any:
-        answer, begun, may_answer = held_back()
-        async with fleet.database() as database:
-            run_id = await fleet.hand_over(database, fleet.plan(a_suite(6), answer, concurrency=4))
-            async with fleet.workers(GivenEquipment(answer), 2, concurrency=1):
-                await begun.wait()
-                drop = "DROP TABLE pgqueuer, pgqueuer_log CASCADE"
-                await asyncio.to_thread(fleet.ask, drop)
-                may_answer.set()
-                return await fleet.ended(run_id)
-
-    assert len(asyncio.run(work()).scored) == 6
-
-
-def test_what_was_due_is_due_again_as_soon_as_a_server_without_its_queue_is_back(
+def test_what_is_due_is_done_as_soon_as_a_server_that_was_away_is_back(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 600)
@@ -472,36 +461,80 @@ def test_what_was_due_is_due_again_as_soon_as_a_server_without_its_queue_is_back
             run_id = await fleet.hand_over(database, fleet.plan(a_suite(4), answer, concurrency=4))
             async with fleet.workers(GivenEquipment(answer), 1, concurrency=1):
                 await begun.wait()
-                await asyncio.to_thread(fleet.ask, "DELETE FROM pgqueuer", cut_off)
+                await asyncio.to_thread(fleet.ask, cut_off)
                 may_answer.set()
                 return await fleet.ended(run_id)
 
     assert len(asyncio.run(work()).scored) == 4
 
 
-def test_a_worker_that_may_not_make_the_tables_says_who_can_and_waits_for_it(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    tried: list[Any] = []
-
-    async def make(connection: Any) -> None:
-        tried.append(connection)
-        if len(tried) < 3:
-            raise address.driver().InsufficientPrivilegeError("permission denied for schema public")
-        made = "CREATE TABLE made_by_others ()", f"GRANT SELECT ON made_by_others TO {ROLE}"
-        await asyncio.to_thread(fleet.ask, *made)
-
-    monkeypatch.setattr(migration, "_make_queue", make)
-    monkeypatch.setattr(database_module, "LONGEST_DELAY_SECONDS", 0)
-
-    async def work() -> list[Any]:
-        async with fleet.database() as database:
-            return await database.patiently(lambda: database.fetch("SELECT FROM made_by_others"))  # type: ignore[no-any-return]
-
-    assert asyncio.run(work()) == []
-    assert len(tried) == 3
-    assert caplog.text.count("let an administrator run `evalwright db migrate`") == 1
-
-
 async def _is_true(database: Any, question: str) -> bool:
     return bool((await database.fetchrow(question))[0])
+
+
+def test_a_task_is_taken_once_while_its_worker_is_heard_of_and_again_when_it_is_not(
+    fleet: Fleet,
+) -> None:
+    seen = "UPDATE fleet_workers SET seen_at = now() - $2::interval WHERE worker = $1"
+
+    async def work() -> list[int]:
+        async with fleet.database() as database:
+            plan = fleet.plan(a_suite(4), right, concurrency=4)
+            run_id = await fleet.hand_over(database, plan)
+            (lane,) = {row["lane"] for row in await database.fetch("SELECT lane FROM fleet_shares")}
+            await database.fetch("SELECT * FROM fleet_fill(NULL, 4)")
+            first, other = HandWorker(database, right), HandWorker(database, right)
+            for each in (first, other):
+                await database.fetch(
+                    "INSERT INTO fleet_workers (worker, name, concurrency) VALUES ($1, 'one', 4)",
+                    each.worker,
+                )
+
+            async def taken(by: HandWorker, most: int = 9) -> int:
+                async with database.connection() as connection:
+                    return len(await take(connection, by.worker, [lane], most, 8.0))
+
+            counts = [await taken(first, 3), await taken(other), await taken(first)]
+            assert await other.begin(run_id, "task-1") == ("gone", 0), "it is the other's"
+            assert await first.begin(run_id, "task-1") == ("go", 1)
+            await database.fetch(seen, first.worker, timedelta(seconds=9))
+            counts += [await taken(other), await taken(first)]
+            assert await other.begin(run_id, "task-1") == ("go", 2)
+            await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+            return counts
+
+    assert asyncio.run(work()) == [3, 1, 0, 3, 0]
+
+
+@pytest.mark.parametrize("lost", ["attempts", "attempts, fleet_runs, fleet_shares"])
+def test_a_run_whose_rows_are_lost_is_handed_over_again_from_its_log(
+    fleet: Fleet, lost: str
+) -> None:
+    async def work() -> tuple[list[str], History]:
+        asked: list[str] = []
+
+        def answer(task: Any) -> str:
+            asked.append(task.id)
+            return "yes"
+
+        plan = fleet.plan(a_suite(5), answer, concurrency=5)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            worker = HandWorker(database, answer)
+            assert await worker.begin(run_id, "task-1") == ("go", 1)
+            await worker.end(await worker.work(run_id, "task-1", 1))
+            await asyncio.to_thread(
+                fleet.ask, *(f"DELETE FROM {each}" for each in lost.split(", "))
+            )
+            await reconcile(database)
+            log = fleet.log.for_tenant(LOCAL_TENANT)
+            with log.claim(run_id):
+                history = await asyncio.to_thread(recorded_history, log, run_id)
+                place = (LOCAL_TENANT, LOCAL_TENANT)
+                await hand_over(database, history, place, NOTHING_SECRET, CLOCK, is_open=True)
+            async with fleet.workers(GivenEquipment(answer), count=1):
+                return asked, await fleet.ended(run_id)
+
+    asked, history = asyncio.run(work())
+    assert history.status == "completed"
+    assert sorted(asked) == [f"task-{n}" for n in range(1, 6)], "none is asked twice"

@@ -15,8 +15,7 @@ from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.endings import Ending
 from evalwright.engine.fleet.handover import HandOver
 from evalwright.engine.fleet.heartbeat import HeartbeatProcess
-from evalwright.engine.fleet.queue import DueTask, TakenTask
-from evalwright.engine.fleet.repair import reconcile
+from evalwright.engine.fleet.queue import take
 from evalwright.engine.history import History
 from evalwright.store.protocol import NewEvent
 from fleet.test_fencing import BEGIN, HandWorker, events_of_task, right
@@ -41,9 +40,7 @@ async def twelve_due(fleet: Fleet) -> AsyncIterator[tuple[Any, str]]:
     """A run whose tasks are all due; `task-10` comes before `task-2`, and after it in the queue."""
     async with fleet.database() as database:
         run_id = await fleet.hand_over(database, fleet.plan(a_suite(12), right, concurrency=12))
-        async with database.transaction() as connection:
-            due = await database.due(connection, "SELECT * FROM fleet_fill(NULL, 12)")
-            await database.queue.put(connection, due)
+        await database.fetch("SELECT * FROM fleet_fill(NULL, 12)")
         yield database, run_id
         await fleet.runs(database).end(run_id, [CANCEL])
 
@@ -87,84 +84,47 @@ def test_an_order_waits_for_tasks_in_the_order_in_which_they_are_begun(
     assert asyncio.run(work())
 
 
-def test_an_order_waits_for_heartbeats_in_the_order_in_which_they_go_through_the_queue(
-    fleet: Fleet,
-) -> None:
-    async def work() -> bool:
-        async with twelve_due(fleet) as (database, run_id):
-            rows = await database.fetch("SELECT id, dedupe_key FROM pgqueuer")
-            places = {row["dedupe_key"].rpartition("/")[2]: row["id"] for row in rows}
-            assert places["task-2"] < places["task-10"]
-
-            def beat(task: str) -> Callable[[Any], Awaitable[Any]]:
-                taken = [TakenTask(places[task], run_id, task)]
-                return lambda connection: database.queue.keep(connection, taken)
-
-            async with database.connection() as connection:
-                await beat("task-2")(connection)  # which moves it behind the others in its table
-            order = fleet.runs(database).pause(run_id, PAUSE, immediately=True)
-            return await beside(fleet, database, beat("task-2"), order, beat("task-10"))
-
-    assert asyncio.run(work())
-
-
-def test_a_worker_held_within_a_transaction_keeps_the_tasks_that_the_transaction_is_not_about(
-    fleet: Fleet,
-) -> None:
+def test_a_worker_held_within_a_transaction_keeps_its_tasks(fleet: Fleet) -> None:
     """The end of one task waits for its loop, which another task's agent holds."""
-    late = "SELECT count(*) FROM pgqueuer WHERE heartbeat < $1"
 
-    async def work() -> None:
+    async def work() -> list[int]:
         async with twelve_due(fleet) as (database, _run_id):
-            worker, lanes = uuid.uuid4(), await database.fetch("SELECT lane FROM fleet_shares")
-            async with database.connection() as connection:
-                held = await database.queue.take(connection, worker, [lanes[0]["lane"]], 12)
-            first = min(held, key=lambda each: each.row)  # heartbeats go through them in order
-            heartbeats = HeartbeatProcess(database.url, worker, 0.05)
+            held, other = uuid.uuid4(), uuid.uuid4()
+            (lane,) = {row["lane"] for row in await database.fetch("SELECT lane FROM fleet_shares")}
+            await database.fetch(
+                "INSERT INTO fleet_workers (worker, name, concurrency) VALUES ($1, 'held', 12)",
+                held,
+            )
+
+            async def taken(by: uuid.UUID) -> int:
+                async with database.connection() as connection:
+                    return len(await take(connection, by, [lane], 12, 1.0))
+
+            counts = [await taken(held)]
+            heartbeats = HeartbeatProcess(database.url, held, 0.05)
+            seen = "SELECT seen_at FROM fleet_workers WHERE worker = $1"
+            before = (await database.fetchrow(seen, held))[0]
             try:
                 async with asyncio.timeout(30), database.transaction() as connection:
-                    await database.queue.drop(connection, [first])
-                    taken_at = await connection.fetchval("SELECT clock_timestamp()")
+                    await connection.execute("SELECT FROM attempts WHERE state = 1 FOR UPDATE")
                     await asyncio.to_thread(heartbeats.start)
 
-                    async def all_are_kept() -> bool:
-                        return (await database.fetchrow(late, taken_at))[0] == 1
+                    async def is_heard_of_for_longer_than_a_lease() -> bool:
+                        passed = (await database.fetchrow(seen, held))[0] - before
+                        return bool(passed.total_seconds() > 1.5)
 
-                    await until(all_are_kept)
+                    await until(is_heard_of_for_longer_than_a_lease)
+                counts.append(await taken(other))
             finally:
                 heartbeats.close()
 
-    asyncio.run(work())
+            async def is_free() -> bool:
+                return await taken(other) == 12
 
+            await until(is_free)
+            return counts
 
-def test_a_cancel_holds_nothing_in_the_queue_while_it_waits_and_leaves_nothing_there(
-    fleet: Fleet,
-) -> None:
-    """As when a task ends: its tenant is locked, others of its tasks are released, one is done."""
-
-    async def work() -> tuple[bool, int]:
-        async with fleet.database() as database:
-            plan = fleet.plan(a_suite(12), right, concurrency=12)
-            run_id = await fleet.hand_over(database, plan)
-            (row,) = await database.fetch("SELECT id, dedupe_key FROM pgqueuer")
-            done = [TakenTask(row["id"], run_id, "task-1")]
-
-            async def release(connection: Any) -> None:
-                await connection.execute("SELECT FROM fleet_owners FOR UPDATE")
-                due = await database.due(connection, "SELECT * FROM fleet_release('local', 5)")
-                assert len(due) == 5
-                await database.queue.put(connection, due)
-
-            said = await beside(
-                fleet,
-                database,
-                release,
-                fleet.runs(database).end(run_id, [CANCEL]),
-                lambda connection: database.queue.drop(connection, done),
-            )
-            return said, (await database.fetchrow("SELECT count(*) FROM pgqueuer"))[0]
-
-    assert asyncio.run(work()) == (True, 0)
+    assert asyncio.run(work()) == [12, 0]
 
 
 def test_hosts_that_hand_over_runs_of_the_same_tenants_do_not_wait_in_a_circle(
@@ -186,7 +146,7 @@ def test_hosts_that_hand_over_runs_of_the_same_tenants_do_not_wait_in_a_circle(
 
             def create(owner: str) -> Awaitable[Any]:
                 history = History(f"run-of-{owner}", plan, CLOCK.now_us())
-                handed: Any = HandOver(history, owner, owner, database.queue)
+                handed: Any = HandOver(history, owner, owner)
                 opening = [NewEvent("run.started", None, CLOCK.now_us(), b"{}")]
                 log = fleet.log.for_tenant(owner)
                 return asyncio.wrap_future(log.request(history.run_id, opening, [handed]))
@@ -222,8 +182,7 @@ def test_an_attempt_that_was_taken_away_is_not_written_with_the_next_one(fleet: 
             assert await worker.begin(run_id, "task-1") == ("go", 2)
             second = await worker.work(run_id, "task-1", 2)
             at_work = (await worker.runs.load(run_id)).at_work  # type: ignore[union-attr]
-            taken = [TakenTask(row, run_id, "task-1") for row in (1, 2)]
-            written = await worker.ending.end(at_work, [second, first], taken)
+            written = await worker.ending.end(at_work, [second, first])
             await runs.end(run_id, [CANCEL])
             return run_id, written
 
@@ -241,7 +200,7 @@ def soon_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("soon_repaired")
-def test_a_task_that_its_worker_gave_up_is_done_though_its_row_in_the_queue_is_gone(
+def test_a_task_that_its_worker_gave_up_is_done_though_the_worker_lives(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker lives, so nobody else takes the task from it."""
@@ -250,7 +209,6 @@ def test_a_task_that_its_worker_gave_up_is_done_though_its_row_in_the_queue_is_g
 
     async def fail_once(ending: Ending, *values: Any) -> set[str]:
         if not asked[1:]:
-            await asyncio.to_thread(fleet.ask, "DELETE FROM pgqueuer")
             raise ValueError("nobody expected that")
         return await end(ending, *values)
 
@@ -268,41 +226,3 @@ def test_a_task_that_its_worker_gave_up_is_done_though_its_row_in_the_queue_is_g
 
     assert asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS)).scored == {"task-1"}
     assert asked == ["task-1"] * 2
-
-
-@pytest.mark.usefixtures("soon_repaired")
-def test_a_task_at_work_goes_on_though_the_queue_is_dropped_and_filled_again(fleet: Fleet) -> None:
-    asked: list[str] = []
-
-    async def all_asked() -> bool:
-        return len(asked) >= 30
-
-    async def answer(task: Any) -> str:
-        asked.append(task.id)
-        if len(asked) == 1:
-            await asyncio.to_thread(fleet.ask, "DROP TABLE pgqueuer, pgqueuer_log CASCADE")
-            await until(all_asked)
-        return "yes"
-
-    async def work() -> History:
-        async with fleet.database() as database:
-            run_id = await fleet.hand_over(database, fleet.plan(a_suite(30), answer))
-            async with fleet.workers(GivenEquipment(answer), count=2):
-                return await fleet.ended(run_id)
-
-    assert len(asyncio.run(work()).scored) == 30
-    assert len(set(asked)) == len(asked) == 30, "each is invoked once"
-
-
-def test_rows_of_runs_that_have_left_are_swept_from_the_queue(fleet: Fleet) -> None:
-    async def work() -> list[str]:
-        async with fleet.database() as database:
-            run_id = await fleet.hand_over(database, fleet.plan(a_suite(1), right))
-            async with database.transaction() as connection:
-                await database.queue.put(connection, [DueTask("run-gone", "a/b", "local|0")])
-            await reconcile(database)
-            rows = await database.fetch("SELECT dedupe_key FROM pgqueuer")
-            await fleet.runs(database).end(run_id, [CANCEL])
-            return [row[0].removeprefix(run_id) for row in rows]
-
-    assert asyncio.run(work()) == ["/task-1"]

@@ -127,25 +127,6 @@ def test_a_cancelled_run_keeps_its_scores_and_its_tasks_are_given_up(fleet: Flee
     assert history.status == "cancelled"
     assert len(gate.asked) == 2
     assert fleet.ask("SELECT count(*) FROM attempts")[0][0] == 0
-    assert fleet.ask("SELECT count(*) FROM pgqueuer")[0][0] == 0
-
-
-def test_orders_are_followed_though_the_queue_was_dropped(fleet: Fleet) -> None:
-    drop = "DROP TABLE pgqueuer CASCADE"
-
-    async def work() -> History:
-        plan = fleet.plan(a_suite(4), lambda _task: "yes", concurrency=2)
-        async with fleet.database() as database:
-            run_id, runs = await fleet.hand_over(database, plan), fleet.runs(database)
-            await asyncio.to_thread(fleet.ask, drop)
-            assert await runs.pause(run_id, event(RunPaused("lunch", "drain-current-node")))
-            await asyncio.to_thread(fleet.ask, drop)
-            assert await runs.resume(run_id, event(RunResumed(None)))
-            await asyncio.to_thread(fleet.ask, drop)
-            assert await runs.end(run_id, [event(RunCancelled("enough", "test"))])
-            return await fleet.ended(run_id)
-
-    assert asyncio.run(work()).status == "cancelled"
 
 
 def test_a_run_is_left_to_workers_that_can_load_its_agent(fleet: Fleet) -> None:
@@ -174,13 +155,13 @@ def test_a_run_is_left_to_workers_that_can_load_its_agent(fleet: Fleet) -> None:
     assert history.tally.passed_count == 3
 
 
-def test_a_queue_that_was_dropped_is_filled_again_from_what_is_due(fleet: Fleet) -> None:
+def test_counts_that_are_wrong_are_corrected_from_the_attempts(fleet: Fleet) -> None:
     async def work() -> History:
         plan = fleet.plan(a_suite(5), lambda _task: "yes", concurrency=5)
         async with fleet.database() as database:
             run_id = await fleet.hand_over(database, plan)
-            await database.fetch("DELETE FROM pgqueuer")
             await database.fetch("UPDATE fleet_owners SET released = 77")
+            await database.fetch("UPDATE fleet_shares SET released = 0, waiting = 0")
             await reconcile(database)
             async with fleet.workers(GivenEquipment(lambda _task: "yes"), count=1):
                 return await fleet.ended(run_id)

@@ -424,5 +424,5 @@ def _is_refused(log: Any) -> bool:
 
 def test_a_server_that_is_too_old_is_refused_with_the_reason() -> None:
     refuse_old_server("postgresql://old", 15)
-    with pytest.raises(StoreError, match=r"PostgreSQL 14 is too old .*version 15 or later"):
+    with pytest.raises(StoreError, match=r"PostgreSQL 14 is too old; .*version 15 or later"):
         refuse_old_server("postgresql://old", 14)

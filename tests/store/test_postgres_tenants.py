@@ -162,21 +162,16 @@ def test_a_tenant_sees_of_the_fleet_only_why_its_own_runs_wait(log: PostgresLog,
         f" VALUES ('{worker}', 'one', 1), (gen_random_uuid(), 'other', 1)",
         "INSERT INTO fleet_refusals (run_id, tenant, worker, reason)"
         f" VALUES ('x', 'a', '{worker}', 'why'), ('y', 'b', '{worker}', 'why')",
-        "INSERT INTO pgqueuer (priority, status, entrypoint, payload)"
-        " VALUES (0, 'queued', 'a', '[]'), (0, 'queued', 'b', '[]')",
-        "INSERT INTO pgqueuer_log (job_id, status, entrypoint, priority)"
-        " VALUES (1, 'queued', 'a', 0), (2, 'queued', 'b', 0)",
     )
     own = "fleet_refusals"
     tables = (own, "fleet_owners", "fleet_rates", "fleet_counters", "fleet_workers")
-    tables += ("pgqueuer", "pgqueuer_log")
 
     assert counts(path, tenants_of([None]), tables) == dict.fromkeys(tables, 2)
     assert counts(path, tenants_of(["a"]), tables) == dict.fromkeys(tables, 0) | {own: 1}
     assert counts(path, None, tables) == dict.fromkeys(tables, 0)
-    take = "INSERT INTO pgqueuer (priority, status, entrypoint) VALUES (0, 'queued', 'b')"
-    assert "row-level" in refusal(path, tenants_of(["a"]), take)
-    assert "denied" in refusal(path, tenants_of(["a"]), "TRUNCATE pgqueuer")
+    other = "INSERT INTO attempts (run_id, tenant, position, task_id) VALUES ('y', 'b', 0, 't')"
+    assert "row-level" in refusal(path, tenants_of(["a"]), other)
+    assert "denied" in refusal(path, tenants_of(["a"]), "TRUNCATE attempts")
 
 
 @pytest.fixture

@@ -190,11 +190,10 @@ async def _work(
 ) -> int:
     from evalwright.engine.fleet.database import FleetDatabase
     from evalwright.engine.fleet.metrics_server import serve_metrics
-    from evalwright.engine.fleet.queue import PgQueuer
     from evalwright.engine.fleet.worker import Worker
     from evalwright.host.fleet import FleetLimits
 
-    database = FleetDatabase(address, log, PgQueuer(settings.lease_s))
+    database = FleetDatabase(address, log)
     limits = FleetLimits(database, config)
     await limits.declare()
     equipper = _AnyEquipper(log, config, limits, watchdog)

@@ -49,9 +49,7 @@ TABLES = {
     **dict.fromkeys(("run_facts", "run_tags", "run_contents"), "a few rows for each run"),
 }
 # A few rows for each tenant and process, and what the fleet keeps of runs in progress.
-OTHERS = re.compile(
-    "(partition|tenant|record)_sizes|evalwright_schema|writers|attempts|fleet_.*|pgqueuer.*"
-)
+OTHERS = re.compile("(partition|tenant|record)_sizes|evalwright_schema|writers|attempts|fleet_.*")
 OF_THE_HOST = "tenant = '' AND kind IN ('key', 'trial', 'host', 'leader', 'session')"
 _BYTES = "coalesce(sum(length(body)), 0)"
 

@@ -1,1 +1,1 @@
-"""Many workers on one PostgreSQL: tasks are due in a queue, and everything else is in the log."""
+"""Many workers on one PostgreSQL: tasks are due in tables, and everything else is in the log."""

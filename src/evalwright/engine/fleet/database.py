@@ -12,11 +12,10 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from evalwright.contracts.errors import StoreError, StoreUnavailable
-from evalwright.engine.fleet.queue import Connection, DueTask, PgQueuer, TaskQueue
+from evalwright.contracts.errors import StoreUnavailable
+from evalwright.engine.fleet.queue import Connection
 from evalwright.store.postgres import address, statements
 from evalwright.store.postgres.growth import RunGrowth, arrays
-from evalwright.store.postgres.migration import make_queue_again
 from evalwright.store.postgres.schema import EVERY_TENANT, SETTING
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.writer import Position
@@ -32,9 +31,6 @@ FIRST_DELAY_SECONDS = 0.05
 LONGEST_DELAY_SECONDS = 1.0
 CHANNEL = "evalwright_due"
 MOST_NAMED = 20  # lanes in one notice; beyond that, everybody looks for themselves
-
-# SQLSTATEs of a table or a type that is gone, and of statements prepared for those before.
-_OTHER_TABLES = ("42P01", "42704", "0A000", "XX000")
 
 _logger = logging.getLogger(__name__)
 
@@ -55,10 +51,9 @@ class _ConnectionWriter:
 class FleetDatabase:
     """A few connections that see the rows of every tenant; the log is for what is only read."""
 
-    def __init__(self, url: str, log: EventLog, queue: TaskQueue | None = None) -> None:
+    def __init__(self, url: str, log: EventLog) -> None:
         self.url = url
         self.log = log
-        self.queue: TaskQueue = queue or PgQueuer()
         self._idle: dict[bool, list[Connection]] = {False: [], True: []}  # by whether they hurry
         self._writers: WeakKeyDictionary[Connection, _ConnectionWriter] = WeakKeyDictionary()
         self._grown: WeakKeyDictionary[Connection, list[str]] = WeakKeyDictionary()
@@ -74,7 +69,6 @@ class FleetDatabase:
         self._hear: Hear = lambda _: None
         self._is_away = False  # and everybody was told
         self._has_written = False
-        self.came_back = asyncio.Event()  # set when the database does: its queue may be empty
 
     @asynccontextmanager
     async def connection(self, *, hurried: bool = False) -> AsyncIterator[Connection]:
@@ -171,7 +165,7 @@ class FleetDatabase:
         delay = FIRST_DELAY_SECONDS
         while True:
             try:
-                result = await self.with_queue(work)
+                result = await work()
             except Exception as error:
                 if not may_pass(error):
                     raise
@@ -186,28 +180,6 @@ class FleetDatabase:
                 return result
             await asyncio.sleep(min(delay, LONGEST_DELAY_SECONDS))
             delay *= 2
-
-    async def with_queue(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something; where the tables of the queue were dropped, they are made again."""
-        try:
-            return await work()
-        except Exception as error:
-            if address.state(error) not in _OTHER_TABLES:
-                raise
-            if not self._is_away:
-                _logger.warning("the tables of the queue are looked for: %s", error)
-        self._forget_idle()
-        await self._make_queue()
-        return await work()
-
-    async def _make_queue(self) -> None:
-        """Make the tables of the queue; who has no right to waits for somebody who has."""
-        try:
-            await make_queue_again(self.url)
-        except StoreUnavailable:
-            raise
-        except StoreError as error:
-            raise StoreUnavailable(str(error), "the tables of the queue are missing") from error
 
     def _forget_idle(self) -> None:
         """Connections that were made before an outage are most likely lost, too."""
@@ -237,17 +209,16 @@ class FleetDatabase:
 
     # Tasks that became due.
 
-    async def due(self, connection: Connection, statement: str, *values: Any) -> list[DueTask]:
-        """The tasks that a function of the fleet has released."""
+    async def due(self, connection: Connection, statement: str, *values: Any) -> list[str]:
+        """The lanes in which a function of the fleet has released tasks."""
         rows = await connection.fetch(statement, *values, timeout=LONG_SECONDS)
-        return [DueTask(*row) for row in rows]
+        return [row["due_lane"] for row in rows]
 
-    def announce(self, due: Sequence[DueTask]) -> None:
-        """Tell workers, once the transaction has ended: several times are one soon after."""
-        self.announce_lanes([each.lane for each in due])
+    def announce(self, lanes: Sequence[str]) -> None:
+        """Tell workers in which lanes tasks are due, once the transaction has ended.
 
-    def announce_lanes(self, lanes: Sequence[str]) -> None:
-        """Tell workers in which lanes there are tasks."""
+        Several times are one soon after.
+        """
         if not lanes:
             return
         self._hear(lanes)
@@ -293,7 +264,6 @@ class FleetDatabase:
                     raise
             finally:
                 connection.terminate()
-            self.came_back.set()  # as soon as it can be reached
 
     async def refuse(self, run_id: str, worker: uuid.UUID, reason: str) -> None:
         """Say why a worker leaves a run to others."""

@@ -17,7 +17,7 @@ from evalwright.engine.clock import Clock
 from evalwright.engine.execution import Outcome
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.ledger import Ceiling, RunLedger, decoded_ledger
-from evalwright.engine.fleet.queue import Connection, DueTask, TakenTask
+from evalwright.engine.fleet.queue import Connection, TakenTask
 from evalwright.engine.fleet.single_tasks import FinishedTask, decoded, encoded
 from evalwright.engine.history import read_history
 from evalwright.engine.plan import Plan
@@ -38,10 +38,13 @@ _COUNT_LOST = (
     "INSERT INTO fleet_counters AS c VALUES ('leases_lost', 1)"
     " ON CONFLICT (name) DO UPDATE SET value = c.value + 1"
 )
-_MINE = "SELECT run_id, task_id, attempt FROM attempts WHERE worker = $1 AND state = 1"
+_MINE = """
+SELECT run_id, task_id, attempt, worker IS NOT DISTINCT FROM $1 FROM attempts
+WHERE $1 IN (worker, holder) AND state = 1
+"""
 _DISOWN = """
-UPDATE attempts SET worker = NULL
-WHERE run_id = $1 AND task_id = $2 AND attempt = $3 AND worker = $4 AND state::integer = 1
+UPDATE attempts SET worker = nullif(worker, $4), holder = nullif(holder, $4)
+WHERE run_id = $1 AND task_id = $2 AND attempt = $3 AND state::integer = 1
 """
 _DUE = "SELECT count(*) FROM attempts WHERE run_id = $1 AND state = $2"
 
@@ -92,19 +95,17 @@ class Ending:
         self._worker = worker
         self._clock = clock
 
-    async def mine(self, connection: Connection) -> set[BegunAttempt]:
-        """The attempts that are this worker's."""
+    async def mine(self, connection: Connection) -> dict[BegunAttempt, bool]:
+        """What this worker has taken, and whether it has begun that attempt."""
         rows = await connection.fetch(_MINE, self._worker)
-        return {BegunAttempt(*row) for row in rows}
+        return {BegunAttempt(*row[:3]): row[3] for row in rows}
 
     async def disown(self, connection: Connection, orphans: Iterable[BegunAttempt]) -> None:
-        """Give up attempts that nobody here works on: they are due, and put back where missing."""
+        """Give up attempts that nobody here works on: others take them."""
         for each in orphans:
             await connection.execute(_DISOWN, *each, self._worker)
 
-    async def end(
-        self, run: RunAtWork, finished: Sequence[FinishedTask], taken: Sequence[TakenTask]
-    ) -> set[str]:
+    async def end(self, run: RunAtWork, finished: Sequence[FinishedTask]) -> set[str]:
         """Write the end of tasks of a run; returns those that were still this worker's."""
         # One that was taken away may have been begun here again, and both ended by now.
         last = {each.task_id: each for each in sorted(finished, key=lambda each: each.attempt)}
@@ -112,14 +113,9 @@ class Ending:
             attempts = [(each.task_id, each.attempt) for each in last.values()]
             held = await self._hold(connection, run.run_id, attempts)
             mine = [each for each in last.values() if each.task_id in (held.mine if held else ())]
-            if held is None:  # the run has ended
-                await self._database.queue.drop(connection, taken)
             if held is None or not mine:
                 return set()
             due = await self._write(connection, run, held, mine)
-            rows = [each for each in taken if each.task_id in held.mine]
-            await self._database.queue.put(connection, due)
-            await self._database.queue.drop(connection, rows)
         self._database.announce(due)
         return held.mine
 
@@ -167,7 +163,7 @@ class Ending:
 
     async def _write(
         self, connection: Connection, run: RunAtWork, held: Held, mine: Sequence[FinishedTask]
-    ) -> list[DueTask]:
+    ) -> list[str]:
         change = await self._change(connection, run, held, mine)
         if held.ledger is not None:
             for each in mine:
@@ -187,7 +183,7 @@ class Ending:
         change: _TaskResults,
         ledger: RunLedger | None,
         height: int,
-    ) -> list[DueTask]:
+    ) -> list[str]:
         return await self._database.due(
             connection,
             _SETTLE,
@@ -314,15 +310,13 @@ class Ending:
                 last = self._encoded(out_of_money(over, self._duration_ms(run)), run.redactor)
                 await self._database.append(connection, run.run_id, run.run, last)
                 due = await self._database.due(connection, _LEAVE, run.run_id, 0)
-            await self._database.queue.put(connection, due)
-            await self._database.queue.drop(connection, [taken])
         self._database.announce(due)
         return False
 
     async def count_scored(self, run: RunAtWork, taken: TakenTask, attempt: int) -> None:
         """End a task that was begun though the log has its score: nothing is written again."""
         scored = FinishedTask(run.run_id, taken.task_id, attempt, [], 0, is_answered=True)
-        await self.end(run, [scored], [taken])
+        await self.end(run, [scored])
 
     async def put_back(self, run: RunAtWork, taken: TakenTask, attempt: int) -> None:
         """Let a task wait that was begun in a run which is paused."""
@@ -332,13 +326,11 @@ class Ending:
                 return
             height = Ceiling(run.plan, held.ledger).height
             due = await self._wait(connection, run, held, taken.task_id, height)
-            await self._database.queue.put(connection, due)
-            await self._database.queue.drop(connection, [taken])
         self._database.announce(due)
 
     async def _wait(
         self, connection: Connection, run: RunAtWork, held: Held, task_id: str, height: int
-    ) -> list[DueTask]:
+    ) -> list[str]:
         states: dict[str, tuple[int, bytes | None]] = {task_id: (WAITING, None)}
         change = _TaskResults([], states, held.is_answered, held.first_error)
         return await self._settle(connection, run.run_id, change, held.ledger, height)

@@ -24,7 +24,7 @@ from evalwright.engine.execution import Outcome
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import lane_of, refuse_unfit
 from evalwright.engine.fleet.ledger import Ceiling, ledger_of
-from evalwright.engine.fleet.queue import Connection, DueTask, TaskQueue
+from evalwright.engine.fleet.queue import Connection
 from evalwright.engine.fleet.status import waiting_for
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import error_decision
@@ -61,7 +61,7 @@ WITH withdrawn AS (
 ), owned AS (
     UPDATE fleet_owners SET released = released - n FROM counted WHERE owner = $2
 )
-SELECT task_id FROM withdrawn
+SELECT
 """
 _REOPEN = "UPDATE fleet_shares SET is_open = true WHERE run_id = $1"
 _RELEASE = """
@@ -94,13 +94,12 @@ class HandedPlan(msgspec.Struct, frozen=True):
 class HandOver:
     """Written with the first events of a run: with them, its tasks are due, or nothing is."""
 
-    def __init__(self, history: History, tenant: str, owner: str, queue: TaskQueue) -> None:
+    def __init__(self, history: History, tenant: str, owner: str) -> None:
         self._history = history
         self._tenant = tenant
         self._owner = owner
-        self._queue = queue
         self.locks = owner
-        self.due: list[DueTask] = []
+        self.due: list[str] = []  # lanes
 
     async def apply(self, connection: Connection) -> None:
         """Write it, within the transaction of its caller."""
@@ -128,8 +127,7 @@ class HandOver:
             [position for position, _ in waiting],
             [task_id for _, task_id in waiting],
         )
-        self.due = [DueTask(*row) for row in rows]
-        await self._queue.put(connection, self.due)
+        self.due = [row["due_lane"] for row in rows]
 
 
 async def hand_over(
@@ -148,7 +146,7 @@ async def hand_over(
 
     `place` is its partition of the log and the tenant that it counts for.
     """
-    handed = HandOver(history, *place, database.queue)
+    handed = HandOver(history, *place)
     log = database.log.for_tenant(place[0])
     both: Any = [*changes, handed]
     if is_open:
@@ -192,11 +190,6 @@ class FleetRuns:
 
         What is at work ends first; `immediately` interrupts it, and it is begun again later.
         """
-        return await self._database.with_queue(
-            lambda: self._pause(run_id, event, immediately=immediately)
-        )
-
-    async def _pause(self, run_id: str, event: NewEvent, *, immediately: bool) -> bool:
         async with self._database.transaction() as connection:
             run = await connection.fetchval(f"{_LOCK} AND NOT f.is_paused {_UPDATE}", run_id)
             if run is None:
@@ -204,17 +197,13 @@ class FleetRuns:
             await self._database.append(connection, run_id, run, [event])
             owner = await connection.fetchval(_STOP, run_id, True)
             await connection.execute(_DUE, run_id)
-            rows = await connection.fetch(_WITHDRAW, run_id, owner, immediately)
-            await self._withdraw(connection, run_id, rows)
+            await connection.execute(_WITHDRAW, run_id, owner, immediately)
         if immediately:
             self._database.announce_end()
         return True
 
     async def resume(self, run_id: str, event: NewEvent) -> bool:
         """Begin tasks of a run again; False if it has ended."""
-        return await self._database.with_queue(lambda: self._resume(run_id, event))
-
-    async def _resume(self, run_id: str, event: NewEvent) -> bool:
         async with self._database.transaction() as connection:
             if (run := await connection.fetchval(f"{_LOCK} {_UPDATE}", run_id)) is None:
                 return False
@@ -222,32 +211,21 @@ class FleetRuns:
             owner = await connection.fetchval(_STOP, run_id, False)
             await connection.execute(_REOPEN, run_id)
             due = await self._database.due(connection, _RELEASE, owner)
-            await self._database.queue.put(connection, due)
         self._database.announce(due)
         return True
 
     async def end(self, run_id: str, events: Sequence[NewEvent]) -> bool:
         """End a run with these events, whatever of it is at work; False if it has ended."""
-        return await self._database.with_queue(lambda: self._end(run_id, events))
-
-    async def _end(self, run_id: str, events: Sequence[NewEvent]) -> bool:
         async with self._database.transaction() as connection:
             if (run := await connection.fetchval(f"{_LOCK} {_UPDATE}", run_id)) is None:
                 return False
             await self._database.append(connection, run_id, run, events)
             await connection.execute(_OWNER, run_id)  # nobody releases more of its tasks
-            rows = await connection.fetch(_DUE, run_id)
+            await connection.execute(_DUE, run_id)
             due = await self._database.due(connection, _LEAVE, run_id)
-            await self._withdraw(connection, run_id, rows)
-            await self._database.queue.put(connection, due)
         self._database.announce(due)
         self._database.announce_end()
         return True
-
-    async def _withdraw(self, connection: Connection, run_id: str, rows: Sequence[Any]) -> None:
-        """Forget tasks in the queue: nobody looks any more where a run was that has ended."""
-        keys = [DueTask(run_id, row["task_id"], "").key for row in rows]
-        await self._database.queue.withdraw(connection, keys)
 
 
 class HandedRuns:

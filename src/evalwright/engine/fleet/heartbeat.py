@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalwright.store.postgres import address
-from evalwright.store.postgres.queue_tables import queue_settings
 from evalwright.store.postgres.schema import EVERY_TENANT, SETTING
 
 if TYPE_CHECKING:
@@ -29,13 +28,6 @@ STATEMENT_SECONDS = 5.0
 _LATE = 1.25  # times the interval of heartbeats, after which the loop counts as held
 
 _SEEN = "UPDATE fleet_workers SET seen_at = now() WHERE worker = $1"
-# All that it has taken, but for rows that somebody has locked: nobody takes those meanwhile. They
-# may be its own, in a transaction that its loop was held in, and the others must not wait for it.
-_KEEP = """
-UPDATE {table} SET heartbeat = now() WHERE id = ANY (ARRAY(
-    SELECT id FROM {table} WHERE queue_manager_id = $1 ORDER BY id FOR UPDATE SKIP LOCKED
-))
-"""
 
 
 class HeartbeatProcess:
@@ -92,7 +84,6 @@ class _WatchedWorker:
         self._url = url
         self._worker = uuid.UUID(worker)
         self._pid = pid
-        self._keep = _KEEP.format(table=queue_settings().queue_table)
         self._connection: Connection | None = None
 
     @property
@@ -110,7 +101,6 @@ class _WatchedWorker:
             if not _LATE * self.beat_s < silent_s < HELD_SECONDS or is_stopped(self._pid):
                 return
             await self._connection.execute(_SEEN, self._worker)
-            await self._connection.execute(self._keep, self._worker)
         except Exception:  # noqa: BLE001 - the database is away: it is tried again
             if self._connection is not None:
                 self._connection.terminate()

@@ -1,4 +1,4 @@
-"""The queue, repaired from what is due; and runs that took too long."""
+"""The tables of the fleet, repaired; and runs that took too long."""
 
 import msgspec
 
@@ -6,7 +6,6 @@ from evalwright.engine.clock import Clock
 from evalwright.engine.fleet.database import LONG_SECONDS, FleetDatabase
 from evalwright.engine.fleet.endings import out_of_time
 from evalwright.engine.fleet.handover import FleetRuns, HandedPlan
-from evalwright.engine.fleet.queue import Connection, DueTask
 from evalwright.store.postgres import statements
 from evalwright.store.protocol import NewEvent
 
@@ -35,24 +34,28 @@ UPDATE fleet_owners o SET released = c.released, runs = c.runs
 FROM (SELECT coalesce(sum(released), 0) AS released, count(*) AS runs FROM counted) c
 WHERE o.owner = $1 AND (o.released, o.runs) IS DISTINCT FROM (c.released, c.runs)
 """
-_RELEASE = "SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) - $2))"
+_RELEASE = """
+SELECT * FROM fleet_release($1, greatest(0, fleet_share($1) -
+    (SELECT released FROM fleet_owners WHERE owner = $1)))
+"""
 
 _OVERDUE = """
 SELECT f.run_id, f.plan, r.started_us FROM fleet_runs f JOIN runs r ON r.run_id = f.run_id
 WHERE f.overdue_at < now()
 """
 
-# Tasks that are due and that no worker which is there has begun.
-_UNATTENDED = """
-SELECT a.run_id, a.task_id, r.lane FROM attempts a JOIN fleet_runs r ON r.run_id = a.run_id
-WHERE a.state = 1 AND NOT EXISTS (
-    SELECT FROM fleet_workers w
-    WHERE w.worker = a.worker AND w.seen_at > now() - interval '10 s'
-) ORDER BY a.run_id, a.position
+# Runs with tasks that are neither there nor ended; and those that the fleet does not have, though
+# their claim says so. They leave it, and whoever takes them up goes on from the log.
+_BROKEN = """
+SELECT l.due_lane FROM fleet_runs r, fleet_leave(r.run_id, 0) l WHERE r.remaining <> (
+    SELECT count(*) FROM attempts a WHERE a.run_id = r.run_id AND a.state IN (0, 1)
+)
 """
-
-
-_RUNS = "SELECT run_id FROM fleet_runs"
+_UNCLAIM = """
+UPDATE runs r SET claimed_until = NULL
+WHERE r.claimed_until = 'infinity' AND r.started_us IS NOT NULL AND r.ended_us IS NULL
+AND NOT EXISTS (SELECT FROM fleet_runs f WHERE f.run_id = r.run_id)
+"""
 
 
 async def end_overdue(database: FleetDatabase, clock: Clock) -> None:
@@ -66,7 +69,7 @@ async def end_overdue(database: FleetDatabase, clock: Clock) -> None:
 
 
 async def reconcile(database: FleetDatabase, *, at_once: bool = True) -> bool:
-    """Repair counts and the queue; whether tasks were put back.
+    """Repair counts, and have broken runs leave the fleet; whether tasks became due.
 
     Unless it is to be at once, one worker does it for all, now and then.
     """
@@ -75,49 +78,15 @@ async def reconcile(database: FleetDatabase, *, at_once: bool = True) -> bool:
             return False
         await connection.execute(FORGET_WORKERS)
         await connection.execute(statements.SWEEP)
-    async with database.connection() as connection:
-        await database.queue.sweep(connection)
-    due: list[DueTask] = []
+        due = await database.due(connection, _BROKEN)
+        await connection.execute(_UNCLAIM, timeout=LONG_SECONDS)
     for row in await database.fetch(
         "SELECT owner FROM fleet_owners WHERE runs > 0 OR released > 0"
     ):
-        due += await _recount(database, row["owner"])
-    async with database.transaction() as connection:
-        known = await database.queue.keys(connection)
-        due += await _missing(connection, known)
-        await database.queue.withdraw(connection, await _left_over(connection, known))
-        await database.queue.put(connection, due)
+        owner = row["owner"]
+        async with database.transaction() as connection:
+            await connection.execute("SELECT FROM fleet_owners WHERE owner = $1 FOR UPDATE", owner)
+            await connection.execute(_RECOUNT, owner, timeout=LONG_SECONDS)
+            due += await database.due(connection, _RELEASE, owner)
     database.announce(due)
     return bool(due)
-
-
-async def _recount(database: FleetDatabase, owner: str) -> list[DueTask]:
-    """Correct the counts of a tenant, and release what may be."""
-    async with database.transaction() as connection:
-        lock = "SELECT FROM fleet_owners WHERE owner = $1 FOR UPDATE"
-        await connection.execute(lock, owner)
-        await connection.execute(_RECOUNT, owner, timeout=LONG_SECONDS)
-        released = await connection.fetchval(
-            "SELECT released FROM fleet_owners WHERE owner = $1", owner
-        )
-        due = await database.due(connection, _RELEASE, owner, released)
-        await database.queue.put(connection, due)
-    return due
-
-
-async def _missing(connection: Connection, known: set[str]) -> list[DueTask]:
-    """Tasks that are due, nobody works on, and are not in the queue."""
-    due = [DueTask(*row) for row in await connection.fetch(_UNATTENDED, timeout=LONG_SECONDS)]
-    return [each for each in due if each.key not in known]
-
-
-async def _left_over(connection: Connection, known: set[str]) -> list[str]:
-    """Rows of the queue whose run has left the fleet, where nobody looks for them any more.
-
-    A row comes with its run, so a run that is not there after it was seen has ended.
-    """
-    if not known:
-        return []
-    runs = {row["run_id"] for row in await connection.fetch(_RUNS)}
-    slashes = ((key, [n for n, letter in enumerate(key) if letter == "/"]) for key in known)
-    return [key for key, ends in slashes if not any(key[:end] in runs for end in ends)]

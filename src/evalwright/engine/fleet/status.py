@@ -26,7 +26,7 @@ _NUMBERS = """
 SELECT
     count(*) FILTER (WHERE worker IS NULL) AS queued,
     count(*) FILTER (WHERE worker IS NOT NULL) AS begun,
-    coalesce(extract(epoch FROM now() - min(changed_at) FILTER (WHERE worker IS NULL)), 0)
+    greatest(0, extract(epoch FROM now() - min(changed_at) FILTER (WHERE worker IS NULL)))
         AS oldest_s,
     (SELECT coalesce(sum(waiting), 0) FROM fleet_shares) AS waiting,
     (SELECT count(*) FROM fleet_workers WHERE seen_at > now() - interval '15 s') AS workers,

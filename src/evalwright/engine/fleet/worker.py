@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from evalwright.contracts.errors import EvalwrightError
 from evalwright.engine.clock import Clock, SystemClock
-from evalwright.engine.fleet.database import FleetDatabase, atomic, persistently
+from evalwright.engine.fleet.database import FleetDatabase, persistently
 from evalwright.engine.fleet.endings import BegunAttempt, Ending
 from evalwright.engine.fleet.equipment import Equipper
 from evalwright.engine.fleet.heartbeat import HeartbeatProcess
-from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, TakenTask, by_run
+from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, TakenTask, give_back, take
 from evalwright.engine.fleet.repair import end_overdue, reconcile
 from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
 from evalwright.engine.fleet.single_tasks import FinishedTask, TakenAway
@@ -46,11 +46,16 @@ class TaskTaker:
     """Takes tasks for a worker, from the lanes of which it can load what they need."""
 
     def __init__(
-        self, database: FleetDatabase, worker: uuid.UUID, tenants: Sequence[str] | None
+        self,
+        database: FleetDatabase,
+        worker: uuid.UUID,
+        tenants: Sequence[str] | None,
+        lease_s: float = LEASE_SECONDS,
     ) -> None:
         self._database = database
         self._worker = worker
         self._tenants = tenants
+        self._lease_s = lease_s
         self._lanes: set[str] = set()  # with tasks, as far as is known
         self._refused: dict[str, float] = {}  # lanes, until when
 
@@ -83,18 +88,14 @@ class TaskTaker:
                 self._lanes = {row["lane"] for row in rows}
             taken: list[TakenTask] = []
             if lanes := self._open_lanes():
-                taken = await self._database.queue.take(connection, self._worker, lanes, most)
+                taken = await take(connection, self._worker, lanes, most, self._lease_s)
             if taken:
                 return taken
-            async with atomic(connection):
-                due = await self._database.due(connection, _FILL, self._tenants, most)
-                await self._database.queue.put(connection, due)
-            if not due:
+            due = await self._database.due(connection, _FILL, self._tenants, most)
+            self._lanes |= set(due)
+            if not due or not (lanes := self._open_lanes()):
                 return []
-            self._lanes |= {each.lane for each in due}
-            if not (lanes := self._open_lanes()):
-                return []
-            return await self._database.queue.take(connection, self._worker, lanes, most)
+            return await take(connection, self._worker, lanes, most, self._lease_s)
 
 
 class WorkerSettings(NamedTuple):
@@ -149,7 +150,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self._ending = Ending(database, self.worker, self._clock)
         self._runs = RunsAtWork(database, equipper, self._clock)
-        self._taker = TaskTaker(database, self.worker, self._tenants)
+        self._taker = TaskTaker(database, self.worker, self._tenants, settings.lease_s)
         self._held: dict[TakenTask, asyncio.Task[None]] = {}  # everything that was taken
         self._begun: dict[BegunAttempt, asyncio.Task[None]] = {}
         self._orphans: set[BegunAttempt] = set()  # attempts that nobody here worked on of late
@@ -202,7 +203,10 @@ class Worker:
         is_jammed = len(self._held) >= MOST_ENDING * self.settings.concurrency
         room = 0 if is_jammed else self.settings.concurrency - self._working
         taken = await self._database.patiently(lambda: self._take(room)) if room > 0 else []
-        for run_id, tasks in by_run(taken).items():
+        runs: dict[str, list[TakenTask]] = {}
+        for each in taken:
+            runs.setdefault(each.run_id, []).append(each)
+        for run_id, tasks in runs.items():
             self._start(run_id, tasks)
         if not taken:
             try:
@@ -275,12 +279,10 @@ class Worker:
     async def _return(self, tasks: Sequence[TakenTask]) -> None:
         """Let others take tasks that were not begun; those of a run that has ended are gone."""
         lane = await self._runs.lane(tasks[0].run_id)
-        async with self._database.transaction() as connection:
-            if lane is None:
-                await self._database.queue.drop(connection, tasks)
-                return
-            await self._database.queue.give_back(connection, tasks, 0)
-        self._database.announce_lanes([lane])
+        if lane is not None:
+            async with self._database.connection() as connection:
+                await give_back(connection, self.worker, tasks, 0)
+            self._database.announce([lane])
 
     async def _lock(self, run: LoadedRun, tasks: Sequence[TakenTask]) -> list[_BegunTask]:
         """Begin attempts: lock first, look for scores second.
@@ -292,10 +294,8 @@ class Worker:
                 _BEGIN, self.worker, [run.run_id] * len(tasks), [each.task_id for each in tasks]
             )
             found = {tasks[row["place"] - 1]: row for row in rows}
-            gone = [each for each, row in found.items() if row["verdict"] == "gone"]
-            await self._database.queue.drop(connection, gone)
             later = [each for each, row in found.items() if row["verdict"] == "later"]
-            await self._database.queue.give_back(connection, later, LATER_SECONDS)
+            await give_back(connection, self.worker, later, LATER_SECONDS)
         going, now = [], time.monotonic()
         for each, row in found.items():
             if row["verdict"] == "go":
@@ -375,12 +375,7 @@ class Worker:
         while batch := tuple(self._endings[run.run_id]):
             finished, taken = [each for each, _ in batch], [each for _, each in batch]
 
-            async def end(
-                finished: list[FinishedTask] = finished, taken: list[TakenTask] = taken
-            ) -> set[str]:
-                return await self._ending.end(run.at_work, finished, taken)
-
-            mine = await self._database.patiently(end)
+            mine = await self._database.patiently(partial(self._ending.end, run.at_work, finished))
             self.tasks_done += len(mine)
             del self._endings[run.run_id][: len(batch)]
             self._let_go(taken)
@@ -412,31 +407,25 @@ class Worker:
         await self._register()
         async with self._database.connection() as connection:
             begun = dict(self._begun)
-            await self._database.queue.keep(connection, list(self._held))
             mine = await self._ending.mine(connection)
             held = {(each.run_id, each.task_id) for each in self._held}
             orphans = {each for each in mine if each[:2] not in held}
             await self._ending.disown(connection, orphans & self._orphans)
             self._orphans = orphans
-        for attempt in begun.keys() - mine:  # others have them, or their runs have ended
+        for attempt in begun.keys() - {each for each, is_begun in mine.items() if is_begun}:
+            # Others have them, or their runs have ended.
             begun[attempt].cancel()
         await end_overdue(self._database, self._clock)
 
     async def _reconcile(self) -> None:
-        """Put back into the queue what is due and not in it: at the start, after an outage, and
-        now and then.
-        """
-        came_back = self._database.came_back
-        came_back.set()
+        """Repair what the fleet counts: at the start, and now and then."""
+        repair = partial(reconcile, self._database)
         while True:
-            repair = partial(reconcile, self._database, at_once=came_back.is_set())
-            came_back.clear()
             if await self._database.patiently(repair):
                 self._taker.look_again()
                 self._woken.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RECONCILE_SECONDS):
-                    await came_back.wait()
+            await asyncio.sleep(RECONCILE_SECONDS)
+            repair = partial(reconcile, self._database, at_once=False)
 
     async def _drain(self) -> None:
         """Let tasks end, those that are not begun be taken by others."""
@@ -450,7 +439,6 @@ class Worker:
         """Let others have at once what is left, and be forgotten."""
         try:
             async with asyncio.timeout(LEAVE_SECONDS), self._database.transaction() as c:
-                await self._database.queue.give_back(c, list(self._held), 0)
                 await c.execute("DELETE FROM fleet_workers WHERE worker = $1", self.worker)
         except Exception as error:  # noqa: BLE001 - others find out
             _logger.warning("the fleet was not told: %s", error)

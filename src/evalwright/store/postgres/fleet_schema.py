@@ -2,11 +2,12 @@
 
 - `fleet_runs`: the runs that were handed to the fleet and have not ended, and what their end
   depends on.
-- `attempts`: the tasks of those runs. `attempt` counts how often a task was begun; with `worker` it
-  is the fence: only who began the last attempt may write its events. `withdrawn` counts those of
-  them that an order or the budget ended: the rest were lost with their workers.
-- `fleet_shares`: how many tasks of a run wait and how many are released, that is in the queue or
-  worked on. They change only under the lock of the tenant's row in `fleet_owners`.
+- `attempts`: the tasks of those runs, and the queue: a worker takes the first of those that are due
+  (`holder`). `attempt` counts how often a task was begun; with `worker` it is the fence: only who
+  began the last attempt may write its events. `withdrawn` counts those of them that an order or the
+  budget ended: the rest were lost with their workers.
+- `fleet_shares`: how many tasks of a run wait and how many are released, that is due or worked on.
+  They change only under the lock of the tenant's row in `fleet_owners`.
 - `fleet_workers`: who is there. `fleet_refusals`: which runs a worker cannot execute, and why.
 - `fleet_rates`: when each provider and tenant may make its next request, and has paid for the last.
 - `fleet_counters`: what metrics count.
@@ -15,7 +16,7 @@
 fleet a run counts for, whatever its workspace.
 
 Locks are taken in this order, so nobody waits in a circle: run; its attempts that are due, by their
-task ids; owner; shares and attempts that wait; rows of the queue, by their ids. Who begins tasks
+task ids; owner; shares and attempts that wait. Who takes tasks waits for nobody. Who begins them
 locks attempts alone, and who locks them otherwise has the run: they may come after the owner, too.
 
 Statements leave PostgreSQL one way to find attempts, by the key of each or by its place in the
@@ -113,7 +114,7 @@ CREATE TABLE fleet_counters (name text PRIMARY KEY, value bigint NOT NULL DEFAUL
 
 # How many tasks of a tenant may be at work at once, by the settings.
 MOST = """
-CREATE FUNCTION fleet_most(who text) RETURNS integer LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION fleet_most(who text) RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT coalesce(
         (SELECT most FROM fleet_owners WHERE owner = who),
         (SELECT most FROM fleet_owners WHERE owner = ''),
@@ -124,7 +125,7 @@ $$
 
 # How many tasks a tenant may have released: its share of the fleet and a few in stock.
 SHARE = """
-CREATE FUNCTION fleet_share(who text) RETURNS integer LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION fleet_share(who text) RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT least(
         fleet_most(who),
         1 + (
@@ -138,7 +139,7 @@ $$
 # The next tasks of an owner, whose row is locked: of the run with the highest priority, among
 # equals of the one with the fewest tasks released.
 RELEASE = f"""
-CREATE FUNCTION fleet_release(who text, most integer)
+CREATE OR REPLACE FUNCTION fleet_release(who text, most integer)
 RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
 DECLARE share fleet_shares%ROWTYPE; given integer := 0; now_turn bigint; others integer;
     step integer; found_tasks integer; tasks text[]; places tid[];
@@ -160,7 +161,8 @@ BEGIN
             SELECT w.task_id, w.ctid FROM attempts w
             WHERE w.run_id = share.run_id AND w.state = {WAITING} ORDER BY w.position LIMIT step
         ) next;
-        UPDATE attempts a SET state = {DUE}, changed_at = clock_timestamp(), worker = NULL
+        UPDATE attempts a
+            SET state = {DUE}, changed_at = clock_timestamp(), worker = NULL, holder = NULL
             WHERE a.ctid = ANY (places) AND a.state::integer = {WAITING};
         RETURN QUERY SELECT share.run_id, u.task_id, share.lane FROM unnest(tasks) AS u(task_id);
         GET DIAGNOSTICS found_tasks = ROW_COUNT;
@@ -178,7 +180,7 @@ END $$
 # For workers that have nothing to do: tasks of the tenants that have the fewest released, as many
 # as bring one level with the next.
 FILL = """
-CREATE FUNCTION fleet_fill(served text[], most integer)
+CREATE OR REPLACE FUNCTION fleet_fill(served text[], most integer)
 RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
 DECLARE who record; given integer := 0; found_tasks integer; others integer;
 BEGIN
@@ -206,7 +208,7 @@ END $$
 # lost two workers may have ended them, so a worker begins one such task at a time: of the tasks
 # that were lost together, only the one at fault is lost again.
 BEGIN = f"""
-CREATE FUNCTION fleet_begin(who uuid, run_ids text[], task_ids text[])
+CREATE OR REPLACE FUNCTION fleet_begin(who uuid, run_ids text[], task_ids text[])
 RETURNS TABLE (place integer, number integer, lost integer, verdict text) LANGUAGE plpgsql AS $$
 DECLARE asked record; paused boolean; known text; known_run bigint;
 BEGIN
@@ -228,7 +230,7 @@ BEGIN
         verdict := 'gone';
         UPDATE attempts a SET attempt = a.attempt + 1, worker = who, changed_at = clock_timestamp()
             WHERE a.run_id = asked.run_id AND a.task_id = asked.task_id
-            AND a.state::integer = {DUE}
+            AND a.state::integer = {DUE} AND coalesce(a.holder, who) = who
             RETURNING a.attempt, a.attempt - 1 - a.withdrawn INTO number, lost;
         IF NOT FOUND THEN
             number := 0; lost := 0;
@@ -255,7 +257,7 @@ END $$
 
 # The end of tasks: what is known of their run, which is locked, and those that are still mine.
 HOLD = f"""
-CREATE FUNCTION fleet_hold(
+CREATE OR REPLACE FUNCTION fleet_hold(
     run text, task_ids text[], numbers integer[], who uuid,
     OUT mine text[], OUT remaining integer, OUT is_answered boolean, OUT first_error text,
     OUT ledger bytea, OUT is_paused boolean
@@ -279,7 +281,7 @@ END $$
 
 # What follows from the end of tasks in the same transaction: counts, and the next tasks.
 SETTLE = f"""
-CREATE FUNCTION fleet_settle(
+CREATE OR REPLACE FUNCTION fleet_settle(
     run text, task_ids text[], states smallint[], notes bytea[],
     answered boolean, error text, account bytea, new_ceiling integer
 ) RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
@@ -312,7 +314,7 @@ END $$
 
 # A run leaves the fleet: it has ended, or was cancelled.
 LEAVE = """
-CREATE FUNCTION fleet_leave(run text, scored_now integer)
+CREATE OR REPLACE FUNCTION fleet_leave(run text, scored_now integer)
 RETURNS TABLE (due_run text, due_task text, due_lane text) LANGUAGE plpgsql AS $$
 DECLARE who text; held integer; free integer;
 BEGIN
@@ -334,7 +336,7 @@ END $$
 
 # A run joins the fleet: its tasks that have no score, and the first of them are due.
 JOIN = """
-CREATE FUNCTION fleet_join(
+CREATE OR REPLACE FUNCTION fleet_join(
     run text, its_tenant text, who text, its_lane text, its_plan bytea, its_priority integer,
     its_ceiling integer, answered boolean, account bytea, seconds double precision,
     positions integer[], task_ids text[]
@@ -360,7 +362,7 @@ END $$
 # The next turn of a call that is under several limits, each with a time between two calls; returns
 # the seconds until it. What earlier calls used must be paid by then, too.
 ENTER = """
-CREATE FUNCTION fleet_enter(scopes text[], gaps double precision[])
+CREATE OR REPLACE FUNCTION fleet_enter(scopes text[], gaps double precision[])
 RETURNS double precision LANGUAGE plpgsql AS $$
 DECLARE asked record; turn timestamptz; latest timestamptz := '-infinity';
     moment timestamptz := clock_timestamp();
@@ -378,7 +380,7 @@ END $$
 """
 
 PAY = """
-CREATE FUNCTION fleet_pay(scopes text[], prices double precision[]) RETURNS void
+CREATE OR REPLACE FUNCTION fleet_pay(scopes text[], prices double precision[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE paid record;
 BEGIN
@@ -390,5 +392,15 @@ BEGIN
 END $$
 """
 
-_ALL = (TABLES, ENTER, PAY, MOST, SHARE, RELEASE, FILL, BEGIN, HOLD, SETTLE, LEAVE, JOIN)
-FLEET = "".join(f"{each};\n" for each in _ALL)
+_FUNCTIONS = (ENTER, PAY, MOST, SHARE, RELEASE, FILL, BEGIN, HOLD, SETTLE, LEAVE, JOIN)
+FLEET = "".join(f"{each};\n" for each in (TABLES, *_FUNCTIONS))
+
+# Attempts are the queue, in place of tables of PgQueuer.
+HOLDERS = f"""
+ALTER TABLE attempts ADD COLUMN holder uuid;
+{RELEASE};
+{BEGIN};
+DROP TABLE IF EXISTS pgqueuer, pgqueuer_log, pgqueuer_schedules, pgqueuer_statistics CASCADE;
+DROP FUNCTION IF EXISTS fn_pgqueuer_changed;
+DROP TYPE IF EXISTS pgqueuer_status, pgqueuer_statistics_status;
+"""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalwright.contracts.errors import EvalwrightError, NotAnEventLog, StoreError
 from evalwright.store.postgres import address
-from evalwright.store.postgres.queue_tables import queue_guards, queue_script, queue_settings
 from evalwright.store.postgres.schema import MIGRATIONS, ROLE, VERSION
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ MIGRATE_SECONDS = 60.0  # for which a migration waits for tables that others use
 LOCK_MS = 300  # that it waits for one at a time: shorter than until a deadlock is looked for
 _IN_USE = ("40P01", "55P03")  # SQLSTATEs of a deadlock, and of a lock that was not to be had
 
-OLDEST_SERVER = 15  # in older ones, the sequence of an unlogged table cannot be told to be logged
+OLDEST_SERVER = 15  # of those that are tried
 
 _SCHEMA_TABLE = """
 CREATE TABLE IF NOT EXISTS evalwright_schema (
@@ -75,15 +74,14 @@ def refuse_old_server(place: str, major: int) -> None:
     """Raise unless the server knows all that the tables need."""
     if major < OLDEST_SERVER:
         raise StoreError(
-            f"{place}: PostgreSQL {major} is too old for the tables of the fleet's queue; "
-            f"name a server of version {OLDEST_SERVER} or later with --db"
+            f"{place}: PostgreSQL {major} is too old; name a server of version {OLDEST_SERVER} "
+            "or later with --db"
         )
 
 
 async def migrate(url: str) -> tuple[int, int]:
     """Bring the database to the version of this program; returns the versions before and after."""
     place = address.masked(url)
-    queue_script()  # loading its package takes longer than a transaction may be idle
     connection = await address.connect(url, as_login=True)
     try:
         refuse_old_server(place, connection.get_server_version().major)
@@ -145,8 +143,6 @@ async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
                 f"{place}: a database of another program ({error}); "
                 "name an empty database with --db"
             ) from None
-    await _make_queue(connection)
-    await connection.execute(queue_guards())
     await connection.execute("DELETE FROM evalwright_schema")
     await connection.execute(
         "INSERT INTO evalwright_schema (version, oldest) VALUES ($1, $2)",
@@ -154,28 +150,3 @@ async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
         MIGRATIONS[-1].oldest,
     )
     return before.version, VERSION
-
-
-async def _make_queue(connection: "Connection") -> None:
-    """Make the tables of the queue, unless they are there."""
-    settings = queue_settings()
-    for table in (settings.queue_table, settings.queue_table_log):
-        if not await connection.fetchval("SELECT to_regclass($1)", table):
-            await connection.execute(queue_script() + queue_guards())
-
-
-async def make_queue_again(url: str) -> None:
-    """Make the tables of the queue where they were dropped; raises `StoreError` without the right.
-
-    They are empty then: workers find out what is due.
-    """
-    queue_script()  # see above
-    connection = await address.connect(url, as_login=True)
-    try:
-        async with connection.transaction():
-            await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
-            await _make_queue(connection)
-    except address.driver().InsufficientPrivilegeError as error:
-        raise address.explain(address.masked(url), error) from error
-    finally:
-        connection.terminate()

@@ -1,7 +1,7 @@
 """The PostgreSQL schema of the event log, migration by migration.
 
 A new table gets a new entry at the end of `MIGRATIONS`; those that are released are never changed.
-Tables of the fleet, such as its queue and its attempts, get theirs here, too: write the statement
+Tables of the fleet, such as its attempts, get theirs here, too: write the statement
 that creates the table, then `guarded(...)` for its grants and its row-level security.
 
 A migration only adds, so that processes of the version before go on beside those of the new one:
@@ -11,7 +11,7 @@ it sets `oldest` to the first schema that a program must know to work with the r
 from typing import NamedTuple
 
 from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.store.postgres.fleet_schema import FLEET
+from evalwright.store.postgres.fleet_schema import FLEET, HOLDERS
 from evalwright.store.schema import TOMBSTONE_BYTES
 
 ROLE = "evalwright_restricted"  # that connections take: rows of other tenants are out of its reach
@@ -344,5 +344,6 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(_FLEET, oldest=1),
     Migration(_SIZES + guarded("record_sizes", "SELECT, INSERT, UPDATE"), oldest=1),
     Migration(_CHECKSUMS, oldest=1),
+    Migration(HOLDERS, oldest=1),
 )
 VERSION = len(MIGRATIONS)
