@@ -42,7 +42,7 @@ from evalwright.reports.run.scorecard import (
     render_outcome,
     render_story,
 )
-from evalwright.reports.run.stories import TaskStory, mask_stories, task_stories
+from evalwright.reports.run.stories import STORY_TYPES, TaskStory, mask_stories, task_stories
 from evalwright.reports.run.task_records import read_task
 from evalwright.store.protocol import EventLog
 
@@ -190,7 +190,8 @@ class LogViewer:
         """What went wrong in a run without a result; a damaged log is reported elsewhere."""
         stories: list[TaskStory] = []
         with suppress(msgspec.MsgspecError):
-            stories = task_stories(history.plan.suite, self._log.read(history.run_id))
+            events = self._log.read(history.run_id, STORY_TYPES)
+            stories = task_stories(history.plan.suite, events)
         failed = history.failure()
         unjudged = ((failed.error.details if failed else None) or {}).get("unjudged", {})
         for story in self._masked(stories[:MOST_FAILURES]):

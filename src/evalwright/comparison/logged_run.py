@@ -9,13 +9,12 @@ import msgspec
 from evalwright.comparison.cases import SuiteCases
 from evalwright.comparison.own_records import RepeatedTask, step_of, why_failed
 from evalwright.comparison.run_folder import FoundResponse, ListedResponse, Unreadable
-from evalwright.contracts.coverage import RESPONSE_FIELD, Coverage, recorded_coverage
+from evalwright.contracts.coverage import RESPONSE_FIELD
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     Checked,
     Decided,
-    ErrorDetail,
     EvalScored,
     EvalStarted,
     Event,
@@ -23,7 +22,6 @@ from evalwright.contracts.events import (
     InvocationCompleted,
     InvocationStarted,
     Judged,
-    Payload,
     Planned,
     ProviderUsage,
     Reasoned,
@@ -31,8 +29,9 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.run_plan import FIRST_RULE, AgentFacts, TaskSelection
-from evalwright.contracts.suite import Suite, Task
+from evalwright.contracts.run_plan import FIRST_RULE, TaskSelection
+from evalwright.contracts.suite import Suite
+from evalwright.engine.projection import ProjectedTask
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost
 from evalwright.trace.model import text_of
@@ -51,21 +50,13 @@ _INDEXED = (
     Checked.TYPE,
     EvalScored.TYPE,
 )
-_SHOWN: dict[str, type[Payload]] = {
-    kind.TYPE: kind
-    for kind in (
-        Reasoned,
-        ToolCalled,
-        ToolReturned,
-        ProviderUsage,
-        Decided,
-        InvocationCompleted,
-        Judged,
-        Found,
-        Checked,
-        EvalScored,
+_STEPS = {kind.TYPE: kind for kind in (Reasoned, ToolCalled, ToolReturned)}
+_SHOWN = frozenset(
+    (
+        *(*_STEPS, ProviderUsage.TYPE, Decided.TYPE, InvocationCompleted.TYPE),
+        *(Judged.TYPE, Found.TYPE, Checked.TYPE, EvalScored.TYPE),
     )
-}
+)
 _AHEAD = 512  # events that are read at once where tasks are asked for in the order of the log
 _WIDEST = 4096  # events; tasks that ran at the same time as a longer one are read by themselves
 _FAILURE_CLASSES = {
@@ -211,7 +202,7 @@ class LoggedRun:
         first, last = wanted.first, wanted.last or wanted.first
         alone = last - first > _WIDEST
         last = last if alone else max(last, first + self._reach)
-        found: dict[str, list[Event]] = {}
+        found: dict[str, ProjectedTask] = {}
         kinds = (InvocationStarted.TYPE, *_SHOWN) if self._repeated else tuple(_SHOWN)
         for event in log.read(self.run_id, kinds, first - 1, last - first + 1):
             if event.sequence > last:
@@ -224,21 +215,97 @@ class LoggedRun:
             attempt = self._attempts.get(name, _NEVER)
             within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
             if within and event.type in _SHOWN and (attempt is wanted or not alone):
-                found.setdefault(name, []).append(event)
+                task = found.get(name)
+                if task is None and task_id in self._tasks:
+                    task = found[name] = ProjectedTask(self._tasks[task_id])
+                if task is not None:
+                    task.take(event)
         try:
-            said = {
-                name: [(event.at_us, event.decode(_SHOWN[event.type])) for event in events]
-                for name, events in found.items()
-                if self._attempts[name].task_id in self._tasks
-            }
+            self._ready = {name: self._response(name, task) for name, task in found.items()}
         except msgspec.MsgspecError as error:
             raise self._damaged(log, error) from error
-        self._ready = {name: self._answered(name).response(said[name]) for name in said}
 
-    def _answered(self, name: str) -> "_AnsweredTask":
-        attempt = self._attempts[name]
-        task, repeated = self._tasks[attempt.task_id], self._repeated.get(attempt.task_id)
-        return _AnsweredTask(self.suite, task, attempt, repeated, self._agent)
+    def _response(self, name: str, said: ProjectedTask) -> dict[str, Any]:
+        """The response object of a task, from its last invocation."""
+        task, attempt, agent = said.task, said.current, self._agent
+        place, repeated = self._attempts[name], self._repeated.get(said.task.task_id)
+        completed, checked = attempt.completed, attempt.checked
+        decided = attempt.decided
+        failed = attempt.decision is None or (
+            completed is not None and completed.outcome == "failed"
+        )
+        steps = [
+            {"ts": _ms(event.at_us), **step_of(event.decode(_STEPS[event.type]))}
+            for event in attempt.deeds
+            if event.type in _STEPS
+        ]
+        fixtures = task.fixtures.tool_responses if task.fixtures else ()
+        response: dict[str, Any] = {
+            "case_id": task.task_id,
+            "user_prompt": task.input if isinstance(task.input, str) else text_of(task.input),
+            "tools_offered": sorted({entry.tool for entry in fixtures}),
+            "proposed_actions": [],
+            "events": steps,
+            RESPONSE_FIELD: msgspec.to_builtins(attempt.coverage(agent)),
+        }
+        unscored = next((each.error for each in said.checks if each.error is not None), None)
+        if failed or unscored is not None:
+            error = decided.get("error") if isinstance(decided, dict) else None
+            error = error if isinstance(error, dict) else {}
+            if unscored is not None:
+                error = msgspec.to_builtins(unscored)
+            code = str(error.get("code", "agent_error"))
+            failure = {
+                "class": _FAILURE_CLASSES.get(code, code),
+                "attempt": place.number,
+                "is_transient": error.get("retryable"),
+                "error_name": code,
+                "error_message": error.get("message"),
+            }
+            response["runner_failure"] = _present(failure)
+        else:
+            assert attempt.decision is not None
+            kind = "text" if isinstance(decided, str) else "json"
+            response["final_output"] = {"content_type": kind, "content": decided}
+            said_last = {"type": "final_output", "ts": _ms(attempt.decision.at_us)}
+            steps.append({**said_last, **response["final_output"]})
+
+        # What it cost, and the score where there is one. A judge's calls count for the task alone.
+        whole, usages = said.scored, attempt.usages  # without a score, it was perhaps repeated
+        cost = whole.cost_usd if whole and not attempt.usages_of_judges else None
+        took = completed.latency_ms if completed and repeated else None
+        usage = {
+            "duration_ms": whole.latency_ms if whole else took,
+            "input_tokens": sum(each.input_tokens for each in usages) if usages else None,
+            "output_tokens": sum(each.output_tokens for each in usages) if usages else None,
+            "cost_usd": task_cost(usages) if cost is None and usages else cost,
+        }
+        response["usage"] = _present(usage)
+        of_several = {}
+        if repeated is not None:
+            verdict = repeated.scored
+            of_several = {
+                "repetition": place.repetition,
+                "repetitions": task.repeat,
+                "task_passed": verdict is not None and verdict.passed,
+                "verdicts": [0, 0] if verdict is None else [1, int(verdict.passed)],
+            }
+        scored = whole or checked
+        if scored is not None:
+            match = task.expected.match
+            score = {
+                "score": scored.score,
+                "passed": scored.passed,
+                "threshold": PASSING_GOLDEN_SCORE if match else task.expected.threshold,
+                "strategy": match.strategy if match else None,
+                "expected": match.value if match else None,
+            }
+            if not scored.passed:
+                score |= why_failed(self.suite, task, attempt, None if failed else decided)
+            response["scored"] = {**_present(score), **of_several}
+        elif not failed:  # an answer that nobody could judge has not passed
+            response["scored"] = {"passed": False, **of_several}
+        return response
 
     def _damaged(self, log: "EventLog", error: Exception) -> DamagedEventLog:
         return DamagedEventLog(f"{log.place}: run {self.run_id} cannot be read: {error!r}")
@@ -350,141 +417,6 @@ def _meta(
 
 def _part(suite: Suite, selection: TaskSelection) -> str:
     return f"{len(suite.tasks)} of {selection.of} tasks, by {', '.join(selection.by)}"
-
-
-class _AnsweredTask(msgspec.Struct):
-    """The last invocation for a task, from what its events say."""
-
-    suite: Suite
-    task: Task
-    attempt: _LastAttempt
-    repeated: RepeatedTask | None
-    agent: AgentFacts
-    usages: list[ProviderUsage] = []
-    judged: bool = False  # calls of a judge count for the task, not for the agent
-    completed: InvocationCompleted | None = None
-    decided: Decided | None = None
-    scored: Checked | EvalScored | None = None
-    evidence: list[Payload] = []  # that a verdict rests on
-
-    def response(self, said: Sequence[tuple[int, Payload]]) -> dict[str, Any]:
-        """The response object of the task."""
-        steps: list[dict[str, Any]] = []
-        for at_us, payload in said:
-            if isinstance(payload, Decided):
-                self.decided, decided_us = payload, at_us
-            elif isinstance(payload, InvocationCompleted):
-                self.completed = payload
-            elif isinstance(payload, _VERDICTS):
-                self.scored = payload if isinstance(payload, _SCORES) else self.scored
-                self.evidence.append(payload)
-            elif not isinstance(payload, ProviderUsage):
-                steps.append({"ts": _ms(at_us), **step_of(payload)})
-            elif self.completed is None:
-                self.usages.append(payload)
-            else:
-                self.judged = True
-        task = self.task
-        fixtures = task.fixtures.tool_responses if task.fixtures else ()
-        response: dict[str, Any] = {
-            "case_id": task.task_id,
-            "user_prompt": task.input if isinstance(task.input, str) else text_of(task.input),
-            "tools_offered": sorted({entry.tool for entry in fixtures}),
-            "proposed_actions": [],
-            "events": steps,
-            RESPONSE_FIELD: msgspec.to_builtins(self._coverage(steps)),
-        }
-        if self._failed or self.decided is None or self._unscored is not None:
-            response["runner_failure"] = self._failure()
-        else:
-            content = self.decided.decision
-            kind = "text" if isinstance(content, str) else "json"
-            response["final_output"] = {"content_type": kind, "content": content}
-            said_last = {"type": "final_output", "ts": _ms(decided_us)}
-            steps.append({**said_last, **response["final_output"]})
-        return {**response, **self._measures()}
-
-    def _coverage(self, steps: Sequence[dict[str, Any]]) -> Coverage:
-        """What was observed, or is claimed; of older logs, what they hold."""
-        seen = self.completed.coverage if self.completed else None
-        has_calls = any(each["type"] == "tool_call" for each in steps)
-        held = recorded_coverage(has_calls=has_calls, has_usage=bool(self.usages))
-        return (seen or held).claimed(self.agent.tools, self.agent.usage)
-
-    @property
-    def _failed(self) -> bool:
-        failed = self.completed is not None and self.completed.outcome == "failed"
-        return failed or self.decided is None
-
-    @property
-    def _unscored(self) -> ErrorDetail | None:
-        """Why the answer has no score of its own."""
-        checked = (each for each in self.evidence if isinstance(each, Checked))
-        return next((each.error for each in checked if each.error is not None), None)
-
-    def _failure(self) -> dict[str, Any]:
-        decision = self.decided.decision if self.decided else None
-        error = decision.get("error") if isinstance(decision, dict) else None
-        error = error if isinstance(error, dict) else {}
-        if self._unscored is not None:
-            error = msgspec.to_builtins(self._unscored)
-        code = str(error.get("code", "agent_error"))
-        return _present(
-            {
-                "class": _FAILURE_CLASSES.get(code, code),
-                "attempt": self.attempt.number,
-                "is_transient": error.get("retryable"),
-                "error_name": code,
-                "error_message": error.get("message"),
-            }
-        )
-
-    def _measures(self) -> dict[str, Any]:
-        """What it cost, and the score where there is one."""
-        scored, usages = self.scored, self.usages
-        whole = scored if isinstance(scored, EvalScored) else None  # nothing was repeated
-        cost = whole.cost_usd if whole and not self.judged else None
-        took = self.completed.latency_ms if self.completed and self.repeated else None
-        usage = {
-            "duration_ms": whole.latency_ms if whole else took,
-            "input_tokens": sum(each.input_tokens for each in usages) if usages else None,
-            "output_tokens": sum(each.output_tokens for each in usages) if usages else None,
-            "cost_usd": task_cost(usages) if cost is None and usages else cost,
-        }
-        if scored is None:  # an answer that nobody could judge has not passed
-            unjudged = {} if self._failed else {"scored": {"passed": False, **self._of_several()}}
-            return {"usage": _present(usage), **unjudged}
-        match = self.task.expected.match
-        score = {
-            "score": scored.score,
-            "passed": scored.passed,
-            "threshold": PASSING_GOLDEN_SCORE if match else self.task.expected.threshold,
-            "strategy": match.strategy if match else None,
-            "expected": match.value if match else None,
-        }
-        if not scored.passed:
-            score |= why_failed(self.suite, self.task, self.evidence, self._output)
-        return {"usage": _present(usage), "scored": {**_present(score), **self._of_several()}}
-
-    @property
-    def _output(self) -> Any:
-        return self.decided.decision if self.decided and not self._failed else None
-
-    def _of_several(self) -> dict[str, Any]:
-        """Of a task that is repeated: which repetition it is, and what they came to together."""
-        if self.repeated is None:
-            return {}
-        scored = self.repeated.scored
-        return {
-            "repetition": self.attempt.repetition,
-            "repetitions": self.task.repeat,
-            "task_passed": scored is not None and scored.passed,
-            "verdicts": [0, 0] if scored is None else [1, int(scored.passed)],
-        }
-
-
-_SCORES = (Checked, EvalScored)
-_VERDICTS = (Judged, Found, *_SCORES)
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

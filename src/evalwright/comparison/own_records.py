@@ -1,6 +1,6 @@
 """What an own run recorded of a task: its repetitions, its steps, and why it did not pass."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,6 @@ from evalwright.contracts.events import (
     Checked,
     EvalScored,
     Event,
-    Found,
     InvocationStarted,
     Judged,
     Payload,
@@ -20,6 +19,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.run_plan import LeftOut
 from evalwright.contracts.suite import Suite, Task
+from evalwright.engine.projection import TaskAttempt
 from evalwright.scoring.rubric import criterion_name, rubric_result
 from evalwright.scoring.thresholds import BLOCKING, pass_score
 
@@ -96,30 +96,28 @@ def _result(returned: ToolReturned) -> dict[str, Any]:
     return result
 
 
-def why_failed(
-    suite: Suite, task: Task, evidence: Sequence[Payload], output: Any
-) -> dict[str, Any]:
+def why_failed(suite: Suite, task: Task, attempt: TaskAttempt, output: Any) -> dict[str, Any]:
     """What the score of a failed task rests on: each check that failed, and the bar of a rubric."""
-    checked = [each for each in evidence if isinstance(each, Checked)]
-    if checked:
-        return {"failed": _failed_checks(checked[-1])}
+    checked, judged = attempt.checked, attempt.judged
+    if checked is not None:
+        causes = [{"cause": each.cause} if each.cause else {} for each in checked.checks]
+        failed = [
+            _assertion(each.check, each.expected, each.actual, each.reason) | cause
+            for each, cause in zip(checked.checks, causes, strict=True)
+            if not each.passed
+        ]
+        return {"failed": failed}
     failed = []
     found: dict[str, Any] = {}
-    judged = [each for each in evidence if isinstance(each, Judged)]
     if task.expected.rubric and judged:
         found["threshold"] = pass_score(suite.thresholds)
         failed += _unmet(task, judged, output)
-    failed += _unsafe(each for each in evidence if isinstance(each, Found))
+    # The findings that no task passes with, as the check that looks for them.
+    findings = [each for each in attempt.findings if each.severity in BLOCKING]
+    if grave := [f"{each.severity} {each.kind}" for each in findings]:
+        message = f"safety findings: {', '.join(grave)}"
+        failed.append(_assertion("no_signals", _SAFE, grave, message))
     return {**found, "failed": failed} if failed else found
-
-
-def _failed_checks(checked: Checked) -> list[dict[str, Any]]:
-    return [
-        _assertion(each.check, each.expected, each.actual, each.reason)
-        | ({"cause": each.cause} if each.cause else {})
-        for each in checked.checks
-        if not each.passed
-    ]
 
 
 def _unmet(task: Task, judged: Sequence[Judged], output: Any) -> list[dict[str, Any]]:
@@ -133,35 +131,17 @@ def _unmet(task: Task, judged: Sequence[Judged], output: Any) -> list[dict[str, 
     if not unmet:
         return []
     texts = [criteria[number - 1].criterion for number in unmet]
-    said = [
-        f"not met: {text}: {'; '.join(_reasons(judged, criterion_name(number)))}"
-        for number, text in zip(unmet, texts, strict=True)
-    ]
+    said = []
+    for number, text in zip(unmet, texts, strict=True):
+        reasons = [  # why judges say no
+            verdict.reason
+            for each in judged
+            if each.subject == "rubric"
+            for verdict in each.verdicts
+            if verdict.question == criterion_name(number) and not verdict.met
+        ]
+        said.append(f"not met: {text}: {'; '.join(dict.fromkeys(reasons))}")
     return [_assertion("judge", texts[0] if len(texts) == 1 else texts, output, "; ".join(said))]
-
-
-def _reasons(judged: Sequence[Judged], question: str) -> Iterable[str]:
-    """Why judges say no, each reason once."""
-    return dict.fromkeys(
-        verdict.reason
-        for each in judged
-        if each.subject == "rubric"
-        for verdict in each.verdicts
-        if verdict.question == question and not verdict.met
-    )
-
-
-def _unsafe(found: Iterable[Found]) -> list[dict[str, Any]]:
-    """The findings that no task passes with, as the check that looks for them."""
-    grave = [
-        f"{finding.severity} {finding.kind}"
-        for each in found
-        for finding in each.findings
-        if finding.severity in BLOCKING
-    ]
-    if not grave:
-        return []
-    return [_assertion("no_signals", _SAFE, grave, f"safety findings: {', '.join(grave)}")]
 
 
 def _assertion(name: str, expected: Any, actual: Any, message: str) -> dict[str, Any]:

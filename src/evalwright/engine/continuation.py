@@ -1,12 +1,11 @@
 """Resuming a run in the log: scores stay, and recorded answers are judged, not asked for again."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
 from evalwright.agents.protocol import Agent
-from evalwright.contracts.coverage import Coverage, recorded_coverage
+from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import DamagedEventLog, RunBusy
 from evalwright.contracts.events import (
     PAYLOADS,
@@ -17,7 +16,6 @@ from evalwright.contracts.events import (
     InvocationCompleted,
     InvocationStarted,
     Judged,
-    Payload,
     ProviderUsage,
     ToolCalled,
     ToolReturned,
@@ -27,22 +25,14 @@ from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.execution import Announce, Execution, Outcome, RunResources
 from evalwright.engine.history import History, read_history
-from evalwright.engine.invocation import Repetition, TaskAnswer, repetition_of
-from evalwright.engine.plan import Plan
+from evalwright.engine.invocation import Repetition, TaskAnswer
+from evalwright.engine.projection import TaskAttempt, project_tasks
 from evalwright.engine.replay import project
 from evalwright.engine.runs import last_continuation
 from evalwright.store.protocol import EventLog, NewEvent
 
-_OF_ANSWERS = (
-    InvocationStarted.TYPE,
-    ToolCalled.TYPE,
-    ToolReturned.TYPE,
-    ProviderUsage.TYPE,
-    Decided.TYPE,
-    InvocationCompleted.TYPE,
-    Judged.TYPE,
-    Checked.TYPE,
-)
+_DEEDS = (ToolCalled.TYPE, ToolReturned.TYPE, Decided.TYPE, InvocationCompleted.TYPE)
+_OF_ANSWERS = (*_DEEDS, InvocationStarted.TYPE, ProviderUsage.TYPE, Judged.TYPE, Checked.TYPE)
 
 
 async def resume_run(
@@ -131,110 +121,69 @@ def _is_kept(event: Event, failed: History, cut_off: set[str | None]) -> bool:
 
 def recall_answers(log: EventLog, history: History) -> None:
     """Fill in what was answered and has no score yet, so that nobody is asked for it again."""
+    fill_in(history, log.read(history.run_id, _OF_ANSWERS), f"{log.place}: run {history.run_id}")
+
+
+def fill_in(history: History, events: Iterable[Event], place: str) -> None:
+    """Take the answers to tasks that have no score, from events in their order."""
     plan = history.plan
-    events = log.read(history.run_id, _OF_ANSWERS)
-    fill_in(history, recalled_tasks(events, plan, f"{log.place}: run {history.run_id}"))
-
-
-def fill_in(history: History, recalled: "Mapping[str, RecalledTask]") -> None:
-    """Take the answers to tasks that have no score."""
-    for task_id, found in recalled.items():
-        if task_id in history.scored:
-            continue
-        if found.repetitions:
-            history.repetitions[task_id] = found.repetitions
-        if answers := found.answers(with_failures=history.plan.is_recorded):
-            history.awaiting[task_id] = answers
-        history.judged[task_id] = found.judged
-
-
-def recalled_tasks(events: Iterable[Event], plan: Plan, place: str) -> "dict[str, RecalledTask]":
-    """What events say of the answers to the tasks of a plan."""
-    recalled = {task.task_id: RecalledTask(task, plan.agent) for task in plan.suite.tasks}
+    tasks = [task for task in plan.suite.tasks if task.task_id not in history.scored]
     try:
-        for event in events:
-            if event.task_id is not None and event.type in _OF_ANSWERS:
-                recalled[event.task_id].take(event)
+        with without_collecting():
+            for task_id, found in project_tasks(tasks, events).items():
+                if done := [
+                    _repetition(each, checked)
+                    for each in found.repetitions
+                    if (checked := each.checked) is not None
+                ]:
+                    history.repetitions[task_id] = done
+                waiting = [
+                    _answer(found.task, each, plan.agent)
+                    for each in found.repetitions
+                    if each.has_answer and each.checked is None
+                ]
+                # A failure is asked for again, unless it counts.
+                if answers := [each for each in waiting if each.error is None or plan.is_recorded]:
+                    history.awaiting[task_id] = answers
+                # A repetition is another answer; what was asked about an answer names that.
+                before = [each for attempt in found.earlier for each in attempt.judged]
+                of_checks = [each for each in before if each.subject.startswith("check:")]
+                history.judged[task_id] = [*of_checks, *found.current.judged]
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
         raise DamagedEventLog(f"{place} cannot be read: {error!r}") from error
-    return recalled
 
 
-class RecalledTask:
-    """What the events of a task say of its last invocation, and of its repetitions before."""
+def _repetition(attempt: TaskAttempt, checked: Checked) -> Repetition:
+    if (completed := attempt.completed) is None:
+        raise ValueError(f"{Checked.TYPE} of an invocation that did not end")
+    return Repetition(
+        checked.score,
+        checked.passed,
+        _latency(completed),
+        [*attempt.usages, *attempt.usages_of_judges],
+        completed.schema_validated,
+    )
 
-    def __init__(self, task: Task, claims: AgentFacts) -> None:
-        self.task = task
-        self._claims = claims
-        self.repetitions: list[Repetition] = []
-        self.judged: list[Judged] = []
-        self._decided: Decided | None = None
-        self._deeds: list[Payload] = []
-        self._usages: list[ProviderUsage] = []
-        self._waiting: dict[int, TaskAnswer] = {}  # by repetition
 
-    def take(self, event: Event) -> None:
-        """Take the next event of the task."""
-        payload = event.decode(PAYLOADS[event.type])
-        match payload:
-            case InvocationStarted():
-                self._decided = None
-                self._deeds, self._usages = [], []
-                self._waiting.pop(repetition_of(payload.invocation_id), None)
-                # A repetition is another answer; what was asked about an answer names that.
-                self.judged = [each for each in self.judged if each.subject.startswith("check:")]
-            case Judged():
-                self.judged.append(payload)
-            case Checked():
-                self._end(payload)
-            case ProviderUsage():
-                self._usages.append(payload)
-            case _:
-                self._take_deed(payload)
+def _latency(completed: InvocationCompleted) -> int | None:
+    return None if "latency" in (completed.unmeasured or ()) else completed.latency_ms or 0
 
-    def _end(self, checked: Checked) -> None:
-        """A repetition has its result, and does not wait any more."""
-        ended = self._waiting.pop(checked.repetition)
-        self.repetitions.append(
-            Repetition(
-                checked.score, checked.passed, ended.latency_ms, ended.usages, ended.schema_valid
-            )
-        )
 
-    def _take_deed(self, payload: Payload) -> None:
-        self._deeds.append(payload)
-        if isinstance(payload, Decided):
-            self._decided = payload
-        elif isinstance(payload, InvocationCompleted) and self._decided is not None:
-            number = repetition_of(payload.invocation_id)
-            self._waiting[number] = self._answer(payload, self._decided.decision)
-
-    def _answer(self, completed: InvocationCompleted, decision: Any) -> TaskAnswer:
-        error = None
-        if completed.outcome == "failed":
-            error = msgspec.convert(decision["error"], ErrorDetail)
-        unmeasured = completed.unmeasured or ()
-        return TaskAnswer(
-            self.task,
-            None if error else decision,
-            error,
-            None if "latency" in unmeasured else completed.latency_ms or 0,
-            self._usages,
-            completed.schema_validated,
-            len(self._usages),
-            self._deeds,
-            unmeasured,
-            self._coverage(completed).claimed(self._claims.tools, self._claims.usage),
-        )
-
-    def _coverage(self, completed: InvocationCompleted) -> Coverage:
-        """What was recorded as observed; of older logs, what they hold."""
-        if completed.coverage is not None:
-            return completed.coverage
-        has_calls = any(isinstance(each, ToolCalled) for each in self._deeds)
-        return recorded_coverage(has_calls=has_calls, has_usage=bool(self._usages))
-
-    def answers(self, *, with_failures: bool) -> list[TaskAnswer]:
-        """What was answered and has no result; a failure is asked for again, unless it counts."""
-        waiting = [self._waiting[number] for number in sorted(self._waiting)]
-        return [each for each in waiting if each.error is None or with_failures]
+def _answer(task: Task, attempt: TaskAttempt, claims: AgentFacts) -> TaskAnswer:
+    completed, decision, error = attempt.completed, attempt.decided, None
+    assert completed is not None
+    if completed.outcome == "failed":
+        error = msgspec.convert(decision["error"], ErrorDetail)
+    own = attempt.usages
+    return TaskAnswer(
+        task,
+        None if error else decision,
+        error,
+        _latency(completed),
+        [*own, *attempt.usages_of_judges],
+        completed.schema_validated,
+        len(own),
+        [each.decode(PAYLOADS[each.type]) for each in attempt.deeds if each.type in _DEEDS],
+        completed.unmeasured or (),
+        attempt.coverage(claims),
+    )

@@ -5,48 +5,36 @@ compared and resumed like any other; what judges have said of the same question 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.contracts.errors import BadInput, DamagedEventLog
-from evalwright.contracts.events import (
-    Decided,
-    Event,
-    Found,
-    InvocationCompleted,
-    InvocationStarted,
-    Judged,
-    ProviderUsage,
-    Reasoned,
-    ToolCalled,
-    ToolReturned,
-)
+from evalwright.contracts.events import Event, Found, Judged
 from evalwright.contracts.run_plan import AgentFacts, RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
-from evalwright.engine.continuation import fill_in, recalled_tasks
+from evalwright.engine.continuation import fill_in
 from evalwright.engine.execution import Announce, Execution, Outcome, RunResources
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import repetition_of
 from evalwright.engine.isolation import PARTIAL, RESCORED
 from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.engine.plan import Plan, is_judged, plan_run
+from evalwright.engine.projection import (
+    INVOCATION_TYPES,
+    ProjectedTask,
+    TaskAttempt,
+    project_tasks,
+)
 from evalwright.engine.suites.loader import SuiteSubject
 from evalwright.store.protocol import EventLog, NewEvent
 
 MOST_NAMED = 5
 _UNANSWERED = "without an answer"
-_OF_INVOCATIONS = (
-    InvocationStarted.TYPE,
-    Reasoned.TYPE,
-    ToolCalled.TYPE,
-    ToolReturned.TYPE,
-    ProviderUsage.TYPE,
-    Decided.TYPE,
-    InvocationCompleted.TYPE,
-)
+# A task that was answered: its whole invocations, by repetition, and all that is known of it.
+_Answered: TypeAlias = tuple[dict[int, TaskAttempt], ProjectedTask]
 
 
 class RecordedAgent:
@@ -95,7 +83,7 @@ class Rescore(msgspec.Struct, frozen=True):
         history = History(new_run_id(clock), self.plan, clock.now_us())
         history.take_over(self.facts)
         place = self.plan.traces or f"{log.place}: run {self.plan.rescored_from}"
-        fill_in(history, recalled_tasks(self.facts, self.plan, place))
+        fill_in(history, self.facts, place)
         with log.claim(history.run_id):
             agent, resources = RecordedAgent(self.plan.agent), resources or RunResources()
             execution = Execution(log, agent, history, clock, resources)
@@ -121,8 +109,8 @@ def plan_rescore(
     if source.end is None:
         raise BadInput(f"rescore: run {run_id} has not ended; resume it first")
     suite = subject.suite if subject else source.plan.suite
-    tapes = _tapes(log, run_id)
-    kept, left_out = _fitting(suite, source.plan.suite, tapes)
+    answered = _answered_tasks(log, source)
+    kept, left_out = _fitting(suite, source.plan.suite, answered)
     if not kept:
         raise BadInput(
             f"rescore: no task of {name} has an answer in run {run_id}: ids and inputs must be "
@@ -145,7 +133,7 @@ def plan_rescore(
         rescored_from=run_id,
         lacking=[] if subject else source.plan.lacking,
     )
-    facts = [event for task in kept for event in _facts(tapes[task.task_id], task, source.plan)]
+    facts = [event for task in kept for event in _facts(answered[task.task_id], task, source.plan)]
     notices = [
         f"left out, as {what}: {named_briefly(names)}" for what, names in left_out.items() if names
     ]
@@ -173,49 +161,26 @@ def _plan(
     return plan_run(suite, name, RecordedAgent(before.agent), options, source=where)
 
 
-class _Tape:
-    """The events of a task that are worth keeping: those of whole invocations, and verdicts."""
-
-    def __init__(self) -> None:
-        self.invocations: dict[int, list[Event]] = {}  # by repetition
-        self.findings: list[Event] = []
-        self.verdicts: list[Event] = []
-        self._current: list[Event] | None = None
-
-    def take(self, event: Event) -> None:
-        """Take the next event of the task."""
-        match event.type:
-            case InvocationStarted.TYPE:
-                self._current = [event]
-            case InvocationCompleted.TYPE if self._current is not None:
-                completed = event.decode(InvocationCompleted)
-                if completed.latency_ms is not None:  # else its process was stopped
-                    number = repetition_of(completed.invocation_id)
-                    self.invocations[number] = [*self._current, event]
-                self._current = None
-            case Judged.TYPE:
-                self.verdicts.append(event)
-            case Found.TYPE:
-                self.findings.append(event)
-            case _ if self._current is not None:
-                self._current.append(event)
-
-
-def _tapes(log: EventLog, run_id: str) -> dict[str, _Tape]:
-    tapes: dict[str, _Tape] = {}
+def _answered_tasks(log: EventLog, source: History) -> dict[str, _Answered]:
+    """The tasks with whole invocations, the last of each repetition, by their ids."""
+    run_id, answered = source.run_id, {}
+    events = log.read(run_id, (*INVOCATION_TYPES, Judged.TYPE, Found.TYPE))
     try:
-        for event in log.read(run_id, (*_OF_INVOCATIONS, Judged.TYPE, Found.TYPE)):
-            if event.task_id is not None:
-                if event.task_id not in tapes:
-                    tapes[event.task_id] = _Tape()
-                tapes[event.task_id].take(event)
+        for task_id, task in project_tasks(source.plan.suite.tasks, events).items():
+            whole = {
+                repetition_of(end.invocation_id): attempt
+                for attempt in task.all_attempts
+                if (end := attempt.completed) is not None and end.latency_ms is not None
+            }
+            if whole:
+                answered[task_id] = whole, task
     except (msgspec.MsgspecError, ValueError) as error:
         raise DamagedEventLog(f"{log.place}: run {run_id} cannot be read: {error!r}") from error
-    return {task_id: tape for task_id, tape in tapes.items() if tape.invocations}
+    return answered
 
 
 def _fitting(
-    suite: Suite, before: Suite, tapes: dict[str, _Tape]
+    suite: Suite, before: Suite, answered: dict[str, _Answered]
 ) -> tuple[list[Task], dict[str, list[str]]]:
     """The tasks that were answered, repeated as often as they were; and what is left out, as what.
 
@@ -233,7 +198,7 @@ def _fitting(
         if task.input != inputs[task.task_id]:
             changed.append(task.task_id)
             continue
-        made = len(tapes[task.task_id].invocations) if task.task_id in tapes else 0
+        made = len(answered[task.task_id][0]) if task.task_id in answered else 0
         if made < repeats[task.task_id]:
             unanswered.append(task.task_id)
         else:
@@ -252,15 +217,19 @@ def named_briefly(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + more
 
 
-def _facts(tape: _Tape, task: Task, before: Plan) -> Iterator[Event]:
+def _facts(answered: _Answered, task: Task, before: Plan) -> Iterator[Event]:
     """The events that the new run begins with, in the order in which a run writes them."""
-    for number in sorted(tape.invocations)[: task.repeat]:
-        yield from tape.invocations[number]
+    whole, recorded = answered
+    for number in sorted(whole)[: task.repeat]:
+        yield from whole[number].deeds
+    said = [event for attempt in recorded.all_attempts for event in attempt.said]
     if before.is_adversarial:  # what judges found is found again in what they said
-        yield from (each for each in tape.findings if each.decode(Found).source == "signals")
+        found = (event for event in said if event.type == Found.TYPE)
+        yield from (event for event in found if event.decode(Found).source == "signals")
     if before.panel is not None and before.panel.prompt_version == PROMPT_VERSION:
-        old = next(each for each in before.suite.tasks if each.task_id == task.task_id)
-        same_rubric = old.expected.rubric == task.expected.rubric
-        for event in tape.verdicts:
-            if same_rubric or event.decode(Judged).subject != "rubric":
+        same_rubric = recorded.task.expected.rubric == task.expected.rubric
+        for event in said:
+            if event.type == Judged.TYPE and (
+                same_rubric or event.decode(Judged).subject != "rubric"
+            ):
                 yield event

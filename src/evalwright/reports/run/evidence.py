@@ -4,7 +4,7 @@ The log keeps of a finding no more than its kind. What it rests on is in the sam
 are looked for again, and point at the events.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from evalwright.contracts.events import (
@@ -12,13 +12,13 @@ from evalwright.contracts.events import (
     Decided,
     Event,
     InvocationCompleted,
-    InvocationStarted,
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.report import EvidenceRef, Signal
+from evalwright.contracts.report import EvidenceRef
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
+from evalwright.engine.projection import project_tasks
 from evalwright.reports.formats.words import in_words
 
 _READ = frozenset(kind.TYPE for kind in (ToolCalled, ToolReturned, Decided, InvocationCompleted))
@@ -59,37 +59,23 @@ def evident_findings(
 
     found: list[EvidentFinding] = []
     kinds = {each.kind for each in recorded}
-    for attempt in _attempts(events):
-        payloads = [event.decode(PAYLOADS[event.type]) for event in attempt]
+    for attempt in project_tasks([task], events)[task.task_id].all_attempts:
+        deeds = [event for event in attempt.deeds if event.type in _READ]
+        payloads = [event.decode(PAYLOADS[event.type]) for event in deeds]
         signals = [
             signal
             for signal in invocation_signals(task, agent_id, payloads, mark)
             if signal.kind in kinds
         ]
-        found += [_evident(signal, attempt) for signal in mask_signals(signals)]
+        for signal in mask_signals(signals):
+            links = tuple(_link(ref, deeds) for ref in signal.evidence_refs)
+            notes = signal.details.notes or ""
+            found.append(EvidentFinding(signal.kind, signal.severity, signal.title, notes, links))
     seen = {each.kind for each in found}
     unseen = [
         EvidentFinding(each.kind, each.severity) for each in recorded if each.kind not in seen
     ]
     return [*found, *dict.fromkeys(unseen)]
-
-
-def _attempts(events: Sequence[Event]) -> Iterator[list[Event]]:
-    attempt: list[Event] = []
-    for event in events:
-        if event.type == InvocationStarted.TYPE and attempt:
-            yield attempt
-            attempt = []
-        elif event.type in _READ:
-            attempt.append(event)
-    if attempt:
-        yield attempt
-
-
-def _evident(signal: Signal, attempt: Sequence[Event]) -> EvidentFinding:
-    links = tuple(_link(ref, attempt) for ref in signal.evidence_refs)
-    notes = signal.details.notes or ""
-    return EvidentFinding(signal.kind, signal.severity, signal.title, notes, links)
 
 
 def _link(ref: EvidenceRef, attempt: Sequence[Event]) -> StepLink:

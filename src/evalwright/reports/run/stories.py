@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.events import (
     Checked,
     Decided,
@@ -21,6 +22,7 @@ from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import UNTOLD, CheckResult
 from evalwright.engine.history import read_history
+from evalwright.engine.projection import project_tasks
 from evalwright.engine.task_names import TaskName, TaskNames
 from evalwright.store.protocol import EventLog
 
@@ -52,19 +54,30 @@ def task_stories(
 ) -> list[TaskStory]:
     """The tasks that did not pass or were not answered, or those asked for, in suite order."""
     names = TaskNames.of_tasks(suite.tasks)
-    stories = {
-        task.task_id: _StoryReader(task)
-        for task in suite.tasks
-        if wanted is None or task.task_id in wanted
-    }
-    for event in events:
-        story = stories.get(event.task_id or "")
-        if story is not None:
-            story.take(event)
-            if wanted is None and story.scored is not None and story.scored.passed:
-                del stories[story.task.task_id]
-    ended = [story.end() for story in stories.values() if story.has_ended]
-    return [replace(each, called=names.of(each.task.task_id)) for each in ended]
+    tasks = [task for task in suite.tasks if wanted is None or task.task_id in wanted]
+    stories = []
+    with without_collecting():
+        for found in project_tasks(tasks, events).values():
+            scored = found.scored
+            ended = [attempt for attempt in found.all_attempts if attempt.has_answer]
+            if not ended or (wanted is None and scored is not None and scored.passed):
+                continue
+            completed, checks = ended[-1].completed, found.checks
+            failed = (each for each in checks if not all(result.passed for result in each.checks))
+            story = TaskStory(
+                task=found.task,
+                scored=scored,
+                decision=ended[-1].decided,
+                answered=completed is not None and completed.outcome != "failed",
+                judged=found.current.judged,
+                findings=found.current.findings,
+                checks=next(failed, checks[-1]).checks if checks else (),
+                passed_times=sum(each.passed for each in checks),
+                unscored=next((each.error for each in checks if each.error), None),
+                called=names.of(found.task.task_id),
+            )
+            stories.append(story)
+    return stories
 
 
 def read_stories(log: EventLog, run_id: str, wanted: set[str]) -> list[TaskStory]:
@@ -122,69 +135,6 @@ def mask_stories(stories: Iterable[TaskStory]) -> list[TaskStory]:
     return [mask(story) for story in stories]
 
 
-class _StoryReader:
-    """Reads the story of one task from the log."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.scored: EvalScored | None = None
-        self._decision: bytes | None = None
-        self._outcome: str | None = None
-        self._judged: list[Judged] = []
-        self._findings: list[SafetyFinding] = []
-        self._checks: list[CheckResult] = []
-        self._passed_times = 0
-        self._unscored: ErrorDetail | None = None
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether an invocation came to its end."""
-        return self._decision is not None and self._outcome is not None
-
-    def take(self, event: Event) -> None:
-        """Fold one event in."""
-        match event.type:
-            case InvocationStarted.TYPE:  # what was said of an earlier attempt does not count
-                self._judged, self._findings = [], []
-            case Decided.TYPE:
-                self._decision = event.body
-            case InvocationCompleted.TYPE:
-                self._outcome = event.decode(InvocationCompleted).outcome
-            case Judged.TYPE | Found.TYPE | Checked.TYPE:
-                self._take_judgement(event)
-            case EvalScored.TYPE:
-                self.scored = event.decode(EvalScored)
-
-    def _take_judgement(self, event: Event) -> None:
-        """What judges, signals and checks say of an answer."""
-        match event.type:
-            case Judged.TYPE:
-                self._judged.append(event.decode(Judged))
-            case Found.TYPE:
-                self._findings += event.decode(Found).findings
-            case Checked.TYPE:
-                checked = event.decode(Checked)
-                self._unscored = self._unscored or checked.error
-                self._passed_times += checked.passed
-                if all(each.passed for each in self._checks):
-                    self._checks = checked.checks
-
-    def end(self) -> TaskStory:
-        """The story so far."""
-        assert self._decision is not None
-        return TaskStory(
-            task=self.task,
-            scored=self.scored,
-            decision=_decision(self._decision),
-            answered=self._outcome != "failed",
-            judged=self._judged,
-            findings=self._findings,
-            checks=self._checks,
-            passed_times=self._passed_times,
-            unscored=self._unscored,
-        )
-
-
 STORY_TYPES = (
     InvocationStarted.TYPE,
     Decided.TYPE,
@@ -194,7 +144,3 @@ STORY_TYPES = (
     Checked.TYPE,
     EvalScored.TYPE,
 )
-
-
-def _decision(body: bytes) -> Any:
-    return msgspec.json.decode(body, type=Decided).decision

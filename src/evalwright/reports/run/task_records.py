@@ -9,39 +9,34 @@ from msgspec.structs import replace
 
 from evalwright.attacks.derived import is_derived
 from evalwright.contracts import amounts
-from evalwright.contracts.coverage import PARTS, recorded_coverage
+from evalwright.contracts.coverage import PARTS
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     CONTENT_FREE,
     Checked,
-    Decided,
     EvalScored,
     Event,
-    Found,
-    InvocationCompleted,
-    InvocationStarted,
     Judged,
     Planned,
     ProviderUsage,
-    Reasoned,
-    RunStarted,
-    ToolCalled,
-    ToolReturned,
 )
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import UNTOLD, CheckResult
 from evalwright.engine.checks import unsafe_check
-from evalwright.engine.invocation import repetition_of
+from evalwright.engine.projection import (
+    ProjectedTask,
+    RunProjection,
+    TaskAttempt,
+    project_tasks,
+)
 from evalwright.engine.task_names import TaskName, TaskNames, called
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE, explain_difference
 from evalwright.scoring.rubric import all_votes, criterion_name
 from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import is_blocking, mean
-
-TRACE_TYPES = frozenset((Reasoned.TYPE, ToolCalled.TYPE, ToolReturned.TYPE))
 
 
 class TaskUsage(msgspec.Struct, frozen=True, rename="camel"):
@@ -157,41 +152,29 @@ class RunReading(NamedTuple):
 
 def read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
     """Read a run from its events; secrets are masked before anything is made of them."""
-    with without_collecting():
-        return _read_tasks(events, show_secrets=show_secrets)
-
-
-def _read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
     kept: list[Event] = []
-    started = planned = None
-    readers: dict[str, _RecordReader] = {}
     is_masked = False
     mask = None if show_secrets else _mask()
-    for event in events:
-        if mask is not None:
-            masked = _masked(event, mask)
-            is_masked = is_masked or masked is not event
-            event = masked  # noqa: PLW2901
-        kept.append(event)
-        reader = readers.get(event.task_id or "")
-        if reader is not None:
-            reader.take(event)
-        elif event.type == RunStarted.TYPE:
-            started = event
-        elif event.type == Planned.TYPE:
-            planned = event.decode(Planned)
-            names = TaskNames.of_tasks(planned.suite.tasks, is_masked=True)
-            agent = planned.agent
-            readers = {
-                task.task_id: _RecordReader(task, agent, names.of(task.task_id).title)
-                for task in planned.suite.tasks
-            }
-    if started is None or planned is None:
-        raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
-    tasks = [reader.end() for reader in readers.values()]
-    if is_derived(planned.suite.suite_id):
-        tasks = _with_attacks(planned, tasks)
-    return RunReading(started.run_id, started, planned, tasks, kept, is_masked, show_secrets)
+    run = RunProjection()
+    with without_collecting():
+        for event in events:
+            shown = event if mask is None else _masked(event, mask)
+            is_masked = is_masked or shown is not event
+            kept.append(shown)
+            run.take(shown)
+        if run.started is None or run.planned is None:
+            raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
+        planned = run.planned
+        names = TaskNames.of_tasks(planned.suite.tasks, is_masked=True)
+        tasks = [
+            _task_reading(task, planned.agent, names.of(task_id).title)
+            for task_id, task in run.tasks.items()
+        ]
+        if is_derived(planned.suite.suite_id):
+            tasks = _with_attacks(planned, tasks)
+    return RunReading(
+        run.started.run_id, run.started, planned, tasks, kept, is_masked, show_secrets
+    )
 
 
 def _with_attacks(planned: Planned, tasks: Sequence[ReadTask]) -> list[ReadTask]:
@@ -221,10 +204,8 @@ def read_task(
     shown = msgspec.json.decode(mask(msgspec.json.encode(task)), type=Task)
     kept = [_masked(event, mask) for event in events]
     title = TaskNames.of_tasks([shown], is_masked=True).of(task.task_id).title
-    reader = _RecordReader(shown, agent, title)
-    for event in kept:
-        reader.take(event)
-    return reader.end(), kept
+    [found] = project_tasks([shown], kept).values()
+    return _task_reading(found, agent, title), kept
 
 
 def mask_event(event: Event) -> Event:
@@ -259,156 +240,103 @@ def _mask() -> Callable[[bytes], bytes]:
     return lambda body: mask_bytes(body, personal=False)
 
 
-class _AttemptReader:
-    """One invocation, as far as it has come."""
+def _attempt_record(
+    attempt: TaskAttempt, task: Task, scored: EvalScored | None, claims: AgentFacts
+) -> AttemptRecord:
+    """The attempt as it is shown; its score is its own where it has one."""
+    decision, completed, checked = attempt.decided, attempt.completed, attempt.checked
+    failed = completed is not None and completed.outcome == "failed"
+    error = decision.get("error") if failed and isinstance(decision, dict) else None
+    output = decision if error is None else (error.get("details") or {}).get("answer")
+    if checked is not None and checked.error is not None:
+        error = msgspec.to_builtins(checked.error)
+    if checked is not None:
+        checks = [_check_record(each) for each in checked.checks]
+    else:
+        checks = [] if error else _portable_checks(attempt, task, output, scored)
+    check_score: float | UnsetType = UNSET
+    if error is None and checked is not None:
+        check_score = checked.score if checked.check_score is None else checked.check_score
+    coverage: dict[str, str | None] | UnsetType = UNSET
+    if completed is not None:
+        found = attempt.coverage(claims)
+        coverage = {part: getattr(found, part) for part in PARTS}
+        if found.lost is not None:
+            coverage["lost"] = found.lost
+    own = checked or scored
+    return AttemptRecord(
+        None if own is None else own.passed,
+        None if own is None else own.score,
+        output,
+        checks,
+        None if completed is None else completed.latency_ms,
+        UNSET if error is None else error,
+        check_score,
+        coverage,
+    )
 
-    def __init__(self) -> None:
-        self.decided: bytes | None = None
-        self.completed: InvocationCompleted | None = None
-        self.checked: Checked | None = None
-        self.trace: list[Event] = []
-        self.judged: list[Judged] = []
-        self.usages: list[ProviderUsage] = []
-        self.findings: list[SafetyFinding] = []
 
-    def take(self, event: Event) -> None:
-        """Fold one event in."""
-        kind = event.type
-        if kind in TRACE_TYPES:
-            self.trace.append(event)
-        elif kind == Decided.TYPE:
-            self.decided = event.body
-        elif kind == InvocationCompleted.TYPE:
-            self.completed = event.decode(InvocationCompleted)
-        elif kind == ProviderUsage.TYPE and self.completed is None:  # else a judge's
-            self.usages.append(event.decode(ProviderUsage))
-        elif kind == Judged.TYPE:
-            self.judged.append(event.decode(Judged))
-        elif kind == Found.TYPE:
-            self.findings += event.decode(Found).findings
-
-    def record(self, task: Task, scored: EvalScored | None, claims: AgentFacts) -> AttemptRecord:
-        """The attempt as it is shown; its score is its own where it has one."""
-        said = None if self.decided is None else msgspec.json.decode(self.decided, type=Decided)
-        decision = None if said is None else said.decision
-        failed = self.completed is not None and self.completed.outcome == "failed"
-        error = decision.get("error") if failed and isinstance(decision, dict) else None
-        output = decision if error is None else (error.get("details") or {}).get("answer")
-        own = self.checked or scored
-        if self.checked is not None and self.checked.error is not None:
-            error = msgspec.to_builtins(self.checked.error)
-        if self.checked is not None:
-            checks = [_check_record(each) for each in self.checked.checks]
-        else:
-            checks = [] if error else self._portable_checks(task, output, scored)
-        return AttemptRecord(
-            None if own is None else own.passed,
-            None if own is None else own.score,
-            output,
-            checks,
-            None if self.completed is None else self.completed.latency_ms,
-            UNSET if error is None else error,
-            UNSET
-            if error is not None or self.checked is None
-            else self.checked.score
-            if self.checked.check_score is None
-            else self.checked.check_score,
-            self._coverage(claims),
-        )
-
-    def _coverage(self, claims: AgentFacts) -> dict[str, str | None] | UnsetType:
-        """What was observed of it or is claimed; of older logs, what they hold."""
-        if self.completed is None:
-            return UNSET
-        has_calls = any(each.type == ToolCalled.TYPE for each in self.trace)
-        held = recorded_coverage(has_calls=has_calls, has_usage=bool(self.usages))
-        found = self.completed.coverage or held
-        found = found.claimed(claims.tools, claims.usage)
-        lost = {} if found.lost is None else {"lost": found.lost}
-        return {part: getattr(found, part) for part in PARTS} | lost
-
-    def _portable_checks(
-        self, task: Task, output: Any, scored: EvalScored | None
-    ) -> list[CheckRecord]:
-        """What a match, a rubric and findings say of an answer, as checks do."""
-        checks = []
-        if (match := task.expected.match) is not None and scored is not None:
-            passed = scored.score == PASSING_GOLDEN_SCORE
-            reason = "" if passed else explain_difference(output, match.strategy, match.value)
-            found = match.strategy, passed, scored.score, match.value, output, reason
-            checks.append(CheckRecord(*found))
-        votes = all_votes("rubric", self.judged)
-        for number, criterion in enumerate(task.expected.rubric or (), 1):
+def _portable_checks(
+    attempt: TaskAttempt, task: Task, output: Any, scored: EvalScored | None
+) -> list[CheckRecord]:
+    """What a match, a rubric and findings say of an answer, as checks do."""
+    checks = []
+    if (match := task.expected.match) is not None and scored is not None:
+        passed = scored.score == PASSING_GOLDEN_SCORE
+        reason = "" if passed else explain_difference(output, match.strategy, match.value)
+        found = match.strategy, passed, scored.score, match.value, output, reason
+        checks.append(CheckRecord(*found))
+    if task.expected.rubric:
+        judged = attempt.judged
+        votes = all_votes("rubric", judged)
+        for number, criterion in enumerate(task.expected.rubric, 1):
             if given := votes.get(name := criterion_name(number)):
                 met = 2 * sum(given) > len(given)
-                score, reason = sum(given) / len(given), _reason_of(self.judged, name, met=met)
+                reasons = (  # that speak for the outcome
+                    verdict.reason
+                    for answer in judged
+                    if answer.subject == "rubric"
+                    for verdict in answer.verdicts
+                    if verdict.question == name and verdict.met == met
+                )
+                score, reason = sum(given) / len(given), next(reasons, "")
                 weight = UNSET if criterion.weight == 1 else criterion.weight
                 wanted = criterion.criterion
                 checks.append(CheckRecord("judge", met, score, wanted, output, reason, weight))
-        if is_blocking(self.findings):
-            checks.append(_check_record(unsafe_check(self.findings)))
-        return checks
+    findings = attempt.findings
+    if is_blocking(findings):
+        checks.append(_check_record(unsafe_check(findings)))
+    return checks
 
 
-class _RecordReader:
-    """Reads one task from the log."""
-
-    def __init__(self, task: Task, claims: AgentFacts, title: str) -> None:
-        self._task = task
-        self._title = title
-        self._claims = claims
-        self._scored: EvalScored | None = None
-        self._attempts: dict[int, _AttemptReader] = {}  # by repetition
-        self._current = _AttemptReader()
-
-    def take(self, event: Event) -> None:
-        """Fold one event in; what was said of an attempt that was begun anew does not count."""
-        if event.type == EvalScored.TYPE:
-            self._scored = event.decode(EvalScored)
-            return
-        if event.type == InvocationStarted.TYPE:
-            self._current = self._attempts[self._repetition(event)] = _AttemptReader()
-        elif event.type == Checked.TYPE:  # of a run that was scored again, all come at the end
-            checked = event.decode(Checked)
-            self._attempts.get(checked.repetition, self._current).checked = checked
-        else:
-            self._current.take(event)
-
-    def _repetition(self, event: Event) -> int:
-        if self._task.repeat == 1:
-            return 1
-        return repetition_of(event.decode(InvocationStarted).invocation_id)
-
-    def end(self) -> ReadTask:
-        """The task so far."""
-        task, scored = self._task, self._scored
-        attempts = [self._attempts[number] for number in sorted(self._attempts)] or [self._current]
-        records = [attempt.record(task, scored, self._claims) for attempt in attempts]
-        verdict = None if scored is None else scored.passed
-        alike = (place for place, each in enumerate(records) if each.passed == verdict)
-        place = next(alike, len(records) - 1)
-        shown = records[place]
-        means = [each.check_score for each in records if each.check_score is not UNSET]
-        record = TaskRecord(
-            task.task_id,
-            verdict,
-            None if scored is None else scored.score,
-            self._title,
-            task.input,
-            shown.output,
-            shown.checks,
-            _usage([usage for each in attempts for usage in each.usages], shown.coverage),
-            shown.latency_ms if scored is None else scored.latency_ms,
-            [finding for each in attempts for finding in each.findings],
-            shown.error,
-            task.tags or UNSET,
-            records if task.repeat > 1 else UNSET,
-            shown.coverage,
-            mean(means) if means else UNSET,
-        )
-        rubric = enumerate(task.expected.rubric or (), 1)
-        criteria = {criterion_name(number): each.criterion for number, each in rubric}
-        return ReadTask(record, attempts[place].trace, attempts[place].judged, criteria)
+def _task_reading(found: ProjectedTask, claims: AgentFacts, title: str) -> ReadTask:
+    task, scored, attempts = found.task, found.scored, found.repetitions
+    records = [_attempt_record(attempt, task, scored, claims) for attempt in attempts]
+    verdict = None if scored is None else scored.passed
+    alike = (place for place, each in enumerate(records) if each.passed == verdict)
+    place = next(alike, len(records) - 1)
+    shown = records[place]
+    means = [each.check_score for each in records if each.check_score is not UNSET]
+    record = TaskRecord(
+        task.task_id,
+        verdict,
+        None if scored is None else scored.score,
+        title,
+        task.input,
+        shown.output,
+        shown.checks,
+        _usage([usage for each in attempts for usage in each.usages], shown.coverage),
+        shown.latency_ms if scored is None else scored.latency_ms,
+        [finding for each in attempts for finding in each.findings],
+        shown.error,
+        task.tags or UNSET,
+        records if task.repeat > 1 else UNSET,
+        shown.coverage,
+        mean(means) if means else UNSET,
+    )
+    rubric = enumerate(task.expected.rubric or (), 1)
+    criteria = {criterion_name(number): each.criterion for number, each in rubric}
+    return ReadTask(record, attempts[place].trace, attempts[place].judged, criteria)
 
 
 def _usage(
@@ -435,15 +363,3 @@ def _check_record(result: CheckResult) -> CheckRecord:
         result.reason,
         UNSET if result.weight == 1 else result.weight,
     )
-
-
-def _reason_of(judged: Sequence[Judged], question: str, *, met: bool) -> str:
-    """The first reason that speaks for the outcome."""
-    said = (
-        verdict.reason
-        for answer in judged
-        if answer.subject == "rubric"
-        for verdict in answer.verdicts
-        if verdict.question == question and verdict.met == met
-    )
-    return next(said, "")

@@ -1,0 +1,232 @@
+"""What a log says of the tasks of a run: attempts, what was done in each, what was said of it.
+
+Events are put together here, for everything that reads them: as they come, all or those of the
+types that are needed. Nothing is decoded before somebody asks for it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from evalwright.contracts.coverage import Coverage, recorded_coverage
+from evalwright.contracts.documents import without_collecting
+from evalwright.contracts.events import (
+    Checked,
+    Decided,
+    EvalScored,
+    Event,
+    Found,
+    InvocationCompleted,
+    InvocationStarted,
+    Judged,
+    P,
+    Planned,
+    ProviderUsage,
+    Reasoned,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.run_plan import AgentFacts
+from evalwright.contracts.suite import Task
+from evalwright.contracts.summary import SafetyFinding
+from evalwright.engine.invocation import repetition_of
+
+TRACE_TYPES = frozenset((Reasoned.TYPE, ToolCalled.TYPE, ToolReturned.TYPE))
+INVOCATION_TYPES = (
+    InvocationStarted.TYPE,
+    *TRACE_TYPES,
+    ProviderUsage.TYPE,
+    Decided.TYPE,
+    InvocationCompleted.TYPE,
+)
+_MEANWHILE = frozenset((*TRACE_TYPES, ProviderUsage.TYPE))
+_OF_AGENT = frozenset((*TRACE_TYPES, Decided.TYPE, InvocationCompleted.TYPE))
+
+
+class TaskAttempt:
+    """One invocation of the agent for a task, and what was said of its answer."""
+
+    __slots__ = ("_ended", "completion", "decision", "deeds", "said")
+
+    def __init__(self) -> None:
+        self.deeds: list[Event] = []  # from the start of the invocation to its end
+        self.said: list[Event] = []  # of the answer, with the usage of whoever judged it
+        self.decision: Event | None = None
+        self.completion: Event | None = None
+        self._ended: InvocationCompleted | None = None
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the invocation came to its end with an answer, or an error in its place."""
+        return self.decision is not None and self.completion is not None
+
+    @property
+    def decided(self) -> Any:
+        """What the agent answered; None if nothing."""
+        return None if self.decision is None else self.decision.decode(Decided).decision
+
+    @property
+    def completed(self) -> InvocationCompleted | None:
+        """How the invocation ended, if it did."""
+        if self._ended is None and self.completion is not None:
+            self._ended = self.completion.decode(InvocationCompleted)
+        return self._ended
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether somebody saw the invocation end: its process was not stopped."""
+        completed = self.completed
+        return completed is not None and completed.latency_ms is not None
+
+    @property
+    def trace(self) -> list[Event]:
+        """The calls of tools, their results, and what the agent thought."""
+        return [event for event in self.deeds if event.type in TRACE_TYPES]
+
+    @property
+    def usages(self) -> list[ProviderUsage]:
+        """What the agent used of models."""
+        return _decoded(self.deeds, ProviderUsage)
+
+    @property
+    def usages_of_judges(self) -> list[ProviderUsage]:
+        """What was used of models after the answer."""
+        return _decoded(self.said, ProviderUsage)
+
+    @property
+    def judged(self) -> list[Judged]:
+        """What judges said of the answer."""
+        return _decoded(self.said, Judged)
+
+    @property
+    def findings(self) -> list[SafetyFinding]:
+        """What speaks against the agent."""
+        return [each for found in _decoded(self.said, Found) for each in found.findings]
+
+    @property
+    def checked(self) -> Checked | None:
+        """What checks said of the answer, the last time."""
+        event = next((each for each in reversed(self.said) if each.type == Checked.TYPE), None)
+        return None if event is None else event.decode(Checked)
+
+    def coverage(self, claims: AgentFacts) -> Coverage:
+        """What was observed, or is claimed; of logs that do not say, what they hold."""
+        completed = self.completed
+        observed = completed.coverage if completed else None
+        if observed is None:
+            kinds = {event.type for event in self.deeds}
+            observed = recorded_coverage(
+                has_calls=ToolCalled.TYPE in kinds, has_usage=ProviderUsage.TYPE in kinds
+            )
+        return observed.claimed(claims.tools, claims.usage)
+
+
+def _decoded(events: list[Event], kind: type[P]) -> list[P]:
+    return [event.decode(kind) for event in events if event.type == kind.TYPE]
+
+
+class ProjectedTask:
+    """A task of a run, as far as its events say.
+
+    A new attempt takes the place of the one before, unless it is another repetition.
+    """
+
+    __slots__ = ("_checks", "_score", "attempts", "current", "earlier", "task")
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.current = TaskAttempt()  # the last that was begun
+        self.attempts: dict[int, TaskAttempt] = {}  # the last of each repetition
+        self.earlier: list[TaskAttempt] = []  # all that were begun before the last one
+        self._checks: list[Event] = []
+        self._score: Event | None = None
+
+    def take(self, event: Event) -> None:
+        """Take the next event of the task."""
+        kind, current = event.type, self.current
+        if kind in _MEANWHILE and current.completion is None:
+            current.deeds.append(event)
+        elif kind == EvalScored.TYPE:
+            self._score = event
+        elif kind == InvocationStarted.TYPE:
+            number = 1
+            if self.task.repeat > 1:
+                number = repetition_of(event.decode(InvocationStarted).invocation_id)
+            self._begin(number).deeds.append(event)
+        elif kind in _OF_AGENT:
+            if current.completion is not None:
+                current = self._begin(1)  # what began it was not recorded
+            current.deeds.append(event)
+            if kind == Decided.TYPE:
+                current.decision = event
+            elif kind == InvocationCompleted.TYPE:
+                current.completion = event
+        elif kind == Checked.TYPE:  # of a run that was scored again, all come at the end
+            self._checks.append(event)
+            number = event.decode(Checked).repetition if self.task.repeat > 1 else 1
+            self.attempts.get(number, current).said.append(event)
+        else:
+            current.said.append(event)
+
+    def _begin(self, number: int) -> TaskAttempt:
+        if self.current.deeds or self.current.said:
+            self.earlier.append(self.current)
+        self.current = self.attempts[number] = TaskAttempt()
+        return self.current
+
+    @property
+    def scored(self) -> EvalScored | None:
+        """The score of the task, where it has one."""
+        return None if self._score is None else self._score.decode(EvalScored)
+
+    @property
+    def checks(self) -> list[Checked]:
+        """What checks said, repetition by repetition."""
+        return [event.decode(Checked) for event in self._checks]
+
+    @property
+    def repetitions(self) -> list[TaskAttempt]:
+        """The last attempt at each repetition, in their order."""
+        return [self.attempts[number] for number in sorted(self.attempts)] or [self.current]
+
+    @property
+    def all_attempts(self) -> list[TaskAttempt]:
+        """Every attempt, in the order in which they were begun."""
+        return [*self.earlier, self.current]
+
+
+class RunProjection:
+    """A run from its events; of its tasks, those that are wanted.
+
+    Without tasks, they are those of the plan, which is among the first events.
+    """
+
+    def __init__(self, tasks: Iterable[Task] | None = None) -> None:
+        self.started: Event | None = None
+        self.planned: Planned | None = None
+        self._has_tasks = tasks is not None
+        self.tasks = {task.task_id: ProjectedTask(task) for task in tasks or ()}
+
+    def take(self, event: Event) -> None:
+        """Take the next event."""
+        found = self.tasks.get(event.task_id or "")
+        if found is not None:
+            found.take(event)
+        elif event.type == RunStarted.TYPE:
+            self.started = event
+        elif event.type == Planned.TYPE:
+            self.planned = event.decode(Planned)
+            if not self._has_tasks:
+                self.tasks = {
+                    each.task_id: ProjectedTask(each) for each in self.planned.suite.tasks
+                }
+
+
+def project_tasks(tasks: Iterable[Task], events: Iterable[Event]) -> dict[str, ProjectedTask]:
+    """What events say of tasks, by their ids; those of other tasks are passed over."""
+    projected = {task.task_id: ProjectedTask(task) for task in tasks}
+    with without_collecting():
+        for event in events:
+            if (task := projected.get(event.task_id or "")) is not None:
+                task.take(event)
+    return projected
