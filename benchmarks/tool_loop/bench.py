@@ -25,8 +25,8 @@ from evalwright.agents.manifest import ManifestAgent, load_manifest
 from evalwright.agents.protocol import Invocation
 from evalwright.contracts.events import ProviderUsage
 from evalwright.contracts.suite import Suite
-from evalwright.engine.execution import start_run
 from evalwright.engine.plan import RunOptions, plan_run
+from evalwright.engine.runner import start_run
 from evalwright.models.protocol import Reply, Request, ToolUse
 from evalwright.store.sqlite import SqliteLog
 

@@ -11,8 +11,8 @@ from builders import a_rubric_task, a_suite, a_task, as_document
 from cli.test_db_transfer import annotate
 from engine import test_adversarial_runs, test_live_shadow_runs
 from evalwright.engine.baselines import set_baseline
-from evalwright.engine.execution import RunResources
 from evalwright.engine.replay import replay_run
+from evalwright.engine.task_work import RunResources
 from evalwright.host.library.prompts import EVALUATION_KIND, FILE_KIND
 from evalwright.host.runs.export import export_run
 from evalwright.host.runs.log_export import KINDS, export_log, import_log

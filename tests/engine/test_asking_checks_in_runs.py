@@ -13,9 +13,10 @@ from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.run_plan import RunOptions, SuiteSource
 from evalwright.contracts.suite import Suite
 from evalwright.engine import own_checks
-from evalwright.engine.execution import RunResources, start_run
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
+from evalwright.engine.runner import start_run
+from evalwright.engine.task_work import RunResources
 from evalwright.models.protocol import ModelError, Request
 from evalwright.models.scripted import ScriptedModel
 from subjects.judges import JUDGE, Judge, a_judge

@@ -1,14 +1,14 @@
 """A budget for a run: it stops in good order, and goes on when there is more to spend."""
 
-import asyncio
 from typing import Any
 
 from builders import a_suite
 from evalwright.contracts.events import ProviderUsage
-from evalwright.contracts.run_plan import RunSettings
-from evalwright.engine.budget import Budget
+from evalwright.contracts.run_plan import RunOptions
+from evalwright.engine.machine import Budget
+from evalwright.engine.plan import plan_run
 from evalwright.scoring.summary import Tally
-from subjects.runs import Workshop
+from subjects.runs import Workshop, as_agent
 
 
 def costing(price: float | None) -> Any:
@@ -53,17 +53,20 @@ def test_attempts_that_a_kill_cut_off_count_as_much_as_a_task_may_cost() -> None
         tally.add_usage(usage, task_id)
         tally.add_cut_off(task_id)
     tally.add_cut_off("task-3")
-    settings = RunSettings(max_cost_usd=1.0)
-    budget = Budget(settings, tally, is_cost_known=True, called="--max-cost")
+    tally.spending.is_cost_known = True
+    agent = as_agent(costing(0.1))
+    plan = plan_run(a_suite(4), "suite.json", agent, RunOptions(max_cost_usd=1.0))
+    budget = Budget(plan, tally.spending)
 
-    assert not asyncio.run(budget.admit())
+    assert budget.room(4) == 0
     over = budget.overspent(is_complete=False)
     assert over is not None
-    assert over.message == (
+    assert over.error.message == (
         "$0.4 was spent, up to $0.5 more by tasks that were cut off, the next task may cost $0.3, "
         "and --max-cost is $1"
     )
-    assert over.observed_usd == 1.2
+    assert over.breached is not None
+    assert over.breached.observed == 1.2
 
 
 def test_a_budget_that_lasts_changes_nothing(workshop: Workshop) -> None:

@@ -10,11 +10,12 @@ from evalwright.cli.remote import by_the_rule_of_today
 from evalwright.contracts.run_plan import FIRST_RULE, RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.baselines import read_baseline
-from evalwright.engine.execution import Outcome, start_run
 from evalwright.engine.history import read_history
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
+from evalwright.engine.runner import start_run
 from evalwright.engine.session import verdict_of
+from evalwright.engine.verdict import Outcome
 from evalwright.reports.run.paired_runs import ComparedSide, PairedRuns, pair_runs
 from evalwright.reports.run.task_list import read_frame, recorded_tasks
 from evalwright.scoring.regression import compare_to_baseline

@@ -14,7 +14,7 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.agents import ToolError
-from evalwright.engine import execution
+from evalwright.engine import runner
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.suites.validation import check_events
 from subjects import logs
@@ -184,7 +184,7 @@ def test_what_may_have_been_paid_for_is_durable_before_the_next_task_begins(
         return "yes"
 
     monkeypatch.setattr(Recorder, "flush", flush)
-    monkeypatch.setattr(execution, "AT_RISK_S", float("inf"))
+    monkeypatch.setattr(runner, "AT_RISK_S", float("inf"))
     agent = as_agent(answer)
     agent.is_outside = is_outside
     with closing(sqlite3.connect(workshop.log.place, check_same_thread=False)) as other:

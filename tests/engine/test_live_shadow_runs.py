@@ -6,7 +6,7 @@ from builders import a_suite, a_task
 from evalwright.agents.protocol import Surroundings, ToolError
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.contracts.redaction import Redactor
-from evalwright.engine.execution import RunResources
+from evalwright.engine.task_work import RunResources
 from subjects.runs import Recording, Workshop
 
 CANNED = {

@@ -14,12 +14,12 @@ from evalwright.agents.python import PythonAgent
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.clock import SystemClock, new_run_id
-from evalwright.engine.execution import RunResources
-from evalwright.engine.history import read_history
-from evalwright.engine.piecework import AssembledRun, Piecework
+from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import project
+from evalwright.engine.single_task import AssembledRun, SingleTasks
 from evalwright.engine.suites.validation import check_events
+from evalwright.engine.task_work import RunResources
 from evalwright.store.protocol import NewEvent
 from evalwright.store.sqlite import SqliteLog
 
@@ -36,10 +36,10 @@ def pieces(
     run_id = new_run_id(SystemClock())
 
     async def work() -> tuple[list[NewEvent], dict[str, list[NewEvent]]]:
-        run = Piecework(agent, plan, run_id, RunResources())
+        run = SingleTasks(agent, History(run_id, plan, SystemClock().now_us()), RunResources())
         opening, recorded = run.opening_events(), {}
         for index, task_id in enumerate(TASKS):
-            await run.work_on(index)
+            await run.score(index)
             recorded[task_id] = run.recorded()
         run.end()
         return opening, recorded

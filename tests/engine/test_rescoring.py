@@ -11,10 +11,10 @@ from engine.test_checked_runs import A_17, SHIPPED, a_checked_task, of_checks, s
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.suite import Suite
-from evalwright.engine.execution import RunResources
 from evalwright.engine.replay import replay_run
 from evalwright.engine.rescore import plan_rescore
 from evalwright.engine.suites.loader import SuiteSubject
+from evalwright.engine.task_work import RunResources
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Recording, Workshop
 

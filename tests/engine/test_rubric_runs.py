@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from builders import a_rubric_task, a_suite, a_task
-from evalwright.engine.execution import RunResources
 from evalwright.engine.judges import Panel
 from evalwright.engine.replay import replay_run
+from evalwright.engine.task_work import RunResources
 from subjects.judges import JUDGE, Judge, a_judge
 from subjects.runs import Recording, Workshop
 

@@ -23,10 +23,10 @@ from evalwright.contracts.run_plan import (
 )
 from evalwright.engine import plan
 from evalwright.engine import resume as resuming
-from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.resume import CHANGEABLE, resume
 from evalwright.engine.session import Session, price_by
+from evalwright.engine.verdict import Outcome
 from evalwright.models.config import Config
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Workshop, as_agent

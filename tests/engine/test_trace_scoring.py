@@ -13,10 +13,11 @@ from evalwright.contracts.events import Decided, RunStarted, ToolCalled
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.yaml_loader import load_yaml
-from evalwright.engine.execution import Outcome, RunResources
 from evalwright.engine.recorded_traces import ScoreRequest, plan_score
 from evalwright.engine.suites.from_traces import RecordedSuite, TaskMaker, WantedRecordings
 from evalwright.engine.suites.loader import SuiteSubject, given_subject
+from evalwright.engine.task_work import RunResources
+from evalwright.engine.verdict import Outcome
 from evalwright.trace.recorded_case import Recording
 from subjects.runs import Workshop
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import a_rubric_task, a_suite
-from evalwright.engine.execution import RunResources
 from evalwright.engine.judges import Panel
+from evalwright.engine.task_work import RunResources
 from evalwright.models.protocol import Reply, Request
 from faults.soaking import scaled
 from subjects.judges import JUDGE, a_judge

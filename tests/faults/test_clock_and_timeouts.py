@@ -12,9 +12,9 @@ from builders import a_suite
 from evalwright.contracts.errors import RunPruned
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.clock import SystemClock
-from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
+from evalwright.engine.runner import start_run
 from evalwright.store.inspection import find_problems
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.protocol import NewEvent

@@ -20,9 +20,9 @@ import pytest
 from builders import a_suite, a_task
 from evalwright.contracts.errors import EvalwrightError
 from evalwright.contracts.run_plan import RunOptions
-from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run
 from evalwright.engine.replay import replay_run
+from evalwright.engine.runner import start_run
 from evalwright.store.inspection import find_problems
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite import SqliteLog

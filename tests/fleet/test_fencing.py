@@ -22,8 +22,8 @@ from evalwright.engine.fleet.handover import HandOver, hand_over, recorded_histo
 from evalwright.engine.fleet.queue import take
 from evalwright.engine.fleet.repair import reconcile
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
-from evalwright.engine.fleet.single_tasks import FinishedTask
 from evalwright.engine.history import History
+from evalwright.engine.single_task import FinishedTask
 from evalwright.store.postgres import address
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import LOCAL_TENANT

@@ -8,7 +8,7 @@ from builders import a_rubric_task, a_suite, a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription
 from evalwright.contracts.suite import Expected, Task
-from evalwright.engine.execution import RunResources
+from evalwright.engine.task_work import RunResources
 from fleet.workers_here import Fleet, kinds_by_task, without_times
 from subjects.judges import JUDGE, Judge, a_judge
 from subjects.runs import Workshop

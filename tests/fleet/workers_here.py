@@ -14,7 +14,6 @@ from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.clock import SystemClock, new_run_id
-from evalwright.engine.execution import RunResources
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import Equipment
 from evalwright.engine.fleet.handover import FleetRuns, hand_over
@@ -22,6 +21,7 @@ from evalwright.engine.fleet.worker import Worker, WorkerSettings
 from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.engine.replay import project, rebuilt
+from evalwright.engine.task_work import RunResources
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.records import LOCAL_TENANT
 from postgres_server import execute

@@ -147,8 +147,8 @@ def test_models_on_this_machine_and_recorded_answers_are_free_unless_a_price_is_
     usage = ProviderUsage(provider, "m", 1, 1, cost_estimate_usd=price, cache_hit=recorded or None)
     tally.add_usage(usage, "task-1", is_verdict=True)
     assert tally.spent == spent
-    assert tally.unpriced_verdicts == spent.unpriced_calls
-    assert float(tally.dearest) == spent.known_usd
+    assert tally.spending.unpriced_verdicts == spent.unpriced_calls
+    assert float(tally.spending.dearest) == spent.known_usd
     assert tally.cost == Cost(price or 0, 1, int(price is None))  # as if all had been asked
 
 

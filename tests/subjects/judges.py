@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from evalwright.engine.execution import RunResources
 from evalwright.engine.judges import Panel
+from evalwright.engine.task_work import RunResources
 from evalwright.models.protocol import ModelError, Request
 from evalwright.models.scripted import ScriptedModel
 

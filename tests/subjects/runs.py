@@ -18,9 +18,11 @@ from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.clock import Clock
 from evalwright.engine.continuation import resume_run
-from evalwright.engine.execution import Execution, Outcome, RunResources, start_run
 from evalwright.engine.history import read_history
 from evalwright.engine.plan import merged, plan_run
+from evalwright.engine.runner import Runner, start_run
+from evalwright.engine.task_work import RunResources
+from evalwright.engine.verdict import Outcome
 from evalwright.store.sqlite import SqliteLog
 from subjects import logs
 from subjects.waiting import POLL_SECONDS, TIME_LIMIT_S, let_time_pass
@@ -106,12 +108,12 @@ class Workshop:
     def stop(self, suite: Suite, agent: Callable[[Any], Any], **options: Any) -> str:
         """Begin a run whose process is stopped before its first task, and return its id."""
 
-        async def stopped(execution: Execution) -> Outcome:
-            await execution.settle()
+        async def stopped(runner: Runner) -> Outcome:
+            await runner.settle()
             raise ConnectionAbortedError
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Execution, "run", stopped)
+            patched.setattr(Runner, "run", stopped)
             with pytest.raises(ConnectionAbortedError):
                 self.run(suite, agent, **options)
         return self.log.run_ids()[0]

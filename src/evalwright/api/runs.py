@@ -12,12 +12,11 @@ from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.errors import MissingExtra
 from evalwright.contracts.events import ToolCalled, ToolReturned
 from evalwright.engine.examination import made_calls
-from evalwright.engine.execution import Outcome
 from evalwright.engine.history import read_history
 from evalwright.engine.own_checks import OwnFacts
 from evalwright.engine.replay import project
 from evalwright.engine.session import verdict_of, verdict_on
-from evalwright.engine.verdict import change_of_repeats
+from evalwright.engine.verdict import Outcome, change_of_repeats
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.store.location import existing_log
 

@@ -22,9 +22,10 @@ from evalwright.contracts.events import (
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.examination import made_calls
-from evalwright.engine.piecework import Piecework
+from evalwright.engine.history import History
 from evalwright.engine.plan import with_defaults, without_spare_judges
 from evalwright.engine.session import Session, price_by, unheard
+from evalwright.engine.single_task import SingleTasks
 from evalwright.models.config import Config, load_config
 from evalwright.reports.run.task_records import read_tasks
 from evalwright.scoring.checks.base import MadeCall
@@ -180,11 +181,12 @@ async def answer_once(
         (plan,) = session.plan(
             subject.suite, "evaluate", source=subject.source, functions=subject.functions
         )
-        run_id = new_run_id(SystemClock())
-        run = Piecework(session.agent, plan, run_id, await session.begin(plan))
+        run_id = new_run_id(clock := SystemClock())
+        history = History(run_id, plan, clock.now_us())
+        run = SingleTasks(session.agent, history, await session.begin(plan))
         opening = run.opening_events()
         try:
-            await run.work_on(0)
+            await run.score(0)
         finally:
             run.end()
         recorded = run.recorded()

@@ -30,11 +30,11 @@ from evalwright.contracts.errors import (
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite, weight_warnings
-from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan, refuse_combinations
 from evalwright.engine.session import Session
 from evalwright.engine.suites.loader import SuiteSubject, read_subject
+from evalwright.engine.verdict import Outcome
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import NO_DEFAULTS
 from evalwright.reports.forms import FORMS_OF, STEP_SUMMARY

@@ -30,12 +30,11 @@ from evalwright.contracts.run_plan import CONFIGURABLE, FIRST_RULE, to_configura
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite, is_evalwright_suite, parse_suite
 from evalwright.engine.baselines import scored_now
-from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.replay import project
 from evalwright.engine.runs import LATEST
 from evalwright.engine.suites.loader import is_data_file
-from evalwright.engine.verdict import reasons_to_fail
+from evalwright.engine.verdict import Outcome, reasons_to_fail
 from evalwright.reports.forms import FORMS_OF
 from evalwright.reports.run.progress import Progress, progress_for
 from evalwright.scoring.pass_bars import missed_bars, results_of

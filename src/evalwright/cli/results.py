@@ -20,9 +20,9 @@ from evalwright.cli.output import (
 )
 from evalwright.contracts.errors import BadInput, RunFailed
 from evalwright.contracts.summary import to_json
-from evalwright.engine.execution import Outcome
 from evalwright.engine.runs import last_continuation
 from evalwright.engine.session import reasons_against
+from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.ci import (
     NotedFile,
     append_step_summary,

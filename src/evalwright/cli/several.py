@@ -26,11 +26,11 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.execution import Outcome
 from evalwright.engine.session import reasons_against, verdict_on
 from evalwright.engine.suites.loader import SuiteSubject, find_suites, read_subject
 from evalwright.engine.suites.selection import NothingSelected
 from evalwright.engine.task_names import NO_NAMES, TaskNames
+from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.console import Style, printable
 from evalwright.reports.run.junit import Reported, ReportedRun, ReportedSeveral
 from evalwright.reports.run.side_by_side import aligned, render_side_by_side

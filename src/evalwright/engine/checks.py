@@ -34,8 +34,8 @@ from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean, pass_score
 
 if TYPE_CHECKING:
-    from evalwright.engine.execution import RunResources
     from evalwright.engine.own_checks import OwnChecks
+    from evalwright.engine.task_work import RunResources
 
 Record = Callable[[Payload], None]
 SuiteChecks = Mapping[str, Sequence[AnswerCheck]]  # by task

@@ -23,12 +23,14 @@ from evalwright.contracts.events import (
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
-from evalwright.engine.execution import Announce, Execution, Outcome, RunResources
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import Repetition, TaskAnswer
 from evalwright.engine.projection import TaskAttempt, project_tasks
 from evalwright.engine.replay import project
+from evalwright.engine.runner import Announce, Runner
 from evalwright.engine.runs import last_continuation
+from evalwright.engine.task_work import RunResources
+from evalwright.engine.verdict import Outcome
 from evalwright.store.protocol import EventLog, NewEvent
 
 _DEEDS = (ToolCalled.TYPE, ToolReturned.TYPE, Decided.TYPE, InvocationCompleted.TYPE)
@@ -60,9 +62,9 @@ async def resume_run(
         current.plan = history.plan
         recall_answers(log, current)
         announce(current)
-        execution = Execution(log, agent, current, clock, resources or RunResources())
-        execution.close_interrupted()
-        return await execution.run()
+        runner = Runner(log, agent, current, clock, resources or RunResources())
+        runner.close_interrupted()
+        return await runner.run()
 
 
 async def _continue_failed(
@@ -76,11 +78,11 @@ async def _continue_failed(
     history, facts = _taken_over(log, failed, clock)
     with log.claim(failed.run_id), log.claim(history.run_id):
         _refuse_twice(log, failed.run_id)
-        execution = Execution(log, agent, history, clock, resources)
-        execution.open(failed.run_id, facts)
-        await execution.settle()  # so that its observers see only what is new
+        runner = Runner(log, agent, history, clock, resources)
+        runner.open(failed.run_id, facts)
+        await runner.settle()  # so that its observers see only what is new
         announce(history)
-        return await execution.run()
+        return await runner.run()
 
 
 def continued(log: EventLog, failed: History, clock: Clock) -> tuple[History, list[NewEvent]]:

@@ -63,7 +63,6 @@ class History:
         self.awaiting: dict[str, list[TaskAnswer]] = {}  # that judges or checks have to look at
         self.judged: dict[str, list[Judged]] = {}  # what they said so far
         self.repetitions: dict[str, list[Repetition]] = {}  # of tasks that are not all repeated
-        self.unpriced_before = 0  # calls without a price in the run that this one continues
         self.end: Event | None = None
         self.is_new = True  # nothing was recorded before
 
@@ -136,8 +135,8 @@ class History:
 
     def _know_unpriced(self) -> None:
         """Whoever goes on with a run knows of its calls without a price."""
-        self.unpriced_before = self.tally.spent.unpriced_calls
-        self.tally.unpriced_verdicts = 0
+        spending = self.tally.spending
+        spending.unpriced_before, spending.unpriced_verdicts = spending.unpriced, 0
 
 
 def read_history(log: EventLog, run_id: str) -> History:

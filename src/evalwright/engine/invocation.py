@@ -30,10 +30,10 @@ from evalwright.contracts.events import (
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock
+from evalwright.engine.machine import CLAIM_CONTRADICTED, error_decision
 from evalwright.engine.recorder import Recorder
 
 TURN_S = 0.001  # of work on answers, after which agents in the event loop have their turn
-CLAIM_CONTRADICTED = "claim_contradicted"  # the agent answered, but is not as claimed
 CLEANUP_SECONDS = 1.0  # that an agent has to stop when it is cancelled
 
 
@@ -62,13 +62,6 @@ class Repetition(msgspec.Struct, frozen=True, gc=False):
     schema_valid: bool | None = None
 
 
-class Done(msgspec.Struct, frozen=True, gc=False):
-    """What came of an invocation: the answer, and the events that end it."""
-
-    answer: TaskAnswer
-    closing: list[Payload]
-
-
 def invocation_id(index: int, attempt: int, repetition: int = 1) -> str:
     """The id of an attempt at the suite's task number `index`: the same in every run."""
     first = f"inv-{index + 1:04d}" if repetition == 1 else f"inv-{index + 1:04d}-r{repetition}"
@@ -78,11 +71,6 @@ def invocation_id(index: int, attempt: int, repetition: int = 1) -> str:
 def repetition_of(attempt_id: str) -> int:
     """The number of the repetition that an invocation is of, by its id."""
     return int(attempt_id.partition("-r")[2].partition(".")[0] or 1)
-
-
-def error_decision(agent_id: str, error: ErrorDetail) -> Decided:
-    """The decision of an agent that gave none."""
-    return Decided(agent_id, {"error": error})
 
 
 def contradiction(claims: AgentFacts, invocation: Invocation) -> ErrorDetail | None:
@@ -153,8 +141,11 @@ class Invoker:
         # What a process that is killed did not see the end of counts towards the budget.
         self._record_start = recorder.note if has_budget else recorder.hold
 
-    async def invoke(self, task: Task, attempt_id: str) -> Done:
-        """Invoke the agent for one task; its failures are results, never exceptions."""
+    async def invoke(self, task: Task, attempt_id: str) -> tuple[TaskAnswer, list[Payload]]:
+        """Invoke the agent for one task: its answer, and the events that end the invocation.
+
+        Its failures are results, never exceptions.
+        """
         recorder, agent_id = self._recorder, self._agent.agent_id
         deeds: list[Payload] = []
         if self._agent_ready is not None:
@@ -217,7 +208,7 @@ class Invoker:
         )
         if self._keep_deeds:
             deeds += (decided, completed)
-        return Done(answer, [decided, completed])
+        return answer, [decided, completed]
 
     def started(self, task: Task, attempt_id: str) -> InvocationStarted:
         """The first event of an attempt."""

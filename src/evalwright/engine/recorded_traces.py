@@ -25,8 +25,9 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.run_plan import MAX_REPEATS, AgentFacts, RunOptions, TaskSelection
 from evalwright.contracts.suite import Task
-from evalwright.engine.invocation import error_decision, invocation_id
+from evalwright.engine.invocation import invocation_id
 from evalwright.engine.isolation import PARTIAL, RECORDED
+from evalwright.engine.machine import error_decision
 from evalwright.engine.plan import Plan, plan_run
 from evalwright.engine.rescore import RecordedAgent, Rescore, named_briefly
 from evalwright.engine.suites.ids import row_id

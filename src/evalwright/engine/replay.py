@@ -6,8 +6,8 @@ import msgspec
 
 from evalwright.contracts import errors
 from evalwright.contracts.events import RunCompleted
-from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
+from evalwright.engine.verdict import Outcome
 from evalwright.store.inspection import LogProblem
 from evalwright.store.protocol import EventLog, RunFilter
 

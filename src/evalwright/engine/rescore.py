@@ -16,7 +16,6 @@ from evalwright.contracts.run_plan import AgentFacts, RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.continuation import fill_in
-from evalwright.engine.execution import Announce, Execution, Outcome, RunResources
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import repetition_of
 from evalwright.engine.isolation import PARTIAL, RESCORED
@@ -28,7 +27,10 @@ from evalwright.engine.projection import (
     TaskAttempt,
     project_tasks,
 )
+from evalwright.engine.runner import Announce, Runner
 from evalwright.engine.suites.loader import SuiteSubject
+from evalwright.engine.task_work import RunResources
+from evalwright.engine.verdict import Outcome
 from evalwright.store.protocol import EventLog, NewEvent
 
 MOST_NAMED = 5
@@ -86,19 +88,19 @@ class Rescore(msgspec.Struct, frozen=True):
         fill_in(history, self.facts, place)
         with log.claim(history.run_id):
             agent, resources = RecordedAgent(self.plan.agent), resources or RunResources()
-            execution = Execution(log, agent, history, clock, resources)
+            runner = Runner(log, agent, history, clock, resources)
             redact = (
                 resources.surroundings.redactor.redact
             )  # what others recorded may hold anything
-            execution.open(
+            runner.open(
                 facts=[
                     NewEvent(each.type, each.task_id, each.at_us, redact(each.body))
                     for each in self.facts
                 ]
             )
-            await execution.settle()
+            await runner.settle()
             announce(history)
-            return await execution.run()
+            return await runner.run()
 
 
 def plan_rescore(

@@ -10,13 +10,13 @@ from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.run_plan import AgentFacts, Group, RunOptions
 from evalwright.engine.continuation import recall_answers
-from evalwright.engine.execution import Outcome
 from evalwright.engine.history import History, read_history
 from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.engine.plan import Plan, merged
 from evalwright.engine.replay import project
 from evalwright.engine.runs import find_run, last_continuation, runs_of_group
 from evalwright.engine.session import Session, unheard
+from evalwright.engine.verdict import Outcome
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog
 

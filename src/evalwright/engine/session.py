@@ -37,13 +37,14 @@ from evalwright.contracts.run_plan import Group, RunOptions, SuiteSource, TaskSe
 from evalwright.contracts.suite import Suite
 from evalwright.engine.clock import SystemClock, new_group_id
 from evalwright.engine.continuation import resume_run
-from evalwright.engine.execution import Outcome, RunResources, start_run
 from evalwright.engine.history import History
 from evalwright.engine.invocation import WatchOverTasks
 from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.judges import Panel
 from evalwright.engine.plan import Plan, plan_run
-from evalwright.engine.verdict import reasons_against_repeats
+from evalwright.engine.runner import start_run
+from evalwright.engine.task_work import RunResources
+from evalwright.engine.verdict import Outcome, reasons_against_repeats
 from evalwright.models.config import Config, known_secrets, load_config
 from evalwright.models.protocol import Model, RateLimiter, SharedModel
 from evalwright.scoring.pass_bars import EVERY_TASK, let_through

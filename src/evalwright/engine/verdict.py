@@ -1,15 +1,13 @@
-"""From an answer to its score, and from a run to whether it may ship."""
+"""The outcome of a run, and whether it may ship."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from evalwright.contracts.events import (
-    ErrorDetail,
-    EvalCompleted,
-    RunCompleted,
-)
-from evalwright.contracts.run_plan import AgentFacts, Baseline, FailOn, Group
+import msgspec
+
+from evalwright.contracts.run_plan import Baseline, FailOn, Group
 from evalwright.contracts.summary import EvalSummary
+from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.chance import ChangeVerdict
@@ -22,31 +20,22 @@ from evalwright.scoring.regression import (
 from evalwright.scoring.thresholds import is_blocking
 
 
-def closing(summary: EvalSummary, duration_ms: int) -> tuple[EvalCompleted, RunCompleted]:
-    """The events that end a run with a result."""
-    completed = EvalCompleted(
-        summary.aggregate_score,
-        summary.passed,
-        summary.task_count,
-        summary.passed_count,
-        summary.regression.score_delta if summary.regression else None,
-    )
-    return completed, RunCompleted({"evalSummary": summary}, duration_ms)
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run ended: its summary, the bars it did not reach, and why it must not ship."""
 
+    run_id: str
+    plan: Plan
+    summary: EvalSummary
+    broken_bars: list[str]
+    reasons: list[str]
 
-def nobody_answered(agent: AgentFacts, count: int, first: str) -> str:
-    """Why a run has no result whose agent failed whenever it was asked."""
-    who = f"agent {agent.agent_id} ({agent.ref})"
-    if count == 1:
-        return f"{who} failed in its only invocation: {first}"
-    return f"{who} failed in all {count} invocations; the first: {first}"
-
-
-def no_verdicts(unjudged: Sequence[tuple[str, str]], count: int) -> ErrorDetail:
-    """Why a run of so many tasks has no result: some have no verdict, each for a reason."""
-    task_id, first = unjudged[0]
-    message = f"{len(unjudged)} of {count} tasks have no verdict; the first, {task_id}: {first}"
-    return ErrorDetail("judge_failed", message, {"unjudged": dict(unjudged)}, retryable=True)
+    @classmethod
+    def of(cls, history: History) -> "Outcome":
+        """The outcome of a run whose tasks all have their scores."""
+        plan, tally = history.plan, history.tally
+        summary = tally.summary(history.run_id, plan.baseline)
+        broken = tally.broken_bars()
+        return cls(history.run_id, plan, summary, broken, reasons_to_fail(plan, summary, broken))
 
 
 class _WithResult(Protocol):

@@ -11,11 +11,11 @@ from evalwright.contracts.events import RunStarted
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
 from evalwright.engine.continuation import recall_answers
-from evalwright.engine.execution import RunResources
 from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.session import ModelPool, gather_resources
+from evalwright.engine.task_work import RunResources
 from evalwright.host.access.turns import SLICES_PER_ROUND, Turns
 from evalwright.host.executors import EvaluationExecutor, Pace, RunExecutor
 from evalwright.host.http.extension import Workflow

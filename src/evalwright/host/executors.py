@@ -11,8 +11,9 @@ import msgspec
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.events import RunCancelled, RunPaused
 from evalwright.engine.clock import Clock
-from evalwright.engine.execution import Execution, RunResources
 from evalwright.engine.history import History
+from evalwright.engine.runner import Runner
+from evalwright.engine.task_work import RunResources
 from evalwright.host.access.turns import Turns
 from evalwright.host.runs.handle import RunHandle
 from evalwright.store.protocol import EventLog, NewEvent
@@ -99,7 +100,7 @@ class EvaluationExecutor:
         self._toolbox = resources.surroundings.toolbox
         self._may_go_on = pace.may_go_on
         resources = msgspec.structs.replace(resources, may_go_on=pace)
-        self._execution = Execution(log, agent, history, clock, resources)
+        self._execution = Runner(log, agent, history, clock, resources)
         self._is_new = False
 
     async def open(self, facts: Sequence[NewEvent], changes: Sequence[RecordChange]) -> None:

@@ -16,9 +16,9 @@ from evalwright.cli.results import (
     write_forms,
 )
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.engine.execution import Outcome
-from evalwright.engine.piecework import AssembledRun
 from evalwright.engine.session import reasons_against, verdict_on
+from evalwright.engine.single_task import AssembledRun
+from evalwright.engine.verdict import Outcome
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.suite_work import Begun, events_of
 from evalwright.pytest_plugin.tests_run import TestsRun

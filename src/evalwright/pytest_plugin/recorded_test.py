@@ -31,7 +31,8 @@ from evalwright.contracts.run_plan import JudgePanel
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.checks import score_of_repetitions
 from evalwright.engine.clock import SystemClock
-from evalwright.engine.invocation import Repetition, error_decision, invocation_id
+from evalwright.engine.invocation import Repetition, invocation_id
+from evalwright.engine.machine import error_decision
 from evalwright.pytest_plugin.suite_work import rows_of
 from evalwright.scoring.summary import Tally
 from evalwright.scoring.thresholds import mean

@@ -12,9 +12,10 @@ import msgspec
 from evalwright.cli.evaluation import prepare
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.events import Event, ProviderUsage
-from evalwright.engine.clock import run_id_at
-from evalwright.engine.piecework import Piecework
+from evalwright.engine.clock import SystemClock, run_id_at
+from evalwright.engine.history import History
 from evalwright.engine.session import Session
+from evalwright.engine.single_task import SingleTasks
 from evalwright.engine.suites.loader import SuiteSubject
 from evalwright.engine.workers import GRACE_SECONDS
 from evalwright.pytest_plugin.asked import SessionOptions
@@ -156,10 +157,10 @@ class SuiteWork:
             for run_id, run in zip(self._run_ids, self._runs, strict=True)
         ]
 
-    async def _begin(self, session: Session, plans: Sequence[Any]) -> list[Piecework]:
-        resources = await session.begin(plans[0])
+    async def _begin(self, session: Session, plans: Sequence[Any]) -> list[SingleTasks]:
+        resources, now_us = await session.begin(plans[0]), SystemClock().now_us()
         return [
-            Piecework(session.agent, plan, run_id, resources)
+            SingleTasks(session.agent, History(run_id, plan, now_us), resources)
             for plan, run_id in zip(plans, self._run_ids, strict=True)
         ]
 
@@ -169,7 +170,7 @@ class SuiteWork:
         self._count_elsewhere()
         try:
             for run in self._runs:
-                self._loop.run(run.work_on(index))
+                self._loop.run(run.score(index))
         except RunFailed as failed:
             failure = failed
         recorded = [run.recorded() for run in self._runs]

@@ -1,8 +1,9 @@
 """From recorded scores and usage to the EvalSummary: the one way, for run, show and replay."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+import msgspec
 
 from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.events import (
@@ -16,6 +17,43 @@ from evalwright.scoring.pass_bars import missed_bars
 from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite, mean
 
 FREE = ("scripted", "local")  # providers of models on this machine: without a price, they are free
+
+
+class Spending(msgspec.Struct):
+    """What was spent on the calls of a run that were really made; workers keep it as JSON."""
+
+    known_usd: Decimal = Decimal(0)
+    calls: int = 0
+    unpriced: int = 0
+    dearest: Decimal = Decimal(0)  # the most that an attempt at a task has cost
+    cut_off: list[Decimal] = []  # what attempts had cost when their process was stopped
+    unpriced_verdicts: int = 0  # calls of judges without a known price
+    unpriced_before: int = 0  # calls without a price that whoever began the run knew of
+    is_cost_known: bool = False  # whether a task has ended
+    lost: dict[str, int] = {}  # how many attempts at a task were counted as cut off
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of all calls."""
+        return Cost(finite(self.known_usd), self.calls, self.unpriced)
+
+    def add(self, usage: ProviderUsage, before: Decimal, *, is_verdict: bool) -> Decimal:
+        """Take a call of an attempt that has cost so much before; gives what it has cost now.
+
+        Answers from cassettes and of models on this machine cost nothing.
+        """
+        price = usage.cost_estimate_usd
+        if usage.cache_hit or (price is None and usage.provider in FREE):
+            return before
+        self.calls += 1
+        if price is None:
+            self.unpriced += 1
+            self.unpriced_verdicts += is_verdict
+        else:
+            self.known_usd += Decimal(repr(price))
+            before += Decimal(repr(price))
+        self.dearest = max(self.dearest, before)
+        return before
 
 
 class Tally:
@@ -42,12 +80,10 @@ class Tally:
         self._kept_findings: dict[str, list[SafetyFinding]] = {}  # of earlier repetitions
         weighs = any(task.weight != 1 for task in suite.tasks)
         self._weights = {task.task_id: task.weight for task in suite.tasks} if weighs else None
-        self._costs = _CallCosts()
-        self._spent = _CallCosts()
+        self._known_usd = Decimal(0)  # of all calls, those that cost nothing included
+        self._calls = self._unpriced = 0
+        self.spending = Spending()
         self._spent_on: dict[str, Decimal] = {}  # tasks without a score, in their last attempt
-        self.dearest = Decimal(0)  # the most that an attempt at a task has cost
-        self.cut_off: list[Decimal] = []  # what attempts had cost when their process was stopped
-        self.unpriced_verdicts = 0  # calls of judges without a known price
         # With checks only: the bar of an OpenWOP suite is on what is known, by the specification.
         self._asks_usage = (
             scoring != FIRST_RULE
@@ -96,21 +132,21 @@ class Tally:
 
     def add_cut_off(self, task_id: str) -> None:
         """Take an attempt at a task that ended with its process: nobody knows all of its cost."""
-        self.cut_off.append(self._spent_on.get(task_id, Decimal(0)))
+        self.spending.cut_off.append(self._spent_on.get(task_id, Decimal(0)))
 
     def add_usage(
         self, usage: ProviderUsage, task_id: str = "", *, is_verdict: bool = False
     ) -> None:
         """Take the usage of one model call, made for a task by its agent or by a judge."""
-        self._costs.add(usage)
+        self._calls += 1
+        if usage.cost_estimate_usd is None:
+            self._unpriced += 1
+        else:
+            self._known_usd += Decimal(repr(usage.cost_estimate_usd))
         if self._asks_usage and not is_verdict:
             self._used.add(task_id)
-        if usage.cache_hit or (usage.provider in FREE and usage.cost_estimate_usd is None):
-            return
-        self.unpriced_verdicts += is_verdict and usage.cost_estimate_usd is None
-        spent = self._spent_on.get(task_id, Decimal(0)) + self._spent.add(usage)
-        self._spent_on[task_id] = spent
-        self.dearest = max(self.dearest, spent)
+        before = self._spent_on.get(task_id, Decimal(0))
+        self._spent_on[task_id] = self.spending.add(usage, before, is_verdict=is_verdict)
 
     @property
     def passed_count(self) -> int:
@@ -118,11 +154,11 @@ class Tally:
 
     @property
     def cost(self) -> Cost:
-        return self._costs.cost
+        return Cost(finite(self._known_usd), self._calls, self._unpriced)
 
     @property
     def spent(self) -> Cost:
-        return self._spent.cost
+        return self.spending.cost
 
     def broken_bars(self) -> list[str]:
         """Why the run does not pass; empty when it does."""
@@ -130,7 +166,7 @@ class Tally:
         latencies = [latency for latency in measured if latency is not None]
         unmeasured = len(measured) - len(latencies) if self._is_recorded else 0
         missed = missed_bars(self._suite, self.results, self._scoring)
-        missed += broken_bars(self._suite.thresholds, self._costs.cost, latencies, unmeasured)
+        missed += broken_bars(self._suite.thresholds, self.cost, latencies, unmeasured)
         if unseen := len(self._unseen - self._used):
             tasks = f"{unseen:,} of {len(self.results):,} tasks"
             limit = f"maxCostUsd ${self._suite.thresholds.max_cost_usd:.6g}"
@@ -154,31 +190,11 @@ class Tally:
             passed_count=sum(result.passed for result in results),
             tasks=results,
             evaluated_model_class=self._model_class,
-            total_cost_usd=self._costs.cost.total_usd,
+            total_cost_usd=self.cost.total_usd,
             regression=_regression(run_id, aggregate, baseline)
             if baseline and baseline.left_out is None
             else None,
         )
-
-
-@dataclass
-class _CallCosts:
-    _known_usd: Decimal = Decimal(0)
-    _calls: int = 0
-    _unpriced: int = 0
-
-    def add(self, usage: ProviderUsage) -> Decimal:
-        self._calls += 1
-        if usage.cost_estimate_usd is None:
-            self._unpriced += 1
-            return Decimal(0)
-        cost = Decimal(repr(usage.cost_estimate_usd))
-        self._known_usd += cost
-        return cost
-
-    @property
-    def cost(self) -> Cost:
-        return Cost(finite(self._known_usd), self._calls, self._unpriced)
 
 
 def _worst(findings: Sequence[SafetyFinding]) -> list[SafetyFinding]:

@@ -12,8 +12,8 @@ from evalwright.agents.python import PythonAgent
 from evalwright.contracts.events import Event, Planned
 from evalwright.contracts.run_plan import Origin, Owner, RunOptions
 from evalwright.contracts.suite import Suite
-from evalwright.engine.execution import start_run
 from evalwright.engine.plan import plan_run
+from evalwright.engine.runner import start_run
 from evalwright.host.access.principal import Principal
 from evalwright.host.deployments.approvals import Ballot
 from evalwright.host.deployments.model import TransitionRequest

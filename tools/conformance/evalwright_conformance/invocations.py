@@ -25,7 +25,7 @@ from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.suite import Expected, Match, Task
 from evalwright.engine.clock import Clock
-from evalwright.engine.invocation import Done, Invoker, invocation_id
+from evalwright.engine.invocation import Invoker, TaskAnswer, invocation_id
 from evalwright.engine.recorder import Recorder
 from evalwright.host.http.errors import ApiError, invalid
 from evalwright.host.http.routing import ApiCall, Schema, json_response
@@ -149,12 +149,12 @@ async def invoke(call: ApiCall, agent_id: str, task_input: Any, staging: Staging
     draft = HeldRecorder(await call.new_run(), call.host.clock, call.host.redactor)
     draft.record(None, run_started(call.principal, WORKFLOW_ID, {"agentId": agent_id}))
     try:
-        done = await _invoker(call, agent, registered, draft).invoke(
+        answer, ending = await _invoker(call, agent, registered, draft).invoke(
             Task("invocation", task_input, _ANYTHING), invocation_id(0, 1)
         )
     finally:
         await agent.close()
-    return await _written(draft, done)
+    return await _written(draft, answer, ending)
 
 
 def _invoker(
@@ -172,10 +172,10 @@ def _invoker(
     )
 
 
-async def _written(draft: HeldRecorder, done: Done) -> Invoked:
-    answer, completed = done.answer, done.closing[-1]
+async def _written(draft: HeldRecorder, answer: TaskAnswer, ending: list[Payload]) -> Invoked:
+    completed = ending[-1]
     assert isinstance(completed, InvocationCompleted)
-    draft.record(answer.task.task_id, *done.closing)
+    draft.record(answer.task.task_id, *ending)
     taken_ms = answer.latency_ms
     draft.record(
         None, RunFailure(answer.error, taken_ms) if answer.error else RunCompleted({}, taken_ms)

@@ -6,22 +6,28 @@ same transaction releases the next tasks; with the last task, it ends the run.""
 import asyncio
 import uuid
 from collections.abc import Coroutine, Iterable, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from evalwright.contracts.events import CapBreached, ErrorDetail, Event, Payload, RunFailure
+from evalwright.contracts.events import (
+    Event,
+    InvocationCompleted,
+    InvocationStarted,
+    Payload,
+    ProviderUsage,
+)
 from evalwright.contracts.redaction import Redactor
-from evalwright.engine.budget import Overspent
 from evalwright.engine.clock import Clock
-from evalwright.engine.execution import Outcome
 from evalwright.engine.fleet.database import FleetDatabase
-from evalwright.engine.fleet.ledger import Ceiling, RunLedger, decoded_ledger
 from evalwright.engine.fleet.queue import Connection, TakenTask
-from evalwright.engine.fleet.single_tasks import FinishedTask, decoded, encoded
 from evalwright.engine.history import read_history
+from evalwright.engine.machine import RunMachine, completion
 from evalwright.engine.plan import Plan
-from evalwright.engine.verdict import closing, no_verdicts, nobody_answered
+from evalwright.engine.single_task import FinishedTask
+from evalwright.engine.verdict import Outcome
+from evalwright.scoring.summary import Spending
 from evalwright.store.postgres.fleet_schema import DUE, SCORED, UNJUDGED, WAITING, WITHHELD
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -33,6 +39,7 @@ _HOLD = "SELECT * FROM fleet_hold($1, $2, $3, $4)"
 _SETTLE = "SELECT * FROM fleet_settle($1, $2, $3::smallint[], $4, $5, $6, $7, $8)"
 _LEAVE = "SELECT * FROM fleet_leave($1, $2)"
 _KEPT = "SELECT task_id, note FROM attempts WHERE run_id = $1 AND state = $2 ORDER BY position"
+_RELEASE_WITHHELD = "UPDATE attempts SET state = $3, note = NULL WHERE run_id = $1 AND state = $2"
 _KEEP = "UPDATE fleet_runs SET ledger = $2 WHERE run_id = $1"
 _COUNT_LOST = (
     "INSERT INTO fleet_counters AS c VALUES ('leases_lost', 1)"
@@ -75,16 +82,17 @@ class Held(NamedTuple):
     remaining: int
     is_answered: bool
     first_error: str | None
-    ledger: RunLedger | None
+    ledger: Spending | None
 
-
-class _TaskResults(NamedTuple):
-    """What the end of tasks adds to the log, and the states in which it leaves them."""
-
-    events: list[NewEvent]
-    states: dict[str, tuple[int, bytes | None]]
-    is_answered: bool
-    first_error: str | None
+    def machine(self, plan: Plan) -> RunMachine[NewEvent]:
+        """The rules of the run, where it stands."""
+        return RunMachine(
+            plan,
+            left=self.remaining,
+            is_answered=self.is_answered,
+            first_error=self.first_error,
+            spending=self.ledger,
+        )
 
 
 class Ending:
@@ -133,9 +141,9 @@ class Ending:
             if held is None or not held.mine:
                 return False
             if held.ledger is not None:
-                held.ledger.take(events[own_from:], run.plan)
+                _count(held.ledger, events[own_from:], run.plan)
                 held.ledger.lost[task_id] = attempt  # all that it cost is known
-                await connection.execute(_KEEP, run.run_id, held.ledger.encoded())
+                await connection.execute(_KEEP, run.run_id, msgspec.json.encode(held.ledger))
             await self._database.append(connection, run.run_id, run.run, events)
         return True
 
@@ -153,122 +161,92 @@ class Ending:
         assert row is not None
         if row["remaining"] is None:
             return None
+        ledger = row["ledger"]
         return Held(
             set(row["mine"]),
             row["remaining"],
             row["is_answered"],
             row["first_error"],
-            decoded_ledger(row["ledger"]),
+            None if ledger is None else msgspec.json.decode(ledger, type=Spending),
         )
 
     async def _write(
         self, connection: Connection, run: RunAtWork, held: Held, mine: Sequence[FinishedTask]
     ) -> list[str]:
-        change = await self._change(connection, run, held, mine)
-        if held.ledger is not None:
-            for each in mine:
-                held.ledger.take(each.events[each.own_from :], run.plan)
-        ceiling = Ceiling(run.plan, held.ledger)
-        last = await self._last(connection, run, held, change, len(mine), ceiling)
-        events = [*change.events, *self._encoded(last, run.redactor)]
+        """Write the ends of tasks by the rules of the run, and with the last one its own."""
+        machine = held.machine(run.plan)
+        is_first_answer = not held.is_answered and any(each.is_answered for each in mine)
+        if is_first_answer:
+            rows = await connection.fetch(_KEPT, run.run_id, WITHHELD)
+            machine.withheld = [(row["task_id"], decoded(row["note"])) for row in rows]
+            await connection.execute(_RELEASE_WITHHELD, run.run_id, WITHHELD, SCORED)
+        events: list[NewEvent] = []
+        states: dict[str, tuple[int, bytes | None]] = {}
+        for each in mine:
+            for _, verdict in machine.answered(each.error, is_answer=each.is_answered):
+                events += verdict
+        for each in mine:
+            if held.ledger is not None:
+                _count(held.ledger, each.events[each.own_from :], run.plan)
+            if each.unjudged is not None:
+                machine.without_verdict(each.task_id, each.unjudged)
+                events += each.events
+                states[each.task_id] = (UNJUDGED, each.unjudged.encode())
+                continue
+            events += machine.settled(each.task_id, each.events, is_done=True)
+            states[each.task_id] = (SCORED, None)
+            if not machine.is_answered:
+                states[each.task_id] = (WITHHELD, encoded(machine.withheld[-1][1]))
+        last = await self._last(connection, run, machine, events, len(mine))
+        events += self._encoded(last, run.redactor)
         await self._database.append(connection, run.run_id, run.run, events)
         if last:
             return await self._database.due(connection, _LEAVE, run.run_id, len(mine))
-        return await self._settle(connection, run.run_id, change, held.ledger, ceiling.height)
+        return await self._settle(connection, run.run_id, states, machine)
 
     async def _settle(
         self,
         connection: Connection,
         run_id: str,
-        change: _TaskResults,
-        ledger: RunLedger | None,
-        height: int,
+        states: dict[str, tuple[int, bytes | None]],
+        machine: RunMachine[NewEvent],
     ) -> list[str]:
+        """Keep what the machine knows, and release tasks as far as there is room."""
+        ledger = machine.budget and machine.budget.spending
         return await self._database.due(
             connection,
             _SETTLE,
             run_id,
-            list(change.states),
-            [state for state, _ in change.states.values()],
-            [note for _, note in change.states.values()],
-            change.is_answered,
-            change.first_error,
-            ledger.encoded() if ledger is not None else None,
-            height,
+            list(states),
+            [state for state, _ in states.values()],
+            [note for _, note in states.values()],
+            machine.is_answered,
+            machine.first_error,
+            ledger and msgspec.json.encode(ledger),
+            machine.room,
         )
-
-    async def _change(
-        self, connection: Connection, run: RunAtWork, held: Held, mine: Sequence[FinishedTask]
-    ) -> _TaskResults:
-        """Scores are held back while nobody has answered, and come with the first answer."""
-        answered = held.is_answered or any(each.is_answered for each in mine)
-        events: list[NewEvent] = []
-        states: dict[str, tuple[int, bytes | None]] = {}
-        error = held.first_error
-        if answered and not held.is_answered:
-            for row in await connection.fetch(_KEPT, run.run_id, WITHHELD):
-                events += decoded(row["note"])
-            await connection.execute(
-                "UPDATE attempts SET state = $3, note = NULL WHERE run_id = $1 AND state = $2",
-                *(run.run_id, WITHHELD, SCORED),
-            )
-        for each in mine:
-            if each.unjudged is not None:
-                states[each.task_id] = (UNJUDGED, each.unjudged.encode())
-            elif answered:
-                states[each.task_id] = (SCORED, None)
-            else:
-                happened, verdicts = each.parted()
-                error = error or each.error
-                states[each.task_id] = (WITHHELD, encoded(verdicts))
-                events += happened
-                continue
-            events += each.events
-        return _TaskResults(events, states, answered, error)
 
     async def _last(
         self,
         connection: Connection,
         run: RunAtWork,
-        held: Held,
-        change: _TaskResults,
+        machine: RunMachine[NewEvent],
+        events: Sequence[NewEvent],
         count: int,
-        ceiling: Ceiling,
     ) -> Sequence[Payload]:
         """The events that end the run, if there is nothing more to do in it, or nothing to pay."""
-        if held.remaining > count:
-            if held.ledger is None or ceiling.height:
-                return ()
-            if await connection.fetchval(_DUE, run.run_id, DUE) > count:
+        if machine.left:
+            if machine.room or await connection.fetchval(_DUE, run.run_id, DUE) > count:
                 return ()  # what is at work may end first
-            over = ceiling.overspent(is_complete=False)
-            return out_of_money(over, self._duration_ms(run)) if over else ()
-        over = ceiling.overspent(is_complete=True)
-        if over is not None:
-            return out_of_money(over, self._duration_ms(run))
-        return await self._result(connection, run, change)
-
-    async def _result(
-        self, connection: Connection, run: RunAtWork, change: _TaskResults
-    ) -> Sequence[Payload]:
-        """The end of a run all of whose tasks have ended."""
-        plan, duration_ms = run.plan, self._duration_ms(run)
-        if not change.is_answered:
-            count = len(plan.suite.tasks)
-            message = nobody_answered(plan.agent, count, change.first_error or "unknown")
-            return [_failure("agent_unavailable", message, duration_ms)]
-        unjudged = [
-            (row["task_id"], bytes(row["note"]).decode())
-            for row in await connection.fetch(_KEPT, run.run_id, UNJUDGED)
-        ]
-        unjudged += [
-            (task_id, note.decode())
-            for task_id, (state, note) in change.states.items()
-            if state == UNJUDGED and note is not None
-        ]
-        if unjudged:
-            return [RunFailure(no_verdicts(unjudged, len(plan.suite.tasks)), duration_ms)]
-        work = asyncio.to_thread(_summed_up, run, change.events, duration_ms)
+        else:
+            rows = await connection.fetch(_KEPT, run.run_id, UNJUDGED)
+            earlier = {row["task_id"]: bytes(row["note"]).decode() for row in rows}
+            machine.unjudged = earlier | machine.unjudged
+        if (failure := machine.failure()) is not None:
+            return failure.events(self._duration_ms(run))
+        if machine.left:
+            return ()
+        work = asyncio.to_thread(_summed_up, run, events, self._duration_ms(run))
         return await _in_transaction(connection, work)
 
     def _duration_ms(self, run: RunAtWork) -> int:
@@ -294,20 +272,22 @@ class Ending:
                 return False
             if is_lease:
                 await connection.execute(_COUNT_LOST)
-            if held.ledger is None:
+            if (ledger := held.ledger) is None:
                 return True
-            held.ledger.lose(taken.task_id, attempt - 1)
-            ceiling = Ceiling(run.plan, held.ledger)
+            # A worker may have been killed before it counted the attempt before its own.
+            uncounted = attempt - 1 - ledger.lost.get(taken.task_id, 0)
+            ledger.cut_off += [Decimal(0)] * uncounted
+            ledger.lost[taken.task_id] = attempt - 1
+            machine = held.machine(run.plan)
             at_work = await connection.fetchval(_DUE, run.run_id, DUE)
-            if ceiling.height >= at_work:
-                kept = held.ledger.encoded()
-                await connection.execute(_KEEP, run.run_id, kept)
+            if machine.room >= at_work:
+                await connection.execute(_KEEP, run.run_id, msgspec.json.encode(ledger))
                 return True
-            over = ceiling.overspent(is_complete=False)
-            if at_work > 1 or over is None:
-                due = await self._wait(connection, run, held, taken.task_id, ceiling.height)
+            failure = machine.failure()
+            if at_work > 1 or failure is None:
+                due = await self._wait(connection, run, machine, taken.task_id)
             else:
-                last = self._encoded(out_of_money(over, self._duration_ms(run)), run.redactor)
+                last = self._encoded(failure.events(self._duration_ms(run)), run.redactor)
                 await self._database.append(connection, run.run_id, run.run, last)
                 due = await self._database.due(connection, _LEAVE, run.run_id, 0)
         self._database.announce(due)
@@ -324,16 +304,31 @@ class Ending:
             held = await self._hold(connection, run.run_id, [(taken.task_id, attempt)])
             if held is None or not held.mine:
                 return
-            height = Ceiling(run.plan, held.ledger).height
-            due = await self._wait(connection, run, held, taken.task_id, height)
+            due = await self._wait(connection, run, held.machine(run.plan), taken.task_id)
         self._database.announce(due)
 
     async def _wait(
-        self, connection: Connection, run: RunAtWork, held: Held, task_id: str, height: int
+        self,
+        connection: Connection,
+        run: RunAtWork,
+        machine: RunMachine[NewEvent],
+        task_id: str,
     ) -> list[str]:
-        states: dict[str, tuple[int, bytes | None]] = {task_id: (WAITING, None)}
-        change = _TaskResults([], states, held.is_answered, held.first_error)
-        return await self._settle(connection, run.run_id, change, held.ledger, height)
+        return await self._settle(connection, run.run_id, {task_id: (WAITING, None)}, machine)
+
+
+def _count(ledger: Spending, events: Iterable[NewEvent], plan: Plan) -> None:
+    """Count the calls of a task that has ended."""
+    on_attempt, is_verdict = Decimal(0), plan.panel is not None
+    for event in events:
+        if event.type == InvocationStarted.TYPE:
+            on_attempt, is_verdict = Decimal(0), False
+        elif event.type == InvocationCompleted.TYPE:
+            is_verdict = plan.panel is not None
+        elif event.type == ProviderUsage.TYPE:
+            usage = msgspec.json.decode(event.body, type=ProviderUsage)
+            on_attempt = ledger.add(usage, on_attempt, is_verdict=is_verdict)
+    ledger.is_cost_known = True
 
 
 def _summed_up(run: RunAtWork, last: Sequence[NewEvent], duration_ms: int) -> Sequence[Payload]:
@@ -341,7 +336,7 @@ def _summed_up(run: RunAtWork, last: Sequence[NewEvent], duration_ms: int) -> Se
     history = read_history(run.log, run.run_id)
     for each in last:
         history.take(Event(run.run_id, 0, each.type, each.task_id, each.at_us, each.body))
-    return closing(Outcome.of(history).summary, duration_ms)
+    return completion(Outcome.of(history).summary, duration_ms)
 
 
 async def _in_transaction(connection: Connection, work: Coroutine[Any, Any, T]) -> T:
@@ -352,23 +347,11 @@ async def _in_transaction(connection: Connection, work: Coroutine[Any, Any, T]) 
     return await doing
 
 
-def out_of_money(over: Overspent, duration_ms: int) -> list[Payload]:
-    """The events that end a run whose money is spent."""
-    breached: list[Payload] = []
-    if over.code == "budget_exhausted":
-        breached.append(CapBreached("budget-cost", over.limit_usd, over.observed_usd))
-    return [*breached, _failure(over.code, over.message, duration_ms)]
+def encoded(events: Sequence[NewEvent]) -> bytes:
+    """Events as they are kept until they may be written."""
+    return msgspec.msgpack.encode(events)
 
 
-def out_of_time(limit_s: float, duration_ms: int) -> list[Payload]:
-    """The events that end a run which took too long."""
-    limit_ms = limit_s * 1000
-    breached = CapBreached("run-duration", limit_ms, max(limit_ms, duration_ms))
-    message = f"the run took longer than {limit_s:g} s"
-    return [breached, _failure("run_timeout", message, duration_ms)]
-
-
-def _failure(
-    code: str, message: str, duration_ms: int, details: dict[str, Any] | None = None
-) -> RunFailure:
-    return RunFailure(ErrorDetail(code, message, details, retryable=True), duration_ms)
+def decoded(kept: bytes) -> list[NewEvent]:
+    """Events that were kept."""
+    return msgspec.msgpack.decode(kept, type=list[NewEvent])

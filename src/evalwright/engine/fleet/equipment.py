@@ -14,10 +14,10 @@ import msgspec
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.run_plan import RunOptions
-from evalwright.engine.execution import RunResources
 from evalwright.engine.plan import Plan
 from evalwright.engine.resume import options_of
 from evalwright.engine.session import Session, unheard
+from evalwright.engine.task_work import RunResources
 from evalwright.models.config import Config
 from evalwright.models.protocol import RateLimiter
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,27 +11,23 @@ import msgspec
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
-    ErrorDetail,
     Event,
-    InvocationCompleted,
-    Payload,
     RunCancelled,
 )
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.run_plan import AgentFacts, RunSettings
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.continuation import continued, recall_answers
-from evalwright.engine.execution import Outcome
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import lane_of, refuse_unfit
-from evalwright.engine.fleet.ledger import Ceiling, ledger_of
 from evalwright.engine.fleet.queue import Connection
 from evalwright.engine.fleet.status import waiting_for
 from evalwright.engine.history import History, read_history
-from evalwright.engine.invocation import error_decision
+from evalwright.engine.machine import RunMachine, cut_off
 from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.replay import project
+from evalwright.engine.verdict import Outcome
 from evalwright.store.postgres.schema import EVERY_TENANT, SETTING
 from evalwright.store.protocol import EventLog, NewEvent, Watcher
 from evalwright.store.records import LOCAL_TENANT, RecordChange
@@ -104,7 +101,15 @@ class HandOver:
     async def apply(self, connection: Connection) -> None:
         """Write it, within the transaction of its caller."""
         history, plan = self._history, self._history.plan
-        ledger = ledger_of(history)
+        ledger = None
+        if plan.settings.max_cost_usd is not None:
+            spending = history.tally.spending
+            interrupted = [Decimal(0)] * len(history.open_invocations)
+            ledger = msgspec.structs.replace(
+                spending,
+                cut_off=spending.cut_off + interrupted,
+                is_cost_known=bool(history.scored),
+            )
         waiting = [
             (position, task.task_id)
             for position, task in enumerate(plan.suite.tasks)
@@ -120,9 +125,9 @@ class HandOver:
             lane_of(self._owner, plan),
             msgspec.json.encode(HandedPlan(plan.agent, plan.settings)),
             plan.settings.priority or 0,
-            Ceiling(plan, ledger).height,
+            RunMachine[NewEvent](plan, spending=ledger).room,
             bool(history.scored or history.awaiting),
-            ledger.encoded() if ledger is not None else None,
+            ledger and msgspec.json.encode(ledger),
             plan.settings.run_timeout_s,
             [position for position, _ in waiting],
             [task_id for _, task_id in waiting],
@@ -150,27 +155,17 @@ async def hand_over(
     log = database.log.for_tenant(place[0])
     both: Any = [*changes, handed]
     if is_open:
-        events = interrupted_events(history, clock.now_us())
+        now_us, reason = clock.now_us(), "the process that ran the agent was stopped"
+        events = [
+            NewEvent(each.TYPE, task_id, now_us, msgspec.json.encode(each))
+            for attempt_id, (task_id, agent_id) in history.open_invocations.items()
+            for each in cut_off(attempt_id, agent_id, "interrupted", reason)
+        ]
         await asyncio.wrap_future(log.request(history.run_id, events, both))
     else:
         recorder = Recorder(log, history.run_id, clock, redactor)
         await recorder.create(history.plan.opening(resumed_from), facts, both)
     database.announce(handed.due)
-
-
-def interrupted_events(history: History, now_us: int) -> list[NewEvent]:
-    """The ends of invocations that a stopped process left open."""
-    error = ErrorDetail("interrupted", "the process that ran the agent was stopped")
-    events = []
-    for attempt_id, (task_id, agent_id) in history.open_invocations.items():
-        payloads: tuple[Payload, ...] = (
-            error_decision(agent_id, error),
-            InvocationCompleted(attempt_id, agent_id, "failed"),
-        )
-        events += [
-            NewEvent(each.TYPE, task_id, now_us, msgspec.json.encode(each)) for each in payloads
-        ]
-    return events
 
 
 class FleetRuns:

@@ -4,8 +4,8 @@ import msgspec
 
 from evalwright.engine.clock import Clock
 from evalwright.engine.fleet.database import LONG_SECONDS, FleetDatabase
-from evalwright.engine.fleet.endings import out_of_time
 from evalwright.engine.fleet.handover import FleetRuns, HandedPlan
+from evalwright.engine.machine import out_of_time
 from evalwright.store.postgres import statements
 from evalwright.store.protocol import NewEvent
 
@@ -63,8 +63,12 @@ async def end_overdue(database: FleetDatabase, clock: Clock) -> None:
     for row in await database.fetch(_OVERDUE):
         limit_s = msgspec.json.decode(row["plan"], type=HandedPlan).settings.run_timeout_s or 0
         now = clock.now_us()
-        last = out_of_time(limit_s, max(0, now - row["started_us"]) // 1000)
-        events = [NewEvent(each.TYPE, None, now, msgspec.json.encode(each)) for each in last]
+        duration_ms = max(0, now - row["started_us"]) // 1000
+        end = out_of_time(limit_s, duration_ms)
+        events = [
+            NewEvent(each.TYPE, None, now, msgspec.json.encode(each))
+            for each in end.events(duration_ms)
+        ]
         await FleetRuns(database, clock).end(row["run_id"], events)
 
 

@@ -11,8 +11,8 @@ from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.endings import RunAtWork
 from evalwright.engine.fleet.equipment import Equipment, Equipper
 from evalwright.engine.fleet.handover import HandedPlan, recorded_history
-from evalwright.engine.fleet.single_tasks import FinishedTask, Keep, SingleTasks
 from evalwright.engine.history import History
+from evalwright.engine.single_task import FinishedTask, Keep, SingleTasks
 
 IDLE_SECONDS = 30.0  # after which a run that has no task here is forgotten
 MOST_EQUIPMENT = 32  # agents that stay loaded
@@ -49,7 +49,7 @@ class LoadedRun:
         self.used_at = time.monotonic()
         self._equipment = equipment
         self._clock = clock
-        self._work = SingleTasks(equipment.agent, history, clock, equipment.resources)
+        self._work = SingleTasks(equipment.agent, history, equipment.resources, clock)
         self._read_at = read_at  # its history, which other workers may have added answers to since
         self._reading = asyncio.Lock()
         # An attempt that was taken away may go on for a while beside the next one.
@@ -76,7 +76,7 @@ class LoadedRun:
                 history = await asyncio.to_thread(recorded_history, self.at_work.log, self.run_id)
                 history.plan = self.at_work.plan
                 equipment = self._equipment
-                self._work = SingleTasks(equipment.agent, history, self._clock, equipment.resources)
+                self._work = SingleTasks(equipment.agent, history, equipment.resources, self._clock)
                 self._read_at = read_at
             self._at_work_on[task_id, attempt] = self._work
             return self._work

@@ -18,7 +18,7 @@ from evalwright.engine.fleet.heartbeat import HeartbeatProcess
 from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, TakenTask, give_back, take
 from evalwright.engine.fleet.repair import end_overdue, reconcile
 from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
-from evalwright.engine.fleet.single_tasks import FinishedTask, TakenAway
+from evalwright.engine.single_task import FinishedTask, TakenAway
 from evalwright.store.protocol import NewEvent
 
 REFUSAL_SECONDS = 20.0  # after which a worker tries again to load what it could not

@@ -3,11 +3,10 @@
 import msgspec
 
 from evalwright.contracts.errors import CannotEvaluate, DamagedEventLog, RunNotFound, StoreError
-from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import PARTIAL, marks_of
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.replay import replay_run
-from evalwright.engine.verdict import gates
+from evalwright.engine.verdict import Outcome, gates
 from evalwright.host.deployments.events import EvidenceRead, OverriddenScore
 from evalwright.host.deployments.model import EvalGateUnmet
 from evalwright.scoring.thresholds import is_blocking

@@ -12,8 +12,8 @@ from evalwright.contracts.events import InvocationCompleted, ToolCalled
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.engine.execution import Outcome
 from evalwright.engine.task_names import NO_NAMES, TaskNames
+from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.markdown import inline, table
 from evalwright.scoring.thresholds import BLOCKING
 from evalwright.store.protocol import EventLog

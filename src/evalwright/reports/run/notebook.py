@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.execution import Outcome
 from evalwright.engine.session import RunVerdict, verdict_of
-from evalwright.engine.verdict import change_of_repeats
+from evalwright.engine.verdict import Outcome, change_of_repeats
 from evalwright.reports.formats.html import Html, clipped, display_text, render
 from evalwright.reports.run.several_runs import worst_first
 from evalwright.reports.run.task_records import TaskRecord

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.session import verdict_of, verdict_on
 from evalwright.engine.task_names import TaskNames
-from evalwright.engine.verdict import change_of_repeats
+from evalwright.engine.verdict import Outcome, change_of_repeats
 from evalwright.reports.formats.console import Style, printable
 from evalwright.reports.run.junit import ReportedRun, ReportedSeveral
 from evalwright.reports.run.scorecard import LIVE, agreement, tag_lines

@@ -9,12 +9,12 @@ from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import EvalSummary
-from evalwright.engine.execution import Outcome
 from evalwright.engine.isolation import explained
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import verdict_of
 from evalwright.engine.task_names import MADE_ID, TaskNames
+from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.console import SHORT, Style, one_line, printable
 from evalwright.reports.run.differences import both_sides, last_frame, render_checks
 from evalwright.reports.run.judges import render_panel, render_verdicts

@@ -3,7 +3,7 @@
 from typing import Any
 
 from evalwright.contracts.amounts import NOTHING, percent
-from evalwright.engine.execution import Outcome
+from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.console import Style
 from evalwright.reports.run.side_by_side import aligned
 from evalwright.scoring.pass_bars import TagResult, by_tag, on_one_line, results_of
