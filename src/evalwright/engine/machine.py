@@ -34,7 +34,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.plan import Plan
-from evalwright.scoring.summary import Spending
+from evalwright.scoring.summary import RunSpending
 from evalwright.scoring.thresholds import decimal_sum, finite
 from evalwright.store.protocol import NewEvent
 
@@ -55,7 +55,7 @@ class RunMachine(Generic[E]):
         left: int | None = None,
         is_answered: bool = False,
         first_error: str | None = None,
-        spending: Spending | None = None,
+        spending: RunSpending | None = None,
     ) -> None:
         self._plan = plan
         self.pending = deque(pending)  # tasks that nobody works on, the next one first
@@ -234,7 +234,7 @@ class Budget:
     whoever started the run knew.
     """
 
-    def __init__(self, plan: Plan, spending: Spending) -> None:
+    def __init__(self, plan: Plan, spending: RunSpending) -> None:
         settings = plan.settings
         assert settings.max_cost_usd is not None
         self.spending = spending

@@ -19,7 +19,7 @@ from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite
 FREE = ("scripted", "local")  # providers of models on this machine: without a price, they are free
 
 
-class Spending(msgspec.Struct):
+class RunSpending(msgspec.Struct):
     """What was spent on the calls of a run that were really made; workers keep it as JSON."""
 
     known_usd: Decimal = Decimal(0)
@@ -82,7 +82,7 @@ class Tally:
         self._weights = {task.task_id: task.weight for task in suite.tasks} if weighs else None
         self._known_usd = Decimal(0)  # of all calls, those that cost nothing included
         self._calls = self._unpriced = 0
-        self.spending = Spending()
+        self.spending = RunSpending()
         self._spent_on: dict[str, Decimal] = {}  # tasks without a score, in their last attempt
         # With checks only: the bar of an OpenWOP suite is on what is known, by the specification.
         self._asks_usage = (

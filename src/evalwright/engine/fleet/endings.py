@@ -27,7 +27,7 @@ from evalwright.engine.machine import RunMachine, completion
 from evalwright.engine.plan import Plan
 from evalwright.engine.single_task import FinishedTask
 from evalwright.engine.verdict import Outcome
-from evalwright.scoring.summary import Spending
+from evalwright.scoring.summary import RunSpending
 from evalwright.store.postgres.fleet_schema import DUE, SCORED, UNJUDGED, WAITING, WITHHELD
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -82,7 +82,7 @@ class Held(NamedTuple):
     remaining: int
     is_answered: bool
     first_error: str | None
-    ledger: Spending | None
+    ledger: RunSpending | None
 
     def machine(self, plan: Plan) -> RunMachine[NewEvent]:
         """The rules of the run, where it stands."""
@@ -167,7 +167,7 @@ class Ending:
             row["remaining"],
             row["is_answered"],
             row["first_error"],
-            None if ledger is None else msgspec.json.decode(ledger, type=Spending),
+            None if ledger is None else msgspec.json.decode(ledger, type=RunSpending),
         )
 
     async def _write(
@@ -317,7 +317,7 @@ class Ending:
         return await self._settle(connection, run.run_id, {task_id: (WAITING, None)}, machine)
 
 
-def _count(ledger: Spending, events: Iterable[NewEvent], plan: Plan) -> None:
+def _count(ledger: RunSpending, events: Iterable[NewEvent], plan: Plan) -> None:
     """Count the calls of a task that has ended."""
     on_attempt, is_verdict = Decimal(0), plan.panel is not None
     for event in events:
