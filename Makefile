@@ -61,8 +61,12 @@ test: setup ## run every test
 	@$(BIN)/python -m compileall -q src  # what has changed since, too: hundreds of tests start a command
 	$(BIN)/pytest -n 3 --dist worksteal
 
-soak: setup ## inject faults for SOAK_MINUTES (10): kills, full disks, held locks, hostile clients
-	SOAK=1 $(BIN)/pytest -n 2 --maxschedchunk 1 tests/faults tests/host/attacks tests/host/limits tests/engine/suites/test_templates.py
+SOAKED = tests/faults tests/host/attacks tests/host/limits tests/host/deployments/test_deployment_approvals.py \
+  tests/agents/test_isolated_agents.py tests/cli/test_stubborn_agents.py tests/engine/suites/test_templates.py \
+  tests/store/test_full_disk.py
+
+soak: setup ## inject faults for SOAK_MINUTES (10): kills, full disks, held locks, hostile clients and agents
+	SOAK=1 $(BIN)/pytest -n 2 --maxschedchunk 1 $(SOAKED)
 
 lint: setup ## check formatting, lint rules, types, and which package may import which
 	$(BIN)/ruff format --check .

@@ -40,6 +40,28 @@ async def answer(task):
     return "yes"
 """
 
+# Longer than a transaction may be idle: the database undoes the end of the task.
+AGENT_WITH_A_LOOP_HELD_WITHIN_A_TRANSACTION = """
+import os, time
+
+from evalwright.engine.fleet.database import FleetDatabase
+
+calls = os.open(os.environ["CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+append, appended = FleetDatabase.append, []
+
+async def append_and_be_held(database, connection, run_id, run, events):
+    await append(database, connection, run_id, run, events)
+    if not appended:
+        appended.append(events)
+        time.sleep(6)
+
+FleetDatabase.append = append_and_be_held
+
+async def answer(task):
+    os.write(calls, f"{os.getpid()} {task.id}\\n".encode())
+    return "yes"
+"""
+
 AGENT_THAT_HOLDS_THE_INTERPRETER = """
 import os, re
 
@@ -81,6 +103,20 @@ def test_a_worker_that_is_held_for_longer_than_its_lease_keeps_its_tasks(
         fleet.until(lambda: fleet.ask("SELECT 1 FROM fleet_runs") == [])
         assert sorted(fleet.invocations()) == sorted(f"task-{n}" for n in range(tasks))
         fleet.check_log(1, tasks)
+
+
+def test_a_worker_that_is_held_while_it_ends_a_task_has_it_still_when_that_is_undone(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with fleet_processes(postgres, tmp_path) as fleet:
+        (tmp_path / "agent.py").write_text(AGENT_WITH_A_LOOP_HELD_WITHIN_A_TRANSACTION)
+        for _ in range(2):
+            fleet.start_worker(2)
+        hand_over(fleet, 'equals: "yes"', 4)
+        fleet.until(lambda: fleet.scored() == 4)
+        fleet.until(lambda: fleet.ask("SELECT 1 FROM fleet_runs") == [])
+        assert sorted(fleet.invocations()) == [f"task-{n}" for n in range(4)]
+        fleet.check_log(1, 4)
 
 
 def test_an_answer_is_scored_by_the_worker_that_takes_over_and_not_asked_for_again(
