@@ -40,7 +40,8 @@ class HandWorker:
         self.worker = uuid.uuid4()
         self.database = database
         self.ending = Ending(database, self.worker, CLOCK)
-        self.runs = RunsAtWork(database, GivenEquipment(agent), CLOCK)
+        equipment = agent if isinstance(agent, GivenEquipment) else GivenEquipment(agent)
+        self.runs = RunsAtWork(database, equipment, CLOCK)
 
     async def begin(self, run_id: str, task_id: str) -> tuple[str, int]:
         """Begin an attempt: what the log says to that, and its number."""

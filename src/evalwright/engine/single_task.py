@@ -147,15 +147,15 @@ class SingleTasks:
     async def score(self, index: int) -> None:
         """Work on a task until it has its score; raises `RunFailed` if it gets none."""
         machine, task_id = self._machine, self._plan.suite.tasks[index].task_id
-        failure = None
-        if machine.budget is not None and not machine.room:
-            failure = machine.budget.overspent(is_complete=False)
-        else:
-            while not (await self._work.work_on(index)).is_done:
-                pass  # it has another repetition
-            self._history.tally.spending.is_cost_known = True
-            if (reason := machine.unjudged.pop(task_id, None)) is not None:
-                failure = run_end("judge_failed", f"task {task_id} has no verdict: {reason}")
+        failure, is_done = None, False
+        while not is_done and failure is None:  # each repetition is within the budget
+            if machine.budget is not None and not machine.room:
+                failure = machine.budget.overspent(is_complete=False)
+            else:
+                is_done = (await self._work.work_on(index)).is_done
+                self._history.tally.spending.is_cost_known = True
+        if (reason := machine.unjudged.pop(task_id, None)) is not None:
+            failure = run_end("judge_failed", f"task {task_id} has no verdict: {reason}")
         if failure is not None:
             message = self._work.redactor.redact_text(failure.error.message)
             raise RunFailed(self._history.run_id, failure.error.code, message)

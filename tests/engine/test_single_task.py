@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from builders import a_suite, a_task
 from evalwright.agents.python import PythonAgent
@@ -16,7 +14,6 @@ from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.history import History, read_history
 from evalwright.engine.plan import plan_run
-from evalwright.engine.replay import project
 from evalwright.engine.single_task import AssembledRun, SingleTasks
 from evalwright.engine.suites.validation import check_events
 from evalwright.engine.task_work import RunResources
@@ -54,30 +51,6 @@ def log(tmp_path: Path) -> SqliteLog:
 
 def assert_valid(log: SqliteLog, run_id: str) -> None:
     assert check_events([event.to_json() for event in log.read(run_id)], "event") == []
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
-@given(st.permutations(TASKS))
-def test_tasks_in_any_order_come_to_the_same_run(log: SqliteLog, order: list[str]) -> None:
-    run_id, opening, recorded = pieces(lambda _task: "Hello")
-    run = AssembledRun(log, run_id, opening)
-    assert all(run.take(task_id, recorded[task_id]) for task_id in order)
-    outcome = run.end("")
-    assert outcome is not None
-    assert [task.task_id for task in outcome.summary.tasks] == list(TASKS)
-    assert project(read_history(log, run_id)).summary == outcome.summary
-    assert_valid(log, run_id)
-
-
-def test_a_task_is_scored_once_however_often_it_is_worked_on(log: SqliteLog) -> None:
-    run_id, opening, recorded = pieces(lambda _task: "Hello")
-    _, _, again = pieces(lambda _task: "Good day")
-    run = AssembledRun(log, run_id, opening)
-    for task_id in TASKS:
-        assert run.take(task_id, recorded[task_id])
-        assert not run.take(task_id, again[task_id])
-    assert run.end("") is not None
-    assert_valid(log, run_id)
 
 
 def test_a_run_that_is_not_complete_is_cancelled_and_says_why(log: SqliteLog) -> None:
