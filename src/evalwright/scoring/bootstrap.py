@@ -72,7 +72,16 @@ def _interval(ordered: Sequence[float]) -> tuple[float, float]:
     if not changed:
         return 0.0, 0.0
     if len(changed) > _RESAMPLE_UP_TO:
-        return _normal_interval(ordered)
+        # Where the percentiles of resampled means tend to (Cornish and Fisher's first two terms).
+        pairs, middle = len(ordered), fmean(ordered)
+        variance = fmean((difference - middle) ** 2 for difference in ordered)
+        if variance == 0:
+            return middle, middle
+        third = fmean((difference - middle) ** 3 for difference in ordered)
+        z = _expanded_z(pairs)
+        tilt = (z**2 - 1) / 6 * third / variance**1.5 / sqrt(pairs)
+        error = sqrt(variance / pairs)
+        return middle + (tilt - z) * error, middle + (tilt + z) * error
     turned = [-difference for difference in reversed(changed)]
     if turned < changed:
         low, high = _resampled_interval(turned, len(ordered))
@@ -90,26 +99,10 @@ def _resampled_interval(changed: Sequence[float], pairs: int) -> tuple[float, fl
     return sums[cut] / pairs, sums[-1 - cut] / pairs
 
 
-def _normal_interval(ordered: Sequence[float]) -> tuple[float, float]:
-    """Where the percentiles of resampled means tend to (Cornish and Fisher's first two terms)."""
-    pairs, middle = len(ordered), fmean(ordered)
-    variance = fmean((difference - middle) ** 2 for difference in ordered)
-    if variance == 0:
-        return middle, middle
-    third = fmean((difference - middle) ** 3 for difference in ordered)
-    z = _expanded_z(pairs)
-    tilt = (z**2 - 1) / 6 * third / variance**1.5 / sqrt(pairs)
-    error = sqrt(variance / pairs)
-    return middle + (tilt - z) * error, middle + (tilt + z) * error
-
-
 def _expanded_z(pairs: int) -> float:
     """Student's t in place of z, and the deviation of a sample in place of that of its pairs."""
-    return _student_t(pairs - 1) * sqrt(pairs / (pairs - 1))
-
-
-def _student_t(freedom: int) -> float:
-    """The quantile for an interval of 95 % (Abramowitz and Stegun, 26.7.5)."""
+    # The quantile for an interval of 95 % (Abramowitz and Stegun, 26.7.5).
+    freedom = pairs - 1
     z = Z
     terms = [
         z,
@@ -118,7 +111,9 @@ def _student_t(freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
     ]
-    return sum(term / float(freedom) ** power for power, term in enumerate(terms))
+    return sum(term / float(freedom) ** power for power, term in enumerate(terms)) * sqrt(
+        pairs / (pairs - 1)
+    )
 
 
 def _binomial(cases: int, chance: float) -> list[float]:

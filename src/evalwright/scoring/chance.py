@@ -82,23 +82,6 @@ class ChangeTally(msgspec.Struct):
         ]
         p_value = _two_sided(*_tails(self.tables))
         is_lower = sum(_excess(passes) * count for passes, count in self.tables.items()) < 0
-        return ChangeVerdict(
-            tasks=sum(self.tables.values()),
-            passes=Passes(*totals),
-            changed=sum(count for passes, count in self.tables.items() if passes.has_changed),
-            p_value=p_value,
-            is_lower=is_lower,
-            fallen=self._beyond_chance(),
-            remedy=self._remedy() if is_lower and p_value >= LEVEL else "",
-        )
-
-    def _beyond_chance(self) -> tuple[FallenTask, ...]:
-        """The tasks that got worse by themselves, the surest first.
-
-        Of all that are as sure as a task, chance must be expected to give at most one of twenty:
-        Benjamini and Hochberg's rule, with the p-values that a task can have (Heyse). A task that
-        always passes can have none below 1, so a suite of steady tasks costs nothing.
-        """
         limit = 0.0
         values = {passes: _p_of_task(passes) for passes in self.tables}
         for value in sorted({_p_of_task(passes) for _, passes in self.fallen}):
@@ -115,7 +98,15 @@ class ChangeTally(msgspec.Struct):
             for task_id, passes in self.fallen
             if values[passes] <= limit
         ]
-        return tuple(sorted(named, key=lambda each: (each.p_value, each.task_id)))
+        return ChangeVerdict(
+            tasks=sum(self.tables.values()),
+            passes=Passes(*totals),
+            changed=sum(count for passes, count in self.tables.items() if passes.has_changed),
+            p_value=p_value,
+            is_lower=is_lower,
+            fallen=tuple(sorted(named, key=lambda each: (each.p_value, each.task_id))),
+            remedy=self._remedy() if is_lower and p_value >= LEVEL else "",
+        )
 
     def _remedy(self) -> str:
         if any((each.baseline_runs, each.new_runs) != (1, 1) for each in self.tables):

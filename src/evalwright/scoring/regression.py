@@ -124,6 +124,7 @@ def compare_to_baseline(
         TaskChange(now.task_id, before.score, now.score, before.passed, now.passed)
         for now, before in zip(results, baseline.tasks, strict=True)
     )
+    verdicts = [(task.passed_before, task.passed) for task in tasks]
     return RegressionReport(
         baseline_run_id=baseline.run_id,
         baseline_score=baseline.aggregate_score,
@@ -133,7 +134,12 @@ def compare_to_baseline(
         left_out=baseline.left_out,
         tasks=tasks,
         verdict=change_against_baseline([verdicts_of(summary)], baseline, name_of),
-        pass_change=_pass_change(tasks),
+        pass_change=paired_change(
+            both=verdicts.count((True, True)),
+            only_baseline=verdicts.count((True, False)),
+            only_new=verdicts.count((False, True)),
+            neither=verdicts.count((False, False)),
+        ),
         score_change=score_change([task.difference for task in tasks]),
     )
 
@@ -177,16 +183,6 @@ def called(baseline: Baseline) -> str:
 def difference(score: float, baseline_score: float) -> float:
     """One score less the other, exact in decimal: 0.3 less 0.1 is 0.2."""
     return float(decimal_sum((score, -baseline_score)))
-
-
-def _pass_change(tasks: Iterable[TaskChange]) -> PairedChange | None:
-    verdicts = [(task.passed_before, task.passed) for task in tasks]
-    return paired_change(
-        both=verdicts.count((True, True)),
-        only_baseline=verdicts.count((True, False)),
-        only_new=verdicts.count((False, True)),
-        neither=verdicts.count((False, False)),
-    )
 
 
 def _ids(tasks: Iterable[TaskChange]) -> tuple[str, ...]:

@@ -55,7 +55,10 @@ def mcnemar(only_baseline: int, only_new: int) -> float:
     if changed <= _EXACT_UP_TO:
         tail = sum(comb(changed, k) for k in range(smaller + 1)) / (1 << changed)
     else:
-        tail = sum(exp(_log_probability(changed, k)) for k in range(smaller + 1))
+        tail = sum(
+            exp(lgamma(changed + 1) - lgamma(k + 1) - lgamma(changed - k + 1) - changed * log(2))
+            for k in range(smaller + 1)
+        )
     return min(1.0, 2 * tail)
 
 
@@ -134,10 +137,6 @@ def _share_of_sums_up_to(limit: int, steps: Sequence[int]) -> float:
         int.from_bytes(counts[at : at + width], "little") for at in range(0, len(counts), width)
     )
     return found / (1 << len(steps))
-
-
-def _log_probability(n: int, k: int) -> float:
-    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) - n * log(2)
 
 
 def _interval(both: int, only_baseline: int, only_new: int, neither: int) -> tuple[float, float]:

@@ -82,7 +82,11 @@ class Sought:
         by_words = self._rouge(output) if by != "edit" else (0.0, "")
         if by == "rouge_l" or by_words[0] >= enough:
             return by_words
-        by_letters = self._edit(output)
+        cut = max(len(output.folded), len(self._given.folded)) > MOST_CHARACTERS
+        longest = max(len(output.letters), len(self._letters))
+        score = 1 - self._distance(output.letters) / longest if longest else 0.0
+        said = f" of the first {MOST_CHARACTERS} characters" if cut else ""
+        by_letters = (score, f"edit similarity{said}")
         return by_letters if by == "edit" or by_letters[0] > by_words[0] else by_words
 
     def _rouge(self, output: Given) -> tuple[float, str]:
@@ -107,13 +111,6 @@ class Sought:
                 if not row:
                     break
         return size - row.bit_count()
-
-    def _edit(self, output: Given) -> tuple[float, str]:
-        cut = max(len(output.folded), len(self._given.folded)) > MOST_CHARACTERS
-        longest = max(len(output.letters), len(self._letters))
-        score = 1 - self._distance(output.letters) / longest if longest else 0.0
-        said = f" of the first {MOST_CHARACTERS} characters" if cut else ""
-        return score, f"edit similarity{said}"
 
     def _distance(self, output: str) -> int:
         size = len(self._letters)

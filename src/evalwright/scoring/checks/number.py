@@ -150,29 +150,27 @@ class Number(AnswerCheck):
             if wanted.low <= output <= wanted.high:
                 return CheckOutcome(True, 1.0, expected, output)
             return CheckOutcome(False, 0.0, expected, output, f"{output} is not {wanted.said}")
-        return _in_text(examined, wanted, self.which, expected)
-
-
-def _in_text(examined: Examined, wanted: _Range, which: str, expected: Any) -> CheckOutcome:
-    numbers = examined.once(_numbers_of)
-    if which == "any" and (found := numbers.first_within(wanted)) is not None:
-        return CheckOutcome(True, 1.0, expected, found.shown)
-    said = numbers.said
-    if not said:
-        return CheckOutcome(False, 0.0, expected, examined.shown, "no number is in the output")
-    if which == "only" and len(said) > 1:
-        reason = f"{len(said)} numbers are in the output, and one was wanted"
-        return CheckOutcome(False, 0.0, expected, examined.shown, reason)
-    chosen = said[-1] if which == "last" else said[0]
-    if which == "any":
-        chosen = numbers.nearest(wanted)
-    if wanted.fits(chosen):
-        return CheckOutcome(True, 1.0, expected, chosen.shown)
-    among = f", the {_PLACES[which]} of {len(said)} numbers in the output," if said[1:] else ""
-    is_there = which != "any" and numbers.first_within(wanted) is not None
-    hint = "; another number in it is, which `which: any` accepts" if is_there else ""
-    reason = f"{chosen.shown}{among} is not {wanted.said}{hint}"
-    return CheckOutcome(False, 0.0, expected, chosen.shown, reason)
+        numbers = examined.once(_numbers_of)
+        if self.which == "any" and (found := numbers.first_within(wanted)) is not None:
+            return CheckOutcome(True, 1.0, expected, found.shown)
+        said = numbers.said
+        if not said:
+            return CheckOutcome(False, 0.0, expected, examined.shown, "no number is in the output")
+        if self.which == "only" and len(said) > 1:
+            reason = f"{len(said)} numbers are in the output, and one was wanted"
+            return CheckOutcome(False, 0.0, expected, examined.shown, reason)
+        chosen = said[-1] if self.which == "last" else said[0]
+        if self.which == "any":
+            chosen = numbers.nearest(wanted)
+        if wanted.fits(chosen):
+            return CheckOutcome(True, 1.0, expected, chosen.shown)
+        among = (
+            f", the {_PLACES[self.which]} of {len(said)} numbers in the output," if said[1:] else ""
+        )
+        is_there = self.which != "any" and numbers.first_within(wanted) is not None
+        hint = "; another number in it is, which `which: any` accepts" if is_there else ""
+        reason = f"{chosen.shown}{among} is not {wanted.said}{hint}"
+        return CheckOutcome(False, 0.0, expected, chosen.shown, reason)
 
 
 def _numbers_of(examined: Examined) -> _Numbers:

@@ -43,7 +43,27 @@ class Python(AnswerCheck):
         if isinstance(returned, Unanswered):
             return cannot_tell(self.function, returned.reason)
         try:
-            return _outcome_of(returned, self.at_least, self.function, examined)
+            passed, score, reason = _field(returned, "passed"), _field(returned, "score"), ""
+            expected, actual = self.function, examined.shown_briefly
+            if passed is None and score is None:
+                passed, score = (returned, None) if isinstance(returned, bool) else (None, returned)
+            else:
+                reason = _readable(str(_field(returned, "reason") or "")[:2_000])
+                expected = _readable(shown(_field(returned, "expected") or self.function))
+                given = _field(returned, "actual")
+                actual = actual if given is None else _readable(shown(given))
+            if score is None and isinstance(passed, bool):
+                score = float(passed)
+            is_number = isinstance(score, int | float) and not isinstance(score, bool)
+            is_score = is_number and math.isfinite(score) and 0 <= score <= 1
+            if not is_score or not isinstance(passed, bool | None):
+                wanted = "a bool, a number from 0 to 1, or a result with `passed` or `score`"
+                return cannot_tell(
+                    self.function, f"it returned {quoted(_told(returned))}, not {wanted}"
+                )
+            passed = score >= self.at_least if passed is None else passed
+            said = reason or ("" if passed else f"{self.function} gave {quoted(_told(returned))}")
+            return CheckOutcome(passed, float(score), expected, actual, said)
         except Exception as error:  # noqa: BLE001 - an object of the user's, whose fields may raise
             return cannot_tell(
                 self.function, _readable(f"what it returned cannot be read: {error!r}")[:2_000]
@@ -64,28 +84,6 @@ def portable(returned: Any) -> Any:
         return msgspec.json.decode(msgspec.json.encode(told, enc_hook=str))
     except Exception as error:  # noqa: BLE001 - an object of the user's, whose fields may raise
         return Unanswered(_readable(f"what it returned cannot be read: {error!r}")[:2_000])
-
-
-def _outcome_of(returned: Any, enough: float, function: str, examined: Examined) -> CheckOutcome:
-    passed, score, reason = _field(returned, "passed"), _field(returned, "score"), ""
-    expected, actual = function, examined.shown_briefly
-    if passed is None and score is None:
-        passed, score = (returned, None) if isinstance(returned, bool) else (None, returned)
-    else:
-        reason = _readable(str(_field(returned, "reason") or "")[:2_000])
-        expected = _readable(shown(_field(returned, "expected") or function))
-        given = _field(returned, "actual")
-        actual = actual if given is None else _readable(shown(given))
-    if score is None and isinstance(passed, bool):
-        score = float(passed)
-    is_number = isinstance(score, int | float) and not isinstance(score, bool)
-    is_score = is_number and math.isfinite(score) and 0 <= score <= 1
-    if not is_score or not isinstance(passed, bool | None):
-        wanted = "a bool, a number from 0 to 1, or a result with `passed` or `score`"
-        return cannot_tell(function, f"it returned {quoted(_told(returned))}, not {wanted}")
-    passed = score >= enough if passed is None else passed
-    said = reason or ("" if passed else f"{function} gave {quoted(_told(returned))}")
-    return CheckOutcome(passed, float(score), expected, actual, said)
 
 
 def _field(returned: Any, name: str) -> Any:
