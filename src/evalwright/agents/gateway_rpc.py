@@ -78,10 +78,32 @@ async def reply_to(body: bytes, headers: Mapping[str, str], tools: Tools) -> Rpc
         return refusal(400, error)
     if message.id is UNSET:
         return RpcReply(202)
-    stateless = _is_stateless(message, headers)
+    version = headers.get(_VERSION_HEADER)
+    stateless = version not in (None, *HANDSHAKE_VERSIONS) and message.method != "initialize"
     try:
         if stateless:
-            _check_envelope(message, headers)
+            # Refuse a request whose version is not served, or whose headers tell of another one.
+            if version not in STATELESS_VERSIONS:
+                data = {
+                    "supported": [*HANDSHAKE_VERSIONS, *STATELESS_VERSIONS],
+                    "requested": version,
+                }
+                raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+            params = message.params or {}
+            meta = params.get("_meta")
+            if not isinstance(meta, dict) or not {_VERSION_KEY, _CAPABILITIES_KEY} <= meta.keys():
+                raise RpcError(
+                    INVALID_PARAMS, f"_meta must have {_VERSION_KEY} and {_CAPABILITIES_KEY}"
+                )
+            pairs = {
+                _VERSION_HEADER: (version, meta[_VERSION_KEY]),
+                "mcp-method": (headers.get("mcp-method"), message.method),
+            }
+            if message.method == "tools/call":
+                pairs["mcp-name"] = (_decoded(headers.get("mcp-name")), params.get("name"))
+            for header, (outside, inside) in pairs.items():
+                if outside != inside:
+                    raise RpcError(HEADER_MISMATCH, f"the header {header} does not match the body")
         methods = _STATELESS_METHODS if stateless else _HANDSHAKE_METHODS
         if message.method not in methods:
             raise RpcError(METHOD_NOT_FOUND, f"there is no method {message.method!r} here")
@@ -118,32 +140,6 @@ def _parsed(body: bytes) -> _RpcMessage:
 
 
 # Eras.
-
-
-def _is_stateless(message: _RpcMessage, headers: Mapping[str, str]) -> bool:
-    version = headers.get(_VERSION_HEADER)
-    return version not in (None, *HANDSHAKE_VERSIONS) and message.method != "initialize"
-
-
-def _check_envelope(message: _RpcMessage, headers: Mapping[str, str]) -> None:
-    """Refuse a request whose version is not served, or whose headers tell of another one."""
-    version = headers[_VERSION_HEADER]
-    if version not in STATELESS_VERSIONS:
-        data = {"supported": [*HANDSHAKE_VERSIONS, *STATELESS_VERSIONS], "requested": version}
-        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-    params = message.params or {}
-    meta = params.get("_meta")
-    if not isinstance(meta, dict) or not {_VERSION_KEY, _CAPABILITIES_KEY} <= meta.keys():
-        raise RpcError(INVALID_PARAMS, f"_meta must have {_VERSION_KEY} and {_CAPABILITIES_KEY}")
-    pairs = {
-        _VERSION_HEADER: (version, meta[_VERSION_KEY]),
-        "mcp-method": (headers.get("mcp-method"), message.method),
-    }
-    if message.method == "tools/call":
-        pairs["mcp-name"] = (_decoded(headers.get("mcp-name")), params.get("name"))
-    for header, (outside, inside) in pairs.items():
-        if outside != inside:
-            raise RpcError(HEADER_MISMATCH, f"the header {header} does not match the body")
 
 
 def _decoded(value: str | None) -> str | None:

@@ -50,7 +50,18 @@ class HttpTool:
         if not 200 <= response.status < 300:
             said = quoted(body, MAX_QUOTED)
             raise ToolFailed("tool_error", f"the tool answered {response.status}: {said}")
-        return _value(body, response.content_type)
+        if not body.strip():
+            return None
+        if response.content_type == "application/json" or response.content_type.endswith("+json"):
+            try:
+                return parse(body)
+            except NotJson as error:
+                message = f"the answer says it is JSON and is not: {error.reason}"
+                raise ToolFailed("tool_error", message) from None
+        try:
+            return body.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ToolFailed("tool_error", "the answer is neither JSON nor text") from None
 
     async def close(self) -> None:
         if self._open_session is not None:
@@ -117,18 +128,3 @@ def _sent(method: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _query_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _value(body: bytes, content_type: str) -> Any:
-    if not body.strip():
-        return None
-    if content_type == "application/json" or content_type.endswith("+json"):
-        try:
-            return parse(body)
-        except NotJson as error:
-            message = f"the answer says it is JSON and is not: {error.reason}"
-            raise ToolFailed("tool_error", message) from None
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ToolFailed("tool_error", "the answer is neither JSON nor text") from None

@@ -27,7 +27,6 @@ from evalwright.contracts.tools import ServerEntry
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.client.session import IncomingMessage, MessageHandlerFnT
-    from mcp.types import CallToolResult
     from mcp.types import Tool as ServerTool
 
 T = TypeVar("T")
@@ -70,7 +69,29 @@ class McpServer:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         connection = await self._connected()
-        return _answer(await connection.finish(connection.client.call_tool(tool, arguments)))
+        # What the tool said: its structured result, or its text, or all of its blocks.
+        result = await connection.finish(connection.client.call_tool(tool, arguments))
+        blocks = [
+            block.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for block in result.content
+        ]
+        texts = [block["text"] for block in blocks if block.get("type") == "text"]
+        if result.is_error:
+            raise ToolFailed("tool_error", "\n".join(texts) or "the tool failed without a word")
+        only_text = len(texts) == len(blocks) == 1
+        answer = texts[0] if only_text else blocks
+        structured = result.structured_content
+        if structured is not None:
+            # A result that is not an object is wrapped on the wire; the tool returned its inside.
+            is_wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
+            answer = structured["result"] if is_wrapped else structured
+        try:
+            length = len(canonical(answer))
+        except NotJson as error:
+            raise ToolFailed("tool_error", f"the answer is not JSON: {error}") from None
+        if length > MAX_ANSWER_BYTES:
+            raise ToolFailed("tool_error", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
+        return answer
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -129,7 +150,9 @@ class McpServer:
             headers, self.secrets = resolve_headers(entry.headers, entry.url, self._place)
             return _http_opener(entry.url, headers)
         assert entry.command is not None
-        _require_program(entry.command[0], folder, self._place)
+        program = entry.command[0]
+        if shutil.which(folder / program if "/" in program else program) is None:
+            raise BadInput(f"{self._place}: command: no executable program {program!r}")
         self.secrets = {name: variable_value(name, self._place) for name in entry.env}
         return _program_opener(entry.command, self.secrets, folder)
 
@@ -276,11 +299,6 @@ def _program_opener(command: list[str], env: dict[str, str], folder: Path) -> Op
     return open_client
 
 
-def _require_program(program: str, folder: Path, place: str) -> None:
-    if shutil.which(folder / program if "/" in program else program) is None:
-        raise BadInput(f"{place}: command: no executable program {program!r}")
-
-
 def _http_opener(url: str, headers: dict[str, str]) -> Open:
     @asynccontextmanager
     async def open_client(_: _Tail, hear: "MessageHandlerFnT") -> "AsyncIterator[Client]":
@@ -307,30 +325,6 @@ async def _list_tools(client: "Client") -> "list[ServerTool]":
         if cursor is None:
             return tools
     raise ToolFailed("tool_error", f"its list of tools has more than {MAX_PAGES} pages")
-
-
-def _answer(result: "CallToolResult") -> Any:
-    """What the tool said: its structured result, or its text, or all of its blocks."""
-    blocks = [
-        block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content
-    ]
-    texts = [block["text"] for block in blocks if block.get("type") == "text"]
-    if result.is_error:
-        raise ToolFailed("tool_error", "\n".join(texts) or "the tool failed without a word")
-    only_text = len(texts) == len(blocks) == 1
-    answer = texts[0] if only_text else blocks
-    structured = result.structured_content
-    if structured is not None:
-        # A result that is not an object is wrapped on the wire; the tool returned what is inside.
-        is_wrapped = isinstance(structured, dict) and structured.keys() == {"result"}
-        answer = structured["result"] if is_wrapped else structured
-    try:
-        length = len(canonical(answer))
-    except NotJson as error:
-        raise ToolFailed("tool_error", f"the answer is not JSON: {error}") from None
-    if length > MAX_ANSWER_BYTES:
-        raise ToolFailed("tool_error", f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
-    return answer
 
 
 def _times(counted: tuple[str, int]) -> int:

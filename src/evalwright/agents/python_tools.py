@@ -49,7 +49,23 @@ class PythonTool:
 
     def parameters(self) -> dict[str, Any]:
         """A JSON Schema of the arguments, from the signature; calls are then checked by it."""
-        self._arguments = _arguments_type(self.function, self._place)
+        called: Any = self.function
+        try:
+            hints = get_type_hints(called if inspect.isroutine(called) else called.__call__)
+        except (NameError, TypeError) as error:
+            raise _undescribable(self._place, str(error)) from None
+        fields: list[tuple[str, Any, Any]] = []
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            if parameter.kind not in _NAMED:
+                raise _undescribable(self._place, f"{parameter} has no name that a model could use")
+            kind = hints.get(name, Any)
+            required = parameter.default is inspect.Parameter.empty
+            # A default stays the function's own business: what is left out is not passed.
+            omitted = msgspec.NODEFAULT if required else msgspec.UNSET
+            fields.append((name, kind if required else kind | msgspec.UnsetType, omitted))
+        self._arguments = msgspec.defstruct(
+            _ARGUMENTS, fields, kw_only=True, forbid_unknown_fields=True
+        )
         schema, parts = _schema_of(self._arguments, self._place)
         return schema | ({"$defs": parts} if parts else {})
 
@@ -97,24 +113,6 @@ def _module(path: Path, place: str) -> Any:
         trace = "".join(traceback.format_exception(error)).rstrip()
         message = f"{place}: the tool's own code failed while it was loaded"
         raise CannotEvaluate(f"{message}\n{trace}") from error
-
-
-def _arguments_type(function: Callable[..., Any], place: str) -> type[msgspec.Struct]:
-    called: Any = function
-    try:
-        hints = get_type_hints(called if inspect.isroutine(called) else called.__call__)
-    except (NameError, TypeError) as error:
-        raise _undescribable(place, str(error)) from None
-    fields: list[tuple[str, Any, Any]] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind not in _NAMED:
-            raise _undescribable(place, f"{parameter} has no name that a model could use")
-        kind = hints.get(name, Any)
-        required = parameter.default is inspect.Parameter.empty
-        # A default stays the function's own business: an argument that is left out is not passed.
-        omitted = msgspec.NODEFAULT if required else msgspec.UNSET
-        fields.append((name, kind if required else kind | msgspec.UnsetType, omitted))
-    return msgspec.defstruct(_ARGUMENTS, fields, kw_only=True, forbid_unknown_fields=True)
 
 
 def _schema_of(

@@ -93,7 +93,17 @@ def account_of(
     requests.let_one_layer_speak()
     dialogue = timeline.dialogue()
     response = dialogue.response(SPANS)
-    events = _without(_given(operations), response["events"])
+    # What stood in the first request already: it was said and done before, or is an example.
+    first = next((each for each in operations if each.kind == "model" and each.history), None)
+    given = Counter() if first is None else Counter(map(event_key, first.history))
+    kept = []
+    for event in response["events"]:
+        key = event_key(event)
+        if given[key] > 0:
+            given[key] -= 1
+        else:
+            kept.append(event)
+    events = kept
     response["events"] = _without_data(events, operations, output)
     deeds, unknown = deeds_in(decode_trace(response, SPANS))
     usages, has_all_usages = requests.usages()
@@ -309,23 +319,6 @@ def _is_within(span_id: str, parent_id: str | None, parents: dict[str, str | Non
         seen.add(parent_id)
         parent_id = parents.get(parent_id)
     return False
-
-
-def _given(operations: Sequence[Operation]) -> Counter[tuple[str, ...]]:
-    """What stood in the first request already: it was said and done before, or is an example."""
-    first = next((each for each in operations if each.kind == "model" and each.history), None)
-    return Counter() if first is None else Counter(map(event_key, first.history))
-
-
-def _without(given: Counter[tuple[str, ...]], events: list[CanonicalEvent]) -> list[CanonicalEvent]:
-    kept = []
-    for event in events:
-        key = event_key(event)
-        if given[key] > 0:
-            given[key] -= 1
-        else:
-            kept.append(event)
-    return kept
 
 
 def _without_data(

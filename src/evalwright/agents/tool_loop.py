@@ -110,7 +110,9 @@ class ToolLoop:
 
     async def _answer(self, use: ToolUse) -> str:
         """What a tool says, as text; an error is an answer too."""
-        tool = self._tool_behind(use.name)
+        # The tool that a model means, even one that it was not offered.
+        tool = self._names.tool(use.name)
+        tool = tool if tool is not None else self._unoffered(use.name)
         try:
             arguments = _arguments(use)
         except _BadArguments as error:
@@ -134,11 +136,6 @@ class ToolLoop:
             )
         )
         return as_text({"error": reason})
-
-    def _tool_behind(self, name: str) -> str:
-        """The tool that a model means, even one that it was not offered."""
-        tool = self._names.tool(name)
-        return tool if tool is not None else self._unoffered(name)
 
     def _unoffered(self, name: str) -> str:
         invocation = self._invocation

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -183,7 +182,31 @@ def accept_response(
             if most is not None and reported is not UNSET and len(reported) > most:
                 message = f"the answer has more than {most} {things}; report fewer"
                 raise AgentFailure("invalid_answer", message)
-        accounts = _accounts(response, invocation, tools)
+        accounts = []
+        if response.events is not UNSET:
+            tool_name = str if tools is None else tools.tool
+            deeds: list[Deed] = []
+            places: dict[str, int] = {}  # of calls, by the agent's ids of them
+            for place, event in enumerate(response.events):
+                plain(msgspec.to_builtins(event))
+                match event:
+                    case ReportedReasoning():
+                        deeds.append(Thought(event.reasoning))
+                    case ReportedCall():
+                        places[event.call_id] = place
+                        deeds.append(ToldCall(tool_name(event.tool_name), event.inputs))
+                    case ReportedReturn():
+                        deeds.append(_return(event, places.get(event.call_id)))
+            accounts.append(Account(RETURNED, deeds))
+        if response.usage is not UNSET:
+            reported = response.usage if isinstance(response.usage, list) else [response.usage]
+            accounts.append(Account(RETURNED, usages=list(map(parse_usage, reported))))
+        if response.calls is not UNSET or response.messages is not UNSET:
+            from evalwright.agents.answers import accounts_of  # with the readers of messages
+
+            messages = None if response.messages is UNSET else response.messages
+            calls = None if response.calls is UNSET else response.calls
+            accounts += accounts_of(messages, None, calls, invocation.task.input)
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
         raise AgentFailure("invalid_answer", _complaint(error, body)) from None
     output = checked_output(response.output)
@@ -192,25 +215,6 @@ def accept_response(
         invocation.take_account(account)
     invocation.output = output
     return output
-
-
-def _accounts(
-    response: AgentResponse, invocation: Invocation, tools: "GatewaySession | None"
-) -> list[Account]:
-    accounts = []
-    if response.events is not UNSET:
-        deeds = _deeds(response.events, str if tools is None else tools.tool)
-        accounts.append(Account(RETURNED, deeds))
-    if response.usage is not UNSET:
-        reported = response.usage if isinstance(response.usage, list) else [response.usage]
-        accounts.append(Account(RETURNED, usages=list(map(parse_usage, reported))))
-    if response.calls is not UNSET or response.messages is not UNSET:
-        from evalwright.agents.answers import accounts_of  # with the readers of messages
-
-        messages = None if response.messages is UNSET else response.messages
-        calls = None if response.calls is UNSET else response.calls
-        accounts += accounts_of(messages, None, calls, invocation.task.input)
-    return accounts
 
 
 def _check_burden(what: str, text: bytes, most_values: int | None) -> None:
@@ -223,23 +227,6 @@ def _json_of(output: Any) -> bytes:
     if not isinstance(output, str):
         return msgspec.json.encode(output)
     return output.encode() if output.lstrip()[:1] in ("[", "{") else b""
-
-
-def _deeds(events: Sequence[ReportedEvent], tool_name: Callable[[str], str]) -> list[Deed]:
-    """What the agent reports, in order; raises `ValueError` for what cannot be."""
-    deeds: list[Deed] = []
-    places: dict[str, int] = {}  # of calls, by the agent's ids of them
-    for place, event in enumerate(events):
-        plain(msgspec.to_builtins(event))
-        match event:
-            case ReportedReasoning():
-                deeds.append(Thought(event.reasoning))
-            case ReportedCall():
-                places[event.call_id] = place
-                deeds.append(ToldCall(tool_name(event.tool_name), event.inputs))
-            case ReportedReturn():
-                deeds.append(_return(event, places.get(event.call_id)))
-    return deeds
 
 
 def _return(event: ReportedReturn, place: int | None) -> ToldReturn:

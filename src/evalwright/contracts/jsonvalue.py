@@ -308,7 +308,22 @@ def _scalar(value: Any, path: JsonPath) -> str:
             except ValueError:  # Python bounds the digits of a number it writes
                 raise NotJson(path, "the number has too many digits") from None
         case float():
-            return _number(value, path)
+            # Write a double as ECMAScript does, which is what RFC 8785 asks for.
+            value = float(value)
+            if not math.isfinite(value):
+                raise NotJson(path, f"{value} is not a JSON number")
+            if value == 0:
+                return "0"
+            sign = "-" if value < 0 else ""
+            mantissa, _, exponent = repr(abs(value)).partition("e")
+            whole, _, fraction = mantissa.partition(".")
+            fraction = "" if fraction == "0" else fraction
+            digits = (whole + fraction).lstrip("0")
+            point = len(whole) + int(exponent or 0)
+            if whole == "0":
+                point -= 1 + len(fraction) - len(fraction.lstrip("0"))
+            digits = digits.rstrip("0") or "0"
+            return sign + _place_point(digits, point)
         case _:
             raise NotJson(path, f"{type(value).__name__} is not a JSON value")
 
@@ -328,25 +343,6 @@ def _escape(found: re.Match[str]) -> str:
     if char in '"\\':
         return "\\" + char
     return _SHORT_ESCAPES.get(char) or f"\\u{ord(char):04x}"
-
-
-def _number(value: float, path: JsonPath) -> str:
-    """Write a double as ECMAScript does, which is what RFC 8785 asks for."""
-    value = float(value)
-    if not math.isfinite(value):
-        raise NotJson(path, f"{value} is not a JSON number")
-    if value == 0:
-        return "0"
-    sign = "-" if value < 0 else ""
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    fraction = "" if fraction == "0" else fraction
-    digits = (whole + fraction).lstrip("0")
-    point = len(whole) + int(exponent or 0)
-    if whole == "0":
-        point -= 1 + len(fraction) - len(fraction.lstrip("0"))
-    digits = digits.rstrip("0") or "0"
-    return sign + _place_point(digits, point)
 
 
 def _place_point(digits: str, point: int) -> str:

@@ -76,7 +76,14 @@ class _References:
             address, fragment = urldefrag(urljoin(base, reference))
         resource = self._resources.get(address)
         if not fragment or fragment.startswith("/"):
-            return [_at(resource, unquote(fragment))]
+            value = resource
+            for name in unquote(fragment).split("/")[1:]:
+                key = name.replace("~1", "/").replace("~0", "~")
+                if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+                    value = value[int(key)]
+                else:
+                    value = value.get(key) if isinstance(value, dict) else None
+            return [value]
         return self._anchors.get((address, fragment), [])
 
     def _collect(self, value: Any, base: str) -> None:
@@ -156,13 +163,3 @@ def _parts(schema: Schema) -> Iterator[Any]:
     for keyword in _NAMED:
         named = schema.get(keyword)
         yield from named.values() if isinstance(named, dict) else ()
-
-
-def _at(value: Any, pointer: str) -> Any:
-    for name in pointer.split("/")[1:]:
-        key = name.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            value = value.get(key) if isinstance(value, dict) else None
-    return value

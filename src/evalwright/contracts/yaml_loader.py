@@ -28,7 +28,22 @@ class JsonLoader(_Base):  # type: ignore[misc]  # the base is chosen at run time
 def load_yaml(text: str) -> Any:
     """The document in a text; its nesting is bounded, since PyYAML overruns the stack."""
     try:
-        return _plain(text)
+        # A document of mappings, lists and scalars alone, built as it is read: twice as fast.
+        # Raises an error for whatever else there is: aliases, anchors, tags, several documents.
+        loader = JsonLoader(text)
+        try:
+            next_event = loader.get_event
+            next_event()  # the start of the stream
+            if not isinstance(next_event(), yaml.DocumentStartEvent):
+                raise ValueError("no document")
+            value = _built(next_event(), next_event, MAX_DEPTH)
+            if not isinstance(next_event(), yaml.DocumentEndEvent) or loader.check_event(
+                yaml.DocumentStartEvent
+            ):
+                raise ValueError("more than one document")
+            return value
+        finally:
+            loader.dispose()
     except (yaml.YAMLError, ValueError):
         pass  # with the place, and what else there is to say of it, below
     if sum(map(text.count, "[{:-?")) > MAX_DEPTH:  # each level takes one of these
@@ -41,27 +56,6 @@ def load_yaml(text: str) -> Any:
                 if depth > MAX_DEPTH:
                     _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
     return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
-
-
-def _plain(text: str) -> Any:
-    """A document of mappings, lists and scalars alone, built as it is read: twice as fast.
-
-    Raises an error for whatever else there is: aliases, anchors, tags, several documents.
-    """
-    loader = JsonLoader(text)
-    try:
-        next_event = loader.get_event
-        next_event()  # the start of the stream
-        if not isinstance(next_event(), yaml.DocumentStartEvent):
-            raise ValueError("no document")
-        value = _built(next_event(), next_event, MAX_DEPTH)
-        if not isinstance(next_event(), yaml.DocumentEndEvent) or loader.check_event(
-            yaml.DocumentStartEvent
-        ):
-            raise ValueError("more than one document")
-        return value
-    finally:
-        loader.dispose()
 
 
 def _built(event: Any, next_event: Callable[[], Any], levels: int) -> Any:

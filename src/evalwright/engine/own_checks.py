@@ -102,25 +102,23 @@ class OwnChecks:
     def _function(self, call: str) -> Callable[..., Any]:
         source, _, name = call.rpartition(":")
         try:
-            function = operator.attrgetter(name)(self._module(self._folder / source, source))
+            path = self._folder / source
+            if path not in self._modules:
+                if not path.is_file():
+                    remedy = "it is looked for in the suite's folder"
+                    raise Unusable(f"there is no file {source}", remedy)
+                try:
+                    self._modules[path] = load_code(path)
+                except (Exception, SystemExit) as error:
+                    trace = own_trace(error)[-LONGEST_TRACE:].strip()
+                    raise Unusable(f"{source} failed while loading: {trace}") from error
+            function = operator.attrgetter(name)(self._modules[path])
         except AttributeError:
             raise Unusable(f"{source} has no {name!r}", "define it there") from None
         if not callable(function):
             raise Unusable(f"{name} in {source} is not a function", "name a function")
         found: Callable[..., Any] = function
         return found
-
-    def _module(self, path: Path, source: str) -> Any:
-        if path not in self._modules:
-            if not path.is_file():
-                remedy = "it is looked for in the suite's folder"
-                raise Unusable(f"there is no file {source}", remedy)
-            try:
-                self._modules[path] = load_code(path)
-            except (Exception, SystemExit) as error:
-                trace = own_trace(error)[-LONGEST_TRACE:].strip()
-                raise Unusable(f"{source} failed while loading: {trace}") from error
-        return self._modules[path]
 
     async def call(self, name: str, task: Task, examined: Examined, timeout_s: float | None) -> Any:
         """What a function returns for an answer; one that raises or hangs gives `Unanswered`."""
@@ -134,7 +132,10 @@ class OwnChecks:
             returned = await _within(asyncio.ensure_future(called), limit_s)
         if inspect.isawaitable(returned):  # a wrapper that is sync around one that is not
             returned = await self._loop.run(lambda it: it, {"it": returned}, limit_s)
-        return _plain(returned)
+        try:
+            return returned.item() if hasattr(returned, "item") else returned
+        except Exception as error:  # noqa: BLE001 - such as an array of several
+            return _raised(error)
 
     def close(self) -> None:
         """Let the threads end when they have nothing to do; another run has its own."""
@@ -232,14 +233,6 @@ async def _within(work: "asyncio.Future[Any]", limit_s: float) -> Any:
         work.cancel()
         return Unanswered(f"it did not return within {limit_s:g} s")
     return Unanswered("it cancelled itself") if work.cancelled() else work.result()
-
-
-def _plain(returned: Any) -> Any:
-    """A scalar of numpy and the like as the number or bool that it is."""
-    try:
-        return returned.item() if hasattr(returned, "item") else returned
-    except Exception as error:  # noqa: BLE001 - such as an array of several
-        return _raised(error)
 
 
 def _raised(error: BaseException) -> Unanswered:

@@ -82,7 +82,13 @@ def find_endpoint(
     settings = config.settings_of(provider.name)
     base_url, _ = _base_url(provider, settings, config, environment)
     key_env = settings.key_env or provider.key_env
-    key = _key(provider.name, key_env, environment)
+    value = environment.get(key_env, "").strip() if key_env else ""
+    if value and not (value.isascii() and value.isprintable() and " " not in value):
+        raise BadInput(
+            f"provider {provider.name}: {key_env} holds a character that no key contains "
+            "(a space, a line break, a letter with an accent); set it again"
+        )
+    key = ProviderKey(value) if value else None
     if key is None and (provider.needs_key or settings.key_env):
         retired = ""
         if is_retired(provider, config, environment):
@@ -95,7 +101,12 @@ def find_endpoint(
             f"{retired}"
         )
     if key is not None:
-        _refuse_open_key(provider.name, base_url, key_env)
+        parts = urlsplit(base_url)
+        host = parts.hostname or ""
+        if parts.scheme == "http" and not is_loopback(host):
+            raise BadInput(
+                f"provider {provider.name}: {key_env} is not sent over http:// to {host}; use https://"
+            )
     return Endpoint(
         provider.name,
         provider.dialect,
@@ -150,16 +161,6 @@ def find_detour(
     return f"calls to {provider.name} go to {url}, not to {provider.base_url} ({source})"
 
 
-def _key(provider: str, key_env: str | None, environment: Mapping[str, str]) -> ProviderKey | None:
-    value = environment.get(key_env, "").strip() if key_env else ""
-    if value and not (value.isascii() and value.isprintable() and " " not in value):
-        raise BadInput(
-            f"provider {provider}: {key_env} holds a character that no key contains "
-            "(a space, a line break, a letter with an accent); set it again"
-        )
-    return ProviderKey(value) if value else None
-
-
 def _base_url(
     provider: Provider,
     settings: ProviderSettings,
@@ -206,12 +207,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _refuse_open_key(provider: str, base_url: str, key_env: str | None) -> None:
-    parts = urlsplit(base_url)
-    host = parts.hostname or ""
-    if parts.scheme == "http" and not is_loopback(host):
-        raise BadInput(
-            f"provider {provider}: {key_env} is not sent over http:// to {host}; use https://"
-        )

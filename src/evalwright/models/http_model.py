@@ -101,20 +101,17 @@ class HttpModel:
 
     def _reply(self, answer: HttpAnswer, request: Request, attempts: int) -> Reply:
         if answer.status == 200:
-            return self._decode(answer, request, attempts)
+            try:
+                return self._channel.dialect.decode(answer.body, request, self._meter)
+            except ModelError as error:
+                unreadable = self._failures.unreadable(error, answer)
+                unreadable.usage = self._salvaged(answer)
+                unreadable.retries = attempts - 1
+                raise unreadable from None
         refusal = self._refusal(answer)
         if refusal is None:
             raise self._failures.refused(answer, attempts)
         return refusal
-
-    def _decode(self, answer: HttpAnswer, request: Request, attempts: int) -> Reply:
-        try:
-            return self._channel.dialect.decode(answer.body, request, self._meter)
-        except ModelError as error:
-            unreadable = self._failures.unreadable(error, answer)
-            unreadable.usage = self._salvaged(answer)
-            unreadable.retries = attempts - 1
-            raise unreadable from None
 
     def _salvaged(self, answer: HttpAnswer) -> ProviderUsage | None:
         """The usage of a reply that cannot be read: it was paid for all the same."""

@@ -97,25 +97,30 @@ class Limiter:
             self._allowed = max(1.0, self._allowed / 2)
             self._share = max(SMALLEST_SHARE, self._share / 2)
         if wait_s and wait_s <= LONGEST_CLOSURE_S:
-            self._close(wait_s, is_new=is_new)
-
-    def _close(self, wait_s: float, *, is_new: bool) -> None:
-        now = self._clock()
-        self._closed_until = max(self._closed_until, now + wait_s)
-        if not self._closures:
-            self._first_closure = now
-        self._closures += is_new
-        if self.is_hopeless:
-            for place in self._waiting:
-                if not place.done():
-                    place.set_exception(_hopeless())
-            self._waiting.clear()
+            now = self._clock()
+            self._closed_until = max(self._closed_until, now + wait_s)
+            if not self._closures:
+                self._first_closure = now
+            self._closures += is_new
+            if self.is_hopeless:
+                for place in self._waiting:
+                    if not place.done():
+                        place.set_exception(_hopeless())
+                self._waiting.clear()
 
     async def _enter(self) -> None:
         if self.is_hopeless:
             raise _hopeless()
         if self._busy >= int(self._allowed) or self._waiting:
-            await self._queue()
+            place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(place)
+            try:
+                await place
+            except asyncio.CancelledError:
+                was_settled = place.done() and not place.cancelled()
+                if was_settled and place.exception() is None:  # it was given a place all the same
+                    self._leave()
+                raise
         else:
             self._busy += 1
         if self._interval or self._closed_until:
@@ -130,17 +135,6 @@ class Limiter:
             if self._interval:
                 now = self._clock()
                 self._next_start = max(self._next_start, now - 1.0) + self._interval / self._share
-
-    async def _queue(self) -> None:
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
-        try:
-            await place
-        except asyncio.CancelledError:
-            was_settled = place.done() and not place.cancelled()
-            if was_settled and place.exception() is None:  # it was given a place all the same
-                self._leave()
-            raise
 
     def _leave(self) -> None:
         self._busy -= 1

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.events import ProviderUsage
 from evalwright.models.dialects import HttpDialect
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.prices import Meter, Tokens
@@ -183,24 +182,6 @@ def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
     if choice.finish_reason == "error":  # from OpenRouter, when the provider behind it failed
         raise ModelError("internal_error", "the answer broke off with an error")
     usage = meter.usage(_tokens(completion.usage))
-    return _reply(choice, message, uses, request, usage)
-
-
-def _message_of(choice: _CompletionChoice) -> _ChoiceMessage:
-    if choice.message is not None:
-        return choice.message
-    if choice.finish_reason in ("content_filter", "error"):
-        return _ChoiceMessage()
-    raise msgspec.ValidationError("the choice has no message")
-
-
-def _reply(
-    choice: _CompletionChoice,
-    message: _ChoiceMessage,
-    uses: list[ToolUse],
-    request: Request,
-    usage: ProviderUsage,
-) -> Reply:
     text = _text(message.content)
     finish = _FINISHES.get(choice.finish_reason, "stop")
     if request.output is not None:
@@ -212,19 +193,23 @@ def _reply(
         finish = "tools"
     elif finish == "tools" and not uses:
         finish = "stop"
+    given = (message.reasoning_content, message.reasoning)
     return Reply(
         text,
         finish,
         usage,
         tuple(uses),
-        _reasoning(message),
+        next((text for text in given if isinstance(text, str) and text), ""),
         _logprobs(choice.logprobs),
     )
 
 
-def _reasoning(message: _ChoiceMessage) -> str:
-    given = (message.reasoning_content, message.reasoning)
-    return next((text for text in given if isinstance(text, str) and text), "")
+def _message_of(choice: _CompletionChoice) -> _ChoiceMessage:
+    if choice.message is not None:
+        return choice.message
+    if choice.finish_reason in ("content_filter", "error"):
+        return _ChoiceMessage()
+    raise msgspec.ValidationError("the choice has no message")
 
 
 def _text(content: str | list[_TextPart] | None) -> str:

@@ -70,7 +70,11 @@ def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
     if request.output is not None and not quirks.forced_tool and _SCHEMA.search(complaint):
         return msgspec.structs.replace(quirks, forced_tool=True)
     if request.max_tokens is not None and _complains_of_field(quirks, complaint):
-        other = _other(quirks.max_tokens_field)
+        other = (
+            "max_tokens"
+            if quirks.max_tokens_field == "max_completion_tokens"
+            else "max_completion_tokens"
+        )
         return msgspec.structs.replace(quirks, max_tokens_field=other, field_changed=True)
     for name, pattern in _OPTIONAL.items():
         if _is_sent(name, request) and name not in quirks.dropped and pattern.search(complaint):
@@ -90,10 +94,6 @@ def _fewer_tokens(quirks: Quirks, request: Request, complaint: str) -> int | Non
 def _complains_of_field(quirks: Quirks, complaint: str) -> bool:
     named = re.search(rf"\b{quirks.max_tokens_field}\b", complaint)
     return named is not None and not quirks.field_changed
-
-
-def _other(field: MaxTokensField) -> MaxTokensField:
-    return "max_tokens" if field == "max_completion_tokens" else "max_completion_tokens"
 
 
 def _is_sent(name: str, request: Request) -> bool:

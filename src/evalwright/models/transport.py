@@ -65,7 +65,11 @@ class Transport:
         """Send JSON and read the answer; raises `CallFailed`."""
         import aiohttp
 
-        pool = self._pool()
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None or pool.session.closed:
+            pool = _Pool(self._url, self._headers(), self._timeout_s)
+            self._pools[loop] = pool
         data = body if len(body) < _WRITTEN_AT_ONCE else io.BytesIO(body)
         try:
             async with pool.session.post(
@@ -88,14 +92,6 @@ class Transport:
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.session.close()
-
-    def _pool(self) -> "_Pool":
-        loop = asyncio.get_running_loop()
-        pool = self._pools.get(loop)
-        if pool is None or pool.session.closed:
-            pool = _Pool(self._url, self._headers(), self._timeout_s)
-            self._pools[loop] = pool
-        return pool
 
 
 class _Pool:

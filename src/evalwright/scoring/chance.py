@@ -210,7 +210,15 @@ def _tails(tables: Mapping[Passes, int]) -> tuple[float, float]:
     bits = sum(sum(ways[kind]).bit_length() * count for kind, count in kinds.items())
     degree = sum((len(ways[kind]) - 1) * count for kind, count in kinds.items())
     if bits * degree > _EXACT_BITS:
-        return _normal_tails(kinds, ways, observed)
+        mean = variance = 0.0
+        for kind, count in kinds.items():
+            total = sum(ways[kind])
+            first = sum(place * number for place, number in enumerate(ways[kind])) / total
+            second = sum(place**2 * number for place, number in enumerate(ways[kind])) / total
+            mean += count * first
+            variance += count * (second - first**2)
+        scale = sqrt(2 * variance)
+        return erfc((mean - observed - 0.5) / scale) / 2, erfc((observed - mean - 0.5) / scale) / 2
     width = bits // 8 + 1  # bytes that hold the number of all ways
     all_ways = 1
     for kind, count in kinds.items():
@@ -220,22 +228,6 @@ def _tails(tables: Mapping[Passes, int]) -> tuple[float, float]:
     counts = [int.from_bytes(held[at : at + width], "little") for at in range(0, len(held), width)]
     total = sum(counts)
     return sum(counts[: observed + 1]) / total, sum(counts[observed:]) / total
-
-
-def _normal_tails(
-    kinds: Mapping[tuple[int, int, int], int],
-    ways: Mapping[tuple[int, int, int], list[int]],
-    observed: int,
-) -> tuple[float, float]:
-    mean = variance = 0.0
-    for kind, count in kinds.items():
-        total = sum(ways[kind])
-        first = sum(place * number for place, number in enumerate(ways[kind])) / total
-        second = sum(place**2 * number for place, number in enumerate(ways[kind])) / total
-        mean += count * first
-        variance += count * (second - first**2)
-    scale = sqrt(2 * variance)
-    return erfc((mean - observed - 0.5) / scale) / 2, erfc((observed - mean - 0.5) / scale) / 2
 
 
 def _ways(baseline_runs: int, new_runs: int, total: int) -> list[int]:

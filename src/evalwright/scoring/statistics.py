@@ -77,7 +77,21 @@ def sign_flip(differences: Sequence[float]) -> float:
         return mcnemar(len(changed) - risen, risen)
     if len(changed) > _FLIPS_UP_TO:
         return erfc(abs(sum(changed)) / sqrt(2 * sum(size**2 for size in sizes)))
-    return _exact_sign_flip(changed)
+    steps, slack = _on_a_grid([abs(difference) for difference in changed])
+    risen = sum(step for step, difference in zip(steps, changed, strict=True) if difference > 0)
+    smaller = min(risen, sum(steps) - risen)
+    # Of all ways to take some of the steps, the share whose sum is at most the limit.
+    # One large number holds how many ways lead to each sum, a fixed width for each. To take or to
+    # leave one more step is to add the number to itself, shifted.
+    width = len(steps) // 8 + 1  # bytes that hold 2 ** len(steps)
+    ways = 1
+    for step in steps:
+        ways += ways << (8 * width * step)
+    counts = ways.to_bytes(width * (sum(steps) + 1), "little")[: width * ((smaller + slack) + 1)]
+    found = sum(
+        int.from_bytes(counts[at : at + width], "little") for at in range(0, len(counts), width)
+    )
+    return min(1.0, 2 * (found / (1 << len(steps))))
 
 
 def more_failures_needed(only_baseline: int, only_new: int, both: int) -> int | None:
@@ -102,13 +116,6 @@ def p_in_words(p_value: float) -> str:
     return f"p < {LEVEL}" if p_value < LEVEL <= float(said) else f"p = {said}"
 
 
-def _exact_sign_flip(changed: Sequence[float]) -> float:
-    steps, slack = _on_a_grid([abs(difference) for difference in changed])
-    risen = sum(step for step, difference in zip(steps, changed, strict=True) if difference > 0)
-    smaller = min(risen, sum(steps) - risen)
-    return min(1.0, 2 * _share_of_sums_up_to(smaller + slack, steps))
-
-
 def _on_a_grid(sizes: Sequence[float]) -> tuple[list[int], int]:
     """The sizes in whole steps, and how many steps apart two sums count as the same."""
     largest = max(sizes)
@@ -120,23 +127,6 @@ def _on_a_grid(sizes: Sequence[float]) -> tuple[list[int], int]:
         for size, near in zip(exact, fine, strict=True)
     )
     return [round(size / step) for size in exact], 0 if on_grid else ceil(sqrt(len(sizes)))
-
-
-def _share_of_sums_up_to(limit: int, steps: Sequence[int]) -> float:
-    """Of all ways to take some of the steps, the share whose sum is at most the limit.
-
-    One large number holds how many ways lead to each sum, a fixed width for each. To take or to
-    leave one more step is to add the number to itself, shifted.
-    """
-    width = len(steps) // 8 + 1  # bytes that hold 2 ** len(steps)
-    ways = 1
-    for step in steps:
-        ways += ways << (8 * width * step)
-    counts = ways.to_bytes(width * (sum(steps) + 1), "little")[: width * (limit + 1)]
-    found = sum(
-        int.from_bytes(counts[at : at + width], "little") for at in range(0, len(counts), width)
-    )
-    return found / (1 << len(steps))
 
 
 def _interval(both: int, only_baseline: int, only_new: int, neither: int) -> tuple[float, float]:

@@ -303,7 +303,42 @@ def read_facts(path: Path) -> LogFacts:
     with clear_errors(place):
         migration.inspect_file(path.resolve(), place)
         with closing(_opened(path)) as connection:
-            return _facts(connection, path)
+            version = migration.known_version(connection, str(path))
+            tables = {
+                1: _COUNTED.format(tenant="'local'"),
+                2: _COUNTED.format(tenant="tenant"),
+            }
+            groups = connection.execute(
+                _GROUPS.format(facts=tables.get(version, "run_facts"))
+            ).fetchall()
+            pages, free_pages, page_size = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+            documents = "SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"
+            # The file with what was written since it was last tidied up.
+            beside = (path.resolve().with_name(path.resolve().name + end) for end in ("", "-wal"))
+            return LogFacts(
+                database=str(path),
+                schema=version,
+                file_bytes=sum(file.stat().st_size for file in beside if file.exists()),
+                free_bytes=free_pages * page_size,
+                pages=pages,
+                free_pages=free_pages,
+                runs=counts_by_status(groups),
+                events=sum(int(group[3]) for group in groups),
+                bytes=sum(int(group[4]) for group in groups),
+                tenants=[
+                    tenant_facts(tenant, groups)
+                    for tenant in sorted({group[0] for group in groups})
+                ],
+                documents=dict(connection.execute(documents))
+                if version >= _WITH_TENANTS.start
+                else {},
+                pruned=_pruned(connection) if version >= _WITH_CONTENTS.start else 0,
+                oldest=iso_time(min(group[5] for group in groups)) if groups else None,
+                newest=iso_time(max(group[6] for group in groups)) if groups else None,
+            )
 
 
 def find_problems(
@@ -471,36 +506,6 @@ _COUNTED = (
 )
 
 
-def _facts(connection: sqlite3.Connection, path: Path) -> LogFacts:
-    version = migration.known_version(connection, str(path))
-    tables = {
-        1: _COUNTED.format(tenant="'local'"),
-        2: _COUNTED.format(tenant="tenant"),
-    }
-    groups = connection.execute(_GROUPS.format(facts=tables.get(version, "run_facts"))).fetchall()
-    pages, free_pages, page_size = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_count", "freelist_count", "page_size")
-    )
-    documents = "SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"
-    return LogFacts(
-        database=str(path),
-        schema=version,
-        file_bytes=_size_on_disk(path),
-        free_bytes=free_pages * page_size,
-        pages=pages,
-        free_pages=free_pages,
-        runs=counts_by_status(groups),
-        events=sum(int(group[3]) for group in groups),
-        bytes=sum(int(group[4]) for group in groups),
-        tenants=[tenant_facts(tenant, groups) for tenant in sorted({group[0] for group in groups})],
-        documents=dict(connection.execute(documents)) if version >= _WITH_TENANTS.start else {},
-        pruned=_pruned(connection) if version >= _WITH_CONTENTS.start else 0,
-        oldest=iso_time(min(group[5] for group in groups)) if groups else None,
-        newest=iso_time(max(group[6] for group in groups)) if groups else None,
-    )
-
-
 def tenant_facts(tenant: str, groups: list[Any]) -> TenantFacts:
     """What one tenant has, of the sums for every tenant and status."""
     own = [group for group in groups if group[0] == tenant]
@@ -519,9 +524,3 @@ def counts_by_status(groups: list[Any]) -> dict[str, int]:
 def _pruned(connection: sqlite3.Connection) -> int:
     (count,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
     return int(count)
-
-
-def _size_on_disk(path: Path) -> int:
-    """The file with what was written since it was last tidied up."""
-    beside = (path.resolve().with_name(path.resolve().name + end) for end in ("", "-wal"))
-    return sum(file.stat().st_size for file in beside if file.exists())

@@ -73,7 +73,16 @@ class RunNotes:
             if self._is_useless:
                 return
             try:
-                self._write(b"".join(self._line(event) for event in events))
+                lines = b"".join(self._line(event) for event in events)
+                if self._file is None:
+                    self._file = os.open(self._parts[0], _FLAGS, 0o600)
+                if os.write(self._file, lines) < len(lines):
+                    raise OSError("the disk is full")
+                self._size += len(lines)
+                if self._size > PART_BYTES and self._is_other_gone:
+                    self._is_other_gone = False
+                    self._close()
+                    self._flush(self._run_id).add_done_callback(self._drop_other)
             except (OSError, ValueError, StoreError) as error:
                 self._is_useless = True
                 _logger.warning("%s takes no notes: %s", self._parts[0].name, error)
@@ -83,17 +92,6 @@ class RunNotes:
             self._run_id, event.type, event.task_id, event.at_us, msgspec.Raw(event.body)
         )
         return msgspec.json.encode(note) + b"\n"
-
-    def _write(self, lines: bytes) -> None:
-        if self._file is None:
-            self._file = os.open(self._parts[0], _FLAGS, 0o600)
-        if os.write(self._file, lines) < len(lines):
-            raise OSError("the disk is full")
-        self._size += len(lines)
-        if self._size > PART_BYTES and self._is_other_gone:
-            self._is_other_gone = False
-            self._close()
-            self._flush(self._run_id).add_done_callback(self._drop_other)
 
     def _close(self) -> None:
         if self._file is not None:

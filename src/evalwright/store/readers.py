@@ -112,14 +112,11 @@ class ReadingThreads:
             if self._idle:
                 self._change.notify()
             elif len(self._threads) < self._most:
-                self._start()
+                name = f"{self._name}-{len(self._threads)}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
         return done
-
-    def _start(self) -> None:
-        name = f"{self._name}-{len(self._threads)}"
-        thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
 
     def _work(self) -> None:
         share: str | None = None

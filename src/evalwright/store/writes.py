@@ -78,7 +78,18 @@ class WaitingWrites:
         """
         runs = len(self._runs) - (None in self._runs)
         if self.count > MANY and runs > 1:
-            taken = self._fair_part(runs)
+            few = {name: FEW for name, queue in self._runs.items() if name and len(queue) <= FEW}
+            self._were_few = bool(few) and not self._were_few
+            most = max(FEWEST_OF_RUN, MANY // runs)
+            allowed = dict[str | None, int](
+                few if self._were_few else dict.fromkeys(self._runs, most)
+            )
+            taken: list[tuple[int, Write]] = []
+            for run_id, count in (allowed | {None: self.count}).items():
+                queue = self._runs.pop(run_id, None) or deque()
+                taken += [queue.popleft() for _ in range(min(count, len(queue)))]
+                if queue:
+                    self._runs[run_id] = queue
         else:
             taken = [*chain.from_iterable(self._runs.values())]
             self._runs = {}
@@ -87,19 +98,6 @@ class WaitingWrites:
         self.count -= len(taken)
         taken.sort(key=itemgetter(0))
         return [write for _, write in taken]
-
-    def _fair_part(self, runs: int) -> list[tuple[int, Write]]:
-        few = {name: FEW for name, queue in self._runs.items() if name and len(queue) <= FEW}
-        self._were_few = bool(few) and not self._were_few
-        most = max(FEWEST_OF_RUN, MANY // runs)
-        allowed = dict[str | None, int](few if self._were_few else dict.fromkeys(self._runs, most))
-        taken: list[tuple[int, Write]] = []
-        for run_id, count in (allowed | {None: self.count}).items():
-            queue = self._runs.pop(run_id, None) or deque()
-            taken += [queue.popleft() for _ in range(min(count, len(queue)))]
-            if queue:
-                self._runs[run_id] = queue
-        return taken
 
 
 def due_flushes(flushes: list[Flush], waiting: WaitingWrites) -> tuple[list[Flush], list[Flush]]:

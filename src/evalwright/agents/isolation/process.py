@@ -218,7 +218,12 @@ def main(descriptor: int) -> None:
         first = talk.receive()
     if not first or not isinstance(load := first.pop(0), Load):
         return
-    _end_with(load.run_process)
+    # End with the run, also while the agent holds the interpreter.
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != load.run_process:  # it is gone already
+        os._exit(0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # which has no traceback
     sys.argv[1:] = load.arguments[1:]
     sys.path[:] = load.paths
@@ -266,12 +271,3 @@ def _serve(
             if error.errno != errno.EBADF:
                 raise
             os._exit(CLOSED_DESCRIPTORS)
-
-
-def _end_with(run_process: int) -> None:
-    """End with the run, also while the agent holds the interpreter."""
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != run_process:  # it is gone already
-        os._exit(0)

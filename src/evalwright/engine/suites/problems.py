@@ -138,7 +138,17 @@ def missing_function(reference: str, folder: Path) -> Missing | None:
         return Missing(f"{reference!r} names no function", meant or "write file.py:function")
     path = folder / (source if source.endswith(".py") else source.replace(".", "/") + ".py")
     if not path.is_file():
-        return _missing_file(source, path)
+        if not source.endswith(".py"):
+            try:
+                if importlib.util.find_spec(source.partition(".")[0]) is not None:
+                    return None  # installed; only importing it would tell more
+            except (ImportError, ValueError):
+                pass
+            return Missing(f"there is no module {source}", "write file.py:function")
+        beside = [each.name for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, beside, 1)
+        remedy = f"did you mean {near[0]}?" if near else "it is looked for from the suite's folder"
+        return Missing(f"there is no file {source}", remedy)
     try:
         names = list(_names(ast.parse(path.read_bytes(), source).body))
     except SyntaxError as error:
@@ -165,20 +175,6 @@ def missing_agent(reference: str, folder: Path) -> Missing | None:
     if path.suffix == ".py":
         return missing_function(f"{reference}:", folder)
     return None
-
-
-def _missing_file(source: str, path: Path) -> Missing | None:
-    if not source.endswith(".py"):
-        try:
-            if importlib.util.find_spec(source.partition(".")[0]) is not None:
-                return None  # installed; only importing it would tell more
-        except (ImportError, ValueError):
-            pass
-        return Missing(f"there is no module {source}", "write file.py:function")
-    beside = [each.name for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
-    near = get_close_matches(path.name, beside, 1)
-    remedy = f"did you mean {near[0]}?" if near else "it is looked for from the suite's folder"
-    return Missing(f"there is no file {source}", remedy)
 
 
 def _names(body: list[ast.stmt]) -> Iterator[str]:

@@ -157,22 +157,6 @@ class LogChecker:
         if broken:
             self.problems += [Problem(f"{where} {p.path}", p.message, p.remedy) for p in broken]
             return
-        self._check_frame(event, where)
-        if self._payload_fits(line, event["type"], where):
-            self._check_facts(event, where)
-
-    def finish(self) -> list[Problem]:
-        if self._expected == 0 and not self.problems:
-            self._add("line 1", "the log is empty")
-        if self._end == "run.completed":
-            for invocation, where in self._open.items():
-                self._add(where, f"invocation {invocation} has no agent.invocation.completed")
-        return self.problems
-
-    def _add(self, where: str, message: str) -> None:
-        self.problems.append(Problem(where, message))
-
-    def _check_frame(self, event: dict[str, Any], where: str) -> None:
         self._run_id = self._run_id or event["runId"]
         if event["runId"] != self._run_id:
             self._add(where, f"runId is {event['runId']!r}, the log is of {self._run_id!r}")
@@ -186,6 +170,32 @@ class LogChecker:
             self._add(where, f"{event['type']} comes after {self._end}, which ends a run")
         if event["type"] in TERMINAL_TYPES:
             self._end = event["type"]
+        if self._payload_fits(line, event["type"], where):
+            payload = event["payload"]
+            match event["type"]:
+                case EvalScored.TYPE:
+                    task_id = payload["taskId"]
+                    if task_id in self._scored:
+                        self._add(where, f"task {task_id!r} has two eval.scored events")
+                    self._scored.add(task_id)
+                case InvocationStarted.TYPE:
+                    self._open[payload["invocationId"]] = where
+                case InvocationCompleted.TYPE:
+                    if self._open.pop(payload["invocationId"], None) is None:
+                        self._add(
+                            where, f"invocation {payload['invocationId']!r} was never started"
+                        )
+
+    def finish(self) -> list[Problem]:
+        if self._expected == 0 and not self.problems:
+            self._add("line 1", "the log is empty")
+        if self._end == "run.completed":
+            for invocation, where in self._open.items():
+                self._add(where, f"invocation {invocation} has no agent.invocation.completed")
+        return self.problems
+
+    def _add(self, where: str, message: str) -> None:
+        self.problems.append(Problem(where, message))
 
     def _payload_fits(self, line: bytes, event_type: str, where: str) -> bool:
         kind = PAYLOADS.get(event_type)
@@ -198,17 +208,3 @@ class LogChecker:
             self._add(f"{where} $.payload", str(error))
             return False
         return True
-
-    def _check_facts(self, event: dict[str, Any], where: str) -> None:
-        payload = event["payload"]
-        match event["type"]:
-            case EvalScored.TYPE:
-                task_id = payload["taskId"]
-                if task_id in self._scored:
-                    self._add(where, f"task {task_id!r} has two eval.scored events")
-                self._scored.add(task_id)
-            case InvocationStarted.TYPE:
-                self._open[payload["invocationId"]] = where
-            case InvocationCompleted.TYPE:
-                if self._open.pop(payload["invocationId"], None) is None:
-                    self._add(where, f"invocation {payload['invocationId']!r} was never started")

@@ -166,7 +166,10 @@ class LogConnections:
             except BaseException as error:
                 is_given_up = not isinstance(error, Exception)  # it may never answer
                 if is_given_up:
-                    self._give_up(held)
+                    # Tell the server that nobody waits for the answer, and close the connection.
+                    ending = asyncio.get_running_loop().create_task(_close(held.connection))
+                    self._endings.add(ending)
+                    ending.add_done_callback(self._endings.discard)
                 elif address.is_lost(error) or held.connection.is_closed():
                     held.connection.terminate()
                     if was_idle:
@@ -220,12 +223,6 @@ class LogConnections:
         loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
         loop.close()
-
-    def _give_up(self, held: TenantConnection) -> None:
-        """Tell the server that nobody waits for the answer, and close the connection."""
-        ending = asyncio.get_running_loop().create_task(_close(held.connection))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
 
     async def _disconnect(self) -> None:
         while self._idle:

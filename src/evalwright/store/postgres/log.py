@@ -198,14 +198,10 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         try:
             yield
         finally:
-            self._release(run, run_id)
-
-    def _release(self, run: int, run_id: str) -> None:
-        """Give the run up once all that was appended is written: until then, none may follow."""
-        with suppress(StoreError):  # the claim lapses
-            if self.backlog:
-                self.flush(run_id).exception()
-            self._database.leases.release(run)
+            with suppress(StoreError):  # the claim lapses
+                if self.backlog:
+                    self.flush(run_id).exception()
+                self._database.leases.release(run)
 
     def is_claimed(self, run_id: str) -> bool:
         return self._database.leases.is_claimed(self._run(run_id))

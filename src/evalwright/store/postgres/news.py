@@ -108,36 +108,29 @@ class RunNews:
                 self._pass_on(None)  # what was told before is in the log
             self._awake.clear()
             if self._untold:
-                await self._send(connection)
+                now = asyncio.get_running_loop().time
+                if not self._is_closing:
+                    await asyncio.sleep(max(TOGETHER_SECONDS, self._next - now()))
+                self._next = now() + APART_SECONDS
+                with self._change:
+                    untold, self._untold = self._untold, {}
+                try:
+                    for payload in _payloads(self._process, untold):
+                        await connection.execute(
+                            "SELECT pg_notify($1, $2)", CHANNEL, payload, timeout=ANSWER_SECONDS
+                        )
+                except BaseException:
+                    with self._change:
+                        self._untold = {**untold, **self._untold}
+                    raise
             elif self._is_closing:
                 return
-            else:
-                await self._wait(connection)
-
-    async def _wait(self, connection: "Connection") -> None:
-        """Wait until there is something to do; a connection may be cut off without a sign."""
-        try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                await self._awake.wait()
-        except TimeoutError:
-            await connection.execute("SELECT 1", timeout=ANSWER_SECONDS)
-
-    async def _send(self, connection: "Connection") -> None:
-        now = asyncio.get_running_loop().time
-        if not self._is_closing:
-            await asyncio.sleep(max(TOGETHER_SECONDS, self._next - now()))
-        self._next = now() + APART_SECONDS
-        with self._change:
-            untold, self._untold = self._untold, {}
-        try:
-            for payload in _payloads(self._process, untold):
-                await connection.execute(
-                    "SELECT pg_notify($1, $2)", CHANNEL, payload, timeout=ANSWER_SECONDS
-                )
-        except BaseException:
-            with self._change:
-                self._untold = {**untold, **self._untold}
-            raise
+            else:  # a connection may be cut off without a sign
+                try:
+                    async with asyncio.timeout(CHECK_SECONDS):
+                        await self._awake.wait()
+                except TimeoutError:
+                    await connection.execute("SELECT 1", timeout=ANSWER_SECONDS)
 
     def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         process, _, run_ids = str(payload).partition(" ")

@@ -85,7 +85,9 @@ def runs_with(
         elif name in _PRESENCE:
             conditions.append(f"runs.{_PRESENCE[name]} IS {'NOT ' if value else ''}NULL")
         elif name in _SOURCES:
-            few.append(_source(name, value, values))
+            end = end_of_prefix(value) if name == "beginning" else None
+            bound = "" if end is None else f" AND run_id < {values.add(end)}"
+            few.append(_SOURCES[name].format(value=values.add(value), end=bound))
         else:
             conditions.append(f"runs.{name} = {values.add(value)}")
     start = f"WITH few AS MATERIALIZED ({' INTERSECT '.join(few)}) " if few else ""
@@ -94,9 +96,3 @@ def runs_with(
         f"{start}SELECT {_COLUMNS} FROM {table} WHERE {' AND '.join(conditions)}{mine}"
         " ORDER BY runs.run DESC LIMIT $2"
     ), values
-
-
-def _source(name: str, value: str, values: _StatementValues) -> str:
-    end = end_of_prefix(value) if name == "beginning" else None
-    bound = "" if end is None else f" AND run_id < {values.add(end)}"
-    return _SOURCES[name].format(value=values.add(value), end=bound)

@@ -88,7 +88,26 @@ class PostgresWriter(Writer):
     async def _attempt(self, writes: list[Write]) -> Starts:
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
-                held = await self._connected()
+                if self._held is None or self._held.connection.is_closed():
+                    self._held = TenantConnection(await address.connect(self._url))
+                    try:
+                        # Let the log know this process, by another name if it was forgotten while
+                        # in doubt.
+                        connection = self._held.connection
+                        if not self._is_known:
+                            await address.refuse_reader(connection)
+                        elif self._doubtful:
+                            last = await connection.fetchval(statements.LAST_APPEND, self._writer)
+                            if last is None:
+                                self._writer, self._appends = uuid.uuid4(), 0
+                                await self._search(await self._held.see(tenants_of([None])))
+                        await connection.execute(statements.REGISTER, self._writer, self._appends)
+                        self._is_known = True
+                    except BaseException:
+                        self._held.connection.terminate()
+                        self._held = None
+                        raise
+                held = self._held
                 if self._doubtful:
                     await self._settle(held)
                 rest = [write for write in writes if id(write) not in self._settled]
@@ -106,30 +125,6 @@ class PostgresWriter(Writer):
         known = {each: start for each, (_, start) in settled.items()}
         known |= zip(map(id, rest), starts, strict=True)
         return [known[id(write)] for write in writes]
-
-    async def _connected(self) -> TenantConnection:
-        if self._held is None or self._held.connection.is_closed():
-            self._held = TenantConnection(await address.connect(self._url))
-            try:
-                await self._register(self._held)
-            except BaseException:
-                self._held.connection.terminate()
-                self._held = None
-                raise
-        return self._held
-
-    async def _register(self, held: TenantConnection) -> None:
-        """Let the log know this process, by another name if it was forgotten while in doubt."""
-        connection = held.connection
-        if not self._is_known:
-            await address.refuse_reader(connection)
-        elif self._doubtful:
-            last = await connection.fetchval(statements.LAST_APPEND, self._writer)
-            if last is None:
-                self._writer, self._appends = uuid.uuid4(), 0
-                await self._search(await held.see(tenants_of([None])))
-        await connection.execute(statements.REGISTER, self._writer, self._appends)
-        self._is_known = True
 
     async def _search(self, connection: "Connection") -> None:
         """Find out by the log itself whether doubtful writes, which are one unit, are in it."""
@@ -247,7 +242,12 @@ class PostgresWriter(Writer):
         self, connection: "Connection", writes: list[Write]
     ) -> tuple[dict[str, RunGrowth], list[RecordChange | Forget]]:
         """The runs that writes are for, which are entered if they are new, and the documents."""
-        unknown = self._unknown(writes)
+        # The runs whose numbers are not known, with the tenants that they get if they are new.
+        unknown: dict[str, str] = {}
+        for write in writes:
+            if write.run_id is not None and write.run_id not in self._positions:
+                owner = LOCAL_TENANT if write.tenant is None else write.tenant
+                unknown.setdefault(write.run_id, owner)
         found = {row[0]: Position(*row[1:]) for row in await self._enter(connection, unknown)}
         runs: dict[str, RunGrowth] = {}
         changes: list[RecordChange | Forget] = []
@@ -265,15 +265,6 @@ class PostgresWriter(Writer):
                 if self._companions and position.following == 0 and events:
                     changes += self._companion_changes(run_id, position, events)
         return runs, changes
-
-    def _unknown(self, writes: list[Write]) -> dict[str, str]:
-        """The runs whose numbers are not known, with the tenants that they get if they are new."""
-        unknown: dict[str, str] = {}
-        for write in writes:
-            if write.run_id is not None and write.run_id not in self._positions:
-                owner = LOCAL_TENANT if write.tenant is None else write.tenant
-                unknown.setdefault(write.run_id, owner)
-        return unknown
 
     async def _enter(self, connection: "Connection", owners: dict[str, str]) -> list[Any]:
         """Number, next sequence and tenant of runs, which are entered unless they are there."""
@@ -344,28 +335,24 @@ async def apply_change(
     if isinstance(change, Forget):
         await connection.execute(statements.FORGET_RECORDS, *change)
     elif isinstance(change, RecordChange):
-        await _change_record(connection, change)
+        kind, tenant, key, body, expected = change
+        place, at_us = (kind, tenant, storable(key)), time.time_ns() // 1000
+        match body, expected:
+            case None, _ if expected is ANY:
+                found = await connection.execute(statements.DROP_RECORD, *place)
+            case _, _ if expected is ANY:
+                found = await connection.execute(statements.PUT_RECORD, *place, body, at_us)
+            case None, None:
+                found = await connection.fetchval(statements.NO_RECORD, *place)
+            case _, None:
+                found = await connection.fetchval(statements.NEW_RECORD, *place, body, at_us)
+            case None, _:
+                found = await connection.fetchval(statements.DROP_KNOWN_RECORD, *place, expected)
+            case _:
+                found = await connection.fetchval(
+                    statements.CHANGE_RECORD, *place, body, at_us, expected
+                )
+        if not found:
+            raise RecordConflict(f"the {kind} {key!r} has changed meanwhile")
     else:
         await change.apply(connection)
-
-
-async def _change_record(connection: "Connection", change: RecordChange) -> None:
-    kind, tenant, key, body, expected = change
-    place, at_us = (kind, tenant, storable(key)), time.time_ns() // 1000
-    match body, expected:
-        case None, _ if expected is ANY:
-            found = await connection.execute(statements.DROP_RECORD, *place)
-        case _, _ if expected is ANY:
-            found = await connection.execute(statements.PUT_RECORD, *place, body, at_us)
-        case None, None:
-            found = await connection.fetchval(statements.NO_RECORD, *place)
-        case _, None:
-            found = await connection.fetchval(statements.NEW_RECORD, *place, body, at_us)
-        case None, _:
-            found = await connection.fetchval(statements.DROP_KNOWN_RECORD, *place, expected)
-        case _:
-            found = await connection.fetchval(
-                statements.CHANGE_RECORD, *place, body, at_us, expected
-            )
-    if not found:
-        raise RecordConflict(f"the {kind} {key!r} has changed meanwhile")
