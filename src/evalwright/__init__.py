@@ -132,12 +132,17 @@ if not TYPE_CHECKING:  # or any name would do
 
     def __getattr__(name):  # noqa: ANN001, ANN202
         """Import a part of the interface when it is first asked for."""
+        from importlib import import_module
+
         if name not in __all__:
+            if not name.startswith("_"):
+                from evalwright.scoring.checks.table import CHECKS
+
+                if name in CHECKS and name not in ("max", "not", "any", "all"):
+                    return getattr(import_module("evalwright.api.checks"), name)
             other = {"max": "at_most", "not": "not_", "any": "any_of", "all": "all_of"}.get(name)
             hint = f"; the check {name!r} is `ew.{other}`" if other else ""
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
-        from importlib import import_module
-
         home = next((home for home, names in _HOMES.items() if name in names.split()), "api.checks")
         value = getattr(import_module(f"evalwright.{home}"), name)
         globals()[name] = value

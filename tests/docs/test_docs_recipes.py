@@ -21,6 +21,7 @@ RECIPES = (
     "A signal kind",
     "A golden strategy",
     "A check",
+    "An event type",
     "A model provider",
     "A trace importer",
     "A lint rule",
@@ -43,14 +44,19 @@ Evalwright = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def follow(recipe: str, package: Path) -> None:
-    """Write the one file, and the one line of the table with its import."""
+    """Write the one file, or class, and the one line of the table with its import."""
     text = PAGE.read_text("utf-8").split(f"\n### {recipe}\n")[1].split("\n##")[0]
     module, *more = [each.text for each in blocks(PAGE, text) if each.language == "python"]
-    (new_file,), ((table, table_file),) = _NEW_FILE.findall(text), _TABLE.findall(text)
-    assert not (package / new_file).exists()
-    (package / new_file).write_text(module, "utf-8")
+    new_files, ((table, table_file),) = _NEW_FILE.findall(text), _TABLE.findall(text)
     entry = more[0].rstrip() if more else _ENTRY.findall(text)[0]
     path = package / table_file
+    if not new_files:  # the class stands in the module of the table, above it
+        before, line, after = path.read_text("utf-8").partition(f"\n{table}")
+        path.write_text(_with_entry(f"{before}\n{module}\n{line}{after}", table, entry), "utf-8")
+        return
+    (new_file,) = new_files
+    assert not (package / new_file).exists()
+    (package / new_file).write_text(module, "utf-8")
     source = _with_entry(path.read_text("utf-8"), table, entry)
     path.write_text(_import_of(entry, new_file, module) + source, "utf-8")
 
@@ -183,6 +189,43 @@ def test_a_check_is_validated_and_made(evalwright: Evalwright, tmp_path: Path) -
     failed = evalwright("run", "short.yaml", "--agent", "agent.py:answer")
     assert failed.returncode == 1
     assert "2 words, not 1" in failed.stdout
+
+
+def test_a_check_is_a_function_and_an_expectation_in_python(
+    evalwright: Evalwright, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.py").write_text(
+        textwrap.dedent("""
+            import evalwright as ew
+
+            def answer(task):
+                try:
+                    ew.expect("Hello there").words(2).words(most=1)
+                except AssertionError as missed:
+                    return f"{missed} {ew.words(1, weight=2).document}"
+        """)
+    )
+    suite = "evalwright: 1\nname: desk\ntasks: [{id: a, input: Hi, checks: [{contains: %s}]}]\n"
+    for name, said in {"one": '"2 words, not 1"', "two": "\"{'words': 1, 'weight': 2}\""}.items():
+        (tmp_path / f"{name}.yaml").write_text(suite % said)
+        ran = evalwright("run", f"{name}.yaml", "--agent", "agent.py:answer")
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_an_event_is_part_of_logs_and_checked(evalwright: Evalwright, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(_SUITE % "yes")
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return 'yes'\n")
+    evalwright("run", "suite.yaml", "--agent", "agent.py:answer")
+    log = [*map(json.loads, evalwright("show", "latest", "--events", "--json").stdout.splitlines())]
+    for payload, code in (({"text": "Well done."}, 0), ({"txt": "Well done."}, 2)):
+        remark = {**log[-1], "type": "evalwright.remarked", "payload": payload}
+        events = [*log[:-1], remark, log[-1]]
+        for number, event in enumerate(events):
+            event |= {"sequence": number, "eventId": f"{event['runId']}:{number}"}
+        (tmp_path / "run.jsonl").write_text(traces(*events))
+        checked = evalwright("validate", "run.jsonl")
+        assert checked.returncode == code, checked.stderr
+        assert ("txt" in checked.stderr) is bool(code)
 
 
 def test_a_provider_is_asked_with_its_own_path_and_header(

@@ -4,8 +4,11 @@ Four names that Python has for itself are others here: `not_`, `any_of`, `all_of
 `max`. A `weight` says how much a check counts in the score of its task.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
 
 from evalwright.api.check_objects import (
     NOT_GIVEN,
@@ -248,6 +251,37 @@ def all_of(*checks: CheckGiven | Sequence[CheckGiven], weight: float | None = No
 def at_least(n: int, of: Sequence[CheckGiven], *, weight: float | None = None) -> Check:
     """At least `n` of these checks pass."""
     return Check("at_least", {"n": n, "of": _checks([of])}, weight=weight)
+
+
+if not TYPE_CHECKING:  # or any name would do
+
+    def __getattr__(name: str) -> Callable[..., Check]:
+        """A check of the table that has no function above: its fields are the parameters."""
+        from evalwright.scoring.checks.table import CHECKS
+
+        if name.startswith("_") or name not in CHECKS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        kind = CHECKS[name]
+        given = [field for field in msgspec.structs.fields(kind) if field.name != "weight"]
+        main, *others = [
+            Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY if place else Parameter.POSITIONAL_OR_KEYWORD,
+                default=Parameter.empty if field.required else None,
+            )
+            for place, field in enumerate(given)
+        ]
+        weight = Parameter("weight", Parameter.KEYWORD_ONLY, default=None)
+        signature = Signature([main, *others, weight])
+
+        def make(*values: Any, **options: Any) -> Check:
+            chosen = signature.bind(*values, **options).arguments
+            value, counts = chosen.pop(main.name), chosen.pop("weight", None)
+            return _check(name, main.name, value, counts, **chosen)
+
+        make.__name__, make.__doc__, make.__signature__ = name, kind.description, signature
+        globals()[name] = make
+        return make
 
 
 def _check(

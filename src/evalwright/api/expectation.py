@@ -11,12 +11,12 @@ from typing import Any, Concatenate, NamedTuple, NoReturn, ParamSpec
 import msgspec
 
 from evalwright.api import checks
-from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check
+from evalwright.api.check_objects import SPELLED, Check, CheckGiven, OwnFunctions, as_check
 from evalwright.api.runs import TaskReport
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.examination import spent_on
 from evalwright.scoring.checks.base import Examined, run_checks
-from evalwright.scoring.checks.table import prepare_checks
+from evalwright.scoring.checks.table import CHECKS, prepare_checks
 
 P = ParamSpec("P")
 _OURS = str(Path(__file__).parents[1])
@@ -154,6 +154,11 @@ class Expectation:
 
 _missed: list[Missed] = []  # that nobody has been told of yet
 _met: list[CheckResult] = []  # every result since somebody asked
+
+
+for _name in CHECKS:  # a check that has no function of its own in `checks` has one of its fields
+    if not hasattr(Expectation, SPELLED.get(_name, _name)):
+        setattr(Expectation, _name, _method(getattr(checks, _name)))
 
 
 def expect(
