@@ -102,17 +102,12 @@ def _taken_over(log: EventLog, failed: History, clock: Clock) -> tuple[History, 
     recall_answers(log, failed)
     history.awaiting, history.judged = failed.awaiting, failed.judged
     history.repetitions = failed.repetitions
-    cut_off = _cut_off(log, failed.run_id)
+    ends = log.read(failed.run_id, (InvocationCompleted.TYPE,))
+    cut_off = {end.task_id for end in ends if end.decode(InvocationCompleted).latency_ms is None}
     recorded = [event for event in log.read(failed.run_id) if _is_kept(event, failed, cut_off)]
     history.take_over(recorded)
     facts = [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in recorded]
     return history, facts
-
-
-def _cut_off(log: EventLog, run_id: str) -> set[str | None]:
-    """The tasks of which an attempt ended with its process: a budget counts what it may cost."""
-    ends = log.read(run_id, (InvocationCompleted.TYPE,))
-    return {end.task_id for end in ends if end.decode(InvocationCompleted).latency_ms is None}
 
 
 def _is_kept(event: Event, failed: History, cut_off: set[str | None]) -> bool:

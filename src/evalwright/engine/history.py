@@ -86,7 +86,14 @@ class History:
                 self.tally.add_score(event.decode(EvalScored))
                 self.scored.add(task_id)
             case ProviderUsage.TYPE:
-                self._take_usage(event, task_id)
+                if (
+                    task_id not in self.attempts
+                ):  # of an attempt that the run before this one did not end
+                    self.tally.start_again(task_id)
+                is_verdict = self.plan.panel is not None and self._has_answer(task_id)
+                self.tally.add_usage(event.decode(ProviderUsage), task_id, is_verdict=is_verdict)
+                if event.at_us == self.started_at_us:  # taken over when the run began
+                    self._know_unpriced()
             case Checked.TYPE if task_id in self._repeated:
                 self.end_repetition(task_id)
             case Found.TYPE:
@@ -97,17 +104,15 @@ class History:
                 self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
                 self.open_invocations[opened.invocation_id] = (task_id, opened.agent_id)
             case InvocationCompleted.TYPE:
-                self._take_end(event.decode(InvocationCompleted), task_id)
+                closed = event.decode(InvocationCompleted)
+                self.open_invocations.pop(closed.invocation_id, None)
+                if closed.latency_ms is None:  # nobody was there to see it end
+                    self.tally.add_cut_off(task_id)
+                elif closed.outcome != "failed":
+                    agent, seen = self.plan.agent, closed.coverage or NOTHING_OBSERVED
+                    self.tally.add_answer(task_id, seen.claimed(agent.tools, agent.usage))
             case kind if kind in TERMINAL_TYPES:
                 self.end = event
-
-    def _take_end(self, closed: InvocationCompleted, task_id: str) -> None:
-        self.open_invocations.pop(closed.invocation_id, None)
-        if closed.latency_ms is None:  # nobody was there to see it end
-            self.tally.add_cut_off(task_id)
-        elif closed.outcome != "failed":
-            agent, seen = self.plan.agent, closed.coverage or NOTHING_OBSERVED
-            self.tally.add_answer(task_id, seen.claimed(agent.tools, agent.usage))
 
     def end_repetition(self, task_id: str) -> None:
         """A repetition has its result, which stands whatever becomes of the next one."""
@@ -119,14 +124,6 @@ class History:
         for event in events:
             self.take(event)
         self._know_unpriced()
-
-    def _take_usage(self, event: Event, task_id: str) -> None:
-        if task_id not in self.attempts:  # of an attempt that the run before this one did not end
-            self.tally.start_again(task_id)
-        is_verdict = self.plan.panel is not None and self._has_answer(task_id)
-        self.tally.add_usage(event.decode(ProviderUsage), task_id, is_verdict=is_verdict)
-        if event.at_us == self.started_at_us:  # taken over when the run began
-            self._know_unpriced()
 
     def _has_answer(self, task_id: str) -> bool:
         """Whether the agent has answered, and judges are asked."""
@@ -154,32 +151,32 @@ def history_of(run_id: str, events: Iterable[Event], place: str) -> History:
             else:
                 frame[event.type] = event
                 if event.type == Planned.TYPE:
-                    history = History(run_id, _plan(frame), frame[RunStarted.TYPE].at_us)
+                    planned = frame[Planned.TYPE].decode(Planned)
+                    modes: list[Mode] = frame[EvalStarted.TYPE].decode(EvalStarted).modes
+                    started = frame[RunStarted.TYPE].decode(RunStarted)
+                    history = History(
+                        run_id,
+                        Plan(
+                            suite=planned.suite,
+                            modes=modes,
+                            agent=planned.agent,
+                            settings=planned.settings,
+                            tags=started.tags or [],
+                            panel=planned.panel,
+                            baseline=planned.baseline,
+                            group=planned.group,
+                            origin=planned.origin,
+                            source=planned.source,
+                            selection=planned.selection,
+                            rescored_from=(started.metadata or {}).get("rescoredFrom"),
+                            traces=(started.metadata or {}).get("scoredTraces"),
+                            scoring=planned.scoring,
+                            lacking=planned.lacking or [],
+                        ),
+                        frame[RunStarted.TYPE].at_us,
+                    )
     except (msgspec.MsgspecError, KeyError) as error:
         raise DamagedEventLog(f"{place}: run {run_id} cannot be read: {error!r}") from error
     if history is None:
         raise DamagedEventLog(f"{place}: run {run_id} has no {Planned.TYPE} event")
     return history
-
-
-def _plan(frame: dict[str, Event]) -> Plan:
-    planned = frame[Planned.TYPE].decode(Planned)
-    modes: list[Mode] = frame[EvalStarted.TYPE].decode(EvalStarted).modes
-    started = frame[RunStarted.TYPE].decode(RunStarted)
-    return Plan(
-        suite=planned.suite,
-        modes=modes,
-        agent=planned.agent,
-        settings=planned.settings,
-        tags=started.tags or [],
-        panel=planned.panel,
-        baseline=planned.baseline,
-        group=planned.group,
-        origin=planned.origin,
-        source=planned.source,
-        selection=planned.selection,
-        rescored_from=(started.metadata or {}).get("rescoredFrom"),
-        traces=(started.metadata or {}).get("scoredTraces"),
-        scoring=planned.scoring,
-        lacking=planned.lacking or [],
-    )

@@ -70,7 +70,21 @@ def resume(
         raise BadInput("--resume: --agent-id goes with --agent; leave it out")
     history = _unfinished(log, last_continuation(log, find_run(log, run)))
     recall_answers(log, history)
-    _refuse_mixing(options, history)
+    # Scores must not come from two prompts, or from the answers of another repeat
+    panel = history.plan.panel
+    if history.end is None or history.status == "failed":
+        if panel is not None and panel.prompt_version != PROMPT_VERSION:
+            raise BadInput(
+                f"--resume: the run is judged by prompt {panel.prompt_version}, and this version "
+                f"has prompt {PROMPT_VERSION}; start a new run"
+            )
+        if history.plan.group is not None and history.plan.settings.record:
+            raise BadInput(
+                "--resume: repeats that were being recorded cannot go on: the cassette would "
+                "answer one repeat with the calls of another; start a new run"
+            )
+    if options.cassette and history.plan.settings.record:
+        raise BadInput("--resume: the run goes on with the cassette that it was recording")
     done, missing = _repeats(log, history)
     is_complete = history.status == "completed"
     if is_complete:
@@ -101,24 +115,6 @@ def _unfinished(log: EventLog, run_id: str) -> History:
         return history
     members = (read_history(log, each) for each in runs_of_group(log, group.id))
     return next((each for each in members if each.status != "completed"), history)
-
-
-def _refuse_mixing(options: RunOptions, history: History) -> None:
-    """Scores must not come from two prompts, or from the answers of another repeat."""
-    panel = history.plan.panel
-    if history.end is None or history.status == "failed":
-        if panel is not None and panel.prompt_version != PROMPT_VERSION:
-            raise BadInput(
-                f"--resume: the run is judged by prompt {panel.prompt_version}, and this version "
-                f"has prompt {PROMPT_VERSION}; start a new run"
-            )
-        if history.plan.group is not None and history.plan.settings.record:
-            raise BadInput(
-                "--resume: repeats that were being recorded cannot go on: the cassette would "
-                "answer one repeat with the calls of another; start a new run"
-            )
-    if options.cassette and history.plan.settings.record:
-        raise BadInput("--resume: the run goes on with the cassette that it was recording")
 
 
 def _repeats(log: EventLog, history: History) -> tuple[list[Outcome], list[Group]]:

@@ -138,11 +138,7 @@ def find_run(log: EventLog, name: str) -> str:
     if matches:
         found = f"{len(matches)} runs begin with {name!r} in {log.place}"
         raise RunNotFound(f"{found}; `evalwright runs` lists them")
-    return _otherwise_found(log, name)
-
-
-def _otherwise_found(log: EventLog, name: str) -> str:
-    """The run of a baseline, where no run has this name as its id."""
+    # The run of a baseline, where no run has this name as its id
     if len(pruned := log.upkeep.tombstones(name)) == 1:
         raise pruned[0].as_error()
     if (group_id := find_group(log, name)) is not None:

@@ -231,11 +231,11 @@ async def _read_frame(run: RunHandle) -> tuple[int, RunFrame, bool]:
         frame = await run.in_reader(partial(read_frame, run.log, run.run_id))
     except msgspec.MsgspecError as error:  # a page of two runs says which
         raise DamagedEventLog(f"run {run.run_id} cannot be read: {error!r}") from error
-    return sum(map(len, map(bytes, frame.suite.tasks[:1000]))) * _thousands(frame), frame, True
-
-
-def _thousands(frame: RunFrame) -> int:
-    return 1 + len(frame.suite.tasks) // 1000
+    return (
+        sum(map(len, map(bytes, frame.suite.tasks[:1000]))) * (1 + len(frame.suite.tasks) // 1000),
+        frame,
+        True,
+    )
 
 
 def scored_at(log: EventLog, run_id: str, task_id: str) -> int | None:

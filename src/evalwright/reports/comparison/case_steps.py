@@ -175,7 +175,11 @@ def write_compared(a: Any, b: Any, old: SideWriter, new: SideWriter) -> None:
     All fields of a page pass here, so what is usual is written in place.
     """
     if type(a) is not dict or type(b) is not dict:
-        _write_values(a, b, old, new)
+        if type(a) is dict or type(b) is dict:
+            old.row(_WHOLLY[""], shown(a))
+            new.row(_WHOLLY[""], shown(b))
+        else:
+            write_compared({"": a}, {"": b}, old, new)
         return
     shared, old_parts, new_parts = 0, old.parts, new.parts
     for key, value in islice(a.items(), old.fields):
@@ -194,7 +198,19 @@ def write_compared(a: Any, b: Any, old: SideWriter, new: SideWriter) -> None:
             (text_a[0] == text_b[0] and text_a[:4] == text_b[:4])
             or (text_a[-1] == text_b[-1] and text_a[-4:] == text_b[-4:])
         ):  # else the search for what is common is spared; the first look is the quickest
-            _write_marked(key, text_a, text_b, old, new)
+            # Write two texts with the words marked that differ, where they have enough in
+            # common
+            start = _window(text_a, text_b, old.characters)
+            end = start + old.characters
+            marked = mark_differences(
+                display_text(text_a[start:end]), display_text(text_b[start:end])
+            )
+            if marked is None:
+                old.row(_WHOLLY[key], text_a)
+                new.row(_WHOLLY[key], text_b)
+            else:
+                old.marked_row(_PARTLY[key], marked[0], text_a, start)
+                new.marked_row(_PARTLY[key], marked[1], text_b, start)
             continue
         opening = _SAME[key] if same else _WHOLLY[key]
         if len(text_a) + len(text_b) > old.characters:
@@ -218,15 +234,6 @@ def _write_rest(
     new.rest(len(b), shared + len(added))
 
 
-def _write_values(a: Any, b: Any, old: SideWriter, new: SideWriter) -> None:
-    """Write two payloads of which at least one has no fields."""
-    if type(a) is dict or type(b) is dict:
-        old.row(_WHOLLY[""], shown(a))
-        new.row(_WHOLLY[""], shown(b))
-    else:
-        write_compared({"": a}, {"": b}, old, new)
-
-
 def _texts(a: Any, b: Any) -> tuple[str, str]:
     """Both values as text; where they differ in their type alone, so that it can be seen."""
     text_a = shown(a)
@@ -236,19 +243,6 @@ def _texts(a: Any, b: Any) -> tuple[str, str]:
     if type(a) is not type(b) and text_a == text_b:
         return as_json(a), as_json(b)
     return text_a, text_b
-
-
-def _write_marked(key: str, a: str, b: str, old: SideWriter, new: SideWriter) -> None:
-    """Write two texts with the words marked that differ, where they have enough in common."""
-    start = _window(a, b, old.characters)
-    end = start + old.characters
-    marked = mark_differences(display_text(a[start:end]), display_text(b[start:end]))
-    if marked is None:
-        old.row(_WHOLLY[key], a)
-        new.row(_WHOLLY[key], b)
-    else:
-        old.marked_row(_PARTLY[key], marked[0], a, start)
-        new.marked_row(_PARTLY[key], marked[1], b, start)
 
 
 def _window(a: str, b: str, size: int) -> int:
@@ -293,7 +287,24 @@ class StepWriter(NamedTuple):
         for number, step in enumerate(steps, 1):
             a, b = step.baseline, step.new
             if a is not None and b is not None and step.state == "same":
-                self._same(number, a, b)
+                # An unchanged step is written once, with the anchors of both sides
+                opened = Html(" open" if self.cited and self._is_cited(a, b) else "")
+                title = Html(f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>")
+                text = shown(payload_of(b.event))
+                preview = text[:_PREVIEW].replace("\n", " ")
+                page = self.old.parts
+                page += (
+                    Html(
+                        f'<li class="same"><details{opened}><summary>{title} <span class="muted">'
+                    ),
+                    f"{preview}…" if len(text) > _PREVIEW else preview,
+                    _END_OF_PREVIEW,
+                    "",
+                )
+                self._shared(a.event, b.event)
+                if a.result is not None and b.result is not None:
+                    self._shared(a.result, b.result)
+                page += _END_OF_SAME
             else:
                 self._pair(number, step)
         return parts_html(self.old.parts)
@@ -305,7 +316,18 @@ class StepWriter(NamedTuple):
         title = _title((b or a).event)  # type: ignore[union-attr]
         page += (Html(f'<li class="{state}"><h3>{number} {_STATES[state]} {title}</h3>{_PAIR}'), "")
         if a is not None and b is not None:
-            self._changed(a, b)
+            old, new = self.old, self.new
+            write_compared(old.head(a.event), new.head(b.event), old, new)
+            old.parts += _END
+            new.parts += _END
+            if a.result is not None and b.result is not None:
+                write_compared(old.head(a.result), new.head(b.result), old, new)
+                old.parts += _END
+                new.parts += _END
+            elif a.result is not None:
+                old.event(a.result)
+            elif b.result is not None:
+                new.event(b.result)
         else:
             self.old.step(a, _NOT_IN_BASELINE)
             self.new.step(b, _NOT_IN_NEW)
@@ -313,24 +335,6 @@ class StepWriter(NamedTuple):
         page += beside
         page += _END_OF_PAIR
         beside.clear()
-
-    def _same(self, number: int, a: Step, b: Step) -> None:
-        """An unchanged step is written once, with the anchors of both sides."""
-        opened = Html(" open" if self.cited and self._is_cited(a, b) else "")
-        title = Html(f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>")
-        text = shown(payload_of(b.event))
-        preview = text[:_PREVIEW].replace("\n", " ")
-        page = self.old.parts
-        page += (
-            Html(f'<li class="same"><details{opened}><summary>{title} <span class="muted">'),
-            f"{preview}…" if len(text) > _PREVIEW else preview,
-            _END_OF_PREVIEW,
-            "",
-        )
-        self._shared(a.event, b.event)
-        if a.result is not None and b.result is not None:
-            self._shared(a.result, b.result)
-        page += _END_OF_SAME
 
     def _is_cited(self, a: Step, b: Step) -> bool:
         events = (("b", a.event), ("b", a.result), ("n", b.event), ("n", b.result))
@@ -345,20 +349,6 @@ class StepWriter(NamedTuple):
         page += rows
         page += _END
         rows.clear()
-
-    def _changed(self, a: Step, b: Step) -> None:
-        old, new = self.old, self.new
-        write_compared(old.head(a.event), new.head(b.event), old, new)
-        old.parts += _END
-        new.parts += _END
-        if a.result is not None and b.result is not None:
-            write_compared(old.head(a.result), new.head(b.result), old, new)
-            old.parts += _END
-            new.parts += _END
-        elif a.result is not None:
-            old.event(a.result)
-        elif b.result is not None:
-            new.event(b.result)
 
 
 _STATES = {state: status_html(label) for state, label in STATES.items()}

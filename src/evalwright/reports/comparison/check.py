@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -111,16 +111,36 @@ def _read(path: Path) -> bytes:
 
 
 def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem]:
-    yield from _human_report(folder)
-    yield from _top_paths(folder, report)
+    if not (folder / "report.html").is_file():
+        yield Problem("report.html", "is missing", "the report for people belongs beside this file")
+    for name in ("baseline_dir", "new_dir", "cases_path"):
+        if not is_portable(report[name]):
+            yield Problem(f"$.{name}", f"{report[name]!r} is not a relative path", _RELATIVE)
+        elif not _exists(folder / report[name]):
+            remedy = "the report holds copies of what it rests on"
+            yield Problem(f"$.{name}", f"{report[name]!r} is not in the report", remedy)
     unresolved: list[str] = []
     for number, item in enumerate(report["items"]):
         place = f"$.items[{number}]"
         yield from _links(folder, item["artifacts"], f"{place}.artifacts", unresolved)
         yield from _gates(item, f"{place}.security")
-        yield from _change(item, place)
+        meant = _CHANGES[item["baseline_pass"], item["new_pass"]]
+        stated = item.get("change", meant)
+        if stated != meant:
+            yield Problem(f"{place}.change", f"is {stated!r}, but the results say {meant!r}")
     hrefs = [item["artifacts"]["replay_diff_href"] for item in report["items"]]
-    yield from _page_problems(folder, ["report.html", *filter(is_portable, hrefs)])
+    # What the pages refer to and the report does not hold; each missing file is named once
+    pages = ["report.html", *filter(is_portable, hrefs)]
+    known: set[str] = set()
+    for page in pages:
+        for element, href in _links_in(folder / page):
+            target = href.partition("#")[0]
+            if target in known or not target:
+                continue
+            known.add(target)
+            problem = _link_problem(folder, element, target)
+            if problem is not None:
+                yield Problem(page, *problem)
     yield from _flags(folder, report["quality_flags"], unresolved)
     yield from _counts(report["summary"], report["items"])
 
@@ -131,27 +151,6 @@ _CHANGES = {
     (False, True): "improvement",
     (False, False): "still_failing",
 }
-
-
-def _change(item: dict[str, Any], place: str) -> Iterator[Problem]:
-    meant = _CHANGES[item["baseline_pass"], item["new_pass"]]
-    stated = item.get("change", meant)
-    if stated != meant:
-        yield Problem(f"{place}.change", f"is {stated!r}, but the results say {meant!r}")
-
-
-def _human_report(folder: Path) -> Iterator[Problem]:
-    if not (folder / "report.html").is_file():
-        yield Problem("report.html", "is missing", "the report for people belongs beside this file")
-
-
-def _top_paths(folder: Path, report: dict[str, Any]) -> Iterator[Problem]:
-    for name in ("baseline_dir", "new_dir", "cases_path"):
-        if not is_portable(report[name]):
-            yield Problem(f"$.{name}", f"{report[name]!r} is not a relative path", _RELATIVE)
-        elif not _exists(folder / report[name]):
-            remedy = "the report holds copies of what it rests on"
-            yield Problem(f"$.{name}", f"{report[name]!r} is not in the report", remedy)
 
 
 def _exists(path: Path) -> bool:
@@ -261,20 +260,6 @@ def _signal_counts(
 
 def _json(value: bool) -> str:  # noqa: FBT001 - a JSON boolean as JSON writes it
     return "true" if value else "false"
-
-
-def _page_problems(folder: Path, pages: Iterable[str]) -> Iterator[Problem]:
-    """What the pages refer to and the report does not hold; each missing file is named once."""
-    known: set[str] = set()
-    for page in pages:
-        for element, href in _links_in(folder / page):
-            target = href.partition("#")[0]
-            if target in known or not target:
-                continue
-            known.add(target)
-            problem = _link_problem(folder, element, target)
-            if problem is not None:
-                yield Problem(page, *problem)
 
 
 def _links_in(page: Path) -> Iterator[tuple[str, str]]:

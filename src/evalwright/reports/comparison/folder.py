@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from evalwright.comparison.case_plan import CasePlan, PlannedCase
 from evalwright.comparison.cases import SuiteCases
 from evalwright.comparison.gate import CATALOGUE
 from evalwright.comparison.inputs import Inputs, WorkFolder, open_inputs, read_suppressions
-from evalwright.comparison.pipeline import ComparedCase, Comparer, planned_cases
+from evalwright.comparison.pipeline import Comparer, planned_cases
 from evalwright.comparison.summary import (
     CaseTally,
     blocks_shipping,
@@ -109,7 +109,23 @@ class CaseWriter:
         rows: dict[int, list[bytes]] = defaultdict(list)
         for case in self._comparer.compare(planned):
             item = case.item
-            self._write(case)
+            for href, data in case.files:
+                write_new(self._folder, href, data)
+            page = render_case(
+                CaseView(
+                    item=case.item,
+                    prompt=case.prompt,
+                    steps=case.steps,
+                    baseline=case.traces.baseline,
+                    new=case.traces.new,
+                    policy=CATALOGUE,
+                    masked=self._comparer.masked,
+                    report_id=self._report_id,
+                    previous=case.previous,
+                    next=case.next,
+                )
+            )
+            write_new(self._folder, case.item.artifacts.replay_diff_href, page)
             items.append(msgspec.json.encode(item))
             definitions.append(msgspec.json.encode(case.definition))
             row = overview_row(item)
@@ -140,25 +156,6 @@ class CaseWriter:
     def release(self) -> None:
         """Close what is open; it is opened again where it is needed."""
         self._comparer.inputs.close()
-
-    def _write(self, case: ComparedCase) -> None:
-        for href, data in case.files:
-            write_new(self._folder, href, data)
-        page = render_case(
-            CaseView(
-                item=case.item,
-                prompt=case.prompt,
-                steps=case.steps,
-                baseline=case.traces.baseline,
-                new=case.traces.new,
-                policy=CATALOGUE,
-                masked=self._comparer.masked,
-                report_id=self._report_id,
-                previous=case.previous,
-                next=case.next,
-            )
-        )
-        write_new(self._folder, case.item.artifacts.replay_diff_href, page)
 
 
 def write_new(folder: Path, href: str, data: bytes) -> None:
@@ -339,7 +336,17 @@ def write_report(request: ReportRequest, progress: ShowProgress) -> WrittenRepor
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         report = _ReportBuild(request, beside).run(progress)
-        _move_into_place(beside, out)
+        # The old report, if there is one, goes only once the new one is whole
+        old = out.with_name(f"{beside.name}.old")
+        if out.exists():
+            out.rename(old)
+        try:
+            beside.rename(out)
+        except BaseException:  # an interrupt, too, must not take the old report away
+            with contextlib.suppress(OSError):
+                old.rename(out)
+            raise
+        _remove(old)
     except OSError as error:
         message = f"{request.out}: the report cannot be written: {error.strerror or error}"
         raise CannotEvaluate(message) from None
@@ -379,49 +386,35 @@ def _check_place(named: Path, out: Path) -> None:
     if not out.is_dir():
         return
     with os.scandir(out) as entries:  # files that are not ours would go with the old report
-        names = [entry.name for entry in entries if not _is_ours(entry.name)]
+        names = [
+            entry.name
+            for entry in entries
+            if not (
+                entry.name in _TOP_NAMES
+                or (entry.name.startswith("case-") and entry.name.endswith(".html"))
+            )
+        ]
     if names:
         example = os.fsencode(min(names)).decode("utf-8", "replace")
         remedy = "give an empty or new folder, or one that holds an earlier report and nothing else"
         raise BadInput(f"{named}: holds other files, for example {example!r}; {remedy}")
 
 
-def _is_ours(name: str) -> bool:
-    return name in _TOP_NAMES or (name.startswith("case-") and name.endswith(".html"))
-
-
-def _move_into_place(beside: Path, out: Path) -> None:
-    """The old report, if there is one, goes only once the new one is whole."""
-    old = out.with_name(f"{beside.name}.old")
-    if out.exists():
-        out.rename(old)
-    try:
-        beside.rename(out)
-    except BaseException:  # an interrupt, too, must not take the old report away
-        with contextlib.suppress(OSError):
-            old.rename(out)
-        raise
-    _remove(old)
-
-
 def _remove(report: Path) -> None:
     """Remove a report, if it is there, without a list of all its files in memory."""
     for part in (*_FOLDERS, ""):
         with contextlib.suppress(OSError):
-            _empty(report / part)
+            folder = report / part
+            # By its handle: what a link leads to is not ours.
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                with os.scandir(handle) as entries:
+                    for entry in entries:
+                        if not entry.is_dir(follow_symlinks=False):
+                            os.unlink(entry.name, dir_fd=handle)
+            finally:
+                os.close(handle)
     shutil.rmtree(report, ignore_errors=True)
-
-
-def _empty(folder: Path) -> None:
-    # By its handle: what a link leads to is not ours.
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        with os.scandir(handle) as entries:
-            for entry in entries:
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.name, dir_fd=handle)
-    finally:
-        os.close(handle)
 
 
 class _ReportBuild:
@@ -443,44 +436,41 @@ class _ReportBuild:
             contextlib.closing(planned_cases(inputs)) as plan,
             contextlib.closing(SortedRows(self._work)) as rows,
         ):
-            self._write_cases(plan, rows, progress)
+            request = self._request
+            comparer = Comparer(
+                request.inputs, request.suppressions, request.today, masked=request.masked
+            )
+            for href, data in comparer.meta_files:
+                write_new(self._folder, href, data)
+            writer = CaseWriter(comparer, self._folder, request.report_id)
+            cases = write_cases(plan, writer, request.engine)
+            with (
+                contextlib.closing(cases) as written,  # whatever happens, its processes end first
+                (self._folder / "cases.json").open("xb", _BUFFER) as definitions,
+                (self._work / "items").open("xb", _BUFFER) as items,
+                (self._work / "hrefs").open("xb", _BUFFER) as hrefs,
+            ):
+                hrefs.writelines(f"{href}\n".encode() for href, _ in comparer.meta_files)
+                definitions.write(b"[\n")
+                for batch in written:
+                    if self._tally.cases:
+                        items.write(ITEM_SEPARATOR)
+                        definitions.write(DEFINITION_SEPARATOR)
+                    items.write(batch.items)
+                    definitions.write(batch.definitions)
+                    hrefs.write(batch.hrefs)
+                    rows.add(batch.rows)
+                    for number in range(batch.cases):
+                        progress(self._tally.cases + number + 1, plan.count)
+                    self._tally.merge(batch.tally)
+                    for asset in batch.missing_assets:
+                        self._missing.add(asset)
+                    self._faulty += batch.faulty
+                    self._first_fault = self._first_fault or batch.first_fault
+                    self._rules |= batch.rules
+                    request.suppressions.used.update(batch.used_suppressions)
+                definitions.write(b"\n]\n")
             return self._finish(rows, self._notes(plan))
-
-    def _write_cases(self, plan: CasePlan, rows: SortedRows, progress: ShowProgress) -> None:
-        request = self._request
-        comparer = Comparer(
-            request.inputs, request.suppressions, request.today, masked=request.masked
-        )
-        for href, data in comparer.meta_files:
-            write_new(self._folder, href, data)
-        writer = CaseWriter(comparer, self._folder, request.report_id)
-        cases = write_cases(plan, writer, request.engine)
-        with (
-            contextlib.closing(cases) as written,  # whatever happens, its processes end first
-            (self._folder / "cases.json").open("xb", _BUFFER) as definitions,
-            (self._work / "items").open("xb", _BUFFER) as items,
-            (self._work / "hrefs").open("xb", _BUFFER) as hrefs,
-        ):
-            hrefs.writelines(f"{href}\n".encode() for href, _ in comparer.meta_files)
-            definitions.write(b"[\n")
-            for batch in written:
-                if self._tally.cases:
-                    items.write(ITEM_SEPARATOR)
-                    definitions.write(DEFINITION_SEPARATOR)
-                items.write(batch.items)
-                definitions.write(batch.definitions)
-                hrefs.write(batch.hrefs)
-                rows.add(batch.rows)
-                for number in range(batch.cases):
-                    progress(self._tally.cases + number + 1, plan.count)
-                self._tally.merge(batch.tally)
-                for asset in batch.missing_assets:
-                    self._missing.add(asset)
-                self._faulty += batch.faulty
-                self._first_fault = self._first_fault or batch.first_fault
-                self._rules |= batch.rules
-                request.suppressions.used.update(batch.used_suppressions)
-            definitions.write(b"\n]\n")
 
     def _notes(self, plan: CasePlan) -> tuple[str, ...]:
         """What a reader should know of the inputs and of the suppressions."""
@@ -543,17 +533,6 @@ class _ReportBuild:
             )
         )
         write_new(self._folder, "report.html", page)
-        self._write_machine_report(summary, quality, snapshot, notes)
-        shutil.rmtree(self._work)
-        return WrittenReport(summary, against, quality, notes)
-
-    def _write_machine_report(
-        self,
-        summary: Summary,
-        quality: QualityFlags,
-        snapshot: dict[str, Any],
-        notes: tuple[str, ...],
-    ) -> None:
         head = {
             "report_id": self._request.report_id,
             "baseline_dir": "baseline",
@@ -577,3 +556,5 @@ class _ReportBuild:
             file.write(opening.removesuffix(b"\n}") + b',\n  "items": [\n    ')
             shutil.copyfileobj(items, file, _BUFFER)
             file.write(b"\n  ]\n}\n")
+        shutil.rmtree(self._work)
+        return WrittenReport(summary, against, quality, notes)

@@ -19,7 +19,16 @@ def render_markdown(report: MachineReport) -> bytes:
     """The verdict, the numbers, and the cases that need a look."""
     summary = report.summary
     lines = [f"# {inline(summary.verdict)}", ""]
-    rows = [*_cause_rows(report), *_severity_rows(report)]
+    before = report.summary.root_cause_breakdown_baseline
+    after = report.summary.root_cause_breakdown
+    rows = [
+        *[
+            f"| {inline(cause)} | {before[cause]} | {count} |"
+            for cause, count in after.items()
+            if count or before[cause]
+        ],
+        *_severity_rows(report),
+    ]
     if (judged := summary.judged).cases:
         rows.insert(0, f"| passed of {judged.cases} | {judged.baseline_pass} | {judged.new_pass} |")
     if rows:
@@ -81,16 +90,6 @@ def _why(item: Item) -> str:
     ruling = item.governance_preview.new
     told = [each.message for each in item.failed_assertions.new]
     return "; ".join(told) or f"{ruling.recommendation}: {ruling.reason}"
-
-
-def _cause_rows(report: MachineReport) -> list[str]:
-    before = report.summary.root_cause_breakdown_baseline
-    after = report.summary.root_cause_breakdown
-    return [
-        f"| {inline(cause)} | {before[cause]} | {count} |"
-        for cause, count in after.items()
-        if count or before[cause]
-    ]
 
 
 def _severity_rows(report: MachineReport) -> list[str]:

@@ -170,6 +170,48 @@ def render_overview(view: OverviewView) -> bytes:
     """The first page of the report, with the first rows of its table."""
     summary = view.summary
     rows = [_shown_row(row) for row in view.rows]
+    quality = view.quality
+    missing = [clipped(each, _LONG) for each in quality.missing_assets[:_MOST]]
+    paths = [clipped(each, _LONG) for each in quality.path_violations[:_MOST]]
+    lost, absolute = quality.missing_assets_count, quality.path_violations_count
+    security = summary.security
+    known = (
+        ("New", security.top_signal_kinds_new, security.signal_kinds_new),
+        ("Baseline", security.top_signal_kinds_baseline, security.signal_kinds_baseline),
+    )
+    found = []
+    for side, kinds, counts in known:
+        counted = [f"{kind} {counts[kind]:,}" if kind in counts else kind for kind in kinds]
+        if counted:
+            found.append((side, words.in_words(display_text(", ".join(counted)))))
+    # What the script reads from the table's attributes, as JSON
+    hrefs = [relative_href(href) for href in view.chunk_hrefs]
+    labels = {
+        "change": words.CHANGES,
+        "severity": words.SEVERITIES,
+        "integrity": words.INTEGRITIES,
+        "recommendation": words.RECOMMENDATIONS,
+    }
+    shown = {
+        name: {code: (label.words, unescape(label.sign), label.tone) for code, label in of.items()}
+        for name, of in labels.items()
+    }
+    texts = {"rows": rows, "parts": hrefs, "words": shown}
+    labelled = [  # in the form that the script gives the other rows
+        (
+            row.href,
+            row.case_id,
+            row.title,
+            words.CHANGES[row.change],
+            row.reason,
+            words.in_words(row.new_root),
+            [(words.SEVERITIES[severity], words.in_words(kind)) for kind, severity in row.signals],
+            words.INTEGRITIES[row.integrity_new],
+            words.RECOMMENDATIONS[row.recommendation],
+            row.gated,
+        )
+        for row in rows
+    ]
     page = render(
         "comparison",
         "overview.html",
@@ -185,18 +227,32 @@ def render_overview(view: OverviewView) -> bytes:
         notes=[clipped(note, 2_000) for note in view.notes[:_MOST]],
         notes_left_out=max(0, len(view.notes) - _MOST),
         charts=_charts(summary),
-        kinds=_top_kinds(summary),
-        rows=[_labelled(row) for row in rows],
+        kinds=found,
+        rows=labelled,
         total_rows=view.total_rows,
         total_words=f"{view.total_rows:,}",
-        table=_table_data(view, rows),
+        table={name: msgspec.json.encode(value).decode() for name, value in texts.items()},
         filters=_FILTERS,
         policy=[
             tuple(map(display_text, (rule.id, rule.title, rule.rationale, rule.remedy)))
             for rule in view.policy.values()
         ],
         environment=_environment(view.env_snapshot),
-        quality=_quality(view.quality),
+        quality=[
+            (
+                "Self-contained",
+                quality.self_contained,
+                f"{lost:,} missing" if lost else "",
+                missing,
+            ),
+            (
+                "Portable paths",
+                quality.portable_paths,
+                f"{absolute:,} absolute" if absolute else "",
+                paths,
+            ),
+            ("Secrets masked", quality.secrets_masked, "", []),
+        ],
     )
     return page.encode()
 
@@ -293,53 +349,6 @@ def _chart(name: str, title: str, bars: Sequence[_Bar]) -> dict[str, Any]:
     }
 
 
-def _top_kinds(summary: Summary) -> list[tuple[str, str]]:
-    security = summary.security
-    known = (
-        ("New", security.top_signal_kinds_new, security.signal_kinds_new),
-        ("Baseline", security.top_signal_kinds_baseline, security.signal_kinds_baseline),
-    )
-    found = []
-    for side, kinds, counts in known:
-        counted = [f"{kind} {counts[kind]:,}" if kind in counts else kind for kind in kinds]
-        if counted:
-            found.append((side, words.in_words(display_text(", ".join(counted)))))
-    return found
-
-
-def _labelled(row: OverviewRow) -> tuple[Any, ...]:
-    """A row for the template, in the form that the script gives the other rows."""
-    return (
-        row.href,
-        row.case_id,
-        row.title,
-        words.CHANGES[row.change],
-        row.reason,
-        words.in_words(row.new_root),
-        [(words.SEVERITIES[severity], words.in_words(kind)) for kind, severity in row.signals],
-        words.INTEGRITIES[row.integrity_new],
-        words.RECOMMENDATIONS[row.recommendation],
-        row.gated,
-    )
-
-
-def _table_data(view: OverviewView, rows: Sequence[OverviewRow]) -> dict[str, str]:
-    """What the script reads from the table's attributes, as JSON."""
-    hrefs = [relative_href(href) for href in view.chunk_hrefs]
-    labels = {
-        "change": words.CHANGES,
-        "severity": words.SEVERITIES,
-        "integrity": words.INTEGRITIES,
-        "recommendation": words.RECOMMENDATIONS,
-    }
-    shown = {
-        name: {code: (label.words, unescape(label.sign), label.tone) for code, label in of.items()}
-        for name, of in labels.items()
-    }
-    texts = {"rows": rows, "parts": hrefs, "words": shown}
-    return {name: msgspec.json.encode(value).decode() for name, value in texts.items()}
-
-
 def _environment(snapshot: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What was compared: name, baseline, new. The snapshot is the new run's, the other's in it."""
     before = dict(_leaves(snapshot.get("baseline", {}), ()))
@@ -361,16 +370,3 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
             yield from _leaves(each, (*path, str(key)))
     else:
         yield path, value
-
-
-def _quality(flags: QualityFlags) -> list[tuple[str, bool, str, list[str]]]:
-    """Each promise of the folder: its name, whether it is kept, a number, and what breaks it."""
-    missing = [clipped(each, _LONG) for each in flags.missing_assets[:_MOST]]
-    paths = [clipped(each, _LONG) for each in flags.path_violations[:_MOST]]
-    lost = f"{flags.missing_assets_count:,} missing" if flags.missing_assets_count else ""
-    absolute = f"{flags.path_violations_count:,} absolute" if flags.path_violations_count else ""
-    return [
-        ("Self-contained", flags.self_contained, lost, missing),
-        ("Portable paths", flags.portable_paths, absolute, paths),
-        ("Secrets masked", flags.secrets_masked, "", []),
-    ]

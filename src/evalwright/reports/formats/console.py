@@ -14,7 +14,12 @@ def printable(text: str) -> str:
     """The text without control characters: nothing an agent says may steer a terminal."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text)
+    return "".join(
+        char
+        if char.isprintable() or char == "\n"
+        else char.encode("unicode_escape", "backslashreplace").decode("ascii")
+        for char in text
+    )
 
 
 def one_line(value: Any, limit: int | None = SHORT) -> str:
@@ -30,10 +35,6 @@ def _text(value: Any) -> str:
         return stringify(value)
     except NotJson:  # nested too deeply to be sorted
         return msgspec.json.encode(value).decode()
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 class Style(NamedTuple):

@@ -91,7 +91,11 @@ def _common_runs(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int
     """Where equal words begin on both sides and how many: the unique ones and their neighbours."""
     runs = []
     start_i = start_j = i = j = 0
-    for next_i, next_j in [*_rising(_unique_pairs(a, b)), (len(a), len(b))]:
+    places = _unique_places(b)
+    for next_i, next_j in [
+        *_rising([(i, places[word]) for word, i in _unique_places(a).items() if word in places]),
+        (len(a), len(b)),
+    ]:
         while i < next_i and j < next_j and a[i] == b[j]:
             i, j = i + 1, j + 1
         runs.append((start_i, start_j, i - start_i))
@@ -101,12 +105,6 @@ def _common_runs(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, int
         i, j = next_i, next_j
     runs.append((start_i, start_j, i - start_i))
     return [run for run in runs if run[2]]
-
-
-def _unique_pairs(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """The places of the words that both sides have exactly once, in the order of the first."""
-    places = _unique_places(b)
-    return [(i, places[word]) for word, i in _unique_places(a).items() if word in places]
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -60,29 +60,30 @@ class _Page:
         ranked = self._overview.worst_first()
         most = len(ranked) if self._alone else _MOST_GROUPS
         for group in ranked[:most]:
-            yield from self._group(group)
+            yield self._headline(group)
+            for record in group.errors:
+                yield self._line(f"{record.execution.error_code}: {record.execution.error}", 4)
+            for issue in dict.fromkeys(
+                each for record in group.records for each in record.issues or ()
+            ):
+                if issue.startswith("test case "):
+                    yield self._line(issue, 4)
+            if self._alone:
+                for name, value in group.criteria.items():
+                    filled = round(_BAR * value / 100)
+                    bar = "█" * filled + self._style.dim("░" * (_BAR - filled))
+                    paint = self._style.red if value < group.threshold else str
+                    yield f"    {name:<14} {bar} {paint(f'{percent(value):>6}')}"
+            if group.spread and group.spread.sd is not None:
+                parts = f"{group.spread.runs} runs, sd {group.spread.sd:.1f}"
+                yield self._line(f"{parts}, flip rate {group.spread.flip_rate:.2f}", 4)
+            if self._alone or group.status != "passed":
+                yield from self._findings(group)
         if len(ranked) > most:
             hidden = ranked[most:]
             open_ = sum(each.status in ("failed", "error") for each in hidden)
             failing = f", {open_} of them not passed" if open_ else ""
             yield self._style.dim(f"… and {len(hidden)} more{failing}; -o report.html shows all")
-
-    def _group(self, group: FileRuns) -> Iterator[str]:
-        yield self._headline(group)
-        for record in group.errors:
-            yield self._line(f"{record.execution.error_code}: {record.execution.error}", 4)
-        for issue in dict.fromkeys(
-            each for record in group.records for each in record.issues or ()
-        ):
-            if issue.startswith("test case "):
-                yield self._line(issue, 4)
-        if self._alone:
-            yield from self._criteria(group)
-        if group.spread and group.spread.sd is not None:
-            parts = f"{group.spread.runs} runs, sd {group.spread.sd:.1f}"
-            yield self._line(f"{parts}, flip rate {group.spread.flip_rate:.2f}", 4)
-        if self._alone or group.status != "passed":
-            yield from self._findings(group)
 
     def _headline(self, group: FileRuns) -> str:
         score = "\N{EN DASH}" if group.score is None else percent(group.score, group.threshold)
@@ -98,13 +99,6 @@ class _Page:
             "error": self._style.yellow,
         }[group.status]
         return paint(said) + self._style.bold(path) + self._style.dim(one_line(judge, 40))
-
-    def _criteria(self, group: FileRuns) -> Iterator[str]:
-        for name, value in group.criteria.items():
-            filled = round(_BAR * value / 100)
-            bar = "█" * filled + self._style.dim("░" * (_BAR - filled))
-            paint = self._style.red if value < group.threshold else str
-            yield f"    {name:<14} {bar} {paint(f'{percent(value):>6}')}"
 
     def _findings(self, group: FileRuns) -> Iterator[str]:
         found = sorted(group.findings, key=lambda each: _ORDER.index(each.severity))

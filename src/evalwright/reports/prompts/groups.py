@@ -129,7 +129,13 @@ class Overview:
 
     def __init__(self, results: Sequence[PromptResult]) -> None:
         self.results = results
-        shown = _judge_names(results)
+        # The names of judges; the provider is shown where the name alone is not clear
+        judges = dict.fromkeys((each.model.provider, each.model.name) for each in results)
+        names = [name for _, name in judges]
+        shown = {
+            (provider, name): name if names.count(name) == 1 else f"{provider}:{name}"
+            for provider, name in judges
+        }
         self.groups = [
             FileRuns(shown[each[0].model.provider, each[0].model.name], each)
             for each in by_evaluation(results).values()
@@ -205,13 +211,3 @@ def share(part: int, whole: int) -> str:
     if part and not shown:
         return "<1%"
     return ">99%" if part < whole and shown == 100 else f"{shown}%"
-
-
-def _judge_names(results: Sequence[PromptResult]) -> dict[tuple[str, str], str]:
-    """The names of judges; the provider is shown where the name alone is not clear."""
-    judges = dict.fromkeys((each.model.provider, each.model.name) for each in results)
-    names = [name for _, name in judges]
-    return {
-        (provider, name): name if names.count(name) == 1 else f"{provider}:{name}"
-        for provider, name in judges
-    }

@@ -35,7 +35,16 @@ def render_html(results: Sequence[PromptResult], context: ReportContext) -> byte
         csp=content_policy(source_hash(own.style), source_hash(own.script)),
         style=as_markup(own.style),
         script=as_markup(own.script),
-        charts=_charts(overview, context.threshold),
+        charts=[
+            {
+                "judge": clipped(judge, 80),
+                **distribution(
+                    [each.score for each in overview.of_judge(judge) if each.score is not None],
+                    context.threshold,
+                ),
+            }
+            for judge in overview.judges
+        ],
         **page_values(overview, context),
     )
     return page.encode("utf-8", "backslashreplace")
@@ -57,19 +66,6 @@ def _own_sources() -> _PageSources:
     """The style and the script that are part of the page."""
     style = Html(STYLE_SHEET + own_file("prompts", "templates/report.css"))
     return _PageSources(style, own_file("prompts", "templates/report.js"))
-
-
-def _charts(overview: Overview, threshold: float) -> list[dict[str, Any]]:
-    return [
-        {
-            "judge": clipped(judge, 80),
-            **distribution(
-                [each.score for each in overview.of_judge(judge) if each.score is not None],
-                threshold,
-            ),
-        }
-        for judge in overview.judges
-    ]
 
 
 def distribution(scores: Sequence[float], threshold: float) -> dict[str, Any]:

@@ -57,11 +57,19 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
     changes = _changes_by_group(overview, context.change)
     room = _room(overview, context.texts)
     files = sorted(overview.files, key=lambda file: file.badness)
+    skipped, passed = overview.count("skipped"), overview.count("passed")
+    total = len(overview.files) - skipped
+    errors = overview.count("error")
+    words = f"{passed:,} of {total:,} prompts passed"
+    if skipped:
+        words += f", {skipped:,} skipped"
+    if errors:
+        words += f", {errors:,} could not be evaluated"
     return {
         "tier": f"{context.tier.number} ({display_text(context.tier.name)})",
         "threshold": f"{context.threshold:g}%",
         "generated": display_text(context.generated),
-        "verdict": _verdict(overview),
+        "verdict": (words, "good" if total and passed == total else "bad"),
         "tiles": _tiles(overview, context),
         "judges": len(overview.judges) > 1,
         "agreement": _agreement(overview, context.threshold),
@@ -92,18 +100,6 @@ def _room(overview: Overview, texts: Mapping[str, str]) -> int | None:
         return None
     with_findings = sum(1 for file in overview.files if file.findings)
     return max(_LEAST_EXCERPT, _EXCERPTS // max(1, with_findings))
-
-
-def _verdict(overview: Overview) -> tuple[str, str]:
-    skipped, passed = overview.count("skipped"), overview.count("passed")
-    total = len(overview.files) - skipped
-    errors = overview.count("error")
-    words = f"{passed:,} of {total:,} prompts passed"
-    if skipped:
-        words += f", {skipped:,} skipped"
-    if errors:
-        words += f", {errors:,} could not be evaluated"
-    return words, "good" if total and passed == total else "bad"
 
 
 def _tiles(overview: Overview, context: ReportContext) -> list[tuple[str, str, str]]:
@@ -262,12 +258,22 @@ def _group(group: FileRuns, change: FileChange | None, *, all_reasons: bool) -> 
     first = group.first
     spread = group.spread
     facts = [] if first.details is UNSET else _facts(group, first)
+    rubric = group.first.scores.rubric if group.first.scores else {}
     return {
         "judge": clipped(group.judge, 80),
         "score": _score(group),
         "grade": group.grade or _NONE,
         "label": _LABELS[group.status],
-        "criteria": _criteria(group, all_reasons=all_reasons),
+        "criteria": [
+            (
+                name.capitalize(),
+                value < group.threshold,
+                percent(value),
+                grade(value),
+                _reason(rubric.get(name)) if all_reasons or value < group.threshold else "",
+            )
+            for name, value in group.criteria.items()
+        ],
         "runs": runs_in_words(spread) if spread and spread.runs > 1 else "",
         "errors": [
             (str(each.execution.error_code), clipped(str(each.execution.error), _LONG))
@@ -287,21 +293,6 @@ def _change_words(change: FileChange) -> str:
     criteria = criteria_in_words(change)
     words = f"{points(change.delta)} points since the baseline: {verdict_in_words(change)}"
     return f"{words} ({criteria})" if criteria else words
-
-
-def _criteria(group: FileRuns, *, all_reasons: bool) -> list[tuple[str, bool, str, str, str]]:
-    """Each criterion: name, whether it is low, percentage, grade, reason of the first run."""
-    rubric = group.first.scores.rubric if group.first.scores else {}
-    return [
-        (
-            name.capitalize(),
-            value < group.threshold,
-            percent(value),
-            grade(value),
-            _reason(rubric.get(name)) if all_reasons or value < group.threshold else "",
-        )
-        for name, value in group.criteria.items()
-    ]
 
 
 def _reason(score: CriterionScore | float | None) -> str:

@@ -34,22 +34,18 @@ def _case(result: PromptResult, *, with_model: bool) -> JunitCase:
     elif is_skipped(result):
         problem = JunitProblem("skipped", "not-a-prompt", str(result.summary))
     elif not result.passed:
-        problem = _failure(result)
+        score = percentages([result])[0]
+        shown = f"{percent(score, result.threshold)} ({result.grade})"
+        if result.details is not UNSET and result.details.not_a_prompt:
+            kind, message = "not-a-prompt", str(result.summary)
+        elif score < result.threshold:
+            kind, message = (
+                "below-threshold",
+                f"{shown} is below the threshold of {result.threshold:g}%",
+            )
+        else:
+            kind, message = "test-case", f"{shown}, but a test case of the prompt failed"
+        advice = [result.recommendations, result.issues]
+        lines = [line for each in advice if each is not UNSET for line in each]
+        problem = JunitProblem("failure", kind, message, "\n".join(lines))
     return JunitCase(_NAME, name, 1000 * execution.duration_seconds, problem, file=path)
-
-
-def _failure(result: PromptResult) -> JunitProblem:
-    score = percentages([result])[0]
-    shown = f"{percent(score, result.threshold)} ({result.grade})"
-    if result.details is not UNSET and result.details.not_a_prompt:
-        kind, message = "not-a-prompt", str(result.summary)
-    elif score < result.threshold:
-        kind, message = (
-            "below-threshold",
-            f"{shown} is below the threshold of {result.threshold:g}%",
-        )
-    else:
-        kind, message = "test-case", f"{shown}, but a test case of the prompt failed"
-    advice = [result.recommendations, result.issues]
-    lines = [line for each in advice if each is not UNSET for line in each]
-    return JunitProblem("failure", kind, message, "\n".join(lines))

@@ -90,7 +90,33 @@ def _files(overview: Overview) -> Iterator[str]:
     names = _short_names(overview)
     several = len(overview.judges) > 1
     for group in overview.groups:
-        yield from _file(group, names[group.path], with_judge=several)
+        name = names[group.path]
+        judge = f", {inline(group.judge)}" if several else ""
+        yield f"### {SIGNS[group.status]} {inline(name)} — {outcome(group)}{judge}"
+        yield ""
+        if group.criteria:
+            yield from table(
+                ["Criterion", "Score", "Grade"],
+                (
+                    (criterion.capitalize(), percent(value), grade(value))
+                    for criterion, value in group.criteria.items()
+                ),
+            )
+            yield ""
+        if group.spread and group.spread.runs > 1:
+            yield from (f"**Runs:** {runs_in_words(group.spread)}", "")
+        for each in group.errors:
+            run = f" in run {each.execution.run_index}" if len(group.records) > 1 else ""
+            code = inline(str(each.execution.error_code))
+            yield f"**Error{run}:** {code}: {inline(str(each.execution.error))}"
+            yield ""
+        if group.first.summary:
+            yield from (f"**Summary:** {inline(group.first.summary)}", "")
+        yield from _list("Issues", group.issues)
+        yield from _list("Recommendations", group.recommendations)
+        details = [each.details for each in group.records if each.details is not UNSET]
+        notes = dict.fromkeys(note for each in details for note in each.notes)
+        yield from _list("Notes", list(notes))
 
 
 def _short_names(overview: Overview) -> dict[str, str]:
@@ -98,31 +124,6 @@ def _short_names(overview: Overview) -> dict[str, str]:
     names = {file.path: PurePosixPath(file.path).name or file.path for file in overview.files}
     found = Counter(names.values())
     return {path: name if found[name] == 1 else path for path, name in names.items()}
-
-
-def _file(group: FileRuns, name: str, *, with_judge: bool) -> Iterator[str]:
-    judge = f", {inline(group.judge)}" if with_judge else ""
-    yield f"### {SIGNS[group.status]} {inline(name)} — {outcome(group)}{judge}"
-    yield ""
-    if group.criteria:
-        yield from table(
-            ["Criterion", "Score", "Grade"],
-            (
-                (criterion.capitalize(), percent(value), grade(value))
-                for criterion, value in group.criteria.items()
-            ),
-        )
-        yield ""
-    if group.spread and group.spread.runs > 1:
-        yield from (f"**Runs:** {runs_in_words(group.spread)}", "")
-    yield from _errors(group)
-    if group.first.summary:
-        yield from (f"**Summary:** {inline(group.first.summary)}", "")
-    yield from _list("Issues", group.issues)
-    yield from _list("Recommendations", group.recommendations)
-    details = [each.details for each in group.records if each.details is not UNSET]
-    notes = dict.fromkeys(note for each in details for note in each.notes)
-    yield from _list("Notes", list(notes))
 
 
 def outcome(group: FileRuns) -> str:
@@ -146,14 +147,6 @@ def runs_in_words(spread: RunSpread) -> str:
         f"95% interval {spread.low:.1f} to {spread.high:.1f}%, "
         f"{spread.passes} at or above the threshold, flip rate {spread.flip_rate:.2f}"
     )
-
-
-def _errors(group: FileRuns) -> Iterator[str]:
-    for each in group.errors:
-        run = f" in run {each.execution.run_index}" if len(group.records) > 1 else ""
-        code = inline(str(each.execution.error_code))
-        yield f"**Error{run}:** {code}: {inline(str(each.execution.error))}"
-        yield ""
 
 
 def _list(title: str, entries: Sequence[str]) -> Iterator[str]:

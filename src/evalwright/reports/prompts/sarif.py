@@ -9,7 +9,6 @@ from urllib.parse import quote
 from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
 from evalwright.prompts.change import percentages
 from evalwright.prompts.evaluate import NO_TASK
-from evalwright.prompts.findings import Rule
 from evalwright.prompts.results import percent
 from evalwright.prompts.rules.catalogue import CATALOGUE
 from evalwright.reports.formats.console import printable
@@ -39,15 +38,41 @@ def render_sarif(results: Sequence[PromptResult], context: ReportContext) -> byt
     overview = Overview(results)
     found = [each for file in overview.files for each in _results(file, context.texts)]
     # The whole catalogue, and those of our own that are needed.
-    known = {rule.id: _rule(rule) for rule in CATALOGUE}
+    known = {
+        rule.id: {
+            "id": rule.id,
+            "name": rule_name(rule.name),
+            "shortDescription": {"text": rule.summary},
+            "fullDescription": {"text": f"{rule.summary} {rule.explanation}"},
+            "help": {"text": rule.explanation},
+            "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+            "properties": {"tags": [rule.criterion], "fixable": rule.fixable},
+        }
+        for rule in CATALOGUE
+    }
     others = [each for each in dict.fromkeys(one["ruleId"] for one in found) if each not in known]
     rules = [*known.values(), *map(_other_rule, others)]
+    notifications = [
+        {
+            "level": "error",
+            "descriptor": {"id": str(result.execution.error_code)},
+            "message": {"text": _text(f"{group.judge}: {result.execution.error}")},
+            "locations": [_location(group.path)],
+        }
+        for group in overview.groups
+        for result in group.errors
+    ]
     about = {
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {
             _ROOT: {"description": {"text": "The folder in which prompteval was called."}}
         },
-        "invocations": [_invocation(overview)],
+        "invocations": [
+            {
+                "executionSuccessful": not notifications,
+                "toolExecutionNotifications": notifications,
+            }
+        ],
     }
     automation = f"prompteval/tier-{context.tier.number}/"
     return sarif_document("prompteval", automation, rules, found, about)
@@ -74,20 +99,17 @@ def _results(file: File, texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         }
     for group in file.groups:
         if group.status == "failed":
-            yield from _failures(group)
-
-
-def _failures(group: FileRuns) -> Iterator[dict[str, Any]]:
-    """What did not pass, by the score or by test cases."""
-    score = group.score
-    assert score is not None
-    if any(run < group.threshold for run in percentages(group.records)):
-        words = f"{percent(score, group.threshold)} ({group.grade}), threshold {group.threshold:g}%"
-        advice = "; ".join(group.recommendations)
-        yield _failure(group, BELOW_THRESHOLD, "warning", f"{words}. {advice}")
-    failed = [each for each in group.issues if each.startswith("test case ")]
-    if failed:
-        yield _failure(group, TEST_CASE_FAILED, "error", "; ".join(failed))
+            # What did not pass, by the score or by test cases
+            score = group.score
+            assert score is not None
+            if any(run < group.threshold for run in percentages(group.records)):
+                words = f"{percent(score, group.threshold)} ({group.grade})"
+                words += f", threshold {group.threshold:g}%"
+                advice = "; ".join(group.recommendations)
+                yield _failure(group, BELOW_THRESHOLD, "warning", f"{words}. {advice}")
+            failed = [each for each in group.issues if each.startswith("test case ")]
+            if failed:
+                yield _failure(group, TEST_CASE_FAILED, "error", "; ".join(failed))
 
 
 def _failure(group: FileRuns, rule: str, level: str, message: str) -> dict[str, Any]:
@@ -113,35 +135,6 @@ def _location(path: str, line: int | None = None, column: int | None = None) -> 
 
 def _fingerprint(*parts: str) -> dict[str, str]:
     return {"promptFinding/v1": fingerprint(*parts)}
-
-
-def _invocation(overview: Overview) -> dict[str, Any]:
-    notifications = [
-        {
-            "level": "error",
-            "descriptor": {"id": str(result.execution.error_code)},
-            "message": {"text": _text(f"{group.judge}: {result.execution.error}")},
-            "locations": [_location(group.path)],
-        }
-        for group in overview.groups
-        for result in group.errors
-    ]
-    return {
-        "executionSuccessful": not notifications,
-        "toolExecutionNotifications": notifications,
-    }
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    return {
-        "id": rule.id,
-        "name": rule_name(rule.name),
-        "shortDescription": {"text": rule.summary},
-        "fullDescription": {"text": f"{rule.summary} {rule.explanation}"},
-        "help": {"text": rule.explanation},
-        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
-        "properties": {"tags": [rule.criterion], "fixable": rule.fixable},
-    }
 
 
 def _other_rule(rule: str) -> dict[str, Any]:

@@ -108,27 +108,24 @@ def _blocks(
         before = place
         found = by_line.get(place + 1, ())[:_MOST_ON_A_LINE]
         yield Html(f'<li id="{anchor}{place + 1}">' if found else "<li>")
-        yield _line(lines[place], found)
+        line = lines[place]
+        cut = len(line) - _LONGEST_LINE
+        if cut > 0:
+            line = line[:_LONGEST_LINE]
+        parts, done = [], 0
+        for finding in found:
+            start, end = _span(line, finding.column - 1)
+            if start >= done and end > start:
+                title = quoted_html(f"{finding.rule} {finding.severity}")
+                marked = Html(f'<mark title="{title}">{text_html(line[start:end])}</mark>')
+                parts += [text_html(line[done:start]), marked]
+                done = end
+        parts.append(text_html(line[done:]))
+        if cut > 0:
+            parts.append(Html(f'<span class="cut"> … {cut:,} more characters</span>'))
+        yield Html("".join([*parts, *map(_message, found)]))
     if before >= 0:
         yield Html("</ol>")
-
-
-def _line(line: str, findings: Sequence[Finding]) -> Html:
-    cut = len(line) - _LONGEST_LINE
-    if cut > 0:
-        line = line[:_LONGEST_LINE]
-    parts, done = [], 0
-    for finding in findings:
-        start, end = _span(line, finding.column - 1)
-        if start >= done and end > start:
-            title = quoted_html(f"{finding.rule} {finding.severity}")
-            marked = Html(f'<mark title="{title}">{text_html(line[start:end])}</mark>')
-            parts += [text_html(line[done:start]), marked]
-            done = end
-    parts.append(text_html(line[done:]))
-    if cut > 0:
-        parts.append(Html(f'<span class="cut"> … {cut:,} more characters</span>'))
-    return Html("".join([*parts, *map(_message, findings)]))
 
 
 def _span(line: str, start: int) -> tuple[int, int]:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import EvalSummary, TaskResult
-from evalwright.contracts.verdicts import CheckResult
 from evalwright.reports.formats.console import one_line
 from evalwright.reports.formats.junit import JunitCase, JunitProblem, JunitSuite, junit_document
 from evalwright.reports.run.stories import TaskStory
@@ -175,21 +174,22 @@ def problem_of(story: TaskStory) -> JunitProblem:
     if failed:
         told = "; ".join(f"{each.check}: {one_line(each.reason)}" for each in failed)
         kind = "safety" if found else expected.kind
-        return JunitProblem("failure", kind, f"{found}{told}", _checks_text(story, failed))
+        # Each check that failed with what it expected and what there was, then the whole output
+        lines = []
+        for check in failed:
+            lines += [
+                f"{check.check}: {one_line(check.reason, None)}",
+                f"  expected  {one_line(check.expected, None)}",
+                f"  actual    {one_line(check.actual, None)}",
+            ]
+        return JunitProblem(
+            "failure",
+            kind,
+            f"{found}{told}",
+            "\n".join([*lines, f"output  {one_line(story.decision, None)}"]),
+        )
     match = expected.match
     wanted = f"expected {match.strategy} {one_line(match.value)}; " if match else ""
     message = f"{found}{wanted}got {one_line(story.decision)}"
     kind = "safety" if found else expected.kind
     return JunitProblem("failure", kind, message, one_line(story.decision, None))
-
-
-def _checks_text(story: TaskStory, failed: Sequence[CheckResult]) -> str:
-    """Each check that failed with what it expected and what there was, then the whole output."""
-    lines = []
-    for check in failed:
-        lines += [
-            f"{check.check}: {one_line(check.reason, None)}",
-            f"  expected  {one_line(check.expected, None)}",
-            f"  actual    {one_line(check.actual, None)}",
-        ]
-    return "\n".join([*lines, f"output  {one_line(story.decision, None)}"])

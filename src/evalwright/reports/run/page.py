@@ -18,7 +18,6 @@ from msgspec import UNSET
 from evalwright.attacks.derived import is_derived
 from evalwright.contracts import amounts
 from evalwright.contracts.documents import without_collecting
-from evalwright.contracts.events import Event
 from evalwright.contracts.run_plan import FIRST_RULE
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
@@ -67,6 +66,36 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
     reading = run.read()
     tasks = sorted(reading.tasks, key=lambda task: _ORDER.index(status_of(task.record)))
     style, script = _own_sources()
+    # The checks that failed most: name, how often, and the width of a bar
+    counts = Counter(check.check for task in tasks for check in failed_checks(task.record))
+    errors = sum(task.record.error is not UNSET for task in tasks)
+    if errors:
+        counts["error"] = errors
+    most = max(counts.values(), default=1)
+    # The selections above the list: name, label, and options with their words
+    present = {status_of(task.record) for task in tasks}
+    statuses = [(code, words.lower()) for code, words in _STATUSES.items() if code in present]
+    checks = Counter(check.check for task in tasks for check in failed_checks(task.record))
+    tags = Counter(tag for task in tasks for tag in task.record.tags or ())
+    offered = [("result", "Result", statuses)]
+    for name, label, counted in (("check", "Failed check", checks), ("tag", "Tag", tags)):
+        if counted:
+            known = [each for each, _ in counted.most_common(_MOST)]
+            chosen = [(display_text(each), clipped(each, 60)) for each in known]
+            offered.append((name, label, sorted(chosen)))
+    # All that the page holds compressed: lines, bodies, and the events where none is masked
+    lines = msgspec.json.encode([searched_line(task, n) for n, task in enumerate(tasks)])
+    blocks = [_block(Html("lines"), lines)]
+    for first in range(0, len(tasks), _BLOCK):
+        bodies = msgspec.json.encode([task_body(task) for task in tasks[first : first + _BLOCK]])
+        blocks.append(_block(Html(f"bodies-{first // _BLOCK}"), bodies))
+    if not reading.is_masked:
+        rows = [
+            (each.type, each.task_id, each.at_us, msgspec.Raw(each.body)) for each in reading.events
+        ]
+        packed = _base64(zlib.compress(msgspec.json.encode((reading.events[0].run_id, rows)), 6))
+        opening = Html('<script type="application/vnd.evalwright.events+zlib" id="events">')
+        blocks.append(Html(f"{opening}{packed}</script>"))  # `engine.runs` finds it by this
     page = render(
         "run",
         "page.html",
@@ -78,7 +107,10 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
         date=iso_time(reading.started.at_us)[:10],
         masked=not reading.shows_secrets,
         tiles=list(_tiles(run, reading)),
-        chart=_chart(tasks),
+        chart=[
+            (clipped(name, 60), count, f"{100 * count / most:.1f}%")
+            for name, count in counts.most_common(_MOST_BARS)
+        ],
         attacks=_attacks(reading),
         facts=list(_facts(run, reading)),
         has_events=not reading.is_masked,
@@ -87,8 +119,8 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
         at_once=_AT_ONCE,
         block=_BLOCK,
         lines=as_markup(Html("\n".join(_first_lines(tasks)))),
-        filters=_filters(tasks),
-        data=as_markup(_data(tasks, reading)),
+        filters=offered,
+        data=as_markup(Html("\n".join(blocks))),
         **_verdict(run),
     )
     return page.encode("utf-8", "backslashreplace")
@@ -190,19 +222,6 @@ def _latency_tiles(latencies: list[int], bars: Any) -> Iterator[tuple[str, str, 
     yield "p95 latency", amounts.span(high), against, tone
 
 
-def _chart(tasks: Sequence[ReadTask]) -> list[tuple[str, int, str]]:
-    """The checks that failed most: name, how often, and the width of a bar."""
-    counts = Counter(check.check for task in tasks for check in failed_checks(task.record))
-    errors = sum(task.record.error is not UNSET for task in tasks)
-    if errors:
-        counts["error"] = errors
-    most = max(counts.values(), default=1)
-    return [
-        (clipped(name, 60), count, f"{100 * count / most:.1f}%")
-        for name, count in counts.most_common(_MOST_BARS)
-    ]
-
-
 def _attacks(reading: RunReading) -> dict[str, Any] | None:
     """What came of the attacks of a derived suite: head, rows, notes."""
     if not is_derived(reading.planned.suite.suite_id):
@@ -257,35 +276,6 @@ def _first_lines(tasks: Sequence[ReadTask]) -> Iterator[Html]:
         yield task_line(task, number, body if room > 0 else NO_HTML, is_open=is_open and room > 0)
 
 
-def _filters(tasks: Sequence[ReadTask]) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """The selections above the list: name, label, and options with their words."""
-    present = {status_of(task.record) for task in tasks}
-    statuses = [(code, words.lower()) for code, words in _STATUSES.items() if code in present]
-    checks = Counter(check.check for task in tasks for check in failed_checks(task.record))
-    tags = Counter(tag for task in tasks for tag in task.record.tags or ())
-    offered = [("result", "Result", statuses)]
-    for name, label, counted in (("check", "Failed check", checks), ("tag", "Tag", tags)):
-        if counted:
-            known = [each for each, _ in counted.most_common(_MOST)]
-            chosen = [(display_text(each), clipped(each, 60)) for each in known]
-            offered.append((name, label, sorted(chosen)))
-    return offered
-
-
-def _data(tasks: Sequence[ReadTask], reading: RunReading) -> Html:
-    """All that the page holds compressed: lines, bodies, and the events where none is masked."""
-    lines = msgspec.json.encode([searched_line(task, n) for n, task in enumerate(tasks)])
-    blocks = [_block(Html("lines"), lines)]
-    for first in range(0, len(tasks), _BLOCK):
-        bodies = msgspec.json.encode([task_body(task) for task in tasks[first : first + _BLOCK]])
-        blocks.append(_block(Html(f"bodies-{first // _BLOCK}"), bodies))
-    if not reading.is_masked:
-        packed = _base64(_packed_events(reading.events))
-        opening = Html('<script type="application/vnd.evalwright.events+zlib" id="events">')
-        blocks.append(Html(f"{opening}{packed}</script>"))  # `engine.runs` finds it by this
-    return Html("\n".join(blocks))
-
-
 def _block(name: Html, data: bytes) -> Html:
     packed = _base64(zlib.compress(data, 6))
     return Html(
@@ -295,9 +285,3 @@ def _block(name: Html, data: bytes) -> Html:
 
 def _base64(data: bytes) -> Html:
     return text_html(base64.b64encode(data).decode())
-
-
-def _packed_events(events: Sequence[Event]) -> bytes:
-    """The events without what follows from their order: half the work, and a quarter less room."""
-    rows = [(each.type, each.task_id, each.at_us, msgspec.Raw(each.body)) for each in events]
-    return zlib.compress(msgspec.json.encode((events[0].run_id, rows)), 6)

@@ -258,22 +258,19 @@ def _trace(trace: Sequence[Event]) -> Html:
 
 def _step(event: Event) -> Html:
     if event.type == ToolReturned.TYPE:
-        return _returned(event.decode(ToolReturned))
+        came = event.decode(ToolReturned)
+        name = name_html(came.tool_name)
+        if came.error is not UNSET:
+            told = _value(f"{came.error.code}: {came.error.message}")
+            return Html(f"<li><code>{name}</code> fails {BADGES['error']}{told}</li>")
+        status = NO_HTML if came.status in (UNSET, "ok") else BADGES["error"]
+        outcome = NO_HTML if came.outcome is UNSET else _value(came.outcome)
+        return Html(f"<li><code>{name}</code> returns {status}{outcome}</li>")
     if event.type == ToolCalled.TYPE:
         called = event.decode(ToolCalled)
         inputs = NO_HTML if called.inputs is UNSET else _value(called.inputs)
         return Html(f"<li>calls <code>{name_html(called.tool_name)}</code>{inputs}</li>")
     return Html(f"<li>reasons{_value(event.decode(Reasoned).reasoning)}</li>")
-
-
-def _returned(came: ToolReturned) -> Html:
-    name = name_html(came.tool_name)
-    if came.error is not UNSET:
-        told = _value(f"{came.error.code}: {came.error.message}")
-        return Html(f"<li><code>{name}</code> fails {BADGES['error']}{told}</li>")
-    status = NO_HTML if came.status in (UNSET, "ok") else BADGES["error"]
-    outcome = NO_HTML if came.outcome is UNSET else _value(came.outcome)
-    return Html(f"<li><code>{name}</code> returns {status}{outcome}</li>")
 
 
 def _left_out(count: int) -> Html:
@@ -293,12 +290,15 @@ def _repetition(attempt: AttemptRecord) -> Html:
     reasons = [f"{each.check}: {each.reason}" for each in attempt.checks if not each.passed]
     if attempt.error is not UNSET:
         reasons = [f"{attempt.error.get('code')}: {attempt.error.get('message', '')}"]
-    told = Html("".join([_why(reason) for reason in reasons]))
+    told = Html(
+        "".join(
+            [
+                Html(f'<p class="why">{text_html(shortened(reason, _SHORT))}</p>')
+                for reason in reasons
+            ]
+        )
+    )
     return Html(f"<li>{BADGES[status]}{told}{_value(attempt.output)}</li>")
-
-
-def _why(reason: str) -> Html:
-    return Html(f'<p class="why">{text_html(shortened(reason, _SHORT))}</p>')
 
 
 def _coverage(record: TaskRecord) -> Html:

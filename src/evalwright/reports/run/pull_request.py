@@ -25,7 +25,6 @@ from evalwright.reports.run.junit import (
     problem_of,
 )
 from evalwright.reports.run.stories import TaskStory
-from evalwright.scoring.regression import RegressionReport
 from evalwright.scoring.statistics import p_in_words
 from evalwright.scoring.thresholds import p95
 
@@ -55,19 +54,6 @@ def _section(run: Reported) -> Iterator[str]:
         yield from (f"## {_MARKS[run.passed]} {inline(run.verdict)}: {inline(run.name)}", "")
     else:
         yield from (f"### {_MARKS[run.passed]} {inline(run.verdict)}: repeat {run.repeat}", "")
-    yield from (inline(_figures(run)), "")
-    notes = [*run.reasons, *run.tag_bars, *(EXPLANATIONS[mark] for mark in run.marks)]
-    yield from (f"- {inline(note)}" for note in notes)
-    yield from [""] * bool(notes)
-    if run.attacks is not None:
-        yield from (*run.attacks.in_markdown(), "")
-    if run.change is not None:
-        yield from _change(run, run.change)
-    yield from _failures(run)
-    yield from (f"Run `{run.run_id}`", "")
-
-
-def _figures(run: ReportedRun) -> str:
     summary = run.summary
     told = [
         f"score {summary.aggregate_score:.4g}",
@@ -78,34 +64,43 @@ def _figures(run: ReportedRun) -> str:
     latencies = [task.latency_ms for task in summary.tasks if task.latency_ms is not None]
     if latencies:
         told.append(f"p95 {span(p95(latencies))}")
-    return " · ".join(told)
-
-
-def _change(run: ReportedRun, change: RegressionReport) -> Iterator[str]:
-    yield from (f"Against the baseline {inline(change.called)}:", "")
-    rows = []
-    if change.score_change is not None:
-        low, high = change.score_change.low, change.score_change.high
-        sure = p_in_words(change.score_change.p_value)
-        difference = f"{change.score_delta:+.4g} (95% interval {low:+.3g} to {high:+.3g}, {sure})"
-        before, now = f"{change.baseline_score:.4g}", f"{change.score:.4g}"
-        rows.append(("score", before, now, difference))
-    if change.pass_change is not None:
-        passes = change.pass_change
-        points = points_in_words(passes.difference, (passes.low, passes.high))
-        rows.append(("pass rate", percent(passes.baseline_rate), percent(passes.new_rate), points))
-    yield from table(("", "baseline", "now", "change"), rows)
-    yield ""
-    if run.repeats is None:  # else they decide together
-        yield from (f"**{inline(change.sentence)}**", "")
-    for title, tasks in (
-        ("Newly failing", change.newly_failing),
-        ("Newly passing", change.newly_passing),
-    ):
-        if tasks:
-            shown = ", ".join(_named(run, task) for task in tasks[:MOST_TASKS])
-            more = f" and {len(tasks) - MOST_TASKS} more" * (len(tasks) > MOST_TASKS)
-            yield from (f"**{title} ({len(tasks)})**: {shown}{more}", "")
+    yield from (inline(" · ".join(told)), "")
+    notes = [*run.reasons, *run.tag_bars, *(EXPLANATIONS[mark] for mark in run.marks)]
+    yield from (f"- {inline(note)}" for note in notes)
+    yield from [""] * bool(notes)
+    if run.attacks is not None:
+        yield from (*run.attacks.in_markdown(), "")
+    if run.change is not None:
+        yield from (f"Against the baseline {inline(run.change.called)}:", "")
+        rows = []
+        if run.change.score_change is not None:
+            low, high = run.change.score_change.low, run.change.score_change.high
+            sure = p_in_words(run.change.score_change.p_value)
+            difference = (
+                f"{run.change.score_delta:+.4g} (95% interval {low:+.3g} to {high:+.3g}, {sure})"
+            )
+            before, now = f"{run.change.baseline_score:.4g}", f"{run.change.score:.4g}"
+            rows.append(("score", before, now, difference))
+        if run.change.pass_change is not None:
+            passes = run.change.pass_change
+            points = points_in_words(passes.difference, (passes.low, passes.high))
+            rows.append(
+                ("pass rate", percent(passes.baseline_rate), percent(passes.new_rate), points)
+            )
+        yield from table(("", "baseline", "now", "change"), rows)
+        yield ""
+        if run.repeats is None:  # else they decide together
+            yield from (f"**{inline(run.change.sentence)}**", "")
+        for title, tasks in (
+            ("Newly failing", run.change.newly_failing),
+            ("Newly passing", run.change.newly_passing),
+        ):
+            if tasks:
+                shown = ", ".join(_named(run, task) for task in tasks[:MOST_TASKS])
+                more = f" and {len(tasks) - MOST_TASKS} more" * (len(tasks) > MOST_TASKS)
+                yield from (f"**{title} ({len(tasks)})**: {shown}{more}", "")
+    yield from _failures(run)
+    yield from (f"Run `{run.run_id}`", "")
 
 
 def _failures(run: ReportedRun) -> Iterator[str]:

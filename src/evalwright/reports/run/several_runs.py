@@ -27,14 +27,31 @@ def render_regression(
     limit = None if full else MOST_CHANGES
     failing = _named(report.tasks, report.newly_failing)
     passing = _named(report.tasks, report.newly_passing)
+    count = len(report.still_failing)
+    noun = "task still fails" if count == 1 else "tasks still fail"
+    lines = []
+    scores, passes = report.score_change, report.pass_change
+    if scores is not None:
+        change = f"{report.score_delta:+.4g}"
+        if report.changed_scores >= FEWEST_CHANGES:
+            change += f", 95% interval {scores.low:+.3g} to {scores.high:+.3g}"
+        if report.changed_scores:
+            change += f", {p_in_words(scores.p_value)}"
+        lines.append(f"  score {_from_to(report.baseline_score, report.score)} ({change})")
+    if passes is not None:
+        several = len(report.newly_failing) + len(report.newly_passing) >= FEWEST_CHANGES
+        interval = (passes.low, passes.high) if several else None
+        change = points_in_words(passes.difference, interval)
+        rates = f"{percent(passes.baseline_rate)} → {percent(passes.new_rate)}"
+        lines.append(f"  pass rate {rates} ({change})")
     return [
         style.bold(f"Against the baseline {printable(report.called)}"),
         *_section("Newly failing", failing, _marked(style.red("✗"), names), limit),
         *_section("Newly passing", passing, _marked(style.green("✓"), names), limit),
         *_section("Same verdict, lower score", report.score_drops, _marked("↓", names), limit),
-        *_still_failing(report),
+        *([f"  {count} {noun}"] if count else []),
         *_not_compared(report.left_out, names, limit),
-        *_statistics(report),
+        *lines,
         f"  {render_change(report.verdict, style)}",
     ]
 
@@ -70,12 +87,6 @@ def _marked(mark: str, names: TaskNames) -> Callable[[TaskChange], str]:
     return told
 
 
-def _still_failing(report: RegressionReport) -> list[str]:
-    count = len(report.still_failing)
-    noun = "task still fails" if count == 1 else "tasks still fail"
-    return [f"  {count} {noun}"] if count else []
-
-
 def _not_compared(left_out: LeftOut | None, names: TaskNames, limit: int | None) -> list[str]:
     """The tasks that are not compared, because the suite has changed."""
     if left_out is None:
@@ -86,25 +97,6 @@ def _not_compared(left_out: LeftOut | None, names: TaskNames, limit: int | None)
         more = f" and {len(ids) - limit} more" if limit is not None and len(ids) > limit else ""
         lines += [f"  Not compared, {what} ({len(ids)}): {shown}{more}"] if ids else []
     return lines or ["  The baseline is of another version; its tasks are the same"]
-
-
-def _statistics(report: RegressionReport) -> list[str]:
-    lines = []
-    scores, passes = report.score_change, report.pass_change
-    if scores is not None:
-        change = f"{report.score_delta:+.4g}"
-        if report.changed_scores >= FEWEST_CHANGES:
-            change += f", 95% interval {scores.low:+.3g} to {scores.high:+.3g}"
-        if report.changed_scores:
-            change += f", {p_in_words(scores.p_value)}"
-        lines.append(f"  score {_from_to(report.baseline_score, report.score)} ({change})")
-    if passes is not None:
-        several = len(report.newly_failing) + len(report.newly_passing) >= FEWEST_CHANGES
-        interval = (passes.low, passes.high) if several else None
-        change = points_in_words(passes.difference, interval)
-        rates = f"{percent(passes.baseline_rate)} → {percent(passes.new_rate)}"
-        lines.append(f"  pass rate {rates} ({change})")
-    return lines
 
 
 def _from_to(before: float, now: float) -> str:
@@ -125,9 +117,16 @@ def render_repeats(
     """The lines of the summary; `full` leaves no task out."""
     tasks = worst_first(report.tasks)
     shown = tasks if full else tasks[:MOST_REPEATS]
+    rows = [_cells(task, names.of(task.task_id)) for task in shown]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    marks = {"flaky": style.bold("~"), "failed": style.red("✗"), "passed": style.green("✓")}
     return [
         style.bold(f"{report.runs} {'run' if report.runs == 1 else 'runs'}"),
-        *_table(shown, style, names),
+        *[
+            f"  {marks[task.verdict]} "
+            + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for task, row in zip(shown, rows, strict=True)
+        ],
         *_left_out(tasks[len(shown) :]),
         f"  {_overall(report)}",
         *_pass_hat(report),
@@ -138,17 +137,6 @@ def render_repeats(
 def worst_first(tasks: Iterable[TaskRepeats]) -> list[TaskRepeats]:
     """Flaky tasks, then those that failed in every run, then the rest."""
     return sorted(tasks, key=lambda task: _ORDER.index(task.verdict))
-
-
-def _table(tasks: Sequence[TaskRepeats], style: Style, names: TaskNames) -> list[str]:
-    rows = [_cells(task, names.of(task.task_id)) for task in tasks]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    marks = {"flaky": style.bold("~"), "failed": style.red("✗"), "passed": style.green("✓")}
-    return [
-        f"  {marks[task.verdict]} "
-        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for task, row in zip(tasks, rows, strict=True)
-    ]
 
 
 def _cells(task: TaskRepeats, called: TaskName) -> tuple[str, ...]:

@@ -171,26 +171,24 @@ def read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
             for task_id, task in run.tasks.items()
         ]
         if is_derived(planned.suite.suite_id):
-            tasks = _with_attacks(planned, tasks)
+            # The tasks with what came of the attacks among them
+            from evalwright.reports.run.attack_table import attack_results, recorded_outcomes
+
+            outcomes = recorded_outcomes(planned.suite.tasks, [task.record for task in tasks])
+            results = attack_results(planned.suite.suite_id, outcomes)
+            attacks = {
+                task_id: AttackRecord(attack.task_id, attack.strategy, result)
+                for task_id, (attack, result) in results.items()
+            }
+            tasks = [
+                task._replace(
+                    record=replace(task.record, attack=attacks.get(task.record.task_id, UNSET))
+                )
+                for task in tasks
+            ]
     return RunReading(
         run.started.run_id, run.started, planned, tasks, kept, is_masked, show_secrets
     )
-
-
-def _with_attacks(planned: Planned, tasks: Sequence[ReadTask]) -> list[ReadTask]:
-    """The tasks with what came of the attacks among them."""
-    from evalwright.reports.run.attack_table import attack_results, recorded_outcomes
-
-    outcomes = recorded_outcomes(planned.suite.tasks, [task.record for task in tasks])
-    results = attack_results(planned.suite.suite_id, outcomes)
-    attacks = {
-        task_id: AttackRecord(attack.task_id, attack.strategy, result)
-        for task_id, (attack, result) in results.items()
-    }
-    return [
-        task._replace(record=replace(task.record, attack=attacks.get(task.record.task_id, UNSET)))
-        for task in tasks
-    ]
 
 
 def read_task(
@@ -221,17 +219,15 @@ def _masked(event: Event, mask: Callable[[bytes], bytes]) -> Event:
     if body is event.body:
         return event
     if event.type == Checked.TYPE:
-        body = _unquoted(event.body, body)
+        # Checks without reasons that may quote a part of a secret, which nobody can know as one
+        said, shown = msgspec.json.decode(event.body), msgspec.json.decode(body)
+        for before, after in zip(said["checks"], shown["checks"], strict=True):
+            if any(
+                before.get(side) != after.get(side) for side in ("expected", "actual", "reason")
+            ):
+                after["reason"] = UNTOLD if after.get("reason") else ""
+        body = msgspec.json.encode(shown)
     return replace(event, body=body)
-
-
-def _unquoted(body: bytes, masked: bytes) -> bytes:
-    """Checks without reasons that may quote a part of a secret, which nobody can know as one."""
-    said, shown = msgspec.json.decode(body), msgspec.json.decode(masked)
-    for before, after in zip(said["checks"], shown["checks"], strict=True):
-        if any(before.get(side) != after.get(side) for side in ("expected", "actual", "reason")):
-            after["reason"] = UNTOLD if after.get("reason") else ""
-    return msgspec.json.encode(shown)
 
 
 def _mask() -> Callable[[bytes], bytes]:

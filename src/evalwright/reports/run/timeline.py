@@ -106,6 +106,11 @@ def timeline_of(events: Iterable[Event]) -> TaskTimeline:
     models = [step for step in steps if step.kind == "model"]
     costs = [step.cost_usd for step in models]
     known = [cost for cost in costs if cost is not None]
+    ends, around = [len(steps)] * len(steps), list[int]()  # the steps that one is within
+    for place, step in enumerate(steps):
+        while around and steps[around[-1]].depth >= step.depth:
+            ends[around.pop()] = place
+        around.append(place)
     return TaskTimeline(
         steps,
         started,
@@ -113,17 +118,8 @@ def timeline_of(events: Iterable[Event]) -> TaskTimeline:
         sum(step.input_tokens for step in models),
         sum(step.output_tokens for step in models),
         sum(known) if models and len(known) == len(costs) else None,
-        _ends(steps),
+        ends,
     )
-
-
-def _ends(steps: Sequence[TraceStep]) -> list[int]:
-    ends, around = [len(steps)] * len(steps), list[int]()  # the steps that one is within
-    for place, step in enumerate(steps):
-        while around and steps[around[-1]].depth >= step.depth:
-            ends[around.pop()] = place
-        around.append(place)
-    return ends
 
 
 class _StepReader:
