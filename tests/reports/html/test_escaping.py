@@ -9,11 +9,9 @@ from minijinja import Environment
 
 from evalwright.reports.formats import words
 from evalwright.reports.formats.html import (
-    NAMES,
-    KnownNames,
+    content_html,
     display_text,
     name_html,
-    parts_html,
     quoted_html,
     text_html,
 )
@@ -37,14 +35,12 @@ class TestATextAsContent:
     def test_is_made_visible_and_escaped(self, text):
         assert text_html(text) == escaped(text)
 
-    @given(st.lists(texts))
-    @example(["plain", "words"])
-    @example(["plain", "<b>", "naïve"])
-    @example(["\0", "a\0b", "<"])
-    @example(["\ud83d", "\ude00"])
-    def test_is_the_same_when_many_are_written_at_once(self, each):
-        parts = [part for text in each for part in ("<i>", text)]
-        assert parts_html(parts) == "".join(f"<i>{escaped(text)}" for text in each)
+    @given(texts)
+    @example("plain")
+    @example("a\0b <")
+    @example("\ud83d\ude00")
+    def test_is_the_same_where_the_finished_page_is_made_visible(self, text):
+        assert display_text(content_html(text)) == escaped(text)
 
     def test_is_right_for_every_single_character(self):
         every = [chr(code) for code in range(0x110000)]
@@ -60,21 +56,9 @@ class TestAQuotedText:
         assert quoted_html(text) == written
 
 
-class TestNames:
-    @given(texts)
-    def test_are_written_alike_when_they_come_again(self, name):
-        assert [NAMES[name], NAMES[name]] == [name_html(name)] * 2
-
-    def test_that_are_long_are_cut_with_a_mark_and_not_kept(self):
-        known = KnownNames(name_html)
-        assert known["<" * 91] == "&lt;" * 90 + "…"
-        assert known["<" * 90] == "&lt;" * 90
-        assert list(known) == ["<" * 90]
-
-    def test_are_kept_up_to_a_limit_only(self):
-        known = KnownNames(name_html)
-        assert [known[str(number)] for number in range(5_000)] == list(map(str, range(5_000)))
-        assert len(known) == 4_096
+def test_names_that_are_long_are_cut_with_a_mark():
+    assert name_html("<" * 91) == "&lt;" * 90 + "…"
+    assert name_html("<" * 90) == "&lt;" * 90
 
 
 LABELS = [

@@ -10,11 +10,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 ALLOWED = """
-from evalwright.reports.formats.html import Html, Parts, as_markup, quoted_html, text_html
+from evalwright.reports.formats.html import Html, as_markup, quoted_html, text_html
 
-def page(name: str, count: int, rows: list[Html], parts: Parts) -> Html:
+def page(name: str, count: int, rows: list[Html]) -> Html:
     title = Html(f'<h1 title="{quoted_html(name)}">{text_html(name)} {count:,}</h1>')
-    parts += (title, name, Html("<hr>"), "")
     as_markup(title)
     return Html(title + Html("".join(rows)) + (title if count else Html("")))
 """
@@ -29,12 +28,10 @@ REFUSED = [
     'Html("".join(names))',
     'Html("" if names else name)',
     'Html(unknown)',
-    'parts += (name, "")',
-    'parts += (text_html(name), name, name, "")',
     'as_markup(name)',
     'as_markup(f"<b>{text_html(name)}</b>")',
 ]  # fmt: skip
-SIGNATURE = "name: str, names: list[str], unknown: Any, parts: Parts"
+SIGNATURE = "name: str, names: list[str], unknown: Any"
 
 
 @pytest.fixture(scope="module")

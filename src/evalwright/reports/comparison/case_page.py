@@ -17,7 +17,7 @@ from evalwright.contracts.report import (
     PolicyRule,
     Signal,
 )
-from evalwright.reports.comparison.case_steps import SideLetter, SideWriter, StepWriter, payload_of
+from evalwright.reports.comparison.case_steps import SideLetter, SideWriter, payload_of, steps_html
 from evalwright.reports.formats import figures
 from evalwright.reports.formats.html import (
     as_markup,
@@ -146,7 +146,7 @@ def render_case(view: CaseView) -> bytes:
             for side, security in sides
             for each in security.suppressed or ()
         ],
-        steps=as_markup(StepWriter(old_steps, new_steps, cited).html(view.steps)),
+        steps=as_markup(steps_html(view.steps, old_steps, new_steps, cited)),
         answers=[
             (side.letter, side.name, answer)
             for side in (baseline, new)

@@ -1,22 +1,21 @@
 """The two traces of a case step by step, as HTML: calls with their results, and what differs."""
 
 from collections.abc import Iterable, Sequence, Set
+from functools import lru_cache
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from evalwright.comparison.alignment import AlignedStep
 from evalwright.reports.formats.html import (
-    NAMES,
+    LONGEST_NAME,
     NO_HTML,
     Html,
-    KnownNames,
-    Parts,
     as_json,
+    content_html,
     display_text,
     equal,
     link_html,
     name_html,
-    parts_html,
     short_name,
     shown,
 )
@@ -38,17 +37,21 @@ from evalwright.trace.paired_calls import Step
 SideLetter: TypeAlias = Literal["b", "n"]  # what the anchors of a side begin with
 
 _PREVIEW = 100
-_KNOWN_OPENINGS = 4096
 _LATEST = 10**15  # of a time that can be right; more is shown in the response only
+_END = Html("</dl></div>")  # of an event
 _NOT_IN_BASELINE = Html('<p class="none">not in the baseline</p>')
 _NOT_IN_NEW = Html('<p class="none">not in the new run</p>')
-_END = (Html("</dl></div>"), "")  # of an event
-_PAIR = Html('<div class="pair"><div class="old">')
-_BESIDE = (Html('</div><div class="new">'), "")
-_END_OF_PAIR = (Html("</div></div></li>\n"), "")
-_END_OF_PREVIEW = Html("</span></summary>")
-_END_OF_SAME = (Html("</details></li>\n"), "")
-_MARK, _END_OF_MARK = Html("<mark>"), Html("</mark>")
+_PARTLY = Html(' class="x"')  # some words are marked
+_WHOLLY = Html(' class="x w"')
+_STATES = {state: status_html(label) for state, label in STATES.items()}
+_CALL = Html("<b>call</b>")
+_KINDS: dict[type, Html] = {
+    ToolResult: Html("<b>result</b>"),
+    Retrieval: Html("<b>retrieval</b>"),
+    Message: Html("<b>message</b>"),
+    FinalOutput: Html("<b>final output</b>"),
+    Unknown: Html("<b>unknown event</b>"),
+}
 
 
 class SideWriter:
@@ -58,7 +61,6 @@ class SideWriter:
     """
 
     def __init__(self, letter: SideLetter, trace: Trace, events: int, href: str) -> None:
-        self.parts = Parts()
         # Less where events are very many, so that a browser can open the page.
         self.characters, self.fields = (
             (1_500, 40) if events <= 400 else (300, 12) if events <= 4_000 else (80, 4)
@@ -67,124 +69,108 @@ class SideWriter:
         self._letter = letter
         self._start = next((event.ts for event in trace.events if event.ts is not None), 0)
 
-    def step(self, step: Step | None, otherwise: Html) -> None:
+    def step(self, step: Step) -> Html:
         """A call and its result, or another event."""
-        if step is None:
-            self.parts += (otherwise, "")
-            return
-        self.event(step.event)
-        if step.result is not None:
-            self.event(step.result)
+        events = (step.event,) if step.result is None else (step.event, step.result)
+        return Html("".join([self.event(each) for each in events]))
 
-    def event(self, event: Event) -> None:
+    def event(self, event: Event) -> Html:
         """One event that is not compared."""
-        self.rows(self.head(event))
-        self.parts += _END
+        return Html(f"{self.head(event)}{self.rows(payload_of(event))}{_END}")
 
-    def head(self, event: Event, twin: int | None = None) -> Json:
-        """Write all of an event but its rows and its end; give what it carries.
+    def head(self, event: Event, twin: int | None = None) -> Html:
+        """The beginning of an event, up to its rows.
 
         `twin` is the index of the same event in the new run, where both are shown as one.
         """
         name, lasted = None, NO_HTML
-        place: int | None
+        place: int | None = event.index
         if type(event) is ToolCall:
-            kind, place, ts = _CALL, event.index, event.ts
-            name, payload = event.call_id, event.args
+            kind, name = _CALL, event.call_id
         elif type(event) is ToolResult:
-            kind, place, ts = _RESULTS[event.status], event.index, event.ts
-            name, payload = event.call_id, payload_of(event)
+            kind, name = _result(short_name(event.status)), event.call_id
             took = event.latency_ms
             if took is not None and 0 <= took < _LATEST:
                 lasted = Html(f", took {round(took)} ms")
         else:
-            kind, place, ts = _KINDS[type(event)], event.index, event.ts
-            payload = payload_of(event)
-        since = _LATEST if ts is None else ts - self._start
-        if -_LATEST < since < _LATEST:
-            end = Html(f"{lasted}, {since:+.0f} ms</small><dl>")
-        else:
-            end = Html(f"{lasted}</small><dl>")
-        key = self._letter, place, kind, name is None, twin
-        opening = _OPENINGS.get(key) or _opening(*key)
-        if name is None:
-            self.parts += (Html(f"{opening}{end}"), "")
-        else:
-            self.parts += (opening, short_name(name), end, "")
-        return payload
+            kind = _KINDS[type(event)]
+        called = NO_HTML if name is None else Html(", " + content_html(short_name(name)))
+        since = _LATEST if event.ts is None else event.ts - self._start
+        at = Html(f", {since:+.0f} ms") if -_LATEST < since < _LATEST else NO_HTML
+        anchor = NO_HTML if twin is None else Html(f'<i id="n-{twin}"></i>')
+        return Html(
+            f'<div id="{self._letter}-{place}">{anchor}<p>{kind} <small>event {place}'
+            f"{called}{lasted}{at}</small><dl>"
+        )
 
-    def rows(self, value: Any) -> None:
-        """Write the rows of a payload that is not compared."""
+    def rows(self, value: Any) -> Html:
+        """The rows of a payload that is not compared."""
         if type(value) is not dict or not value:
-            self.row(_SAME[""], shown(value))
-            return
-        for key, each in islice(value.items(), self.fields):
-            self.row(_SAME[key], shown(each))
-        self.rest(len(value), self.fields)
+            return self.row(NO_HTML, "", shown(value))
+        rows = [self.row(NO_HTML, key, shown(each)) for key, each in _first(value, self.fields)]
+        return Html("".join(rows) + self.rest(len(value), self.fields))
 
-    def row(self, opening: Html, text: str) -> None:
-        """Write one field and its text."""
-        if len(text) <= self.characters:
-            self.parts += (opening, text)
-        else:
-            self.parts += (opening, text[: self.characters], self._cut(text), "")
+    def row(self, mark: Html, key: str, text: str) -> Html:
+        """One field and its text; nearly all of a page is written here."""
+        opening = _opening(key if len(key) <= LONGEST_NAME else short_name(key), mark)
+        if len(text) > self.characters:
+            shown = content_html(text[: self.characters])
+            return Html(f"{opening}{shown}{self._cut(text)}")
+        return Html(opening + content_html(text))
 
-    def marked_row(self, opening: Html, segments: Iterable[Segment], text: str, start: int) -> None:
-        """Write a field with the words marked that differ; `start` is where they begin in it."""
-        self.parts += (opening, "")
-        for differs, words in segments:
-            self.parts += (_MARK, words, _END_OF_MARK, "") if differs else (NO_HTML, words)
-        if start or len(text) > self.characters:
-            self.parts += (self._cut(text, start), "")
+    def marked_row(self, key: str, segments: Iterable[Segment], text: str, start: int) -> Html:
+        """A field with the words marked that differ; `start` is where they begin in it."""
+        pieces = [
+            Html(f"<mark>{content_html(words)}</mark>") if differs else content_html(words)
+            for differs, words in segments
+        ]
+        is_cut = start or len(text) > self.characters
+        cut = self._cut(text, start) if is_cut else NO_HTML
+        return Html(f"{_opening(short_name(key), _PARTLY)}{Html(''.join(pieces))}{cut}")
 
     def _cut(self, text: str, start: int = 0) -> Html:
         """The remark that a text was shortened."""
         shown = min(self.characters, len(text) - start)
         place = Html(f", from {start:,} on" if start else "")
-        size = Html(f"{shown:,} of {len(text):,} characters{place}")
-        return Html(f" {self._remark(size)}")
+        return Html(f" {self._remark(Html(f'{shown:,} of {len(text):,} characters{place}'))}")
 
-    def rest(self, fields: int, written: int) -> None:
-        """Remark that fields were left out, where some were."""
-        if written < fields:
-            size = Html(f"{written} of {fields:,} fields")
-            self.parts += (Html(f"<dd>{self._remark(size)}"), "")
+    def rest(self, fields: int, written: int) -> Html:
+        """The remark that fields were left out, where some were."""
+        if written >= fields:
+            return NO_HTML
+        return Html(f"<dd>{self._remark(Html(f'{written} of {fields:,} fields'))}")
 
     def _remark(self, size: Html) -> Html:
         full = Html(f"; full: {link_html(self._href)}" if self._href else "")
         return Html(f'<small class="cut">[shortened, {size}{full}]</small>')
 
 
-def _openings(mark: Html) -> KnownNames:
-    """The beginnings of rows with a mark, by their keys."""
-
-    def opening(key: str) -> Html:
-        return Html(f"<dt>{name_html(key)}<dd{mark}>" if key else f"<dt hidden>value<dd{mark}>")
-
-    return KnownNames(opening)
+def _first(value: dict[str, Any], most: int) -> Iterable[tuple[str, Any]]:
+    return value.items() if len(value) <= most else islice(value.items(), most)
 
 
-_SAME = _openings(NO_HTML)
-_PARTLY = _openings(Html(' class="x"'))  # some words are marked
-_WHOLLY = _openings(Html(' class="x w"'))
+@lru_cache(4096)
+def _opening(key: str, mark: Html) -> Html:
+    """The beginning of a row; a few names come again and again."""
+    return Html(f"<dt>{name_html(key)}<dd{mark}>" if key else f"<dt hidden>value<dd{mark}>")
 
 
-def write_compared(a: Any, b: Any, old: SideWriter, new: SideWriter) -> None:
-    """Write the rows of two payloads with their differences marked; fields of both come first.
+@lru_cache(256)
+def _result(status: str) -> Html:
+    label = TOOL_STATUSES.get(status) or Label(status, Html("?"), "warn")
+    return Html(f"<b>result</b> {status_html(label)}")
 
-    All fields of a page pass here, so what is usual is written in place.
-    """
+
+def compared_rows(a: Any, b: Any, old: SideWriter, new: SideWriter) -> tuple[Html, Html]:
+    """The rows of two payloads with their differences marked; fields of both come first."""
     if type(a) is not dict or type(b) is not dict:
         if type(a) is dict or type(b) is dict:
-            old.row(_WHOLLY[""], shown(a))
-            new.row(_WHOLLY[""], shown(b))
-        else:
-            write_compared({"": a}, {"": b}, old, new)
-        return
-    shared, old_parts, new_parts = 0, old.parts, new.parts
-    for key, value in islice(a.items(), old.fields):
+            return old.row(_WHOLLY, "", shown(a)), new.row(_WHOLLY, "", shown(b))
+        a, b = {"": a}, {"": b}
+    shared, old_rows, new_rows = 0, list[Html](), list[Html]()
+    for key, value in _first(a, old.fields):
         if key not in b:
-            old.row(_WHOLLY[key], shown(value))
+            old_rows.append(old.row(_WHOLLY, key, shown(value)))
             continue
         shared += 1
         text_a, text_b = value, b[key]
@@ -198,40 +184,26 @@ def write_compared(a: Any, b: Any, old: SideWriter, new: SideWriter) -> None:
             (text_a[0] == text_b[0] and text_a[:4] == text_b[:4])
             or (text_a[-1] == text_b[-1] and text_a[-4:] == text_b[-4:])
         ):  # else the search for what is common is spared; the first look is the quickest
-            # Write two texts with the words marked that differ, where they have enough in
-            # common
             start = _window(text_a, text_b, old.characters)
             end = start + old.characters
             marked = mark_differences(
                 display_text(text_a[start:end]), display_text(text_b[start:end])
             )
-            if marked is None:
-                old.row(_WHOLLY[key], text_a)
-                new.row(_WHOLLY[key], text_b)
-            else:
-                old.marked_row(_PARTLY[key], marked[0], text_a, start)
-                new.marked_row(_PARTLY[key], marked[1], text_b, start)
-            continue
-        opening = _SAME[key] if same else _WHOLLY[key]
-        if len(text_a) + len(text_b) > old.characters:
-            old.row(opening, text_a)
-            new.row(opening, text_b)
-        else:
-            old_parts += (opening, text_a)
-            new_parts += (opening, text_b)
+            if marked is not None:
+                old_rows.append(old.marked_row(key, marked[0], text_a, start))
+                new_rows.append(new.marked_row(key, marked[1], text_b, start))
+                continue
+        mark = NO_HTML if same else _WHOLLY
+        row = old.row(mark, key, text_a)
+        old_rows.append(row)
+        is_shared = text_a == text_b and len(text_a) <= new.characters
+        new_rows.append(row if is_shared else new.row(mark, key, text_b))
     if not shared == len(a) == len(b):
-        _write_rest(a, b, shared, old, new)
-
-
-def _write_rest(
-    a: dict[str, Any], b: dict[str, Any], shared: int, old: SideWriter, new: SideWriter
-) -> None:
-    """Write the fields that only the second payload has, and how many were left out."""
-    added = [key for key in b if key not in a][: new.fields - shared]
-    for key in added:
-        new.row(_WHOLLY[key], shown(b[key]))
-    old.rest(len(a), old.fields)
-    new.rest(len(b), shared + len(added))
+        added = [key for key in b if key not in a][: new.fields - shared]
+        new_rows += [new.row(_WHOLLY, key, shown(b[key])) for key in added]
+        old_rows.append(old.rest(len(a), old.fields))
+        new_rows.append(new.rest(len(b), shared + len(added)))
+    return Html("".join(old_rows)), Html("".join(new_rows))
 
 
 def _texts(a: Any, b: Any) -> tuple[str, str]:
@@ -253,131 +225,68 @@ def _window(a: str, b: str, size: int) -> int:
     return 0 if common < size // 2 else common - size // 4
 
 
-# How events begin: places and kinds are few, so nearly every one was written before.
-_OPENINGS: dict[tuple[SideLetter, int | None, Html, bool, int | None], Html] = {}
-
-
-def _opening(
-    letter: SideLetter,
-    place: int | None,
-    kind: Html,
-    nameless: bool,  # noqa: FBT001 - part of a key
-    twin: int | None,
+def steps_html(
+    steps: Sequence[AlignedStep], old: SideWriter, new: SideWriter, cited: Set[str]
 ) -> Html:
-    anchor = NO_HTML if twin is None else Html(f'<i id="n-{twin}"></i>')
-    end = NO_HTML if nameless else Html(", ")
-    html = Html(f'<div id="{letter}-{place}">{anchor}<p>{kind} <small>event {place}{end}')
-    if len(_OPENINGS) < _KNOWN_OPENINGS:
-        _OPENINGS[letter, place, kind, nameless, twin] = html
-    return html
+    """The items of the list, numbered from 1; unchanged ones are folded unless they are cited."""
 
+    def compared(a: Event, b: Event) -> tuple[Html, Html]:
+        old_rows, new_rows = compared_rows(payload_of(a), payload_of(b), old, new)
+        return Html(f"{old.head(a)}{old_rows}{_END}"), Html(f"{new.head(b)}{new_rows}{_END}")
 
-class StepWriter(NamedTuple):
-    """Writes aligned steps; unchanged ones are folded unless they are in `cited`.
-
-    The baseline's writer holds the page, the other one what comes beside the last step.
-    """
-
-    old: SideWriter
-    new: SideWriter
-    cited: Set[str] = frozenset()
-
-    def html(self, steps: Sequence[AlignedStep]) -> Html:
-        """The items of the list, numbered from 1."""
-        for number, step in enumerate(steps, 1):
-            a, b = step.baseline, step.new
-            if a is not None and b is not None and step.state == "same":
-                # An unchanged step is written once, with the anchors of both sides
-                opened = Html(" open" if self.cited and self._is_cited(a, b) else "")
-                title = Html(f"<h3>{number} {_STATES['same']} {_title(b.event)}</h3>")
-                text = shown(payload_of(b.event))
-                preview = text[:_PREVIEW].replace("\n", " ")
-                page = self.old.parts
-                page += (
-                    Html(
-                        f'<li class="same"><details{opened}><summary>{title} <span class="muted">'
-                    ),
-                    f"{preview}…" if len(text) > _PREVIEW else preview,
-                    _END_OF_PREVIEW,
-                    "",
-                )
-                self._shared(a.event, b.event)
-                if a.result is not None and b.result is not None:
-                    self._shared(a.result, b.result)
-                page += _END_OF_SAME
-            else:
-                self._pair(number, step)
-        return parts_html(self.old.parts)
-
-    def _pair(self, number: int, step: AlignedStep) -> None:
-        """A step with its sides beside each other."""
+    items = []
+    for number, step in enumerate(steps, 1):
         a, b, state = step.baseline, step.new, step.state
-        page, beside = self.old.parts, self.new.parts
-        title = _title((b or a).event)  # type: ignore[union-attr]
-        page += (Html(f'<li class="{state}"><h3>{number} {_STATES[state]} {title}</h3>{_PAIR}'), "")
-        if a is not None and b is not None:
-            old, new = self.old, self.new
-            write_compared(old.head(a.event), new.head(b.event), old, new)
-            old.parts += _END
-            new.parts += _END
+        if a is not None and b is not None and state == "same":
+            # Written once, with the anchors of both sides.
+            pairs = [(a.event, b.event)]
             if a.result is not None and b.result is not None:
-                write_compared(old.head(a.result), new.head(b.result), old, new)
-                old.parts += _END
-                new.parts += _END
-            elif a.result is not None:
-                old.event(a.result)
-            elif b.result is not None:
-                new.event(b.result)
+                pairs.append((a.result, b.result))
+            places = {f"b-{each.index}" for each, _ in pairs} | {
+                f"n-{each.index}" for _, each in pairs
+            }
+            opened = Html(" open" if cited and not cited.isdisjoint(places) else "")
+            text = shown(payload_of(b.event))
+            preview = text[:_PREVIEW].replace("\n", " ") + ("…" if len(text) > _PREVIEW else "")
+            both = [
+                Html(f"{old.head(one, other.index)}{new.rows(payload_of(other))}{_END}")
+                for one, other in pairs
+            ]
+            items.append(
+                Html(
+                    f'<li class="same"><details{opened}><summary><h3>{number} {_STATES["same"]} '
+                    f'{_title(b.event)}</h3> <span class="muted">{content_html(preview)}</span>'
+                    f"</summary>{Html(''.join(both))}</details></li>\n"
+                )
+            )
+            continue
+        if a is None or b is None:
+            left = _NOT_IN_BASELINE if a is None else old.step(a)
+            right = _NOT_IN_NEW if b is None else new.step(b)
         else:
-            self.old.step(a, _NOT_IN_BASELINE)
-            self.new.step(b, _NOT_IN_NEW)
-        page += _BESIDE
-        page += beside
-        page += _END_OF_PAIR
-        beside.clear()
-
-    def _is_cited(self, a: Step, b: Step) -> bool:
-        events = (("b", a.event), ("b", a.result), ("n", b.event), ("n", b.result))
-        places = [f"{letter}-{event.index}" for letter, event in events if event is not None]
-        return not self.cited.isdisjoint(places)
-
-    def _shared(self, old: Event, new: Event) -> None:
-        """Write two events as one."""
-        page, rows = self.old.parts, self.new.parts
-        self.old.head(old, new.index)
-        self.new.rows(payload_of(new))
-        page += rows
-        page += _END
-        rows.clear()
-
-
-_STATES = {state: status_html(label) for state, label in STATES.items()}
-
-
-def _result(status: str) -> Html:
-    label = TOOL_STATUSES.get(status) or Label(status, Html("?"), "warn")
-    return Html(f"<b>result</b> {status_html(label)}")
-
-
-def _call(tool: str) -> Html:
-    return Html(f"{_CALL} <code>{name_html(tool or '(no name)')}</code>")
-
-
-_CALL = Html("<b>call</b>")
-_CALLS, _RESULTS = KnownNames(_call), KnownNames(_result)
-_KINDS: dict[type, Html] = {
-    ToolResult: Html("<b>result</b>"),
-    Retrieval: Html("<b>retrieval</b>"),
-    Message: Html("<b>message</b>"),
-    FinalOutput: Html("<b>final output</b>"),
-    Unknown: Html("<b>unknown event</b>"),
-}
+            left, right = compared(a.event, b.event)
+            if a.result is not None and b.result is not None:
+                old_result, new_result = compared(a.result, b.result)
+                left, right = Html(left + old_result), Html(right + new_result)
+            elif a.result is not None:
+                left = Html(left + old.event(a.result))
+            elif b.result is not None:
+                right = Html(right + new.event(b.result))
+        title = _title((b or a).event)  # type: ignore[union-attr]
+        items.append(
+            Html(
+                f'<li class="{state}"><h3>{number} {_STATES[state]} {title}</h3>'
+                f'<div class="pair"><div class="old">{left}</div>'
+                f'<div class="new">{right}</div></div></li>\n'
+            )
+        )
+    return Html("".join(items))
 
 
 def _title(event: Event) -> Html:
     """The kind of an event, and the name that it goes by."""
     if type(event) is ToolCall:
-        return _CALLS[event.tool]
+        return _named(_CALL, short_name(event.tool or "(no name)"))
     name: str | None = None
     if type(event) is ToolResult:
         name = event.tool
@@ -388,7 +297,12 @@ def _title(event: Event) -> Html:
     elif type(event) is Unknown:
         name = event.type
     kind = _KINDS[type(event)]
-    return Html(f"{kind} <code>{NAMES[name]}</code>") if name else kind
+    return _named(kind, short_name(name)) if name else kind
+
+
+@lru_cache(4096)
+def _named(kind: Html, name: str) -> Html:
+    return Html(f"{kind} <code>{name_html(name)}</code>")
 
 
 def payload_of(event: Event) -> Json:

@@ -9,33 +9,22 @@ together by code, since a template, quick as it is, takes longer than all the re
 import base64
 import hashlib
 import re
-from collections.abc import Callable
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NewType, cast
+from typing import TYPE_CHECKING, Any, NewType
 
 from minijinja import Environment, safe
 
 from evalwright.trace.model import text_of
 
-Html = NewType("Html", str)
+if TYPE_CHECKING:
+    Html = NewType("Html", str)
+else:
+    Html = str  # which a call of costs less
 NO_HTML = Html("")
 
-if TYPE_CHECKING:
-
-    class Parts:
-        """Markup of ours and text from outside in turn, markup first; in fact a list."""
-
-        def __iadd__(
-            self, more: "Parts | tuple[Html, str] | tuple[Html, str, Html, str]"
-        ) -> "Parts": ...
-        def clear(self) -> None: ...
-else:
-    Parts = list
-
-_LONGEST_NAME = 90
-_MOST_KNOWN = 4096
+LONGEST_NAME = 90
 _PLAIN = bytes(code for code in (*b"\t\n", *range(0x20, 0x7F)) if code not in b"&<>")
 _PLAIN_IN_QUOTES = bytes(code for code in _PLAIN if code not in b"\"'/")
 # Control, zero-width, bidi, tag and variation characters, and halves of pairs: what a reader
@@ -70,22 +59,11 @@ def quoted_html(text: str, *, is_address: bool = False, is_value: bool = False) 
     return Html(text)  # type: ignore[unescaped]
 
 
-def parts_html(parts: Parts) -> Html:
-    """Markup as it is, and the texts between it as `text_html` writes them.
-
-    The parts are used up by it.
-    """
-    pieces = cast("list[str]", parts)
-    if len(pieces) % 2:  # markup and text would have changed places somewhere
-        raise ValueError("parts of a page must be pairs of markup and text")
-    texts = pieces[1::2]
-    rest = without("".join(texts), _PLAIN)
-    if rest:
-        if _HIDDEN.search(rest):
-            texts = list(map(display_text, texts))
-        # All texts as one are quicker to write; what is visible holds no NUL.
-        pieces[1::2] = escape("\0".join(texts), quote=False).split("\0")
-    return Html("".join(pieces))  # type: ignore[unescaped]
+def content_html(text: str) -> Html:
+    """The same in a page whose hidden characters are written out when it is finished."""
+    if "&" in text or "<" in text or ">" in text:
+        text = escape(text, quote=False)
+    return Html(text)  # type: ignore[unescaped]
 
 
 def link_html(href: str) -> Html:
@@ -94,31 +72,14 @@ def link_html(href: str) -> Html:
     return Html(f'<a href="{target}">{text_html(href)}</a>')
 
 
-class KnownNames(dict[str, Html]):
-    """The HTML of names, written when it is first asked for: a few names come again and again."""
-
-    def __init__(self, write: Callable[[str], Html]) -> None:
-        super().__init__()
-        self._write = write
-
-    def __missing__(self, name: str) -> Html:
-        html = self._write(name)
-        if len(name) <= _LONGEST_NAME and len(self) < _MOST_KNOWN:
-            self[name] = html
-        return html
-
-
 def short_name(name: str) -> str:
     """A name, which is meant to be short, with a mark where it was not."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
 
 
 def name_html(name: str) -> Html:
     """A name as the content of an element."""
     return text_html(short_name(name))
-
-
-NAMES = KnownNames(name_html)
 
 
 def display_text(text: str) -> str:

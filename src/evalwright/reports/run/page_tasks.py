@@ -11,7 +11,6 @@ from evalwright.contracts.events import Event, Judged, Reasoned, ToolCalled, Too
 from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.task_names import asked, cut
 from evalwright.reports.formats.html import (
-    NAMES,
     NO_HTML,
     Html,
     display_text,
@@ -153,7 +152,7 @@ def _checks(checks: Sequence[CheckRecord]) -> Html:
 
 def _passed_check(check: CheckRecord) -> Html:
     wanted = Html(f'<span class="value">{text_html(shortened(check.expected, _SHORT))}</span>')
-    head = Html(f"{_CHECKED[True]} <code>{NAMES[check.check]}</code> {wanted}")
+    head = Html(f"{_CHECKED[True]} <code>{name_html(check.check)}</code> {wanted}")
     return Html(f"<li>{head}{_partly(check)}{_reason(check)}</li>")
 
 
