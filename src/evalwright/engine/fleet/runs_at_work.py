@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,6 +13,8 @@ from evalwright.engine.fleet.equipment import Equipment, Equipper
 from evalwright.engine.fleet.handover import HandedPlan, recorded_history
 from evalwright.engine.history import History
 from evalwright.engine.single_task import FinishedTask, Keep, SingleTasks
+
+T = TypeVar("T")
 
 IDLE_SECONDS = 30.0  # after which a run that has no task here is forgotten
 MOST_EQUIPMENT = 32  # agents that stay loaded
@@ -64,22 +66,17 @@ class LoadedRun:
         self, task_id: str, attempt: int, begun_at: float, keep: Keep
     ) -> FinishedTask:
         """Work on a task."""
-        work = await self._fresh(task_id, attempt, begun_at)
-        return await work.work_on(task_id, attempt, keep)
-
-    async def _fresh(self, task_id: str, attempt: int, begun_at: float) -> SingleTasks:
         self.used_at = time.monotonic()
         async with self._reading:
             may_be_answered = attempt > 1 and self._read_at < begun_at
             if may_be_answered or self._work.has_tried(task_id):
-                read_at = time.monotonic()
+                self._read_at = time.monotonic()
                 history = await asyncio.to_thread(recorded_history, self.at_work.log, self.run_id)
                 history.plan = self.at_work.plan
                 equipment = self._equipment
                 self._work = SingleTasks(equipment.agent, history, equipment.resources, self._clock)
-                self._read_at = read_at
-            self._at_work_on[task_id, attempt] = self._work
-            return self._work
+            work = self._at_work_on[task_id, attempt] = self._work
+        return await work.work_on(task_id, attempt, keep)
 
     def give_up(self, task_id: str, attempt: int, reason: str) -> FinishedTask:
         """The result of a task that is not begun once more."""
@@ -175,7 +172,7 @@ class RunsAtWork:
         """Let go of runs that have had no task for a while, and of equipment nobody uses."""
         before = time.monotonic() - IDLE_SECONDS
         for run_id, loading in list(self._loading.items()):
-            run = loading.result() if loading.done() and not loading.exception() else None
+            run = _loaded(loading)
             if run is not None and not run.tasks and run.used_at < before:
                 del self._loading[run_id]
                 self._places.pop(run_id, None)
@@ -186,17 +183,21 @@ class RunsAtWork:
                 await self._close(self._equipment.pop(lane))
 
     async def _close(self, loading: "asyncio.Future[Equipment]") -> None:
-        if loading.done() and not loading.cancelled() and loading.exception() is None:
-            await loading.result().close()
+        if (equipment := _loaded(loading)) is not None:
+            await equipment.close()
         loading.cancel()
 
     async def close(self) -> None:
         """Let go of everything."""
         for loading in self._loading.values():
-            if loading.done() and not loading.cancelled() and not loading.exception():
-                run = loading.result()
-                if run is not None:
-                    run.end()
+            if (run := _loaded(loading)) is not None:
+                run.end()
             loading.cancel()
         for equipment in self._equipment.values():
             await self._close(equipment)
+
+
+def _loaded(loading: "asyncio.Future[T]") -> T | None:
+    """What was loaded, if it was."""
+    is_loaded = loading.done() and not loading.cancelled() and loading.exception() is None
+    return loading.result() if is_loaded else None

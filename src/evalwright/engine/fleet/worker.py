@@ -150,6 +150,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self._ending = Ending(database, self.worker, self._clock)
         self._runs = RunsAtWork(database, equipper, self._clock)
+        self._tenants = list(settings.tenants) or None
         self._taker = TaskTaker(database, self.worker, self._tenants, settings.lease_s)
         self._held: dict[TakenTask, asyncio.Task[None]] = {}  # everything that was taken
         self._begun: dict[BegunAttempt, asyncio.Task[None]] = {}
@@ -175,7 +176,11 @@ class Worker:
         try:
             while not self._is_draining:
                 await self._take_turn()
-            await self._drain()
+            # Let tasks end; those that are not begun are taken by others.
+            deadline = time.monotonic() + self.settings.drain_s
+            while self._held and time.monotonic() < deadline:
+                held = set(self._held.values())
+                await asyncio.wait(held, timeout=deadline - time.monotonic())
         finally:
             for each in [*beside, *self._held.values()]:
                 each.cancel()
@@ -183,7 +188,11 @@ class Worker:
             await self._runs.close()
             if self._heartbeats is not None:
                 self._heartbeats.close()
-            await self._leave()
+            try:  # others have at once what is left
+                async with asyncio.timeout(LEAVE_SECONDS), self._database.connection() as c:
+                    await c.execute("DELETE FROM fleet_workers WHERE worker = $1", self.worker)
+            except Exception as error:  # noqa: BLE001 - others find out
+                _logger.warning("the fleet was not told: %s", error)
 
     @property
     def at_work(self) -> int:
@@ -202,25 +211,23 @@ class Worker:
         self._woken.clear()
         is_jammed = len(self._held) >= MOST_ENDING * self.settings.concurrency
         room = 0 if is_jammed else self.settings.concurrency - self._working
-        taken = await self._database.patiently(lambda: self._take(room)) if room > 0 else []
+
+        async def take() -> list[TakenTask]:
+            return [] if self._is_draining else await self._taker.take(room)  # since an outage
+
+        taken = await self._database.patiently(take) if room > 0 else []
         runs: dict[str, list[TakenTask]] = {}
         for each in taken:
             runs.setdefault(each.run_id, []).append(each)
+        self._working += len(taken)
         for run_id, tasks in runs.items():
-            self._start(run_id, tasks)
+            self._held |= dict.fromkeys(tasks, asyncio.create_task(self._begin(run_id, tasks)))
         if not taken:
             try:
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._woken.wait()
             except TimeoutError:
                 self._taker.look_again()
-
-    async def _take(self, room: int) -> list[TakenTask]:
-        return [] if self._is_draining else await self._taker.take(room)  # since an outage, perhaps
-
-    @property
-    def _tenants(self) -> list[str] | None:
-        return list(self.settings.tenants) or None
 
     def _hear(self, lanes: Sequence[str]) -> None:
         """Tasks became due, here or elsewhere."""
@@ -229,11 +236,6 @@ class Worker:
             self._looks_again.set()
         self._taker.hear(lanes)
         self._woken.set()
-
-    def _start(self, run_id: str, tasks: Sequence[TakenTask]) -> None:
-        self._working += len(tasks)
-        work = asyncio.create_task(self._begin(run_id, tasks))
-        self._held |= dict.fromkeys(tasks, work)
 
     async def _begin(self, run_id: str, tasks: Sequence[TakenTask]) -> None:
         """Load what the run needs, begin its tasks, and work on them."""
@@ -322,8 +324,11 @@ class Worker:
             del self._begun[begun.key]
             if finished is None:
                 self._let_go((taken,))
-        if finished is not None:
-            self._end(run, finished, taken)
+        if finished is not None:  # it is written together with others of the run that end meanwhile
+            self._endings.setdefault(run.run_id, []).append((finished, taken))
+            if run.run_id not in self._writes:
+                self._writes[run.run_id] = asyncio.create_task(self._write(run))
+            self._held[taken] = self._writes[run.run_id]
 
     async def _finished(self, begun: _BegunTask) -> FinishedTask | None:
         """Work on a task; None if it is not to be done now."""
@@ -353,44 +358,33 @@ class Worker:
             _logger.exception("task %s of run %s: %s", taken.task_id, taken.run_id, reason)
             return run.give_up(taken.task_id, attempt, reason)
 
-    def _end(self, run: LoadedRun, finished: FinishedTask, taken: TakenTask) -> None:
-        """Have the end of a task written: together with others of the run that end meanwhile."""
-        self._endings.setdefault(run.run_id, []).append((finished, taken))
-        if run.run_id not in self._writes:
-            self._writes[run.run_id] = asyncio.create_task(self._write(run))
-        self._held[taken] = self._writes[run.run_id]
-
     async def _write(self, run: LoadedRun) -> None:
-        try:
-            await self._write_all(run)
-        except Exception:
-            _logger.exception("tasks of run %s are left to other workers", run.run_id)
-            for finished, taken in self._endings.pop(run.run_id, []):
+        endings = self._endings[run.run_id]
+
+        def release(count: int) -> None:
+            for finished, taken in endings[:count]:
                 self._let_go((taken,))
                 run.release(finished.task_id, finished.attempt)
+            del endings[:count]
+
+        try:
+            while finished := [each for each, _ in endings]:
+                end = partial(self._ending.end, run.at_work, finished)
+                self.tasks_done += len(await self._database.patiently(end))
+                release(len(finished))
+                self._woken.set()
+        except Exception:
+            _logger.exception("tasks of run %s are left to other workers", run.run_id)
+            release(len(endings))
         finally:
-            self._writes.pop(run.run_id, None)
-
-    async def _write_all(self, run: LoadedRun) -> None:
-        while batch := tuple(self._endings[run.run_id]):
-            finished, taken = [each for each, _ in batch], [each for _, each in batch]
-
-            mine = await self._database.patiently(partial(self._ending.end, run.at_work, finished))
-            self.tasks_done += len(mine)
-            del self._endings[run.run_id][: len(batch)]
-            self._let_go(taken)
-            for each in finished:
-                run.release(each.task_id, each.attempt)
-            self._woken.set()
-        del self._endings[run.run_id]
+            del self._endings[run.run_id], self._writes[run.run_id]
 
     # Beside the work.
 
     async def _register(self) -> None:
-        settings = self.settings
+        facts = self.worker, self.settings.name, self.settings.concurrency, self._tenants
         async with self._database.connection() as connection:
-            facts = settings.name, settings.concurrency, self._tenants
-            await connection.execute(_REGISTER, self.worker, *facts)
+            await connection.execute(_REGISTER, *facts)
 
     async def _beat(self) -> None:
         """Say that this worker is there, and find out which tasks are no longer its own."""
@@ -426,19 +420,3 @@ class Worker:
                 self._woken.set()
             await asyncio.sleep(RECONCILE_SECONDS)
             repair = partial(reconcile, self._database, at_once=False)
-
-    async def _drain(self) -> None:
-        """Let tasks end, those that are not begun be taken by others."""
-        deadline = time.monotonic() + self.settings.drain_s
-        while self._held and time.monotonic() < deadline:
-            await asyncio.wait(set(self._held.values()), timeout=deadline - time.monotonic())
-        for work in set(self._held.values()):
-            work.cancel()
-
-    async def _leave(self) -> None:
-        """Let others have at once what is left, and be forgotten."""
-        try:
-            async with asyncio.timeout(LEAVE_SECONDS), self._database.transaction() as c:
-                await c.execute("DELETE FROM fleet_workers WHERE worker = $1", self.worker)
-        except Exception as error:  # noqa: BLE001 - others find out
-            _logger.warning("the fleet was not told: %s", error)
