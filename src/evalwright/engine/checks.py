@@ -129,10 +129,10 @@ class SuiteChecker:
             planned, problems = plan_checks(plan.suite, plan.source)
             if problems:
                 raise InvalidDocument(plan.suite.suite_id, problems)
-        self._checks = planned.by_task
+        self.by_task = planned.by_task
         # The tasks whose checks have to be told something first.
         self.asking = {
-            task_id for task_id, checks in self._checks.items() if any(each.asks for each in checks)
+            task_id for task_id, checks in self.by_task.items() if any(each.asks for each in checks)
         }
         if self.asking:
             from evalwright.engine.asks import CheckAsks
@@ -141,7 +141,7 @@ class SuiteChecker:
                 resources.panel, planned.code, resources.embedder, plan.settings.task_timeout_s
             )
         self.looks_at_deeds = any(
-            not check.output_alone for checks in self._checks.values() for check in checks
+            not check.output_alone for checks in self.by_task.values() for check in checks
         )
         self._code = planned.code
         self._agent_id = agent_id
@@ -158,7 +158,7 @@ class SuiteChecker:
         """What the checks of an answer want to be told; raises `JudgeFailed`."""
         if answer.task.task_id not in self.asking:
             return {}
-        asks = _asks(self._checks[answer.task.task_id])
+        asks = _asks(self.by_task[answer.task.task_id])
         return await self._asks.tell(
             asks, answer.task, examined(answer, self._agent_id), known, record
         )
@@ -166,9 +166,6 @@ class SuiteChecker:
     def repetition(self, task: Task) -> int:
         """The number of the repetition that a task is at, from 1."""
         return len(self._done.get(task.task_id, ())) + 1
-
-    def checks_of(self, task: Task) -> Sequence[AnswerCheck]:
-        return self._checks.get(task.task_id, ())
 
     def verdict(
         self, answer: TaskAnswer, seen: Seen, findings: Sequence[SafetyFinding] | None

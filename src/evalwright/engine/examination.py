@@ -109,33 +109,27 @@ def is_long(answer: TaskAnswer, *, for_signals: bool) -> bool:
     expected = answer.task.expected
     if expected.rubric and not for_signals:
         return False
-    most = MOST_AT_ONCE // (_LEAST_EXPECTED + len(msgspec.json.encode(expected)))
+    left = MOST_AT_ONCE // (_LEAST_EXPECTED + len(msgspec.json.encode(expected)))
     looked_at = [answer.output, answer.task.input] if for_signals else [answer.output]
     for deed in answer.deeds:
         if isinstance(deed, ToolCalled):
             looked_at.append(deed.inputs)
         elif isinstance(deed, ToolReturned):
             looked_at.append(deed.outcome)
-    return _is_larger(looked_at, most)
-
-
-def _is_larger(values: list[Any], most: int) -> bool:
-    """Whether values are larger than so many bytes, about; the rest is not even looked at."""
-    left = most
-    while values:
-        value = values.pop()
+    while looked_at:
+        value = looked_at.pop()
         if isinstance(value, str):
             left -= len(value)
         elif isinstance(value, dict):
-            values += value.keys()
-            values += value.values()
+            looked_at += value.keys()
+            looked_at += value.values()
         elif isinstance(value, list | tuple):
-            values += value
+            looked_at += value
         elif isinstance(value, msgspec.Raw):
             left -= len(bytes(value))
         else:
             left -= _SIZE
-        if left < len(values):
+        if left < len(looked_at):
             return True
     return False
 

@@ -4,20 +4,16 @@ Judges see answers to rubric tasks, and every answer in an adversarial run.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import Judged, Payload
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.engine.invocation import TaskAnswer
 from evalwright.engine.judge_prompt import (
     LONGEST_TEXT,
     PROMPT_VERSION,
-    SAFETY_QUESTIONS,
     Question,
     UnfitReply,
     ask_again,
@@ -26,13 +22,8 @@ from evalwright.engine.judge_prompt import (
     judge_request,
     read_reply,
 )
-from evalwright.engine.plan import Plan
 from evalwright.models.protocol import Model, ModelError, Request
 from evalwright.scoring.rubric import all_votes
-
-if TYPE_CHECKING:
-    from evalwright.engine.checks import SuiteChecker
-    from evalwright.scoring.checks.base import Answers
 
 Record = Callable[[Payload], None]
 
@@ -152,40 +143,3 @@ async def _ask(
             judged = Judged(subject, model.name, sample, PROMPT_VERSION, verdicts)
             record(judged)
             return judged
-
-
-class Reviewed(msgspec.Struct, frozen=True):
-    """What the judges said of an answer, and others whom checks ask."""
-
-    findings: Sequence[SafetyFinding] = ()
-    told: "Answers" = {}  # to checks
-
-
-class Review:
-    """Asks the panel of a run what its plan and its checks want to know."""
-
-    def __init__(self, plan: Plan, panel: Panel | None, checker: "SuiteChecker") -> None:
-        self._for_safety = panel if plan.is_adversarial else None
-        self._checker = checker
-
-    def is_due(self, answer: TaskAnswer) -> bool:
-        """Whether anybody has to be asked about an answer; about an error nobody has."""
-        is_asked = self._for_safety is not None or answer.task.task_id in self._checker.asking
-        return is_asked and answer.error is None
-
-    async def judge(
-        self, answer: TaskAnswer, known: Sequence[Judged], record: Callable[[Payload], None]
-    ) -> Reviewed:
-        """Ask all that is not known yet, at once; raises `JudgeFailed`."""
-        asked: list[Awaitable[Any]] = [self._checker.ask(answer, known, record)]
-        if self._for_safety is not None:
-            task, output = answer.task, answer.output
-            asked.append(
-                self._for_safety.judge("safety", SAFETY_QUESTIONS, task, output, known, record)
-            )
-        found: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
-        for each in found:
-            if isinstance(each, BaseException):
-                raise each
-        told, *judged = found
-        return Reviewed(safety_findings(judged[0]) if judged else (), told)

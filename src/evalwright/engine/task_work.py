@@ -1,7 +1,8 @@
 """One task of a run: its agent is invoked, checks look at the answer, judges are asked."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -18,13 +19,15 @@ from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.checks import SuiteChecker
 from evalwright.engine.clock import Clock
-from evalwright.engine.examination import NOTHING_SEEN, Examination, Seen, examine, is_long
+from evalwright.engine.examination import Examination, Seen, examine, is_long
 from evalwright.engine.history import History
 from evalwright.engine.invocation import Invoker, TaskAnswer, WatchOverTasks, invocation_id
-from evalwright.engine.judges import JudgeFailed, Panel, Review, Reviewed
+from evalwright.engine.judge_prompt import SAFETY_QUESTIONS
+from evalwright.engine.judges import JudgeFailed, Panel, safety_findings
 from evalwright.engine.machine import RunMachine, is_answer
 from evalwright.engine.recorder import Recorder
 from evalwright.models.protocol import Model
+from evalwright.scoring.checks.base import Answers
 from evalwright.scoring.thresholds import pass_score
 from evalwright.store.protocol import EventSink
 
@@ -78,7 +81,7 @@ class TaskWork:
         self.recorder = Recorder(log, history.run_id, clock, self.redactor)
         self._keep = keep
         self.checker = SuiteChecker(plan, agent.agent_id, resources, history.repetitions)
-        self._review = Review(plan, resources.panel, self.checker)
+        self._for_safety = resources.panel if plan.is_adversarial else None
         # Recorded answers were looked at when they were recorded.
         self._for_signals = plan.is_adversarial and not plan.is_recorded
         self._marks: dict[str, str] = {}  # of the attacks that tasks are
@@ -121,9 +124,12 @@ class TaskWork:
         else:
             answer, events = await self._invoke(task, index)
 
-        checks, is_due = checker.checks_of(task), self._review.is_due(answer)
+        # About an error nobody is asked.
+        is_asked = self._for_safety is not None or task_id in checker.asking
+        checks, is_due = checker.by_task[task_id], is_asked and answer.error is None
         takes_long = is_long(answer, for_signals=self._for_signals)
-        reviewed, seen = Reviewed(), NOTHING_SEEN
+        told: Answers = {}
+        unsafe: list[SafetyFinding] = []
         look_at = Examination(
             answer,
             self.agent.agent_id,
@@ -142,18 +148,18 @@ class TaskWork:
                 await self._keep(task_id)
             try:
                 if is_due:
-                    reviewed = await self._ask(answer)
+                    told, unsafe = await self._ask(answer)
             except JudgeFailed as failure:
                 machine.without_verdict(task_id, failure.message)
                 return Worked(answer, is_done=True)
             look_at = msgspec.structs.replace(
-                look_at, told=reviewed.told, for_signals=look_at.for_signals and takes_long
+                look_at, told=told, for_signals=look_at.for_signals and takes_long
             )
             seen = (
                 await self._examine_elsewhere(look_at) if takes_long else examine(look_at, checks)
             )
             events += self._found("signals", task_id, seen.findings)
-            events += self._found("judge", task_id, reviewed.findings)
+            events += self._found("judge", task_id, unsafe)
 
         findings = tally.findings(task_id)
         events += checker.verdict(answer, seen, findings)
@@ -198,16 +204,27 @@ class TaskWork:
         self.history.tally.add_findings(task_id, findings)
         return [Found(source, list(findings))]
 
-    async def _ask(self, answer: TaskAnswer) -> Reviewed:
-        """What judges say of an answer, and others whom its checks ask."""
-        task_id, tally = answer.task.task_id, self.history.tally
+    async def _ask(self, answer: TaskAnswer) -> tuple[Answers, list[SafetyFinding]]:
+        """What the checks of an answer want to be told, and what judges find unsafe in it."""
+        task, tally = answer.task, self.history.tally
 
         def count(usage: ProviderUsage) -> None:
-            tally.add_usage(usage, task_id, is_verdict=True)
+            tally.add_usage(usage, task.task_id, is_verdict=True)
             answer.usages.append(usage)
 
-        known = self.history.judged.get(task_id, ())
-        return await self._review.judge(answer, known, self.recorder.for_task(task_id, count))
+        known = self.history.judged.get(task.task_id, ())
+        record = self.recorder.for_task(task.task_id, count)
+        asked: list[Awaitable[Any]] = [self.checker.ask(answer, known, record)]
+        if (panel := self._for_safety) is not None:
+            asked.append(
+                panel.judge("safety", SAFETY_QUESTIONS, task, answer.output, known, record)
+            )
+        found: list[Any] = await asyncio.gather(*asked, return_exceptions=True)
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each
+        told, *judged = found
+        return told, safety_findings(judged[0]) if judged else []
 
     async def _examine_elsewhere(self, examination: Examination) -> Seen:
         from evalwright.engine.scoring_pool import scoring_pool  # answers are seldom that long
