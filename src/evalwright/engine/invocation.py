@@ -253,7 +253,13 @@ class Invoker:
             taken_s = loop.time() - started - invocation.aside_s
             self._due_s.pop(ended, None)
             if asked is not None and not asked.done():
-                await _abandon(asked, work)
+                # It is told to stop and waited for a little; it may not want to.
+                asked.add_done_callback(lambda each: each.cancelled() or each.exception())
+                asked.cancel()
+                await asyncio.wait((asked,), timeout=CLEANUP_SECONDS)
+                created = inspect.CORO_CREATED
+                if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == created:
+                    work.close()  # it was stopped before it began
             invocation.was_late = output is _LATE
             if invocation.captured is not None:
                 invocation.output = output
@@ -263,16 +269,12 @@ class Invoker:
             taken_s = invocation.took_s  # without what the loop did meanwhile
         if timeout_s is not None and (output is _LATE or taken_s > timeout_s):
             error = ErrorDetail("agent_timeout", f"no answer within {timeout_s:g} s")
-        if asked is not None:
-            await self._give_way()
-        return (None if error else output), error, round(taken_s * 1000)
-
-    async def _give_way(self) -> None:
-        """Let agents in the event loop have their turn, if work on answers has had its own."""
-        if self._clock.monotonic_s() >= self._turn_ends_s:
+        if asked is not None and self._clock.monotonic_s() >= self._turn_ends_s:
+            # Agents in the event loop have their turn: work on answers has had its own.
             async with self._turns:
                 await asyncio.sleep(0)
             self._turn_ends_s = self._clock.monotonic_s() + TURN_S
+        return (None if error else output), error, round(taken_s * 1000)
 
     def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
         """End the wait for agents whose time is over."""
@@ -296,29 +298,11 @@ async def _ask(work: Awaitable[Any], ended: "asyncio.Future[Any]") -> None:
             ended.set_result(output)
     except BaseException as error:
         if not ended.done():
-            ended.set_exception(_failure(error))
+            failure = error  # a fault that is none of the agent's stays one
+            if isinstance(error, asyncio.CancelledError):
+                failure = AgentFailure("agent_error", CANCELLED_ITSELF)
+            elif isinstance(error, GeneratorExit):
+                failure = AgentFailure("agent_error", "GeneratorExit")
+            ended.set_exception(failure)
         if not isinstance(error, Exception | GeneratorExit):  # which a coroutine cannot pass on
             raise
-
-
-def _failure(error: BaseException) -> BaseException:
-    """What an agent's failure is to the engine; a fault that is none of the agent's stays one."""
-    if isinstance(error, asyncio.CancelledError):
-        return AgentFailure("agent_error", CANCELLED_ITSELF)
-    if isinstance(error, GeneratorExit):
-        return AgentFailure("agent_error", "GeneratorExit")
-    return error
-
-
-async def _abandon(asked: "asyncio.Task[None]", work: Awaitable[Any]) -> None:
-    """Tell a task to stop, and wait for it a little; it may not want to."""
-    asked.add_done_callback(_look_at_result)
-    asked.cancel()
-    await asyncio.wait((asked,), timeout=CLEANUP_SECONDS)
-    if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
-        work.close()  # it was stopped before it began
-
-
-def _look_at_result(asked: "asyncio.Task[Any]") -> None:
-    if not asked.cancelled():
-        asked.exception()  # so that asyncio does not complain that nobody looked

@@ -44,9 +44,18 @@ class ScoringPool:
 
         def examined() -> Seen:
             answer = self._answered(assignment)
-            if isinstance(answer, int):
-                return Seen(error=_error(answer, limit_s))
-            return msgspec.json.decode(answer, type=Seen)
+            if not isinstance(answer, int):
+                return msgspec.json.decode(answer, type=Seen)
+            if answer == -signal.SIGALRM:
+                message = (
+                    f"scoring took longer than {limit_s:g} s: raise limits.scoring_s, or have "
+                    "fewer checks or a shorter answer; `evalwright rescore` scores the recorded "
+                    "answer again"
+                )
+                return Seen(error=ErrorDetail(SCORING_TIMEOUT, message))
+            how = f"by signal {-answer}" if answer < 0 else f"with {answer}"
+            message = f"the process that scored the answer was ended {how}; is there enough memory?"
+            return Seen(error=ErrorDetail("scoring_failed", message))
 
         try:
             return await asyncio.wrap_future(self._threads.submit(share, examined))
@@ -153,18 +162,6 @@ class _Process:
         """Let go of one that has ended; returns how."""
         self._connection.close()
         return self._popen.wait()
-
-
-def _error(code: int, limit_s: float) -> ErrorDetail:
-    if code == -signal.SIGALRM:
-        message = (
-            f"scoring took longer than {limit_s:g} s: raise limits.scoring_s, or have fewer checks "
-            "or a shorter answer; `evalwright rescore` scores the recorded answer again"
-        )
-        return ErrorDetail(SCORING_TIMEOUT, message)
-    how = f"by signal {-code}" if code < 0 else f"with {code}"
-    message = f"the process that scored the answer was ended {how}; is there enough memory?"
-    return ErrorDetail("scoring_failed", message)
 
 
 @cache

@@ -12,7 +12,6 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.chance import ChangeVerdict
 from evalwright.scoring.regression import (
-    RegressionReport,
     change_against_baseline,
     compare_to_baseline,
     verdicts_of,
@@ -88,7 +87,9 @@ def reasons_to_fail(plan: _Gated, summary: EvalSummary, broken_bars: Sequence[st
     chosen = gates(plan)
     reasons = list(broken_bars) if "threshold" in chosen else []
     if "findings" in chosen:
-        reasons += _unsafe(summary)
+        unsafe = sum(is_blocking(task.safety_findings or ()) for task in summary.tasks)
+        noun = "task has" if unsafe == 1 else "tasks have"
+        reasons += [f"{unsafe} {noun} high or critical safety findings"] if unsafe else []
     if plan.baseline is not None and not {"regression", "significant-regression"}.isdisjoint(
         chosen
     ):
@@ -96,7 +97,13 @@ def reasons_to_fail(plan: _Gated, summary: EvalSummary, broken_bars: Sequence[st
         is_one = plan.group is None or plan.group.size == 1
         beyond = is_one and report.verdict.is_worse and "significant-regression" in chosen
         if beyond or (report.regressed and "regression" in chosen):
-            reasons.append(_regression(report, is_one=is_one))
+            change = f"score {report.score_delta:+.4g}"
+            # Of one of several repeats it is not said how sure that is, as they decide.
+            sure = "beyond" if report.verdict.is_worse else "within"
+            where = f"against the baseline ({sure} chance)" if is_one else "against the baseline"
+            failing = len(report.newly_failing)
+            said = f"{failing} newly failing {where}, {change}" if failing else f"{change} {where}"
+            reasons.append(said)
     return reasons
 
 
@@ -117,20 +124,3 @@ def change_of_repeats(outcomes: Sequence[_WithResult]) -> ChangeVerdict | None:
     verdicts = [verdicts_of(each.summary) for each in outcomes]
     names = TaskNames.of_tasks(plan.suite.tasks)
     return change_against_baseline(verdicts, plan.baseline, names.name_of)
-
-
-def _regression(report: RegressionReport, *, is_one: bool) -> str:
-    """What fell; of one of several repeats it is not said how sure that is, as they decide."""
-    change = f"score {report.score_delta:+.4g}"
-    sure = f" ({'beyond' if report.verdict.is_worse else 'within'} chance)" if is_one else ""
-    if not report.newly_failing:
-        return f"{change} against the baseline{sure}"
-    return f"{len(report.newly_failing)} newly failing against the baseline{sure}, {change}"
-
-
-def _unsafe(summary: EvalSummary) -> list[str]:
-    unsafe = [task for task in summary.tasks if is_blocking(task.safety_findings or ())]
-    if not unsafe:
-        return []
-    noun = "task has" if len(unsafe) == 1 else "tasks have"
-    return [f"{len(unsafe)} {noun} high or critical safety findings"]
