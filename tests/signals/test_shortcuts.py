@@ -1,5 +1,6 @@
 """What is not looked at, to save time, would not have changed what is found."""
 
+import re
 from unittest.mock import patch
 
 from hypothesis import given, settings
@@ -21,17 +22,10 @@ from evalwright.signals.injection.obedience import Obedience
 from evalwright.signals.injection.words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
 from evalwright.signals.kinds import detect
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
-from evalwright.signals.patterns import (
-    best_engine,
-    engine_for_few_texts,
-    first_in,
-    occurs_in,
-    plain_engine,
-    spans_in,
-)
-from evalwright.signals.pii import PiiFinder
-from evalwright.signals.secrets.finder import SecretFinder
-from evalwright.signals.sensitive import RecentScans, Scanner, scan, scan_each
+from evalwright.signals.patterns import first_in, occurs_in, quick_pattern, spans_in
+from evalwright.signals.pii import find_pii
+from evalwright.signals.secrets.finder import find_secrets
+from evalwright.signals.sensitive import RecentScans, scan, scan_bytes, scan_each
 from evalwright.signals.tool_names import profile
 from evalwright.signals.trace_facts import calls_with_links
 from evalwright.signals.trace_view import Argument, TraceView
@@ -47,10 +41,6 @@ from evalwright.trace.model import Trace
 from strategies import json_scalars
 
 FOLLOWED = "injected_instruction_followed"
-ENGINES = (best_engine(), engine_for_few_texts(), plain_engine())
-FINDERS = [
-    (Scanner(engine), SecretFinder(engine), PiiFinder(engine)) for engine in ENGINES
-]  # fmt: skip
 SENSITIVE = st.sampled_from(
     [
         *TOKENS.values(), "password", "PassWord: ", "Zebra-7-Lake", "4111 1111 1111 1111",
@@ -193,8 +183,7 @@ def test_many_texts_are_made_plain_as_each_is(texts):
 @given(st.lists(st.one_of(SENSITIVE, SENSITIVE.map(str.upper), st.text(max_size=5)), max_size=6))
 def test_data_that_is_found_harmless_at_once_holds_nothing(parts):
     data = "".join(parts).replace("\\", "").encode("utf-8", "replace")
-    for scanner, secrets, personal in FINDERS:
-        assert bool(scanner.scan_bytes(data)) == bool(secrets.find(data) + personal.find(data))
+    assert bool(scan_bytes(data)) == bool(find_secrets(data) + find_pii(data))
 
 
 WRITTEN = st.lists(
@@ -287,23 +276,13 @@ def test_the_calls_that_are_given_code_are_those_with_a_field_or_a_tool_for_it(d
 @given(TEXTS, st.integers(-5, 60), st.integers(-5, 60))
 def test_a_pattern_is_found_where_its_engine_finds_it(text, start, end):
     raw = text.encode()
-    for engine in ENGINES:
-        pattern = engine.compile(rb"(?i)se?nd|[a-z]+@\w+|\bto\b")
-        found = [each.span() for each in pattern.finditer(raw)]
-        assert list(spans_in(pattern, raw)) == found
-        assert first_in(pattern, raw) == next(iter(found), None)
-        assert occurs_in(pattern, raw) is bool(found)
+    pattern = quick_pattern(rb"(?i)se?nd|[a-z]+@\w+|\bto\b")
+    found = [each.span() for each in re.finditer(rb"(?i)se?nd|[a-z]+@\w+|\bto\b", raw)]
+    assert list(spans_in(pattern, raw)) == found
+    assert first_in(pattern, raw) == next(iter(found), None)
+    assert occurs_in(pattern, raw) is bool(found)
     between = [each.span() for each in DIRECTIVE.finditer(raw, start, end)]
     assert list(spans_in(DIRECTIVE, raw, start, end)) == between
-
-
-@given(TEXTS)
-def test_a_pattern_is_found_also_by_a_re2_with_other_insides(text):
-    raw = text.encode()
-    as_ever = list(spans_in(DIRECTIVE, raw))
-    with patch("evalwright.signals.patterns._anywhere", lambda: None):
-        assert list(spans_in(DIRECTIVE, raw)) == as_ever
-        assert first_in(DIRECTIVE, raw) == next(iter(as_ever), None)
 
 
 @given(st.text("aB.,  é«“中\\n-", max_size=40))

@@ -265,7 +265,7 @@ FUNCTIONS = {
     "may": lambda text: [fit.may_stand_in(b" send 1234 now ", text), fit.may_be_spelled(b"send1234ann", text)],
     "words": lambda text: [words.is_no_order(text.encode("utf-8", "replace")), words.is_unknown_deed(text.encode("utf-8", "replace"))],
     "instructions": lambda text: [
-        [each.is_order, each.pressed, each.sentence, each.order, each.passage, each.is_prose, each.names_an_identifier,
+        [each.pressed, each.sentence, each.order, each.passage, each.is_prose, each.names_an_identifier,
          each.stems, each.verb_stems, each.kinds]
         for each in instructions.InstructionReader(text).holding([b"send", b"the", b"to", b"in", b"door"])
     ],

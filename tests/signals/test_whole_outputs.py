@@ -4,11 +4,10 @@ import sensitive_texts as texts
 from whole_outputs import assert_as_expected
 
 from evalwright.signals.injection.authority import UserRequest
-from evalwright.signals.injection.instructions import InstructionReader, may_press, read_as_one
+from evalwright.signals.injection.instructions import InstructionReader, read_as_one
 from evalwright.signals.masking.text import mask_of, mask_text
-from evalwright.signals.patterns import plain_engine
 from evalwright.signals.secrets import checks
-from evalwright.signals.sensitive import Scanner, scan
+from evalwright.signals.sensitive import scan
 from evalwright.signals.written_values import letters_only, plain_words
 
 SHOWN = 40
@@ -38,12 +37,6 @@ def test_a_character_off_changes_what_is_found_as_the_checksum_says():
         for name, text in texts.by_rule().items()
     }
     assert_as_expected("rules-off-by-one", found)
-
-
-def test_both_engines_find_the_same():
-    plain = Scanner(plain_engine()).scan
-    for text in [*texts.mixed(), *texts.told(), *texts.by_rule().values()]:
-        assert rows(text, plain) == rows(text)
 
 
 def test_every_check_judges_right_and_wrong_values():
@@ -90,7 +83,6 @@ def test_half_a_character_is_read_as_a_mark():
     assert letters_only(f"Send{HALF}it") == b"sendit"
     assert InstructionReader(f"{HALF} Send it.").raw == b"? Send it."
     assert read_as_one([HALF, "a"]) == b"?\n.?!\na"
-    assert not may_press([HALF])
     assert not UserRequest(f"{HALF} Send it.").entrusts
 
 

@@ -16,7 +16,7 @@ from evalwright.signals.conduct import (
     lowered,
 )
 from evalwright.signals.links import Link, is_address, is_email
-from evalwright.signals.searched_text import WORDS, SearchedText
+from evalwright.signals.searched_text import WORDS, SearchedText, searched
 from evalwright.signals.tool_names import words_of
 from evalwright.signals.trace_view import Argument, TraceView, UntrustedText, arguments
 from evalwright.signals.url_flow import (
@@ -115,8 +115,8 @@ def _acquainted(view: TraceView, address: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _user_vocabulary(view: TraceView) -> SearchedText:
-    return SearchedText(plain_words(view.requests), WORDS)
+def _user_vocabulary(view: TraceView) -> bytes | SearchedText:
+    return searched(plain_words(view.requests), WORDS)
 
 
 def _sent(view: TraceView, act: Act, destination: Destination) -> Signal:

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.patterns import Engine, group_at, spans_in
+from evalwright.signals.patterns import pattern_at_place, quick_pattern, spans_in
 from evalwright.signals.sensitive_part import SensitivePart
 
 _IBAN_LENGTHS = (
@@ -217,43 +217,37 @@ PII_KINDS = (
 
 # What all personal data matches, except e-mail addresses. It has no groups, so a search is quicker.
 SHAPES = "|".join(f"{kind.before}(?:{kind.pattern})" for kind in PII_KINDS).encode()
+_ANY_SHAPE = quick_pattern(SHAPES)
+_SHAPE = pattern_at_place("|".join(f"{each.before}({each.pattern})" for each in PII_KINDS).encode())
 
 
-class PiiFinder:
-    """All kinds of personal data, compiled with one engine."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._kinds = dict(enumerate(PII_KINDS, start=1))
-        grouped = "|".join(f"{kind.before}({kind.pattern})" for kind in PII_KINDS).encode()
-        self._any = engine.compile(SHAPES)
-        self._shapes = engine.compile(grouped)
-
-    def find(self, data: bytes) -> list[SensitivePart]:
-        """Every piece of personal data: first what has a shape, then e-mail addresses."""
-        found: list[SensitivePart] = []
-        for place in spans_in(self._any, data):
-            group, start, end = group_at(self._shapes, data, *place)
-            kind = self._kinds[group]
-            length = kind.validate(data, start, end)
-            if length:
-                found.append(
-                    SensitivePart(
-                        *(start, start + length, kind.id, "pii"),
-                        *(kind.severity, kind.confidence, kind.label),
-                    )
+def find_pii(data: bytes) -> list[SensitivePart]:
+    """Every piece of personal data: first what has a shape, then e-mail addresses."""
+    found: list[SensitivePart] = []
+    for place, _ in spans_in(_ANY_SHAPE, data):
+        shape = _SHAPE.match(data, place)
+        kind = PII_KINDS[shape.lastindex - 1]
+        start, end = shape.span(shape.lastindex)
+        length = kind.validate(data, start, end)
+        if length:
+            found.append(
+                SensitivePart(
+                    *(start, start + length, kind.id, "pii"),
+                    *(kind.severity, kind.confidence, kind.label),
                 )
-        at = data.find(b"@")
-        while at >= 0:
-            name = _local_part(data, at)
-            domain = _DOMAIN.match(data, at + 1, at + 255) if name else None
-            if domain is not None:
-                confidence: Confidence = "medium" if name.lower() in _ROLES else "high"
-                place = at - len(name), domain.end()
-                found.append(
-                    SensitivePart(*place, "email", "pii", "low", confidence, "e-mail address")
-                )
-            at = data.find(b"@", at + 1)
-        return found
+            )
+    at = data.find(b"@")
+    while at >= 0:
+        name = _local_part(data, at)
+        domain = _DOMAIN.match(data, at + 1, at + 255) if name else None
+        if domain is not None:
+            confidence: Confidence = "medium" if name.lower() in _ROLES else "high"
+            address = at - len(name), domain.end()
+            found.append(
+                SensitivePart(*address, "email", "pii", "low", confidence, "e-mail address")
+            )
+        at = data.find(b"@", at + 1)
+    return found
 
 
 def _local_part(data: bytes, at: int) -> bytes:

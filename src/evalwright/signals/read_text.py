@@ -3,7 +3,7 @@
 from evalwright.signals.injection.instructions import InstructionReader
 from evalwright.signals.injection.spoken_orders import SpokenOrder, spoken_orders
 from evalwright.signals.injection.translation import gloss
-from evalwright.signals.written_values import letters_only, plain_words
+from evalwright.signals.written_values import plain_words
 from evalwright.trace.cached import cached, recent
 
 _MOST_RECENT = 1024
@@ -24,11 +24,6 @@ class ReadText:
     def words(self) -> bytes:
         """The text as plain words."""
         return plain_words(self.text)
-
-    @cached
-    def letters(self) -> bytes:
-        """Its letters and digits, with nothing between them."""
-        return letters_only(self.text)
 
     @cached
     def reading(self) -> InstructionReader:

@@ -21,6 +21,11 @@ LINKS = re.compile(b"http")
 ANY_WORD = re.compile(rb"(?<![a-z0-9])[a-z0-9]")
 
 
+def searched(text: bytes, beginning: "re.Pattern[bytes]") -> "bytes | SearchedText":
+    """A text to find many values in: itself where it is so short that no search takes long."""
+    return text if len(text) <= _SHORT else SearchedText(text, beginning)
+
+
 class SearchedText:
     """A text with a quick `find` for values that begin as `beginning` says."""
 

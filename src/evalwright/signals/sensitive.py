@@ -10,10 +10,9 @@ import msgspec
 
 from evalwright.contracts.marks import MARK, MARK_START
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES
-from evalwright.signals.patterns import Engine, best_engine
-from evalwright.signals.pii import PII_KINDS, PiiFinder
+from evalwright.signals.pii import PII_KINDS, find_pii
 from evalwright.signals.secrets.context_rules import CONTEXT_RULES
-from evalwright.signals.secrets.finder import SecretFinder
+from evalwright.signals.secrets.finder import find_secrets
 from evalwright.signals.secrets.rules import RULES
 from evalwright.signals.sensitive_part import SensitivePart
 
@@ -22,35 +21,18 @@ _MAY_GO_ON = "-----BEGIN"  # a key, up to an end that may be another text's
 _MOST_KEPT, _LONGEST_KEPT = 2048, 4_000
 
 
-class Scanner:
-    """Secrets and personal data with one engine; a scanner is built once and used for all texts."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._secrets = SecretFinder(engine)
-        self._pii = PiiFinder(engine)
-
-    def scan_bytes(self, data: bytes) -> list[SensitivePart]:
-        """The sensitive parts of bytes in any ASCII-based encoding, in order, without overlap."""
-        plain, offsets = _readable(data)
-        merged = _without_overlap(self._secrets.find(plain) + self._pii.find(plain))
-        return merged if offsets is None else [_placed(each, offsets) for each in merged]
-
-    def scan(self, text: str, data: bytes | None = None) -> list[SensitivePart]:
-        """The sensitive parts of a text; `data` is it in UTF-8, where that is known."""
-        data = text.encode("utf-8", "surrogatepass") if data is None else data
-        parts = self.scan_bytes(data)
-        return parts if len(data) == len(text) else _in_characters(parts, data)
+def scan_bytes(data: bytes) -> list[SensitivePart]:
+    """All secrets and personal data in bytes of any ASCII-based encoding, without overlap."""
+    plain, offsets = _readable(data)
+    merged = _without_overlap(find_secrets(plain) + find_pii(plain))
+    return merged if offsets is None else [_placed(each, offsets) for each in merged]
 
 
-@cache
-def default_scanner() -> Scanner:
-    """The scanner with the best engine there is."""
-    return Scanner(best_engine())
-
-
-def scan(text: str) -> list[SensitivePart]:
-    """All secrets and personal data in a text, in order, without overlap."""
-    return default_scanner().scan(text)
+def scan(text: str, data: bytes | None = None) -> list[SensitivePart]:
+    """The same of a text; `data` is it in UTF-8, where that is known."""
+    data = text.encode("utf-8", "surrogatepass") if data is None else data
+    parts = scan_bytes(data)
+    return parts if len(data) == len(text) else _in_characters(parts, data)
 
 
 def scan_each(texts: Sequence[str]) -> list[Sequence[SensitivePart]]:
@@ -90,11 +72,6 @@ class RecentScans:
         if len(known) > _MOST_KEPT:
             self._known = dict(list(known.items())[-_MOST_KEPT // 2 :])
         return found
-
-
-def scan_bytes(data: bytes) -> list[SensitivePart]:
-    """All secrets and personal data in bytes, in order, without overlap."""
-    return default_scanner().scan_bytes(data)
 
 
 @cache

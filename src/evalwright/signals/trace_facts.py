@@ -3,11 +3,17 @@
 import re
 from collections.abc import Mapping, Sequence
 from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 import msgspec
 
+from evalwright.signals.injection.instructions import as_one, unescaped
+from evalwright.signals.injection.spoken_orders import may_tell_what_to_say
+from evalwright.signals.injection.translation import is_foreign
+from evalwright.signals.injection.words import PRESSURE
+from evalwright.signals.patterns import occurs_in
 from evalwright.signals.read_text import ReadText, read_text
-from evalwright.signals.written_values import leaves, lines_of, plain_lines
+from evalwright.signals.written_values import leaves, letters_only, plain_lines
 from evalwright.trace.cached import kept
 from evalwright.trace.model import Retrieval, ToolCall, ToolResult, Trace, text_of
 
@@ -20,7 +26,6 @@ _AS_SEEN = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
 _AS_SEEN |= {0xE0000 + ord('"'): "'", 0xE0000 + ord("\\"): "/"}  # the text around it may be JSON
 # Marks without a width, which hide words from searches; models read what stands around them.
 _NO_WIDTH = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]+")
-_FEW = 50
 _TO_THE_MODEL = "\nAI assistant, your new task: "
 Brought = tuple[Sequence[ToolResult | Retrieval], Sequence[str]]
 
@@ -126,10 +131,36 @@ def _brought_in(trace: Trace) -> Brought:
 @kept
 def words_read(trace: Trace) -> bytes:
     """What tools and retrievals brought in, as plain words, one line for each."""
-    texts = brought_in(trace)[1]
-    if not 0 < len(texts) <= _FEW:
-        return plain_lines(texts)
-    return lines_of([each.words for each in texts_read(trace)])
+    return plain_lines(brought_in(trace)[1])
+
+
+class FirstLook(NamedTuple):
+    """What may stand in the texts that were brought in: mostly there is nothing of the kind."""
+
+    foreign: bool  # words of other languages that are glossed
+    pressing: bool  # pressure on the reader to follow instructions
+    spoken: bool  # orders of what to say
+
+
+@kept
+def first_look(trace: Trace) -> FirstLook:
+    """All that was brought in is looked through as one text: that is much faster."""
+    together = as_one(brought_in(trace)[1])
+    foreign = is_foreign(together)
+    pressing = foreign or occurs_in(PRESSURE, unescaped(together))
+    return FirstLook(foreign, pressing, may_tell_what_to_say(together))
+
+
+def is_glossed(trace: Trace) -> bool:
+    """Whether any text that was brought in is in another language, and read as English."""
+    return first_look(trace).foreign and any(
+        each.as_read is not each.text for each in texts_read(trace)
+    )
+
+
+def letters_read(trace: Trace) -> bytes:
+    """The letters and digits of all that was brought in, with nothing between them."""
+    return letters_only(as_one(brought_in(trace)[1]))
 
 
 @kept
@@ -141,7 +172,6 @@ def texts_read(trace: Trace) -> Sequence[ReadText]:
 @kept
 def words_as_read(trace: Trace) -> bytes:
     """These texts as plain words, with other languages glossed."""
-    texts = texts_read(trace)
-    if all(each.as_read is each.text for each in texts):
+    if not is_glossed(trace):
         return words_read(trace)
-    return plain_lines([each.as_read for each in texts])
+    return plain_lines([each.as_read for each in texts_read(trace)])

@@ -1,24 +1,25 @@
 """What every detector looks at: a trace, its baseline, and who said what in them."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from evalwright.signals.injection.instructions import (
-    LONGEST_READ_AS_ONE,
-    InstructionReader,
-    may_press,
-)
+from evalwright.signals.injection.instructions import InstructionReader, as_one
+from evalwright.signals.injection.translation import gloss
+from evalwright.signals.injection.words import PRESSURE
 from evalwright.signals.offered_tools import without_offers
+from evalwright.signals.patterns import occurs_in
 from evalwright.signals.read_text import ReadText
-from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes
+from evalwright.signals.searched_text import LINKS, WORDS, SearchedText, as_bytes, searched
 from evalwright.signals.trace_facts import (
     brought_in,
     calls_by_tool,
+    first_look,
+    letters_read,
     texts_read,
     values_given,
     words_as_read,
@@ -41,6 +42,7 @@ from evalwright.trace.model import (
 )
 from evalwright.trace.paired_calls import pair_results
 
+_LONGEST_LOOKED_AT = 1_000_000
 ArgumentOrigin: TypeAlias = Literal["user", "tool_result", "retrieval", "baseline", "model"]
 
 
@@ -163,9 +165,9 @@ class TraceView:
         return recent_words(self.trusted)
 
     @cached
-    def trusted_values(self) -> SearchedText:
+    def trusted_values(self) -> bytes | SearchedText:
         """The same, for looking for many values."""
-        return SearchedText(self.trusted_words, WORDS)
+        return searched(self.trusted_words, WORDS)
 
     @cached
     def untrusted_words(self) -> list[bytes]:
@@ -175,19 +177,18 @@ class TraceView:
     @cached
     def untrusted_letters(self) -> bytes:
         """The letters and digits of all untrusted sources, with nothing between them."""
-        return b"".join([each.letters for each in self.texts_read])
+        return letters_read(self.trace)
 
     @cached
     def may_be_pressing(self) -> bool:
         """Whether pressure may stand in an untrusted text or in a query for documents."""
-        texts = self.texts_read
-        if sum([len(each.as_read) for each in texts]) > LONGEST_READ_AS_ONE:
+        if first_look(self.trace).pressing and (
+            sum(map(len, self.untrusted_texts)) > _LONGEST_LOOKED_AT
+            or any(each.reading.pressure for each in self.texts_read)
+        ):
             return True
-        for each in texts:
-            if each.reading.pressure:
-                return True
-        queries = [each.query for each in self.trace.retrievals if each.query]
-        return bool(queries) and may_press(queries)
+        queries = as_one([gloss(each.query) for each in self.trace.retrievals if each.query])
+        return bool(queries) and occurs_in(PRESSURE, queries.encode("utf-8", "replace"))
 
     @cached
     def pressing(self) -> list[int]:
@@ -195,10 +196,6 @@ class TraceView:
         if not self.may_be_pressing:
             return []
         return [place for place, each in enumerate(self.texts_read) if each.reading.presses]
-
-    def was_given(self, form: bytes) -> bool:
-        """Whether the baseline gave a tool just this value, in one of its written forms."""
-        return self.baseline is not None and form in words_given(self.baseline)
 
     @cached
     def baseline_read(self) -> bytes:
@@ -217,8 +214,8 @@ class TraceView:
         return list(accumulate(lengths, initial=0))[:-1]
 
     @cached
-    def _joined_values(self) -> SearchedText:
-        return SearchedText(self.joined_words, WORDS)
+    def _joined_values(self) -> bytes | SearchedText:
+        return searched(self.joined_words, WORDS)
 
     @cached
     def _untrusted_indexes(self) -> list[int]:
@@ -246,7 +243,7 @@ class TraceView:
     def holding(self, words: bytes, before: int) -> Iterator[int]:
         """Those among the first sources, so many, that hold plain words."""
         starts, values = self.joined_starts, self._joined_values
-        end = starts[before] if before < len(starts) else len(self.joined_words)
+        end = self._end_of(before)
         at = values.find(words, 0, end) if before else -1
         while at >= 0:
             place = bisect_right(starts, at) - 1
@@ -255,16 +252,28 @@ class TraceView:
                 return
             at = values.find(words, starts[place + 1], end)
 
+    def first_holding(self, forms: Iterable[bytes], before: int) -> int | None:
+        """The first among so many sources that holds one of some plain words."""
+        if not before:
+            return None
+        find, end = self._joined_values.find, self._end_of(before)
+        found = [at for form in forms if (at := find(form, 0, end)) >= 0]
+        return bisect_right(self.joined_starts, min(found)) - 1 if found else None
+
+    def _end_of(self, before: int) -> int:
+        """Where the first sources, so many, end in `joined_words`."""
+        starts = self.joined_starts
+        return starts[before] if before < len(starts) else len(self.joined_words)
+
     def find_in(self, place: int, words: bytes) -> int:
         """Where a source holds plain words, in bytes from its beginning, or -1."""
-        starts = self.joined_starts
-        end = starts[place + 1] if place + 1 < len(starts) else len(self.joined_words)
-        at = self._joined_values.find(words, starts[place], end)
-        return at - starts[place] if at >= 0 else -1
+        start = self.joined_starts[place]
+        at = self._joined_values.find(words, start, self._end_of(place + 1))
+        return at - start if at >= 0 else -1
 
     @cached
-    def _untrusted_links(self) -> SearchedText:
-        return SearchedText(b"\0".join(map(as_bytes, self.untrusted_texts)), LINKS)
+    def _untrusted_links(self) -> bytes | SearchedText:
+        return searched(b"\0".join(map(as_bytes, self.untrusted_texts)), LINKS)
 
     @cached
     def _text_starts(self) -> list[int]:
@@ -315,17 +324,18 @@ def arguments(view: TraceView, call: ToolCall) -> list[Argument]:
 
 
 def _trace_back(view: TraceView, call: ToolCall, path: str, value: str) -> Argument:
-    forms = written_forms(value)
+    forms, trusted = written_forms(value), view.trusted_values
     date = read_date(value)
-    is_known_date = date is not None and date.stands_in(view.trusted_words)
-    if is_known_date or any(form in view.trusted_values for form in forms):
+    if date is not None and date.stands_in(view.trusted_words):
         return Argument(path, value, "user")
-    if view.baseline is not None and any(map(view.was_given, forms)):
+    for form in forms:
+        if trusted.find(form) >= 0:
+            return Argument(path, value, "user")
+    if view.baseline is not None and not words_given(view.baseline).isdisjoint(forms):
         return Argument(path, value, "baseline")
-    places = [next(view.sources_holding(form, call), None) for form in forms]
-    found = [place for place in places if place is not None]
-    if not found:
+    place = view.first_holding(forms, view.sources_before(call))
+    if place is None:
         return Argument(path, value, "model")
-    event = view.untrusted[min(found)].event
+    event = brought_in(view.trace)[0][place]
     origin: ArgumentOrigin = "retrieval" if isinstance(event, Retrieval) else "tool_result"
     return Argument(path, value, origin, event)

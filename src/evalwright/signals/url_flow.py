@@ -10,7 +10,7 @@ from evalwright.contracts.report import Signal, SignalDetails
 from evalwright.signals.conduct import Act, Weight, call_signal, evidence, linking, lowered
 from evalwright.signals.links import Link, is_blob, links_in
 from evalwright.signals.patterns import find_together
-from evalwright.signals.searched_text import LINKS, SearchedText, as_bytes
+from evalwright.signals.searched_text import LINKS, SearchedText, as_bytes, searched
 from evalwright.signals.trace_view import TraceView, UntrustedText, arguments
 from evalwright.signals.written_values import plain_words
 from evalwright.trace.model import Event, FinalOutput, text_of
@@ -64,8 +64,8 @@ def _baseline_hosts(view: TraceView) -> "_NamedHosts":
 
 
 @lru_cache(maxsize=1)
-def _baseline_links(view: TraceView) -> SearchedText:
-    return SearchedText(as_bytes(_baseline_text(view)), LINKS)
+def _baseline_links(view: TraceView) -> bytes | SearchedText:
+    return searched(as_bytes(_baseline_text(view)), LINKS)
 
 
 class _NamedHosts:

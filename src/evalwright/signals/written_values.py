@@ -1,7 +1,7 @@
 """Values of arguments and the forms in which texts may write them."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import msgspec
@@ -55,13 +55,6 @@ def plain_words(text: str) -> bytes:
 def recent_words(text: str) -> bytes:
     """As `plain_words`, kept for a while: what a user said to many agents."""
     return plain_words(text)
-
-
-def lines_of(texts: Sequence[bytes]) -> bytes:
-    """The `plain_lines` of texts that are plain words already."""
-    if len(texts) == 1:
-        return texts[0]
-    return b"\n".join([b" " if words.isspace() else words for words in texts])
 
 
 def plain_lines(texts: Iterable[str]) -> bytes:

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from evalwright.prompts.document import Placeholder
 from evalwright.prompts.findings import Fix, Hit, Rule
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.prompts.rules.variables import core_variables
-from evalwright.signals.patterns import engine_for_few_texts, quick_pattern, when_used
-from evalwright.signals.sensitive import Scanner
+from evalwright.signals.patterns import quick_pattern, when_used
+from evalwright.signals.sensitive import scan
 from evalwright.signals.sensitive_part import SensitivePart
 
 _GRAVE_PII = frozenset(
@@ -203,12 +203,7 @@ def _is_shown(reading: Reading, found: SensitivePart) -> bool:
 
 @once
 def _sensitive(reading: Reading) -> list[SensitivePart]:
-    return _scanner().scan(reading.text, reading.data)
-
-
-@cache
-def _scanner() -> Scanner:
-    return Scanner(engine_for_few_texts())
+    return scan(reading.text, reading.data)
 
 
 def _is_personal(found: SensitivePart, value: str) -> bool:

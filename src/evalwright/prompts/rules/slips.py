@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from evalwright.prompts.findings import ANSWERED, Hit, Rule
 from evalwright.prompts.rules.prompt_text import Reading
-from evalwright.signals.patterns import Pattern, quick_pattern, when_used
+from evalwright.signals.patterns import BytesPattern, quick_pattern, when_used
 
 _SHOWN = 40  # characters of a cited passage
 _OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#{]{0,3}[ \t]*+"
@@ -215,7 +215,7 @@ def _line_end(text: str, start: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _lines_with(sign: Pattern, data: bytes) -> Iterator[int]:
+def _lines_with(sign: BytesPattern, data: bytes) -> Iterator[int]:
     """Where the lines start that hold a sign, as indices into the text."""
     matches = sign.finditer(data)
     at = index = 0

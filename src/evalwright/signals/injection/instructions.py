@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from typing import TypeAlias
 
-from evalwright.signals.injection.translation import gloss_all
 from evalwright.signals.injection.verbs import PARTICIPLE_KINDS, VERB_KINDS, kinds_of
 from evalwright.signals.injection.words import (
     ASSAULT,
@@ -23,7 +22,7 @@ from evalwright.signals.injection.words import (
     is_no_order,
 )
 from evalwright.signals.patterns import first_in, occurs_in, spans_in
-from evalwright.signals.searched_text import ANY_WORD, SearchedText
+from evalwright.signals.searched_text import ANY_WORD, SearchedText, searched
 from evalwright.signals.written_values import is_character, plain_bytes
 from evalwright.trace.cached import cached
 
@@ -34,10 +33,9 @@ _REACH_BEFORE = 400
 _REACH_AFTER = 80
 _LONGEST_SUBJECT = 200
 _LONGEST_READ_WHOLE = 20_000
-LONGEST_READ_AS_ONE = 1_000_000
 _SHORT_TEXT = 4_000
 _MOST_PLACES = 1_000
-_APART = "\n.?!\n"  # no pressure reaches across
+_APART = "\n.?!\n"  # no instruction reaches across, nor any pressure
 _STEM = 5
 _ESCAPE = ord("\\")
 _SHORT_WORD = 3
@@ -55,7 +53,7 @@ class PressingText:
     """A text in bytes, and the places in it that speak to an agent of its orders or its task."""
 
     def __init__(self, text: str) -> None:
-        self.raw = _unescaped(text)
+        self.raw = unescaped(text)
 
     @cached
     def pressure(self) -> list[int]:
@@ -119,14 +117,6 @@ class Instruction:
                 return place
         return None
 
-    @property
-    def is_order(self) -> bool:
-        """Whether it is not the name of a field, nor a statement that only looks like an order."""
-        after = self._raw[self._verb_end : self._verb_end + 2]
-        if after in (b'":', b"':") or (after[:1] in _GLUE and after[1:].isalnum()):
-            return False
-        return not is_no_order(self._raw[self._start : self._verb_end])
-
     @cached
     def pressed(self) -> bool:
         """Whether words near it speak to an agent about its orders or its task."""
@@ -154,8 +144,6 @@ class Instruction:
     def is_near(self, places: list[int]) -> bool:
         """Whether the first of the places after its subject lies in its sentence or passage."""
         first = bisect_left(places, self._start - _LONGEST_SUBJECT)
-        if not self.is_order:
-            return False
         return places[first] < self._verb_end or places[first] < self._end or self.pressed
 
     def may_hold(self, keys: Iterable[bytes]) -> bool:
@@ -295,7 +283,7 @@ class InstructionReader:
         for span in self._near_pressure:
             if not kinds or VERB_KINDS.get(self._text.verb(*span), "") in kinds:
                 each = self._make(span)
-                if each.pressed and each.is_order:
+                if each.pressed:
                     yield each
 
     @cached
@@ -312,10 +300,12 @@ class InstructionReader:
 
     def holding(self, words: Iterable[bytes]) -> Iterable[Instruction]:
         """The instructions whose sentences may hold one of the words, in order."""
+        spans = self._whole
+        if spans is not None and not spans:
+            return ()
         places = sorted({place for word in words for place in self._places(word)})
         if not places:
             return ()
-        spans = self._whole
         near = self._near(places, _LONGEST_SENTENCE, _LONGEST_SUBJECT) if spans is None else spans
         beside = _beside(places, near, _LONGEST_SUBJECT, _LONGEST_PASSAGE)
         return (each for each in map(self._make, beside) if each.is_near(places))
@@ -343,22 +333,32 @@ class InstructionReader:
         return known
 
     def _occurrences(self, word: bytes) -> Iterator[int]:
-        searched, text = self._lower, self._lower.text
-        place = searched.find(word)
+        find, text = self._lower.find, self._text.lower
+        place = find(word)
         while place >= 0:
             # A short word is part of many longer ones.
             if len(word) > _SHORT_WORD or not text[place - 1 : place].isalnum():
                 yield place
-            place = searched.find(word, place + len(word))
+            place = find(word, place + len(word))
 
     @cached
-    def _lower(self) -> SearchedText:
+    def _lower(self) -> bytes | SearchedText:
         """In a long text, hundreds of words are looked for anywhere, and more as whole words."""
-        return SearchedText(self._text.lower, ANY_WORD)
+        return searched(self._text.lower, ANY_WORD)
 
     def _near(self, places: list[int], before: int, after: int) -> Iterator[Span]:
         for begin, end in _merged(places, before, after):
-            yield from spans_in(DIRECTIVE, self.raw, begin, end)
+            for span in spans_in(DIRECTIVE, self.raw, begin, end):
+                if _is_order(self.raw, *span):
+                    yield span
+
+
+def _is_order(raw: bytes, start: int, verb_end: int) -> bool:
+    """Whether it is not the name of a field, nor a statement that only looks like an order."""
+    after = raw[verb_end : verb_end + 2]
+    if after in (b'":', b"':") or (after[:1] in _GLUE and after[1:].isalnum()):
+        return False
+    return not is_no_order(raw[start:verb_end])
 
 
 def _beside(places: list[int], spans: Iterable[Span], before: int, after: int) -> Iterator[Span]:
@@ -382,16 +382,20 @@ def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, i
         yield begin, end
 
 
-def read_as_one(texts: Sequence[str]) -> bytes | None:
-    """Texts to be looked through at once, which is faster than one by one, if not too long."""
-    together = _APART.join(texts)
-    return None if len(together) > LONGEST_READ_AS_ONE else _unescaped(together)
+def as_one(texts: Iterable[str]) -> str:
+    """Texts to be looked through at once, which is faster than one by one."""
+    return _APART.join(texts)
 
 
-def may_press(queries: Sequence[str]) -> bool:
-    """Whether one of the queries contains pressure: mostly none does."""
-    asked = _APART.join(gloss_all(queries)).encode("utf-8", "replace")
-    return occurs_in(PRESSURE, asked)
+def read_as_one(texts: Iterable[str]) -> bytes:
+    """The same in UTF-8, as instructions are looked for in it."""
+    return unescaped(as_one(texts))
+
+
+def unescaped(text: str) -> bytes:
+    """A text in UTF-8, with the line breaks that JSON or YAML escaped."""
+    raw = text.encode("utf-8", "replace")
+    return raw.replace(b"\\n", b" \n").replace(b"\\", b" ") if _ESCAPE in raw else raw
 
 
 def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
@@ -401,7 +405,7 @@ def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
         return []
     lengths = list(map(len, texts))
     if sum(lengths) + len(_APART) * (len(texts) - 1) != len(together):  # not all is ASCII
-        lengths = [len(_unescaped(text)) for text in texts]
+        lengths = [len(unescaped(text)) for text in texts]
     ends = list(accumulate([length + len(_APART) for length in lengths]))
     found: list[int] = []
     while span is not None:
@@ -409,11 +413,6 @@ def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
         found.append(bisect_right(ends, span[1] - 1))
         span = first_in(DIRECTIVE, together, ends[found[-1]] - len(_APART))
     return found
-
-
-def _unescaped(text: str) -> bytes:
-    raw = text.encode("utf-8", "replace")
-    return raw.replace(b"\\n", b" \n").replace(b"\\", b" ") if _ESCAPE in raw else raw
 
 
 def stem(word: bytes) -> bytes:

@@ -116,10 +116,17 @@ class SpokenOrder(msgspec.Struct, frozen=True):
 
 def spoken_orders(text: str) -> tuple[SpokenOrder, ...]:
     """The passages of a text that may tell its reader what to say."""
-    raw = text[:_LONGEST].lower().replace("\\n", " \n").encode("utf-8", "replace")
-    if not occurs_in(_ANCHOR, raw):
-        return ()
-    return orders_near(raw, _anchors(raw))
+    raw = _in_lower_case(text[:_LONGEST])
+    return orders_near(raw, _anchors(raw)) if occurs_in(_ANCHOR, raw) else ()
+
+
+def may_tell_what_to_say(text: str) -> bool:
+    """Whether there may be such a passage, which there is not in most texts."""
+    return occurs_in(_ANCHOR, _in_lower_case(text))
+
+
+def _in_lower_case(text: str) -> bytes:
+    return text.lower().replace("\\n", " \n").encode("utf-8", "replace")
 
 
 class OrderAnchor(msgspec.Struct, frozen=True):

@@ -9,8 +9,6 @@ Names, addresses and numbers stay as they are.
 # ruff: noqa: RUF001 (letters and marks of other scripts)
 
 import re
-from collections.abc import Sequence
-from operator import eq
 
 import re2
 
@@ -88,16 +86,11 @@ _IN_ANY = quick_pattern(
 
 def gloss(text: str) -> str:
     """A text with the English words for those that make orders in other languages."""
-    return _glossed(text) if _is_foreign(text) else text
+    return _glossed(text) if is_foreign(text) else text
 
 
-def gloss_all(texts: Sequence[str]) -> Sequence[str]:
-    """The same of many texts, which are themselves given back where none is foreign: most are."""
-    read = list(map(gloss, texts))
-    return texts if all(map(eq, read, texts)) else read
-
-
-def _is_foreign(text: str) -> bool:
+def is_foreign(text: str) -> bool:
+    """Whether a text has any word or mark that has an English one."""
     pattern = _IN_ASCII if text.isascii() else _IN_ANY
     return occurs_in(pattern, text.encode("utf-8", "replace"))
 

@@ -1,12 +1,18 @@
 """Finds secrets in bytes: a first look for literals, then the rules that those belong to."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.patterns import Engine, LiteralFinder, spans_in
+from evalwright.signals.patterns import (
+    LiteralFinder,
+    find_together,
+    pattern_at_place,
+    quick_pattern,
+    spans_in,
+)
 from evalwright.signals.secrets.context import (
     PRIVATE_KEY_LITERAL,
     ContextRule,
@@ -33,60 +39,54 @@ _OF_CONTEXTS = [re.escape(literal) for rule in CONTEXT_RULES for literal in rule
 # What the lower-case text matches wherever a rule could find something.
 GATE = b"|".join(sorted({*_OF_TOKENS, *_OF_CONTEXTS, re.escape(PRIVATE_KEY_LITERAL)}))
 
+_GATE = quick_pattern(GATE)
+
 Matcher: TypeAlias = Callable[[bytes, int], SensitivePart | None]
 
 
-class SecretFinder:
-    """All secret rules, compiled with one engine."""
+class _Rules(NamedTuple):
+    """The rules of each literal, and what finds the literals, the longest with so many bytes."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._gate = engine.compile(GATE)
+    matchers: dict[bytes, list[Matcher]]
+    find_literals: LiteralFinder
+    longest: int
 
-    @cached_property
-    def _matchers(self) -> dict[bytes, list[Matcher]]:
-        """The rules of each literal; made for the first text that holds one."""
-        engine = self._engine
-        made: list[tuple[Iterable[bytes], Matcher]] = [
-            *((rule.literals.encode().split(), _token_matcher(rule, engine)) for rule in RULES),
-            *((rule.literals, _context_matcher(rule, engine)) for rule in CONTEXT_RULES),
-            ((PRIVATE_KEY_LITERAL,), _private_key),
-        ]
-        matchers: dict[bytes, list[Matcher]] = {}
-        for literals, matcher in made:
-            for literal in literals:
-                matchers.setdefault(literal, []).append(matcher)
-        return matchers
 
-    @cached_property
-    def _literals(self) -> tuple[LiteralFinder, int]:
-        """Finds the literals, of which the longest has so many bytes."""
-        return self._engine.literals(self._matchers), max(map(len, self._matchers))
+@cache  # made for the first text that holds a literal
+def _rules() -> _Rules:
+    made: list[tuple[Iterable[bytes], Matcher]] = [
+        *((rule.literals.encode().split(), _token_matcher(rule)) for rule in RULES),
+        *((rule.literals, _context_matcher(rule)) for rule in CONTEXT_RULES),
+        ((PRIVATE_KEY_LITERAL,), _private_key),
+    ]
+    matchers: dict[bytes, list[Matcher]] = {}
+    for literals, matcher in made:
+        for literal in literals:
+            matchers.setdefault(literal, []).append(matcher)
+    return _Rules(matchers, find_together(matchers), max(map(len, matchers)))
 
-    def find(self, data: bytes) -> list[SensitivePart]:
-        """Every secret, in order of its place; several rules may find the same one."""
-        found: list[SensitivePart] = []
-        covered: dict[Matcher, int] = {}
-        for place, literal in self._hits(data.lower()):
-            for matcher in self._matchers[literal]:
-                if place < covered.get(matcher, 0):
+
+def find_secrets(data: bytes) -> list[SensitivePart]:
+    """Every secret, in order of its place; several rules may find the same one."""
+    found: list[SensitivePart] = []
+    covered: dict[Matcher, int] = {}
+    lowered = data.lower()
+    for start, end in spans_in(_GATE, lowered):
+        rules = _rules()
+        window = lowered[start : end + rules.longest]
+        if _is_within_run(lowered, start, window):
+            continue
+        for offset, literal in rules.find_literals(window):
+            if offset >= end - start:  # it is in a later hit of the gate
+                continue
+            for matcher in rules.matchers[literal]:
+                if start + offset < covered.get(matcher, 0):
                     continue
-                part = matcher(data, place)
+                part = matcher(data, start + offset)
                 if part is not None:
                     found.append(part)
                     covered[matcher] = part.end
-        return found
-
-    def _hits(self, lowered: bytes) -> Iterator[tuple[int, bytes]]:
-        for start, end in spans_in(self._gate, lowered):
-            find_literals, longest = self._literals
-            window = lowered[start : end + longest]
-            if _is_within_run(lowered, start, window):
-                continue
-            for place, literal in find_literals(window):
-                # A literal that starts further right is in a later hit of the gate.
-                if place < end - start:
-                    yield start + place, literal
+    return found
 
 
 def _is_within_run(lowered: bytes, start: int, window: bytes) -> bool:
@@ -96,8 +96,8 @@ def _is_within_run(lowered: bytes, start: int, window: bytes) -> bool:
     return window.count(lowered[start - 1]) == len(window)
 
 
-def _token_matcher(rule: TokenRule, engine: Engine) -> Matcher:
-    pattern = engine.compile_at_place(rule.pattern.encode())
+def _token_matcher(rule: TokenRule) -> Matcher:
+    pattern = pattern_at_place(rule.pattern.encode())
 
     def match(data: bytes, place: int) -> SensitivePart | None:
         for reach in rule.reach:
@@ -139,8 +139,8 @@ def _followed(data: bytes, end: int, limit: int) -> int:
     return end
 
 
-def _context_matcher(rule: ContextRule, engine: Engine) -> Matcher:
-    pattern = engine.compile_at_place(rule.pattern)
+def _context_matcher(rule: ContextRule) -> Matcher:
+    pattern = pattern_at_place(rule.pattern)
 
     def match(data: bytes, place: int) -> SensitivePart | None:
         matched = pattern.match(data, place, place + _WINDOW)
