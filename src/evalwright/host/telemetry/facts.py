@@ -1,7 +1,7 @@
 """The measurable facts in the events of a run: never its content."""
 
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from typing import Literal, TypeVar, get_args
 
 import msgspec
@@ -195,11 +195,57 @@ class RunFold:
 
     def take(self, event: Event) -> list[Fact]:
         """The facts in an event; none if it cannot be decoded."""
-        read = _READERS.get(event.type)
         try:
-            return list(read(self, event)) if read else []
+            return list(self._facts(event))
         except msgspec.DecodeError:
             return []
+
+    def _facts(self, event: Event) -> Iterator[Fact]:
+        node_id, at_us, sequence = event.task_id or OTHER, event.at_us, event.sequence
+        match event.type:
+            case "run.started":
+                self.resume(event)
+                self._is_waiting = True
+                yield RunBegan(at_us)
+            case "agent.invocation.started":
+                yield from self._begin(event, TASK_TYPE)
+            case "node.started":
+                yield from self._begin(event, code(_decoded(event, _NodeType).type_id) or OTHER)
+            case "agent.invocation.completed":
+                done = _decoded(event, _InvocationOutcome).outcome in _DONE_OUTCOMES
+                yield from self._end(node_id, event, "completed" if done else "failed")
+            case "node.completed":
+                yield from self._end(node_id, event, "completed")
+            case "node.failed":
+                yield from self._end(node_id, event, "failed")
+            case "provider.usage":
+                used = _decoded(event, _CallUsage)
+                provider = used.provider if used.provider in self._providers else OTHER
+                usd = used.cost_estimate_usd if used.currency in (None, "USD") else None
+                usage = ModelUsage(max(0, used.input_tokens), max(0, used.output_tokens), usd)
+                yield self._activity(event, provider, "success", usage=usage)
+            case "agent.toolReturned":
+                came = _decoded(event, _Returned)
+                is_error = _is_there(came.error) or came.status not in (None, "ok")
+                took = came.duration_ms
+                is_known = took is not None and not self._is_repeated(event)
+                seconds = max(0.0, took or 0.0) / 1000 if is_known else None
+                yield self._activity(event, TOOL, "error" if is_error else "success", seconds)
+            case "cap.breached":
+                cap = _decoded(event, _Cap)
+                kind = cap.kind if cap.kind in _CAP_KINDS else OTHER
+                yield LimitReached(kind, cap.limit, cap.observed)
+            case terminal if terminal in TERMINAL_TYPES:
+                for open_node in list(self._open):
+                    yield from self._end(open_node, event, "cancelled")
+                ended, status = _decoded(event, _Ended), terminal.removeprefix("run.")
+                error_code = (code(ended.error.code) or OTHER) if ended.error else None
+                run_took: float | None = None
+                if ended.duration_ms is not None:
+                    run_took = max(0.0, ended.duration_ms) / 1000
+                elif self.began_us is not None:
+                    run_took = max(0, at_us - self.began_us) / 1e6
+                yield RunEnded(status, error_code, run_took, at_us, sequence)
 
     def _is_repeated(self, event: Event) -> bool:
         """Whether an event only repeats a record of an earlier run.
@@ -209,62 +255,23 @@ class RunFold:
         is_old = self.began_us is not None and event.at_us <= self.began_us
         return self._repeats_all or (self._repeats_some and is_old)
 
-    def _started(self, event: Event) -> Iterator[Fact]:
-        self.resume(event)
-        self._is_waiting = True
-        yield RunBegan(event.at_us)
-
-    def _invocation_started(self, event: Event) -> Iterator[Fact]:
-        yield from self._begin(event, TASK_TYPE)
-
-    def _node_started(self, event: Event) -> Iterator[Fact]:
-        yield from self._begin(event, code(_decoded(event, _NodeType).type_id) or OTHER)
-
     def _begin(self, event: Event, node_type: str) -> Iterator[Fact]:
-        node_id = event.task_id or OTHER
+        node_id, at_us = event.task_id or OTHER, event.at_us
         yield from self._end(node_id, event, "cancelled")
         attempt = self._attempts.get(node_id, 0)
         self._attempts[node_id] = attempt + 1
-        began = NodeBegan(
-            node_id, node_type, attempt, event.at_us, event.sequence, self._waited(event)
-        )
+        waited: float | None = None  # known of the first node that is none of an earlier run
+        if self._is_waiting and not self._is_repeated(event) and self.began_us is not None:
+            self._is_waiting = False
+            waited = max(0, at_us - self.began_us) / 1e6
+        began = NodeBegan(node_id, node_type, attempt, at_us, event.sequence, waited)
         self._open[node_id] = began
         yield began
-
-    def _waited(self, event: Event) -> float | None:
-        if not self._is_waiting or self._is_repeated(event) or self.began_us is None:
-            return None
-        self._is_waiting = False
-        return max(0, event.at_us - self.began_us) / 1e6
-
-    def _invocation_completed(self, event: Event) -> Iterator[Fact]:
-        done = _decoded(event, _InvocationOutcome).outcome in _DONE_OUTCOMES
-        yield from self._end(event.task_id or OTHER, event, "completed" if done else "failed")
-
-    def _node_completed(self, event: Event) -> Iterator[Fact]:
-        yield from self._end(event.task_id or OTHER, event, "completed")
-
-    def _node_failed(self, event: Event) -> Iterator[Fact]:
-        yield from self._end(event.task_id or OTHER, event, "failed")
 
     def _end(self, node_id: str, event: Event, status: NodeStatus) -> Iterator[Fact]:
         began = self._open.pop(node_id, None)
         if began is not None:
             yield NodeEnded(began, status, event.at_us, event.sequence)
-
-    def _usage(self, event: Event) -> Iterator[Fact]:
-        said = _decoded(event, _CallUsage)
-        provider = said.provider if said.provider in self._providers else OTHER
-        usd = said.cost_estimate_usd if said.currency in (None, "USD") else None
-        usage = ModelUsage(max(0, said.input_tokens), max(0, said.output_tokens), usd)
-        yield self._activity(event, provider, "success", usage=usage)
-
-    def _tool_returned(self, event: Event) -> Iterator[Fact]:
-        said = _decoded(event, _Returned)
-        is_error = _is_there(said.error) or said.status not in (None, "ok")
-        took = said.duration_ms
-        seconds = None if took is None or self._is_repeated(event) else max(0.0, took) / 1000
-        yield self._activity(event, TOOL, "error" if is_error else "success", seconds)
 
     def _activity(
         self,
@@ -286,24 +293,6 @@ class RunFold:
             usage,
         )
 
-    def _cap(self, event: Event) -> Iterator[Fact]:
-        said = _decoded(event, _Cap)
-        kind = said.kind if said.kind in _CAP_KINDS else OTHER
-        yield LimitReached(kind, said.limit, said.observed)
-
-    def _ended(self, event: Event) -> Iterator[Fact]:
-        for node_id in list(self._open):
-            yield from self._end(node_id, event, "cancelled")
-        said = _decoded(event, _Ended)
-        error_code = (code(said.error.code) or OTHER) if said.error else None
-        status = event.type.removeprefix("run.")
-        yield RunEnded(status, error_code, self._took(event, said), event.at_us, event.sequence)
-
-    def _took(self, event: Event, said: _Ended) -> float | None:
-        if said.duration_ms is not None:
-            return max(0.0, said.duration_ms) / 1000
-        return None if self.began_us is None else max(0, event.at_us - self.began_us) / 1e6
-
 
 def _is_there(value: msgspec.Raw) -> bool:
     return bytes(value) not in (b"", b"null")
@@ -312,17 +301,3 @@ def _is_there(value: msgspec.Raw) -> bool:
 def code(text: str) -> str | None:
     """The text if it looks like the name of a type or an error, else None."""
     return text if _CODE.fullmatch(text) else None
-
-
-_READERS: dict[str, Callable[[RunFold, Event], Iterator[Fact]]] = {
-    "run.started": RunFold._started,
-    "agent.invocation.started": RunFold._invocation_started,
-    "agent.invocation.completed": RunFold._invocation_completed,
-    "node.started": RunFold._node_started,
-    "node.completed": RunFold._node_completed,
-    "node.failed": RunFold._node_failed,
-    "provider.usage": RunFold._usage,
-    "agent.toolReturned": RunFold._tool_returned,
-    "cap.breached": RunFold._cap,
-    **dict.fromkeys(TERMINAL_TYPES, RunFold._ended),
-}

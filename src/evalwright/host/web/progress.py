@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -106,72 +106,49 @@ class RunProgress:
         number = 0
         for number, event in enumerate(events, 1):  # noqa: B007 - how many there were
             self.last = event.sequence
-            take = _TAKERS.get(event.type)
-            if take is not None:
-                with suppress(msgspec.MsgspecError):  # a damaged event does not hide the others
-                    take(self, event)
-            elif event.type in TERMINAL_TYPES:
-                self.is_over = True
+            with suppress(msgspec.MsgspecError):  # a damaged event does not hide the others
+                self._take(event)
         self.is_behind = number == SLICE
+
+    def _take(self, event: Event) -> None:
+        task = self.tasks.get(event.task_id or "")
+        match event.type:
+            case InvocationStarted.TYPE:
+                if not self._times_us:
+                    self._times_us.append(event.at_us)
+                if task is not None and task.state == "waiting":
+                    self._move(task, "running")
+            case InvocationCompleted.TYPE if task is not None:
+                task.has_failed = event.decode(InvocationCompleted).outcome == "failed"
+            case Checked.TYPE if task is not None:
+                task.has_failed = task.has_failed or event.decode(Checked).error is not None
+            case EvalScored.TYPE:
+                scored = event.decode(EvalScored)
+                if (task := self.tasks.get(scored.task_id)) is None:
+                    return
+                self._times_us.append(event.at_us)
+                task.latency_ms = scored.latency_ms
+                unsuccessful: TaskState = "error" if task.has_failed else "failed"
+                self._move(task, "passed" if scored.passed else unsuccessful)
+                if not scored.passed:
+                    self.latest_failures = [task.task_id, *self.latest_failures[: MOST_LISTED - 1]]
+                ranked = [*self.slowest, task]
+                ranked.sort(key=lambda each: each.latency_ms or 0, reverse=True)
+                self.slowest = ranked[:MOST_LISTED]
+            case ProviderUsage.TYPE:
+                cost = event.decode(ProviderUsage).cost_estimate_usd
+                self.unpriced += cost is None
+                self.spent_usd += cost or 0.0
+            case RunPaused.TYPE | RunResumed.TYPE:
+                self.is_paused = event.type == RunPaused.TYPE
+                self._times_us = deque([event.at_us], PACE_OF + 1)
+            case kind if kind in TERMINAL_TYPES:
+                self.is_over = True
 
     def _move(self, task: TaskProgress, state: TaskState) -> None:
         self.counts[task.state] -= 1
         self.counts[state] += 1
         task.state = state
-
-    def _start(self, event: Event) -> None:
-        task = self.tasks.get(event.task_id or "")
-        if not self._times_us:
-            self._times_us.append(event.at_us)
-        if task is not None and task.state == "waiting":
-            self._move(task, "running")
-
-    def _answer(self, event: Event) -> None:
-        task = self.tasks.get(event.task_id or "")
-        if task is not None:
-            task.has_failed = event.decode(InvocationCompleted).outcome == "failed"
-
-    def _check(self, event: Event) -> None:
-        task = self.tasks.get(event.task_id or "")
-        if task is not None and event.decode(Checked).error is not None:
-            task.has_failed = True
-
-    def _score(self, event: Event) -> None:
-        scored = event.decode(EvalScored)
-        task = self.tasks.get(scored.task_id)
-        if task is None:
-            return
-        self._times_us.append(event.at_us)
-        task.latency_ms = scored.latency_ms
-        unsuccessful: TaskState = "error" if task.has_failed else "failed"
-        self._move(task, "passed" if scored.passed else unsuccessful)
-        if not scored.passed:
-            self.latest_failures = [task.task_id, *self.latest_failures[: MOST_LISTED - 1]]
-        self.slowest = sorted([*self.slowest, task], key=_latency, reverse=True)[:MOST_LISTED]
-
-    def _pay(self, event: Event) -> None:
-        cost = event.decode(ProviderUsage).cost_estimate_usd
-        self.unpriced += cost is None
-        self.spent_usd += cost or 0.0
-
-    def _pause(self, event: Event) -> None:
-        self.is_paused = event.type == RunPaused.TYPE
-        self._times_us = deque([event.at_us], PACE_OF + 1)
-
-
-_TAKERS: dict[str, Any] = {
-    InvocationStarted.TYPE: RunProgress._start,
-    InvocationCompleted.TYPE: RunProgress._answer,
-    Checked.TYPE: RunProgress._check,
-    EvalScored.TYPE: RunProgress._score,
-    ProviderUsage.TYPE: RunProgress._pay,
-    RunPaused.TYPE: RunProgress._pause,
-    RunResumed.TYPE: RunProgress._pause,
-}
-
-
-def _latency(task: TaskProgress) -> int:
-    return task.latency_ms or 0
 
 
 class ProgressCache:

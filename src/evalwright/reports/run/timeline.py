@@ -5,7 +5,7 @@ shown of that is read when it is needed, and masked.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -95,12 +95,20 @@ class _CheckedAnswer(msgspec.Struct):
 
 def timeline_of(events: Iterable[Event]) -> TaskTimeline:
     """The steps of a task from its events, in order."""
-    reader = _StepReader()
-    last_us = 0
+    steps: list[TraceStep] = []
+    within: list[tuple[str, TraceStep]] = []  # open invocations, and those within them
+    calls: dict[str, TraceStep] = {}  # without a result
+    before_us = last_us = 0
     for event in events:
-        reader.take(event)
-        last_us = event.at_us
-    steps = reader.steps
+        before_us, last_us = last_us, event.at_us
+        try:
+            step = _step_of(event, before_us, within, calls)
+        except msgspec.MsgspecError:
+            name = f"{event.type}, which cannot be read"
+            step = TraceStep(event.sequence, "event", name, event.at_us, len(within))
+        if step is not None:
+            step.size += len(event.body)
+            steps.append(step)
     started = min((step.at_us for step in steps), default=0)
     ended = max((step.at_us + step.took_us for step in steps), default=0)
     models = [step for step in steps if step.kind == "model"]
@@ -122,128 +130,77 @@ def timeline_of(events: Iterable[Event]) -> TaskTimeline:
     )
 
 
-class _StepReader:
-    """Makes steps of events as they come."""
-
-    def __init__(self) -> None:
-        self.steps: list[TraceStep] = []
-        self._open: list[tuple[str, TraceStep]] = []  # invocations, and those within them
-        self._calls: dict[str, TraceStep] = {}  # without a result
-        self._before_us = 0
-
-    def take(self, event: Event) -> None:
-        """Take the next event."""
-        make = _STEPS.get(event.type)
-        try:
-            step = make(self, event) if make else self._step(event, "event", event.type)
-        except msgspec.MsgspecError:
-            step = self._step(event, "event", f"{event.type}, which cannot be read")
-        self._before_us = event.at_us
-        if step is not None:
-            step.size += len(event.body)
-            self.steps.append(step)
-
-    def _step(self, event: Event, kind: StepKind, name: str, **more: Any) -> TraceStep:
-        return TraceStep(event.sequence, kind, name, event.at_us, len(self._open), **more)
-
-    def begin(self, event: Event) -> TraceStep:
-        """An invocation, of a repetition perhaps."""
-        started = event.decode(InvocationStarted)
-        number = repetition_of(started.invocation_id)
-        name = started.agent_id if number == 1 else f"{started.agent_id}, repetition {number}"
-        step = self._step(event, "invocation", name)
-        self._open.append((started.invocation_id, step))
-        return step
-
-    def complete(self, event: Event) -> None:
-        """The end of an invocation, and of those within it; no step of its own."""
-        completed = event.decode(InvocationCompleted)
-        for place, (invocation_id, step) in enumerate(self._open):
-            if invocation_id == completed.invocation_id:
-                step.took_us = event.at_us - step.at_us
-                step.is_bad = completed.outcome == "failed"
-                del self._open[place:]
-                return
-
-    def call(self, event: Event) -> TraceStep:
-        """A call, whose result may come later."""
-        called = msgspec.json.decode(event.body, type=_NamedCall)
-        step = self._step(event, "call", called.tool_name)
-        self._calls[called.call_id] = step
-        return step
-
-    def result(self, event: Event) -> TraceStep | None:
-        """The result of a call; a step only if nothing is known of the call."""
-        came = msgspec.json.decode(event.body, type=_NamedCall)
-        step = self._calls.pop(came.call_id, None)
-        is_bad = came.error is not UNSET or came.status not in (UNSET, "ok")
-        if step is None:
-            return self._step(event, "result", came.tool_name, is_bad=is_bad)
-        step.answered = event.sequence
-        step.is_bad = is_bad
-        step.size += len(event.body)
-        took = None if came.duration_ms is UNSET else came.duration_ms * _MS
-        step.took_us = event.at_us - step.at_us if took is None else took
-        return None
-
-    def model(self, event: Event) -> TraceStep:
-        """A call of a model: it is told when it ended, and began after what came before it."""
-        used = event.decode(ProviderUsage)
-        step = self._step(
-            event,
-            "model",
-            used.model,
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            cost_usd=used.cost_estimate_usd,
-        )
-        before = self._before_us or event.at_us
-        step.at_us, step.took_us = before, event.at_us - before
-        return step
-
-    def reasoning(self, event: Event) -> TraceStep:
-        """What the agent thought."""
-        return self._step(event, "reasoning", "")
-
-    def answer(self, event: Event) -> TraceStep:
-        """What the agent answered."""
-        return self._step(event, "answer", "")
-
-    def judge(self, event: Event) -> TraceStep:
-        """What a judge said."""
-        said = msgspec.json.decode(event.body, type=_SaidVerdicts)
-        name = f"{said.judge} on {said.subject}, sample {said.sample}"
-        return self._step(event, "judge", name)
-
-    def finding(self, event: Event) -> TraceStep:
-        """What speaks against the agent."""
-        found = event.decode(Found).findings
-        name = ", ".join(f"{each.severity} {each.kind}" for each in found)
-        return self._step(event, "finding", name, is_bad=True)
-
-    def check(self, event: Event) -> TraceStep:
-        """What the checks said."""
-        checked = msgspec.json.decode(event.body, type=_CheckedAnswer)
-        count = len(checked.checks)
-        name = "1 check" if count == 1 else f"{count:,} checks"
-        return self._step(event, "check", name, is_bad=not checked.passed)
-
-    def score(self, event: Event) -> TraceStep:
-        """What the task came to."""
-        scored = event.decode(EvalScored)
-        return self._step(event, "score", f"{scored.score:.4g}", is_bad=not scored.passed)
-
-
-_STEPS: dict[str, Any] = {
-    InvocationStarted.TYPE: _StepReader.begin,
-    InvocationCompleted.TYPE: _StepReader.complete,
-    ToolCalled.TYPE: _StepReader.call,
-    ToolReturned.TYPE: _StepReader.result,
-    ProviderUsage.TYPE: _StepReader.model,
-    Reasoned.TYPE: _StepReader.reasoning,
-    Decided.TYPE: _StepReader.answer,
-    Judged.TYPE: _StepReader.judge,
-    Found.TYPE: _StepReader.finding,
-    Checked.TYPE: _StepReader.check,
-    EvalScored.TYPE: _StepReader.score,
-}
+def _step_of(
+    event: Event,
+    before_us: int,
+    within: list[tuple[str, TraceStep]],
+    calls: dict[str, TraceStep],
+) -> TraceStep | None:
+    """The step that an event is, if it is one; of ends and results, the step they belong to."""
+    sequence, at_us, depth = event.sequence, event.at_us, len(within)
+    match event.type:
+        case InvocationStarted.TYPE:
+            started = event.decode(InvocationStarted)
+            number = repetition_of(started.invocation_id)
+            name = started.agent_id if number == 1 else f"{started.agent_id}, repetition {number}"
+            step = TraceStep(sequence, "invocation", name, at_us, depth)
+            within.append((started.invocation_id, step))
+            return step
+        case InvocationCompleted.TYPE:  # of those within it, too
+            completed = event.decode(InvocationCompleted)
+            for place, (invocation_id, step) in enumerate(within):
+                if invocation_id == completed.invocation_id:
+                    step.took_us = at_us - step.at_us
+                    step.is_bad = completed.outcome == "failed"
+                    del within[place:]
+                    break
+            return None
+        case ToolCalled.TYPE:
+            called = msgspec.json.decode(event.body, type=_NamedCall)
+            calls[called.call_id] = TraceStep(sequence, "call", called.tool_name, at_us, depth)
+            return calls[called.call_id]
+        case ToolReturned.TYPE:
+            came = msgspec.json.decode(event.body, type=_NamedCall)
+            is_bad = came.error is not UNSET or came.status not in (UNSET, "ok")
+            if (call := calls.pop(came.call_id, None)) is None:  # nothing is known of the call
+                name = came.tool_name
+                return TraceStep(sequence, "result", name, at_us, depth, is_bad=is_bad)
+            call.answered, call.is_bad = sequence, is_bad
+            call.size += len(event.body)
+            took = None if came.duration_ms is UNSET else came.duration_ms * _MS
+            call.took_us = at_us - call.at_us if took is None else took
+            return None
+        case ProviderUsage.TYPE:  # told when it ended; it began after what came before it
+            used, begun = event.decode(ProviderUsage), before_us or at_us
+            return TraceStep(
+                sequence,
+                "model",
+                used.model,
+                begun,
+                depth,
+                at_us - begun,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                cost_usd=used.cost_estimate_usd,
+            )
+        case Reasoned.TYPE | Decided.TYPE:
+            kind: StepKind = "answer" if event.type == Decided.TYPE else "reasoning"
+            return TraceStep(sequence, kind, "", at_us, depth)
+        case Judged.TYPE:
+            said = msgspec.json.decode(event.body, type=_SaidVerdicts)
+            name = f"{said.judge} on {said.subject}, sample {said.sample}"
+            return TraceStep(sequence, "judge", name, at_us, depth)
+        case Found.TYPE:
+            findings = event.decode(Found).findings
+            name = ", ".join(f"{each.severity} {each.kind}" for each in findings)
+            return TraceStep(sequence, "finding", name, at_us, depth, is_bad=True)
+        case Checked.TYPE:
+            checked = msgspec.json.decode(event.body, type=_CheckedAnswer)
+            count = len(checked.checks)
+            name = "1 check" if count == 1 else f"{count:,} checks"
+            return TraceStep(sequence, "check", name, at_us, depth, is_bad=not checked.passed)
+        case EvalScored.TYPE:
+            scored = event.decode(EvalScored)
+            name = f"{scored.score:.4g}"
+            return TraceStep(sequence, "score", name, at_us, depth, is_bad=not scored.passed)
+    return TraceStep(sequence, "event", event.type, at_us, depth)
