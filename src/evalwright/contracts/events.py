@@ -5,7 +5,7 @@ protocol has them: logs of other hosts may say more.
 """
 
 import builtins
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -30,6 +30,8 @@ from evalwright.contracts.suite import Mode, Score, Suite
 from evalwright.contracts.summary import SafetyFinding, SuiteId, TaskId, Version
 from evalwright.contracts.times import iso_time
 from evalwright.contracts.verdicts import CheckResult, Verdict
+
+T = TypeVar("T")
 
 SCHEMA_VERSION = 1
 TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
@@ -90,6 +92,19 @@ class RunCompleted(Payload, frozen=True):
     TYPE: ClassVar[str] = "run.completed"
     outputs: dict[str, Any] | None = None
     duration_ms: Count | None = None
+
+
+class _SummaryOutputs(msgspec.Struct, Generic[T], rename="camel"):
+    eval_summary: T
+
+
+class _EvaluationEnd(msgspec.Struct, Generic[T]):
+    outputs: _SummaryOutputs[T]
+
+
+def recorded_summary(end: "Event", kind: builtins.type[T]) -> T:
+    """What of its summary the end of a completed evaluation holds; raises `DecodeError`."""
+    return msgspec.json.decode(end.body, type=_EvaluationEnd[kind]).outputs.eval_summary  # type: ignore[valid-type]
 
 
 class RunFailure(Payload, frozen=True):

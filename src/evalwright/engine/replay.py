@@ -5,19 +5,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from evalwright.contracts import errors
-from evalwright.contracts.events import RunCompleted
+from evalwright.contracts.events import RunCompleted, recorded_summary
 from evalwright.engine.history import History, read_history
 from evalwright.engine.verdict import Outcome
 from evalwright.store.inspection import LogProblem
 from evalwright.store.protocol import EventLog, RunFilter
-
-
-class _RecordedOutputs(msgspec.Struct, rename="camel"):
-    eval_summary: msgspec.Raw
-
-
-class _RecordedEnd(msgspec.Struct):
-    outputs: _RecordedOutputs
 
 
 def replay_run(log: EventLog, run_id: str) -> Outcome:
@@ -29,7 +21,12 @@ def replay_run(log: EventLog, run_id: str) -> Outcome:
 def rebuilt(history: History, place: str) -> Outcome:
     """The outcome of a completed run; raises `DamagedEventLog` if it is not the recorded one."""
     outcome = project(history)
-    if _recorded_summary(history) != msgspec.json.encode(outcome.summary):
+    assert history.end is not None
+    try:
+        recorded = bytes(recorded_summary(history.end, msgspec.Raw))
+    except msgspec.DecodeError:
+        recorded = b""
+    if recorded != msgspec.json.encode(outcome.summary):
         raise errors.DamagedEventLog(
             f"{place}: the events of run {history.run_id} do not lead to the summary it recorded"
         )
@@ -48,15 +45,6 @@ def unlike_recorded(log: EventLog, progress: Callable[[int, int], None]) -> Iter
         except errors.DamagedEventLog as error:
             message = str(error).removeprefix(f"{log.place}: ")
             yield LogProblem("replay", f"run {run.run_id}", message, run.run_id)
-
-
-def _recorded_summary(history: History) -> bytes:
-    assert history.end is not None
-    try:
-        recorded = msgspec.json.decode(history.end.body, type=_RecordedEnd)
-    except msgspec.DecodeError:
-        return b""
-    return bytes(recorded.outputs.eval_summary)
 
 
 def project(history: History) -> Outcome:

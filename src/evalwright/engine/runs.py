@@ -27,6 +27,7 @@ from evalwright.contracts.events import (
     Planned,
     RunCompleted,
     RunStarted,
+    recorded_summary,
 )
 from evalwright.contracts.run_plan import FIRST_RULE, AgentFacts, Baseline, FailOn, Group
 from evalwright.contracts.suite import Thresholds
@@ -323,14 +324,6 @@ class _RecordedPlan(msgspec.Struct):
     is_adversarial: bool = False  # by the modes of the run
 
 
-class _SummaryOutputs(msgspec.Struct, frozen=True, rename="camel"):
-    eval_summary: EvalSummary
-
-
-class _EndOfRun(msgspec.Struct, frozen=True):
-    outputs: _SummaryOutputs
-
-
 def may_be_held(run: RunFacts) -> bool:
     """Whether a run met its bars and has more gates; a baseline makes the mode `regression`."""
     return bool(run.passed) and not {"adversarial", "regression"}.isdisjoint(run.modes)
@@ -348,7 +341,7 @@ def reasons_held(log: EventLog, run: RunFacts) -> list[str]:
         return []
     plan = msgspec.json.decode(planned.body, type=_RecordedPlan)
     plan.is_adversarial = "adversarial" in run.modes
-    summary = msgspec.json.decode(last.body, type=_EndOfRun).outputs.eval_summary
+    summary = recorded_summary(last, EvalSummary)
     return reasons_to_fail(plan, summary, ())
 
 

@@ -124,7 +124,8 @@ async def read_summary(call: ApiCall) -> Response:
         raise ApiError(409, "conflict", "the run has not ended", {"runStatus": status})
     if last.type != RunCompleted.TYPE:
         raise _without_summary(last)
-    return Response(_summary_bytes(last.body), 200, _marks(edges[0]), "application/json")
+    summary = bytes(recorded_summary(last, msgspec.Raw))
+    return Response(summary, 200, _marks(edges[0]), "application/json")
 
 
 def _marks(started: Event) -> dict[str, str]:
@@ -143,18 +144,6 @@ def _without_summary(end: Event) -> ApiError:
         )
     message = "the run was cancelled, so it has no summary"
     return ApiError(404, "not_found", message, {"runStatus": "cancelled"})
-
-
-class _Outputs(msgspec.Struct, rename="camel"):
-    eval_summary: msgspec.Raw
-
-
-class _End(msgspec.Struct):
-    outputs: _Outputs
-
-
-def _summary_bytes(body: bytes) -> bytes:
-    return bytes(msgspec.json.decode(body, type=_End).outputs.eval_summary)
 
 
 async def cancel(call: ApiCall) -> Response:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
-from evalwright.contracts.events import EvalCompleted, RunCompleted
+from evalwright.contracts.events import EvalCompleted, RunCompleted, recorded_summary
 from evalwright.engine.runs import agent_called, let_through_by, may_be_held, reasons_held
 from evalwright.reports.formats.html import NO_HTML, Html, text_html
 from evalwright.reports.formats.words import RESULTS, toned
@@ -46,14 +46,6 @@ class _Figures(msgspec.Struct, rename="camel"):
     task_count: int
     passed_count: int
     total_cost_usd: float | None = None
-
-
-class _FiguredOutputs(msgspec.Struct, rename="camel"):
-    eval_summary: _Figures | None = None
-
-
-class _FiguredEnd(msgspec.Struct):
-    outputs: _FiguredOutputs | None = None
 
 
 class FiguresCache:
@@ -126,10 +118,7 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
         cost = _COST.search(last.body[-TAIL:])
         cost_usd = float(cost[1]) if cost else None
         return RunFigures(counts.task_count, counts.passed_count, cost_usd, *told)
-    outputs = msgspec.json.decode(last.body, type=_FiguredEnd).outputs
-    found = outputs.eval_summary if outputs else None
-    if found is None:
-        return None
+    found = recorded_summary(last, _Figures)
     return RunFigures(found.task_count, found.passed_count, found.total_cost_usd, *told)
 
 

@@ -18,6 +18,7 @@ from evalwright.contracts.events import (
     Event,
     InvocationStarted,
     Planned,
+    recorded_summary,
 )
 from evalwright.contracts.run_plan import (
     FIRST_RULE,
@@ -270,14 +271,6 @@ class RunTotals(msgspec.Struct, frozen=True, rename="camel"):
     total_cost_usd: float | None = None
 
 
-class _CompletedOutputs(msgspec.Struct, rename="camel"):
-    eval_summary: RunTotals
-
-
-class _CompletedEnd(msgspec.Struct):
-    outputs: _CompletedOutputs
-
-
 def read_frame(log: EventLog, run_id: str) -> RunFrame:
     """The plan of a run; raises `DamagedEventLog` where there is none."""
     for event in log.read(run_id, limit=_FRAME_EVENTS):
@@ -291,10 +284,9 @@ def recorded_tasks(log: EventLog, run: RunFacts) -> TaskList | None:
     if run.status != "completed":
         return None
     try:
-        recorded = msgspec.json.decode(log.edges(run.run_id)[-1].body, type=_CompletedEnd)
+        totals = recorded_summary(log.edges(run.run_id)[-1], RunTotals)
     except msgspec.DecodeError:
         return None
-    totals = recorded.outputs.eval_summary
     return TaskList(totals.tasks, run.modes, totals)
 
 
