@@ -18,6 +18,7 @@ from evalwright.contracts.events import (
     RunFailure,
     RunPaused,
     RunStarted,
+    recorded_summary,
 )
 from evalwright.contracts.times import iso_time
 from evalwright.engine.isolation import marks_of

@@ -94,20 +94,16 @@ _MOST_READ = 64 << 20
 def check_report(folder: Path) -> int:
     """The number of items of a report that keeps the contract; raises with all its problems."""
     path = folder / MACHINE_REPORT
-    report = parse_json(_read(path), str(path))
+    try:
+        with open_input(path) as file:
+            report = parse_json(file.read(), str(path))
+    except OSError as error:
+        remedy = "a report directory holds this file"
+        raise BadInput(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
     problems = check_schema(report, COMPARE_REPORT) or [*_beyond_the_schema(folder, report)]
     if problems:
         raise InvalidDocument(str(path), problems)
     return len(report["items"])
-
-
-def _read(path: Path) -> bytes:
-    remedy = "a report directory holds this file"
-    try:
-        with open_input(path) as file:
-            return file.read()
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}; {remedy}") from None
 
 
 def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem]:
@@ -133,14 +129,23 @@ def _beyond_the_schema(folder: Path, report: dict[str, Any]) -> Iterator[Problem
     pages = ["report.html", *filter(is_portable, hrefs)]
     known: set[str] = set()
     for page in pages:
-        for element, href in _links_in(folder / page):
-            target = href.partition("#")[0]
+        try:
+            with open_input(folder / page) as file:
+                found = _LINK.findall(file.read(_MOST_READ))
+        except OSError:  # a missing page is reported elsewhere
+            continue
+        for element, href in found:
+            target = unescape(href.decode("utf-8", "replace")).partition("#")[0]
             if target in known or not target:
                 continue
             known.add(target)
-            problem = _link_problem(folder, element, target)
-            if problem is not None:
-                yield Problem(page, *problem)
+            if not is_portable(target):
+                if element != b"a":  # what is followed by hand is not needed to read the page
+                    message = f"needs {target!r}, which is not in the report"
+                    yield Problem(page, message, "copy it into assets/")
+            elif file_behind(folder, target) is None:
+                message = f"refers to {target!r}, which is not in the report"
+                yield Problem(page, message, "copy it there")
     yield from _flags(folder, report["quality_flags"], unresolved)
     yield from _counts(report["summary"], report["items"])
 
@@ -204,10 +209,11 @@ def _flags(folder: Path, flags: dict[str, Any], unresolved: list[str]) -> Iterat
         if count < listed or (count > 0) != (listed > 0):
             yield Problem(f"{place}.{noun}_count", f"is {count}, but {listed} are listed")
     if flags["self_contained"] != (flags["missing_assets_count"] == 0 and not unresolved):
-        message = f"is {_json(flags['self_contained'])}, but the files on disk say otherwise"
+        stated = str(flags["self_contained"]).lower()
+        message = f"is {stated}, but the files on disk say otherwise"
         yield Problem(f"{place}.self_contained", message)
     if flags["portable_paths"] != (flags["path_violations_count"] == 0):
-        message = f"is {_json(flags['portable_paths'])}, but the violations say otherwise"
+        message = f"is {str(flags['portable_paths']).lower()}, but the violations say otherwise"
         yield Problem(f"{place}.portable_paths", message)
     for href in flags["missing_assets"]:
         if is_portable(href) and file_behind(folder, href) is not None:
@@ -238,45 +244,16 @@ def _counts(summary: dict[str, Any], items: list[dict[str, Any]]) -> Iterator[Pr
         if stated != roots[cause]:
             place = f"$.summary.root_cause_breakdown.{cause}"
             yield Problem(place, f"is {stated}, but the items give {roots[cause]}")
+    security = summary["security"]
     for side in ("baseline", "new"):
-        yield from _signal_counts(summary["security"], items, side)
-
-
-def _signal_counts(
-    security: dict[str, Any], items: list[dict[str, Any]], side: str
-) -> Iterator[Problem]:
-    signals = [item["security"][side]["signals"] for item in items]
-    with_signals = sum(bool(each) for each in signals)
-    name = f"cases_with_signals_{side}"
-    if security[name] != with_signals:
-        message = f"is {security[name]}, but the items give {with_signals}"
-        yield Problem(f"$.summary.security.{name}", message)
-    for severity, stated in security[f"signal_counts_{side}"].items():
-        count = sum(signal["severity"] == severity for each in signals for signal in each)
-        if stated != count:
-            place = f"$.summary.security.signal_counts_{side}.{severity}"
-            yield Problem(place, f"is {stated}, but the items give {count}")
-
-
-def _json(value: bool) -> str:  # noqa: FBT001 - a JSON boolean as JSON writes it
-    return "true" if value else "false"
-
-
-def _links_in(page: Path) -> Iterator[tuple[str, str]]:
-    try:
-        with open_input(page) as file:
-            source = file.read(_MOST_READ)
-    except OSError:  # a missing page is reported elsewhere
-        return
-    for element, href in _LINK.findall(source):
-        yield element.decode(), unescape(href.decode("utf-8", "replace"))
-
-
-def _link_problem(folder: Path, element: str, target: str) -> tuple[str, str] | None:
-    if not is_portable(target):
-        if element == "a":  # a link that is followed by hand needs no network to read the page
-            return None
-        return f"needs {target!r}, which is not in the report", "copy it into assets/"
-    if file_behind(folder, target) is None:
-        return f"refers to {target!r}, which is not in the report", "copy it there"
-    return None
+        signals = [item["security"][side]["signals"] for item in items]
+        with_signals = sum(bool(each) for each in signals)
+        name = f"cases_with_signals_{side}"
+        if security[name] != with_signals:
+            message = f"is {security[name]}, but the items give {with_signals}"
+            yield Problem(f"$.summary.security.{name}", message)
+        severities = Counter(signal["severity"] for each in signals for signal in each)
+        for severity, stated in security[f"signal_counts_{side}"].items():
+            if stated != severities[severity]:
+                place = f"$.summary.security.signal_counts_{side}.{severity}"
+                yield Problem(place, f"is {stated}, but the items give {severities[severity]}")

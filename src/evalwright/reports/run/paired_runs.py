@@ -4,7 +4,7 @@ Of each run only the lists of its tasks and its plan are needed, so it is quick 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -108,7 +108,6 @@ class PairedRuns:
         self.after = after
         self._remark = remark  # on the scores
         self.left_out = _left_out(before.frame, after.frame)
-        self._not_compared = frozenset(self.left_out.changed)
 
     def worked_out(self) -> Self:
         """The same, with what takes long found out now."""
@@ -121,13 +120,13 @@ class PairedRuns:
         old = {row.task_id: row for row in self.before.tasks.rows}
         new = self.after.tasks.rows
         known = self.after.tasks.places
-        pairs = [PairedTask(row.task_id, self._partner(old.get(row.task_id)), row) for row in new]
+        others = set(self.left_out.changed)  # a task that is another one now has no partner
+        pairs = [
+            PairedTask(row.task_id, None if row.task_id in others else old.get(row.task_id), row)
+            for row in new
+        ]
         pairs += [PairedTask(name, row, None) for name, row in old.items() if name not in known]
         return pairs
-
-    def _partner(self, row: TaskRow | None) -> TaskRow | None:
-        """A task that is another one now has no partner."""
-        return None if row is None or row.task_id in self._not_compared else row
 
     @cached_property
     def groups(self) -> Mapping[ChangeGroup, Sequence[PairedTask]]:
@@ -142,7 +141,17 @@ class PairedRuns:
     @cached_property
     def changes(self) -> tuple[TaskChange, ...]:
         """The tasks that have a score in both."""
-        return tuple(map(_change, (task for task in self.tasks if task.group != "alone")))
+        return tuple(
+            TaskChange(
+                task.task_id,
+                task.before.score or 0.0,
+                task.after.score or 0.0,
+                task.before.passed is True,
+                task.after.passed is True,
+            )
+            for task in self.tasks
+            if task.group != "alone" and task.before is not None and task.after is not None
+        )
 
     @cached_property
     def pass_change(self) -> PairedChange | None:
@@ -196,9 +205,45 @@ class PairedRuns:
         """How much older the baseline is than the new run, in seconds."""
         return (self.after.started_us - self.before.started_us) / 1_000_000
 
-    def warnings(self) -> list[str]:
+    def warnings(self) -> Iterator[str]:
         """What speaks against comparing the two."""
-        return [words for warn in _WARNINGS for words in warn(self)]
+        old, new, out = self.before.frame, self.after.frame, self.left_out
+        if old.suite.suite_id != new.suite.suite_id:
+            yield f"Not comparable: the baseline is of another suite, {old.name}."
+        elif old.suite.version != new.suite.version:
+            versions = f"{old.suite.version} before, {new.suite.version} now"
+            yield f"Not fully comparable: other version of the suite, {versions}."
+        if (out.changed or out.new or out.removed) and old.suite.suite_id == new.suite.suite_id:
+            yield in_words(out)
+        judges = [
+            ", ".join(sorted(frame.panel.judges)) if frame.panel else "no judge"
+            for frame in (old, new)
+        ]
+        if judges[0] != judges[1]:
+            judged = f"the baseline was judged by {judges[0]}, the new run by {judges[1]}"
+            yield f"Not fully comparable: {judged}."
+        modes = [sorted(side.tasks.modes) for side in (self.before, self.after)]
+        if modes[0] != modes[1]:
+            yield f"Other modes: {', '.join(modes[0])} before, {', '.join(modes[1])} now."
+        if "live-shadow" in {*modes[0], *modes[1]}:
+            yield "A live-shadow run is not deterministic: another one may give a different result."
+        bars = pass_score(old.suite.thresholds), pass_score(new.suite.thresholds)
+        if bars[0] != bars[1]:
+            yield f"The bar for the score was {bars[0]:.4g} and is {bars[1]:.4g}."
+        sides = (("baseline", self.before), ("new run", self.after))
+        for name, side in sides:
+            if side.status != "completed":
+                state = side.status if side.status in ("failed", "cancelled") else "not ended"
+                open_tasks = side.tasks.counts["open"]
+                yield f"The {name} is {state}: {open_tasks:,} of its tasks have no score."
+        for name, side in sides:
+            if side.frame.selection is not None:
+                count = f"{len(side.tasks.rows):,} of {side.frame.selection.of:,} tasks"
+                yield f"The {name} is of a part of its suite: {count}."
+        if self.age_s < 0:
+            yield "The baseline is newer than the run that it is compared with."
+        elif self.age_s > OLD_S:
+            yield f"The baseline is old: {int(self.age_s // 86_400)} days before the new run."
 
 
 def pair_runs(log: EventLog, before: ComparedSide, after: ComparedSide) -> PairedRuns:
@@ -227,19 +272,6 @@ def _scored_now(log: EventLog, side: ComparedSide) -> ComparedSide:
     return side._replace(tasks=TaskList(rows, side.tasks.modes, totals))
 
 
-def _change(task: PairedTask) -> TaskChange:
-    before, after = task.before, task.after
-    assert before is not None
-    assert after is not None
-    return TaskChange(
-        task.task_id,
-        before.score or 0.0,
-        after.score or 0.0,
-        before.passed is True,
-        after.passed is True,
-    )
-
-
 def _counted(passed_in: Sequence[bool | None], *, passed: bool) -> tuple[int, int]:
     """How often a task passed, of how many runs; of a run alone, whether it did."""
     known = [each for each in passed_in if each is not None] or [passed]
@@ -248,95 +280,22 @@ def _counted(passed_in: Sequence[bool | None], *, passed: bool) -> tuple[int, in
 
 def _left_out(before: RunFrame, after: RunFrame) -> LeftOut:
     """The tasks that are not the same in both, as `left_out_tasks` finds them in parsed suites."""
-    bars = pass_score(before.suite.thresholds), pass_score(after.suite.thresholds)
-    is_other_bar = bars[0] != bars[1]
+    is_other_bar = pass_score(before.suite.thresholds) != pass_score(after.suite.thresholds)
     if before.suite.tasks == after.suite.tasks and not is_other_bar:
         return LeftOut()
+
+    def is_other(name: str) -> bool:
+        """Whether a task decides otherwise now: not by its title, but a rubric by its bar."""
+        if old[name] == new[name] and not is_other_bar:
+            return False
+        was, now = (msgspec.json.decode(each[name], type=dict[str, Any]) for each in (old, new))
+        if is_other_bar and now.get("expected", {}).get("kind") == "rubric":
+            return True
+        return {**was, "title": ""} != {**now, "title": ""}
+
     old, new = before.raw_tasks(), after.raw_tasks()
     return LeftOut(
-        changed=[
-            name
-            for name in new
-            if name in old and _is_other(old[name], new[name], is_other_bar=is_other_bar)
-        ],
+        changed=[name for name in new if name in old and is_other(name)],
         new=[name for name in new if name not in old],
         removed=[name for name in old if name not in new],
     )
-
-
-def _is_other(before: msgspec.Raw, after: msgspec.Raw, *, is_other_bar: bool) -> bool:
-    """Whether a task decides otherwise now: not by its title, but a rubric by its bar."""
-    if before == after and not is_other_bar:
-        return False
-    old, new = (msgspec.json.decode(each, type=dict[str, Any]) for each in (before, after))
-    if is_other_bar and new.get("expected", {}).get("kind") == "rubric":
-        return True
-    return {**old, "title": ""} != {**new, "title": ""}
-
-
-def _other_suite(pair: PairedRuns) -> Iterator[str]:
-    old, new = pair.before.frame, pair.after.frame
-    if old.suite.suite_id != new.suite.suite_id:
-        yield f"Not comparable: the baseline is of another suite, {old.name}."
-    elif old.suite.version != new.suite.version:
-        versions = f"{old.suite.version} before, {new.suite.version} now"
-        yield f"Not fully comparable: other version of the suite, {versions}."
-    out = pair.left_out
-    if (out.changed or out.new or out.removed) and old.suite.suite_id == new.suite.suite_id:
-        yield in_words(out)
-
-
-def _other_bars(pair: PairedRuns) -> Iterator[str]:
-    old, new = (pass_score(side.frame.suite.thresholds) for side in (pair.before, pair.after))
-    if old != new:
-        yield f"The bar for the score was {old:.4g} and is {new:.4g}."
-
-
-def _other_judges(pair: PairedRuns) -> Iterator[str]:
-    old, new = (side.frame.panel for side in (pair.before, pair.after))
-    before = ", ".join(sorted(old.judges)) if old else "no judge"
-    after = ", ".join(sorted(new.judges)) if new else "no judge"
-    if before != after:
-        judged = f"the baseline was judged by {before}, the new run by {after}"
-        yield f"Not fully comparable: {judged}."
-
-
-def _other_modes(pair: PairedRuns) -> Iterator[str]:
-    old, new = sorted(pair.before.tasks.modes), sorted(pair.after.tasks.modes)
-    if old != new:
-        yield f"Other modes: {', '.join(old)} before, {', '.join(new)} now."
-    if "live-shadow" in {*old, *new}:
-        yield "A live-shadow run is not deterministic: another one may give a different result."
-
-
-def _not_ended(pair: PairedRuns) -> Iterator[str]:
-    for name, side in (("baseline", pair.before), ("new run", pair.after)):
-        open_tasks = side.tasks.counts["open"]
-        if side.status != "completed":
-            state = side.status if side.status in ("failed", "cancelled") else "not ended"
-            yield f"The {name} is {state}: {open_tasks:,} of its tasks have no score."
-
-
-def _parts(pair: PairedRuns) -> Iterator[str]:
-    for name, side in (("baseline", pair.before), ("new run", pair.after)):
-        if side.frame.selection is not None:
-            count = f"{len(side.tasks.rows):,} of {side.frame.selection.of:,} tasks"
-            yield f"The {name} is of a part of its suite: {count}."
-
-
-def _age(pair: PairedRuns) -> Iterator[str]:
-    if pair.age_s < 0:
-        yield "The baseline is newer than the run that it is compared with."
-    elif pair.age_s > OLD_S:
-        yield f"The baseline is old: {int(pair.age_s // 86_400)} days before the new run."
-
-
-_WARNINGS: tuple[Callable[[PairedRuns], Iterator[str]], ...] = (
-    _other_suite,
-    _other_judges,
-    _other_modes,
-    _other_bars,
-    _not_ended,
-    _parts,
-    _age,
-)

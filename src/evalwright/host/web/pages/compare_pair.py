@@ -130,7 +130,7 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
     return {
         "runs": [_run_told(side) for side in (pair.before, pair.after)],
         "age": _age_words(pair.age_s),
-        "warnings": pair.warnings(),
+        "warnings": [*pair.warnings()],
         "verdict": _verdict(compared),
         "sentences": list(_sentences(compared)),
         "tiles": list(_tiles(compared)),
