@@ -31,6 +31,7 @@ from evalwright.scoring.checks.base import (
 )
 from evalwright.scoring.golden import STRATEGIES
 from evalwright.scoring.rubric import Rubric
+from evalwright.scoring.strategies import GoldenCheck
 from evalwright.scoring.summary import task_cost
 
 # Of the size of an answer times that of what is expected of it: some 10 ms of work at most.
@@ -144,6 +145,9 @@ def examine(examination: Examination, checks: Sequence[AnswerCheck]) -> Seen:
         findings = signal_findings(answer.task, agent_id, answer.deeds, examination.mark)
     if answer.error is not None or not checks:
         return Seen(findings)
+    if isinstance(first := checks[0], GoldenCheck):  # alone, and of nothing but the output
+        passed = first.matches(answer.output)
+        return Seen(findings, [CheckResult(first.name, passed, float(passed))])
     return Seen(findings, run_checks(checks, examined(answer, agent_id, examination.told)))
 
 

@@ -121,11 +121,11 @@ class Runner:
                 if is_paid or now_s() - safe_at >= AT_RISK_S:
                     await self._recorder.flush()
                     safe_at = now_s()
-                worked = await self._work.work_on(index)
-                machine.ended(index, is_done=worked.is_done)
+                answer, is_done = await self._work.work_on(index)
+                machine.ended(index, is_done=is_done)
                 self._ended.set()
                 # An agent in another process may have called a model.
-                may_cost = bool(worked.answer.usages) or self._agent.is_outside
+                may_cost = bool(answer.usages) or self._agent.is_outside
                 is_paid = may_cost and not self._plan.is_recorded
             elif machine.pending and machine.at_work and not self._is_draining:
                 self._ended.clear()  # it may leave room within the budget

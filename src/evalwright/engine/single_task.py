@@ -152,7 +152,7 @@ class SingleTasks:
             if machine.budget is not None and not machine.room:
                 failure = machine.budget.overspent(is_complete=False)
             else:
-                is_done = (await self._work.work_on(index)).is_done
+                _, is_done = await self._work.work_on(index)
                 self._history.tally.spending.is_cost_known = True
         if (reason := machine.unjudged.pop(task_id, None)) is not None:
             failure = run_end("judge_failed", f"task {task_id} has no verdict: {reason}")
@@ -184,7 +184,7 @@ class SingleTasks:
         at_work = _TaskAtWork(keep, self._begin(index, attempt), is_answered)
         self._at_work[task_id] = at_work
         try:
-            while not (await self._work.work_on(index)).is_done:
+            while not (await self._work.work_on(index))[1]:
                 pass  # it has another repetition
         finally:
             del self._at_work[task_id]
@@ -278,8 +278,8 @@ class AssembledRun:
             return False
         self._tried.add(task_id)
         if not self._machine.is_answered:
-            is_answer, error = first_answer(events)
-            for _, verdict in self._machine.answered(error, is_answer=is_answer):
+            has_answer, error = first_answer(events)
+            for _, verdict in self._machine.answered(error, is_answer=has_answer):
                 self.take_rest(verdict)
         self.take_rest(self._machine.settled(task_id, events, is_done=True))
         self._log.flush(self.run_id).result()

@@ -15,7 +15,6 @@ from evalwright.contracts.events import (
     ProviderUsage,
 )
 from evalwright.contracts.run_plan import SCORING_S
-from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.checks import SuiteChecker
 from evalwright.engine.clock import Clock
@@ -47,13 +46,6 @@ class RunResources(msgspec.Struct, frozen=True):
     embedder: Model | None = None  # for checks that compare meanings
     may_go_on: MayGoOn | None = None  # waited for before each task
     watch: WatchOverTasks | None = None  # sees the tasks that are worked on
-
-
-class Worked(msgspec.Struct, frozen=True):
-    """What came of an invocation, or of an answer that was there before."""
-
-    answer: TaskAnswer
-    is_done: bool  # else the task has another repetition
 
 
 class TaskWork:
@@ -89,6 +81,7 @@ class TaskWork:
             import evalwright.engine.findings  # noqa: F401 - so that no task waits for it
 
             self._marks = {task_id: each.mark for task_id, each in plan.attacks.items()}
+        self._enough = pass_score(plan.suite.thresholds)
         self._has_budget = plan.settings.max_cost_usd is not None
         self.invoker = Invoker(
             agent,
@@ -109,20 +102,34 @@ class TaskWork:
         """Let go of what the checks of the run hold."""
         self.checker.close()
 
-    async def work_on(self, index: int) -> Worked:
+    async def work_on(self, index: int) -> tuple[TaskAnswer, bool]:
         """Have a task answered, unless it was before, and look at the answer.
 
+        Gives the answer, and whether the task is done: else it has another repetition.
         What nobody else has to say anything about is recorded together with the end of the
         invocation. A task on which judges give no verdict stays without a score.
         """
         task, machine, tally = self.plan.suite.tasks[index], self.machine, self.history.tally
-        task_id, checker = task.task_id, self.checker
+        task_id, checker, history = task.task_id, self.checker, self.history
         events: list[Payload] = []
-        is_new = not (waiting := self.history.awaiting.get(task_id))
+        is_new = not (waiting := history.awaiting.get(task_id))
         if waiting:
             answer = waiting.pop(0)
         else:
-            answer, events = await self._invoke(task, index)
+            attempt = history.attempts.get(task_id, 0) + 1
+            repetition = 1 if task.repeat == 1 else checker.repetition(task)
+            attempt_id = invocation_id(index, attempt, repetition)
+            history.open_invocations[attempt_id] = (task_id, self.agent.agent_id)
+            if attempt > 1 or self._has_budget:  # which counts the cost of one attempt
+                tally.start_again(task_id)
+            answer, events = await self.invoker.invoke(task, attempt_id)
+            del history.open_invocations[attempt_id]
+            if (error := answer.error) is None:
+                tally.add_answer(task_id, answer.coverage)
+            if not machine.is_answered:
+                said = None if error is None else error.message
+                for withheld_id, verdict in machine.answered(said, is_answer=is_answer(error)):
+                    self._write(withheld_id, verdict)
 
         # About an error nobody is asked.
         is_asked = self._for_safety is not None or task_id in checker.asking
@@ -135,7 +142,7 @@ class TaskWork:
             self.agent.agent_id,
             for_signals=self._for_signals and (is_new or takes_long),
             mark=self._marks.get(task_id),
-            enough=pass_score(self.plan.suite.thresholds),
+            enough=self._enough,
         )
         if is_new and not takes_long and (self._for_signals or not is_due):
             seen = examine(look_at, () if is_due else checks)
@@ -151,7 +158,7 @@ class TaskWork:
                     told, unsafe = await self._ask(answer)
             except JudgeFailed as failure:
                 machine.without_verdict(task_id, failure.message)
-                return Worked(answer, is_done=True)
+                return answer, True
             look_at = msgspec.structs.replace(
                 look_at, told=told, for_signals=look_at.for_signals and takes_long
             )
@@ -165,26 +172,9 @@ class TaskWork:
         events += checker.verdict(answer, seen, findings)
         is_done = isinstance(events[-1], EvalScored)
         if not is_done:
-            self.history.attempts[task_id] = 0
+            history.attempts[task_id] = 0
         self._write(task_id, machine.settled(task_id, events, is_done=is_done))
-        return Worked(answer, is_done=is_done)
-
-    async def _invoke(self, task: Task, index: int) -> tuple[TaskAnswer, list[Payload]]:
-        history, task_id = self.history, task.task_id
-        attempt = history.attempts.get(task_id, 0) + 1
-        repetition = self.checker.repetition(task)
-        attempt_id = invocation_id(index, attempt, repetition)
-        history.open_invocations[attempt_id] = (task_id, self.agent.agent_id)
-        if attempt > 1 or self._has_budget:  # which counts the cost of one attempt
-            history.tally.start_again(task_id)
-        answer, events = await self.invoker.invoke(task, attempt_id)
-        del history.open_invocations[attempt_id]
-        if answer.error is None:
-            history.tally.add_answer(task_id, answer.coverage)
-        error = answer.error.message if answer.error is not None else None
-        for withheld_id, verdict in self.machine.answered(error, is_answer=is_answer(answer.error)):
-            self._write(withheld_id, verdict)
-        return answer, events
+        return answer, is_done
 
     def _write(self, task_id: str, events: Sequence[Payload]) -> None:
         """Count and record a verdict, as one unit with what comes before it."""
