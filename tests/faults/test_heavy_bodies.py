@@ -11,8 +11,14 @@ import pytest
 from builders import a_suite_document
 from effort import takes_at_most
 from evalwright.contracts.jsonvalue import JsonShape
-from evalwright.host.access.byte_budget import ByteBudget
-from evalwright.host.access.limits import LARGE_BODY, MAX_DEPTH, MOST_KEYS, MOST_VALUES, parse_body
+from evalwright.host.access.limits import (
+    LARGE_BODY,
+    MAX_DEPTH,
+    MOST_KEYS,
+    MOST_VALUES,
+    ByteBudget,
+    parse_body,
+)
 from evalwright.host.http import routing
 from evalwright.host.http.errors import ApiError
 from faults.soaking import scaled

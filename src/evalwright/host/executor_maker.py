@@ -16,7 +16,7 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.recorder import Recorder
 from evalwright.engine.session import ModelPool, gather_resources
 from evalwright.engine.task_work import RunResources
-from evalwright.host.access.turns import SLICES_PER_ROUND, Turns
+from evalwright.host.access.limits import SLICES_PER_ROUND, FairSchedule
 from evalwright.host.executors import EvaluationExecutor, Pace, RunExecutor
 from evalwright.host.http.extension import Workflow
 from evalwright.host.runs.handle import RunHandle, is_evaluation
@@ -43,7 +43,7 @@ class ExecutorMaker:
         self._clock = clock
         self._tools = tools  # the file that describes live tools; no tenant's log names it
         self._workflows = workflows
-        self._turns = Turns(SLICES_PER_ROUND)  # of runs
+        self._schedule = FairSchedule(SLICES_PER_ROUND)  # of runs
 
     def knows(self, run: RunHandle) -> bool:
         """Whether a host executes such runs: not those of the command line or of deployments."""
@@ -57,7 +57,7 @@ class ExecutorMaker:
 
     async def recalled(self, run: RunHandle) -> RunExecutor:
         """The executor of the rest of a run, from its log."""
-        executor = await self.workflow(run, (await run.look())[0].decode(RunStarted))
+        executor = await self.workflow(run, (await run.read_edges())[0].decode(RunStarted))
         if executor is not None:
             return executor
         history = await run.in_reader(lambda: _recalled_history(run))
@@ -71,7 +71,7 @@ class ExecutorMaker:
         # A log may have been moved here: the code that it names is not run.
         history.plan = msgspec.structs.replace(history.plan, source=None)
         resources = await self.resources(history.plan)
-        pace = Pace(self._turns, run.tenant)
+        pace = Pace(self._schedule, run.tenant)
         return EvaluationExecutor(run.log, agent, history, self._clock, resources, pace)
 
     async def resources(self, plan: Plan) -> RunResources:

@@ -14,7 +14,7 @@ from evalwright.engine.clock import Clock
 from evalwright.engine.history import History
 from evalwright.engine.runner import Runner
 from evalwright.engine.task_work import RunResources
-from evalwright.host.access.turns import Turns
+from evalwright.host.access.limits import FairSchedule
 from evalwright.host.runs.handle import RunHandle
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
@@ -68,9 +68,9 @@ class Pace:
     Within a slice of time it takes no other turn: tasks that take no time would wait in vain.
     """
 
-    def __init__(self, turns: Turns, tenant: str) -> None:
-        self._turns = turns
-        self._share = turns.new_share(tenant)
+    def __init__(self, schedule: FairSchedule, tenant: str) -> None:
+        self._schedule = schedule
+        self._share = schedule.new_share(tenant)
         self._slice_ends = 0.0
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
@@ -80,7 +80,7 @@ class Pace:
         if not self.may_go_on.is_set():
             await self.may_go_on.wait()
         if time.perf_counter() >= self._slice_ends:
-            await self._turns.take(self._share)
+            await self._schedule.wait(self._share)
             self._slice_ends = time.perf_counter() + SLICE_SECONDS
 
 

@@ -10,20 +10,25 @@ from evalwright.contracts.errors import StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
 from evalwright.engine.clock import Clock, SystemClock
 from evalwright.engine.session import ModelPool
-from evalwright.host.access.byte_budget import MOST_BODIES, MOST_BODIES_PER_TENANT, ByteBudget
 from evalwright.host.access.egress import Egress, EgressPolicy
 from evalwright.host.access.idempotency import Idempotency
 from evalwright.host.access.key_watch import KeyWatch
 from evalwright.host.access.limits import (
+    MOST_BODIES,
+    MOST_BODIES_PER_TENANT,
     MOST_PARSED,
     MOST_PARSED_PER_TENANT,
+    PAGES_PER_ROUND,
+    SHAPES_PER_ROUND,
+    Arrivals,
+    ByteBudget,
     ConcurrencyLimit,
+    FairSchedule,
     Rate,
     RateLimits,
 )
 from evalwright.host.access.principal import tenant_of
 from evalwright.host.access.quotas import Quotas
-from evalwright.host.access.turns import PAGES_PER_ROUND, SHAPES_PER_ROUND, Arrivals, Turns
 from evalwright.host.access.vault import Vault
 from evalwright.host.async_store import SharedReads
 from evalwright.host.deployments.service import Deployments
@@ -43,9 +48,15 @@ from evalwright.host.runs.log_check import LogCheck
 from evalwright.host.runs.planning import Planner
 from evalwright.host.runs.retention import Retention
 from evalwright.host.runs.runs import Runs
+from evalwright.host.streams.cache import (
+    MOST_PAGE_BYTES,
+    MOST_SNAPSHOTS,
+    LogPage,
+    PageKey,
+    SharedCache,
+    SnapshotKey,
+)
 from evalwright.host.streams.feed import Feed
-from evalwright.host.streams.pages import PageCache
-from evalwright.host.streams.snapshots import SnapshotCache
 from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
 from evalwright.host.web.progress import ProgressCache
 from evalwright.host.web.run_figures import FiguresCache
@@ -174,13 +185,13 @@ class Host:
 
     def _set_up_streams(self) -> None:
         self.feed = Feed()
-        self.snapshots = SnapshotCache()
-        self.pages = PageCache()
+        self.snapshots = SharedCache[SnapshotKey, bytes](MOST_SNAPSHOTS)
+        self.pages = SharedCache[PageKey, LogPage](MOST_PAGE_BYTES, is_current=True)
         self.figures = FiguresCache()
         self.progress = ProgressCache()
-        self.turns = Turns(PAGES_PER_ROUND)  # of streams that catch up
+        self.page_schedule = FairSchedule(PAGES_PER_ROUND)  # of streams that catch up
         self.arrivals = Arrivals()
-        self.shapes = Turns(SHAPES_PER_ROUND)  # of large bodies that arrive
+        self.body_schedule = FairSchedule(SHAPES_PER_ROUND)  # of large bodies that arrive
         self.key_watch = KeyWatch(self.log)
         self.shared_reads = SharedReads()
 
@@ -215,15 +226,15 @@ class Host:
             loop = asyncio.get_running_loop()
             loop.set_default_executor(ThreadPoolExecutor(MOST_WAITING, "waiting"))
         self.feed.start(self.log)
-        self.feed.listen(self._hear)
+        self.feed.on_events(self._hear)
         self.log.accompany(self._accompany)
         await asyncio.to_thread(self._seal_secrets)
         if self.hosts.takes_part and not self.hosts.is_alone:
             await self.hosts.beat()
         await self.webhooks.start()
         await self.recovery.recover()
-        self.feed.hear(self.orders.hear)
-        self.feed.hear(self.webhooks.hear_others)
+        self.feed.on_news(self.orders.hear)
+        self.feed.on_news(self.webhooks.hear_others)
         works = (
             self._sweep,
             self._stay_alive,
@@ -257,7 +268,7 @@ class Host:
     async def watching(self) -> AsyncIterator[None]:
         """Only show the log, and execute what is started here: other processes see to the rest."""
         self.feed.start(self.log)
-        self.feed.hear(self.orders.hear)
+        self.feed.on_news(self.orders.hear)
         hearing = asyncio.create_task(self.orders.run())
         self.is_ready = True
         try:
@@ -296,7 +307,7 @@ class Host:
 
     async def _adopt(self, run: RunHandle) -> None:
         """Connect a run that an earlier process started with its trace."""
-        started = (await run.look())[0]
+        started = (await run.read_edges())[0]
         planned = await run.in_reader(
             lambda: next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
         )

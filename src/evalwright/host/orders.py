@@ -71,7 +71,7 @@ class RunOrders:
             if self._is_alone:
                 raise
         if (fleet := await self._fleet_with(run)) is not None:
-            began_us = (await run.look())[0].at_us
+            began_us = (await run.read_edges())[0].at_us
             ending = RunCancelled(mask_reason(reason), by, self._since_ms(began_us))
             await fleet.end(run.run_id, [_new(self._runs.event(run, ending))])
         else:
@@ -127,7 +127,7 @@ class RunOrders:
     async def _recorded(self, run: RunHandle, order: RunOrder) -> Event:
         """The event that an order led to."""
         kind = _RECORDED[order.action]
-        last = (await run.look())[-1].sequence
+        last = (await run.read_edges())[-1].sequence
         await self._order(run, order, WAIT_SECONDS)
         found = await run.in_reader(lambda: list(run.log.read(run.run_id, (kind,), last)))
         if not found:

@@ -10,10 +10,10 @@ from evalwright.contracts.jsonvalue import MOST_EXTREME
 from evalwright.engine import scoring_pool
 from evalwright.engine.suites import document
 from evalwright.host import host
-from evalwright.host.access import byte_budget, limits
+from evalwright.host.access import limits
 from evalwright.host.http import connection, routing
 from evalwright.host.library import annotations, catalogue
-from evalwright.host.v1 import events, frames
+from evalwright.host.v1 import events
 from evalwright.store import readers
 
 PAGE = Path(__file__).parents[3] / "docs" / "host.md"
@@ -39,8 +39,8 @@ BOUNDS = {
         f"for a tenant {limits.MOST_PARSED_PER_TENANT}",
     ],
     f"bodies of more than {limits.LARGE_BODY >> 10} KiB that arrive or are in work": [
-        f"{byte_budget.MOST_BODIES // MIB} MiB",
-        f"for a tenant {byte_budget.MOST_BODIES_PER_TENANT // MIB} MiB",
+        f"{limits.MOST_BODIES // MIB} MiB",
+        f"for a tenant {limits.MOST_BODIES_PER_TENANT // MIB} MiB",
     ],
     "templates of a suite": [
         f"{catalogue.MOST_RENDERED} at once",
@@ -57,8 +57,8 @@ BOUNDS = {
         f"for a tenant {host.MOST_LISTS_PER_TENANT}",
     ],
     "answers sent but not read yet": [
-        f"{byte_budget.MOST_UNREAD // MIB} MiB",
-        f"for a tenant {byte_budget.MOST_UNREAD_PER_TENANT // MIB} MiB",
+        f"{limits.MOST_UNREAD // MIB} MiB",
+        f"for a tenant {limits.MOST_UNREAD_PER_TENANT // MIB} MiB",
     ],
     "reading an answer": [
         f"{connection.LEAST_READ_BYTES // KIB} KiB",
@@ -66,8 +66,8 @@ BOUNDS = {
     ],
     "a page of polled events": [f"{events.MOST_BYTES // MIB} MiB"],
     "what a stream reads at once": [
-        f"{frames.PAGE} events",
-        f"{frames.PAGE_BYTES // KIB} KiB of frames",
+        f"{events.PAGE} events",
+        f"{events.PAGE_BYTES // KIB} KiB of frames",
     ],
     "reads of the log": [
         readers.MOST_THREADS,

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from builders import a_suite, a_task
-from evalwright.host.streams.snapshots import SnapshotCache, SnapshotKey
+from evalwright.host.streams.cache import Made, SharedCache, SnapshotKey
 from evalwright.host.v1 import events
 from host.caller import Caller
 from host.server import GATED
@@ -22,14 +22,14 @@ FOLLOWERS = 12
 def test_where_a_run_stands_is_found_out_once_for_all_who_follow_it(
     caller: Caller, gate: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: Counter[SnapshotKey] = Counter()
-    make = events._state_frame
+    made: Counter[tuple[int, bytes]] = Counter()
+    make = events.as_frame
 
-    def counted(log, snapshot_key: SnapshotKey) -> bytes:
-        made[snapshot_key] += 1
-        return make(log, snapshot_key)
+    def counted(sequence: int, name: str, data: bytes) -> bytes:
+        made[sequence, data] += name == "state.snapshot"
+        return make(sequence, name, data)
 
-    monkeypatch.setattr(events, "_state_frame", counted)
+    monkeypatch.setattr(events, "as_frame", counted)
     suite = a_suite([a_task("task-1", input="wait"), a_task("task-2")])
     run_id = caller.start(suite, agent_id=GATED)
     gate.wait_for(2)
@@ -53,14 +53,18 @@ def snapshot_key(sequence: int = 0, **more: str) -> SnapshotKey:
     )
 
 
-def beside(make: Callable[[], bytes]) -> Callable[[], Awaitable[bytes]]:
+def a_cache(most: int = 16) -> SharedCache[SnapshotKey, bytes]:
+    return SharedCache(most)
+
+
+def in_thread(make: Callable[[], bytes]) -> Callable[[], Awaitable[Made[bytes]]]:
     """As the host makes a state: in another thread."""
-    return lambda: asyncio.to_thread(make)
+    return lambda: asyncio.to_thread(lambda: (1, make(), True))
 
 
 def test_a_state_is_one_of_its_tenant_run_event_and_status() -> None:
     async def ask() -> list[bytes]:
-        snapshots = SnapshotCache()
+        snapshots = a_cache()
         kinds = [
             snapshot_key(),
             snapshot_key(1),
@@ -69,7 +73,7 @@ def test_a_state_is_one_of_its_tenant_run_event_and_status() -> None:
             snapshot_key(status="paused"),
         ]
         return [
-            await snapshots.get(kind, beside(lambda kind=kind: repr(kind).encode()))
+            await snapshots.get(kind, in_thread(lambda kind=kind: repr(kind).encode()))
             for kind in kinds * 2
         ]
 
@@ -86,8 +90,8 @@ def test_a_state_is_made_once_however_many_ask_at_the_same_time() -> None:
         return b"state"
 
     async def ask() -> list[bytes]:
-        snapshots = SnapshotCache()
-        asked = [snapshots.get(snapshot_key(), beside(make)) for _ in range(FOLLOWERS)]
+        snapshots = a_cache()
+        asked = [snapshots.get(snapshot_key(), in_thread(make)) for _ in range(FOLLOWERS)]
         return await asyncio.gather(*asked)
 
     assert asyncio.run(ask()) == [b"state"] * FOLLOWERS
@@ -99,10 +103,10 @@ def test_a_state_that_could_not_be_made_is_made_when_it_is_asked_for_again() -> 
         raise OSError("the disk is gone")
 
     async def ask() -> bytes:
-        snapshots = SnapshotCache()
+        snapshots = a_cache()
         with pytest.raises(OSError, match="the disk is gone"):
-            await snapshots.get(snapshot_key(), beside(fail))
-        return await snapshots.get(snapshot_key(), beside(lambda: b"state"))
+            await snapshots.get(snapshot_key(), in_thread(fail))
+        return await snapshots.get(snapshot_key(), in_thread(lambda: b"state"))
 
     assert asyncio.run(ask()) == b"state"
 
@@ -115,9 +119,9 @@ def test_who_leaves_does_not_take_a_state_away_from_the_others() -> None:
         return b"state"
 
     async def ask() -> bytes:
-        snapshots = SnapshotCache()
+        snapshots = a_cache()
         leaves, stays = (
-            asyncio.create_task(snapshots.get(snapshot_key(), beside(make))) for _ in range(2)
+            asyncio.create_task(snapshots.get(snapshot_key(), in_thread(make))) for _ in range(2)
         )
         await asyncio.sleep(0)
         leaves.cancel()
@@ -137,9 +141,9 @@ def test_no_more_states_are_kept_than_the_bound_allows() -> None:
         return b"state"
 
     async def ask() -> None:
-        snapshots = SnapshotCache(most=2)
+        snapshots = a_cache(most=2)
         for sequence in (0, 1, 2, 2, 1, 0):
-            await snapshots.get(snapshot_key(sequence), beside(partial(make, sequence)))
+            await snapshots.get(snapshot_key(sequence), in_thread(partial(make, sequence)))
 
     asyncio.run(ask())
     assert made == [0, 1, 2, 0]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from builders import a_suite
-from evalwright.host.streams.pages import LogPage, PageCache, PageKey
+from evalwright.host.streams.cache import LogPage, Made, PageKey, SharedCache
 from evalwright.host.v1 import events
 from host.server import ServedHost
 
@@ -26,17 +26,21 @@ class Making:
         self._pages = list(pages)
         self.made = 0
 
-    async def __call__(self) -> LogPage:
+    async def __call__(self) -> Made[LogPage]:
         page = self._pages[self.made]
         self.made += 1
         await asyncio.sleep(0)
         if isinstance(page, Exception):
             raise page
-        return page
+        return len(page.content), page, page.is_final
+
+
+def a_cache(most_bytes: int = 1000) -> SharedCache[PageKey, LogPage]:
+    return SharedCache(most_bytes, is_current=True)
 
 
 async def ask(
-    cache: PageCache, make: Callable[[], Awaitable[LogPage]], times: int
+    cache: SharedCache[PageKey, LogPage], make: Callable[[], Awaitable[Made[LogPage]]], times: int
 ) -> list[LogPage]:
     return await asyncio.gather(*(cache.get(KEY, make) for _ in range(times)))
 
@@ -44,7 +48,7 @@ async def ask(
 @pytest.mark.parametrize("page", [FULL, OVER], ids=["full", "over"])
 def test_a_page_that_cannot_change_is_made_once_for_all(page: LogPage) -> None:
     async def follow() -> list[LogPage]:
-        cache, make = PageCache(), Making(page)
+        cache, make = a_cache(), Making(page)
         return await ask(cache, make, FOLLOWERS) + await ask(cache, make, FOLLOWERS)
 
     assert asyncio.run(follow()) == [page] * FOLLOWERS * 2
@@ -52,7 +56,7 @@ def test_a_page_that_cannot_change_is_made_once_for_all(page: LogPage) -> None:
 
 def test_a_page_that_may_grow_is_made_again_for_who_came_while_it_was_made() -> None:
     async def follow() -> tuple[list[LogPage], int]:
-        cache, make = PageCache(), Making(SO_FAR, OVER, OVER)
+        cache, make = a_cache(), Making(SO_FAR, OVER, OVER)
         return await ask(cache, make, FOLLOWERS), make.made
 
     assert asyncio.run(follow()) == ([SO_FAR] + [OVER] * (FOLLOWERS - 1), 2)
@@ -60,7 +64,7 @@ def test_a_page_that_may_grow_is_made_again_for_who_came_while_it_was_made() -> 
 
 def test_a_page_that_could_not_be_made_is_made_when_it_is_asked_for_again() -> None:
     async def follow() -> LogPage:
-        cache, make = PageCache(), Making(OSError("the disk is gone"), FULL)
+        cache, make = a_cache(), Making(OSError("the disk is gone"), FULL)
         with pytest.raises(OSError, match="the disk is gone"):
             await cache.get(KEY, make)
         return await cache.get(KEY, make)
@@ -70,7 +74,7 @@ def test_a_page_that_could_not_be_made_is_made_when_it_is_asked_for_again() -> N
 
 def test_no_more_is_kept_than_the_bound_allows_and_the_last_asked_for_stays() -> None:
     async def follow() -> list[int]:
-        cache = PageCache(most_bytes=len(FULL.content) * 2)
+        cache = a_cache(most_bytes=len(FULL.content) * 2)
         making = [Making(FULL, FULL) for _ in range(3)]
         for number in (0, 1, 0, 2, 0, 1):
             await cache.get(KEY._replace(after=number), making[number])

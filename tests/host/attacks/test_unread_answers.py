@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from starlette.responses import Response, StreamingResponse
 
 from builders import a_suite, a_task
-from evalwright.host.access.byte_budget import LONG, MIB, ByteBudget
+from evalwright.host.access.limits import LONG, MIB, ByteBudget
 from evalwright.host.http.errors import ApiError
 from host.attacks.raw_client import connected, request
 from host.caller import Caller

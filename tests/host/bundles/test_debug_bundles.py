@@ -5,7 +5,7 @@ import json
 import pytest
 
 from builders import a_log, a_suite, a_task
-from evalwright.host.v1 import bundles
+from evalwright.host.v1 import compare
 from evalwright.store.protocol import NewEvent
 from host.caller import Caller
 from host.server import ECHO, GATED, PRICED, TENANT, ServedHost
@@ -70,7 +70,7 @@ def test_a_bundle_may_be_asked_to_hold_fewer_events_and_says_so(newcomer: Caller
 def test_a_bundle_holds_no_more_than_it_may(caller: Caller, monkeypatch: pytest.MonkeyPatch):
     run_id = caller.evaluate(a_suite(50))
     whole = bundle(caller, run_id)
-    monkeypatch.setattr(bundles, "MOST_BYTES", 40_000)
+    monkeypatch.setattr(compare, "MOST_BUNDLE_BYTES", 40_000)
     reply = caller.get(f"/v1/runs/{run_id}/debug-bundle")
     part = reply.json()
     assert len(reply.body) < 50_000
@@ -84,7 +84,7 @@ def test_annotations_leave_room_for_events(caller: Caller, monkeypatch: pytest.M
     for _ in range(3):
         note = {"signal": {"kind": "flag"}, "note": "x" * 2000}
         assert caller.post(f"/v1/runs/{run_id}/annotations", note).status == 201
-    monkeypatch.setattr(bundles, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(compare, "MOST_BUNDLE_BYTES", 10_000)
     found = bundle(caller, run_id)
     assert len(found["annotations"]) == 2
     assert found["events"][-1]["type"] == "run.completed"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from evalwright.host.access import byte_budget
-from evalwright.host.access.byte_budget import ByteBudget, send_and_wait
+from evalwright.host.access import limits
+from evalwright.host.access.limits import ByteBudget, send_and_wait
 from evalwright.host.http.errors import ApiError
 
 MIB = 1024 * 1024
@@ -126,7 +126,7 @@ def test_a_response_is_counted_from_one_byte_over_64_kib() -> None:
     counted = budget.counted(long, "acme")
     assert counted is not long
     assert budget.held == budget._held_by_tenant["acme"] == LONG + 1
-    assert byte_budget.LONG == LONG
+    assert limits.LONG == LONG
 
 
 def test_a_response_of_another_kind_is_not_counted() -> None:

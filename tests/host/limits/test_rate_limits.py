@@ -32,7 +32,7 @@ def limits(time: Time, key: Rate = PLENTY, tenant: Rate = PLENTY, address: Rate 
 
 def refusal(limits: RateLimits, key_id: str = "k", tenant: str = "t") -> ApiError | None:
     try:
-        limits.take(key_id, tenant)
+        limits.count(key_id, tenant)
     except ApiError as error:
         return error
     return None
@@ -136,7 +136,7 @@ def test_what_a_tenant_is_refused_does_not_count_for_the_key() -> None:
 
 def lets_address_in(limits: RateLimits, address: str) -> bool:
     try:
-        limits.take_address(address)
+        limits.count_address(address)
     except ApiError:
         return False
     return True
@@ -144,9 +144,9 @@ def lets_address_in(limits: RateLimits, address: str) -> bool:
 
 def test_a_client_without_a_key_is_told_how_long_to_wait() -> None:
     limited = limits(Time(), address=Rate(0.5, 1))
-    limited.take_address("192.0.2.1")
+    limited.count_address("192.0.2.1")
     with pytest.raises(ApiError) as caught:
-        limited.take_address("192.0.2.1")
+        limited.count_address("192.0.2.1")
     assert (caught.value.status, caught.value.code) == (429, "rate_limited")
     assert caught.value.headers == {"Retry-After": "2"}
     assert caught.value.details == {"retryAfterMs": 2000, "scope": "global", "limit": 0.5}
@@ -193,7 +193,7 @@ def test_requests_without_a_key_take_nothing_from_keys() -> None:
 def test_buckets_that_are_full_again_are_forgotten() -> None:
     buckets = Buckets(Rate(10, 5))
     for number in range(20_000):  # ten a second, each of them new: few are ever not full
-        buckets.take(f"client {number}", number * SECOND // 10)
+        buckets.count(f"client {number}", number * SECOND // 10)
     assert len(buckets) <= 2_000
 
 
@@ -203,14 +203,14 @@ def test_however_many_come_at_once_no_more_are_kept_than_there_is_room(
 ) -> None:
     buckets = Buckets(Rate(1, 1000), most=most)
     for name in names:
-        buckets.take(str(name), 0)
+        buckets.count(str(name), 0)
         assert len(buckets) <= most
 
 
 def test_who_came_last_is_remembered_when_room_runs_out() -> None:
     buckets = Buckets(Rate(1, 1), most=10)
     for number in range(50):
-        buckets.take(str(number), 0)
+        buckets.count(str(number), 0)
         for recent in range(max(0, number - 4), number + 1):
             assert buckets.wait_ns(str(recent), 0) > 0
 
@@ -220,12 +220,12 @@ def test_a_bucket_is_remembered_until_it_is_full_however_many_others_come(
     rate: Rate, pause: int
 ) -> None:
     alone, crowded = Buckets(rate), Buckets(rate)
-    alone.take("k", 0)
-    crowded.take("k", 0)
+    alone.count("k", 0)
+    crowded.count("k", 0)
     for number in range(1_500):
-        crowded.take(str(number), pause)
+        crowded.count(str(number), pause)
     while alone.wait_ns("k", pause) == 0:
         assert crowded.wait_ns("k", pause) == 0
-        alone.take("k", pause)
-        crowded.take("k", pause)
+        alone.count("k", pause)
+        crowded.count("k", pause)
     assert crowded.wait_ns("k", pause) == alone.wait_ns("k", pause)

@@ -47,25 +47,25 @@ def test_the_limit_that_keeps_a_client_waiting_longest_is_told(
     key: Rate, tenant: Rate, expected: Any
 ) -> None:
     limited = RateLimits(key, tenant, Rate(1, 1), clock_ns=lambda: 5 * SECOND)
-    limited.take("k", "t")
+    limited.count("k", "t")
     words, *rest = expected
-    told = refused(limited.take, "k", "t")
+    told = refused(limited.count, "k", "t")
     assert told == too_many(f"{words} per second; retry later", *rest)
 
 
 def test_an_address_is_told_as_the_limit_of_all() -> None:
     limited = RateLimits(Rate(1, 1), Rate(1, 1), Rate(0.25, 2), clock_ns=lambda: 0)
-    limited.take_address("2001:db8::1")
-    limited.take_address("2001:db8::2")
-    told = refused(limited.take_address, "2001:db8::3")
+    limited.count_address("2001:db8::1")
+    limited.count_address("2001:db8::2")
+    told = refused(limited.count_address, "2001:db8::3")
     message = "more than 0.25 requests per second; retry later"
     assert told == too_many(message, "global", 0.25, 4000, "4")
 
 
 def test_the_clock_is_one_that_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = RateLimits(Rate(0.001, 1), Rate(9, 9), Rate(0.001, 1))
-    limited.take("k", "t")
-    assert refused(limited.take, "k", "t")["details"]["scope"] == "key"
+    limited.count("k", "t")
+    assert refused(limited.count, "k", "t")["details"]["scope"] == "key"
     assert limited._clock_ns is limits.time.monotonic_ns
 
 
@@ -103,7 +103,7 @@ def test_the_wait_of_a_bucket_to_the_nanosecond() -> None:
     for now in (0, 0, 0, 1, 333_333_332, 333_333_333, 666_666_666):
         waits.append(buckets.wait_ns("a", now))
         if not waits[-1]:
-            buckets.take("a", now)
+            buckets.count("a", now)
     assert waits == [0, 0, 333_333_333, 333_333_332, 1, 0, 0]
     assert Buckets(Rate(1e12, 1))._interval == 1
     assert Buckets(Rate(1e12, 3))._capacity == 3
@@ -112,24 +112,24 @@ def test_the_wait_of_a_bucket_to_the_nanosecond() -> None:
 def test_when_buckets_are_swept_and_what_is_left() -> None:
     buckets = Buckets(Rate(1, 5))
     for number in range(1_000):
-        buckets.take(str(number), number)
+        buckets.count(str(number), number)
     assert (len(buckets), buckets._sweep_at) == (1_000, 1_000)
-    buckets.take("new", SECOND + 399)  # 0 to 399 are full again
+    buckets.count("new", SECOND + 399)  # 0 to 399 are full again
     assert (len(buckets), buckets._sweep_at) == (601, 1_200)
     for number in range(599):
-        buckets.take(f"more {number}", SECOND + 399)
+        buckets.count(f"more {number}", SECOND + 399)
     assert len(buckets) == 1_200
-    buckets.take("newest", SECOND + 399)
+    buckets.count("newest", SECOND + 399)
     assert (len(buckets), buckets._sweep_at) == (1_201, 2_400)
 
 
 def test_the_oldest_are_forgotten_where_there_is_no_room() -> None:
     buckets = Buckets(Rate(1, 5), most=7)
     for number in range(7):
-        buckets.take(str(number), 0)
-    buckets.take("0", 0)  # again: now the youngest
+        buckets.count(str(number), 0)
+    buckets.count("0", 0)  # again: now the youngest
     assert list(buckets._full_at) == ["1", "2", "3", "4", "5", "6", "0"]
-    buckets.take("7", 0)
+    buckets.count("7", 0)
     assert list(buckets._full_at) == ["5", "6", "0", "7"]
     assert Buckets(Rate(1, 1))._most == limits.MOST_BUCKETS == 100_000
 

@@ -2,13 +2,15 @@
 
 import asyncio
 
-from evalwright.host.access.turns import Arrivals, Turns
+from evalwright.host.access.limits import Arrivals, FairSchedule
 
 
-async def work(turns: Turns, tenant: str, name: str, pieces: int, done: list[str]) -> None:
-    share = turns.new_share(tenant)
+async def work(
+    schedule: FairSchedule, tenant: str, name: str, pieces: int, done: list[str]
+) -> None:
+    share = schedule.new_share(tenant)
     for _ in range(pieces):
-        await turns.take(share)
+        await schedule.wait(share)
         done.append(name)
 
 
@@ -17,8 +19,8 @@ def order(*workers: tuple[str, str, int]) -> list[str]:
 
     async def main() -> list[str]:
         done: list[str] = []
-        turns = Turns(1)
-        await asyncio.gather(*(work(turns, *worker, done) for worker in workers))
+        schedule = FairSchedule(1)
+        await asyncio.gather(*(work(schedule, *worker, done) for worker in workers))
         return done
 
     return asyncio.run(main())
@@ -38,13 +40,13 @@ def test_the_runs_of_a_tenant_get_the_same() -> None:
 def test_a_new_run_is_next_and_then_one_of_many() -> None:
     async def main() -> list[str]:
         done: list[str] = []
-        turns = Turns(1)
-        old = [asyncio.create_task(work(turns, "acme", "old", 50, done)) for _ in range(8)]
+        schedule = FairSchedule(1)
+        old = [asyncio.create_task(work(schedule, "acme", "old", 50, done)) for _ in range(8)]
         for _ in range(200):
             await asyncio.sleep(0)
         assert 0 < len(done) < 400
         done.clear()
-        new = asyncio.create_task(work(turns, "acme", "new", 3, done))
+        new = asyncio.create_task(work(schedule, "acme", "new", 3, done))
         await asyncio.gather(new, *old)
         return done
 
@@ -56,8 +58,8 @@ def test_a_new_run_is_next_and_then_one_of_many() -> None:
 def test_what_the_loop_has_to_do_besides_is_done_between_rounds() -> None:
     async def main() -> int:
         done: list[str] = []
-        turns = Turns(2)
-        workers = [asyncio.create_task(work(turns, "acme", "a", 20, done)) for _ in range(10)]
+        schedule = FairSchedule(2)
+        workers = [asyncio.create_task(work(schedule, "acme", "a", 20, done)) for _ in range(10)]
         await asyncio.sleep(0)
         most = 0
         while not all(worker.done() for worker in workers):
@@ -73,13 +75,13 @@ def test_what_the_loop_has_to_do_besides_is_done_between_rounds() -> None:
 def test_who_leaves_takes_no_turn() -> None:
     async def main() -> list[str]:
         done: list[str] = []
-        turns = Turns(1)
-        gone = turns.new_share("acme")
-        leaving = [asyncio.create_task(turns.take(gone)) for _ in range(5)]
+        schedule = FairSchedule(1)
+        gone = schedule.new_share("acme")
+        leaving = [asyncio.create_task(schedule.wait(gone)) for _ in range(5)]
         await asyncio.sleep(0)
         for task in leaving:
             task.cancel()
-        stays = work(turns, "acme", "stays", 2, done)
+        stays = work(schedule, "acme", "stays", 2, done)
         await asyncio.gather(stays, *leaving, return_exceptions=True)
         assert gone.taken == 0
         return done
@@ -90,18 +92,18 @@ def test_who_leaves_takes_no_turn() -> None:
 def test_who_was_idle_makes_up_for_nothing() -> None:
     async def main() -> list[str]:
         done: list[str] = []
-        turns = Turns(1)
-        idle = turns.new_share("acme")
-        await turns.take(idle)
-        await work(turns, "acme", "busy", 100, done)
+        schedule = FairSchedule(1)
+        idle = schedule.new_share("acme")
+        await schedule.wait(idle)
+        await work(schedule, "acme", "busy", 100, done)
         done.clear()
 
         async def come_back() -> None:
             for _ in range(20):
-                await turns.take(idle)
+                await schedule.wait(idle)
                 done.append("idle")
 
-        await asyncio.gather(come_back(), work(turns, "acme", "busy", 20, done))
+        await asyncio.gather(come_back(), work(schedule, "acme", "busy", 20, done))
         return done
 
     found = asyncio.run(main())

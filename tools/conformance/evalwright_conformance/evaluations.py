@@ -14,8 +14,8 @@ from evalwright.host.library.catalogue import BUNDLED_AGENT
 from evalwright.host.runs.handle import RunHandle
 from evalwright.host.runs.planning import EvalRequest
 from evalwright.host.v1.create import owner_of
+from evalwright.host.v1.runs import listed_run
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, WHOLE, closed, listed
-from evalwright.host.v1.shapes import listed_run
 from evalwright_conformance.seams import seam
 
 TASK_COUNT = 3

@@ -17,7 +17,7 @@ from evalwright.contracts.times import iso_time
 from evalwright.host.access.quotas import BYTES, FREE
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall, Schema, json_response
-from evalwright.host.v1.schemas import FLAG, ID, RUN_ID, TEXT, WHOLE, closed, listed, query, ref
+from evalwright.host.v1.schemas import FLAG, ID, TEXT, WHOLE, closed, listed, query, ref
 from evalwright.signals.masking import mask_text
 from evalwright.store.records import RecordChange
 from evalwright_conformance.seams import read_seam, seam
@@ -143,10 +143,7 @@ ROUTES = [
         "readTestEvents",
         "The events of a run of the caller; none if there is no such run.",
         closed({"events": listed(ref("RunEvent"))}, ("events",)),
-        parameters=(
-            RUN_ID,
-            *(query(name, TEXT, "Only events with this value.") for name in _FILTERS),
-        ),
+        parameters=(*(query(name, TEXT, "Only events with this value.") for name in _FILTERS),),
     ),
     seam(
         "test/reset",

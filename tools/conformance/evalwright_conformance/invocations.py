@@ -33,7 +33,6 @@ from evalwright.host.library.catalogue import BUNDLED_AGENT, RegisteredAgent
 from evalwright.host.runs.handle import RunHandle
 from evalwright.host.v1.create import run_started
 from evalwright.host.v1.schemas import (
-    AGENT_ID,
     FLAG,
     ID,
     NAME,
@@ -255,6 +254,5 @@ ROUTES = [
             },
             ("agentId", "status", "events"),
         ),
-        parameters=(AGENT_ID,),
     ),
 ]

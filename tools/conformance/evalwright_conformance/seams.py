@@ -1,8 +1,8 @@
 """A seam: a documented route below `/v1/host/sample/`."""
 
 from evalwright.host.access.quotas import RUN, Stores
-from evalwright.host.http.routing import ApiOperation, Handler, ResponseDoc, Route, Schema
-from evalwright.host.v1.schemas import IDEMPOTENCY_KEY, refusals
+from evalwright.host.http.routing import Handler, ResponseDoc, Route, Schema
+from evalwright.host.v1.schemas import Routes
 
 TAG = "conformance"
 
@@ -19,14 +19,19 @@ def read_seam(
     stores: Stores | None = None,
 ) -> Route:
     """A seam that reads something; it may make what it reads."""
-    operation = ApiOperation(
-        id=operation_id,
+    routes = Routes(TAG)
+    routes.add(
+        "GET",
+        f"/v1/host/sample/{path}",
+        operation_id,
+        scope,
         summary=summary,
-        tag=TAG,
         parameters=parameters,
-        answers={200: ResponseDoc("The requested data.", answer), **refusals(400)},
-    )
-    return Route("GET", f"/v1/host/sample/{path}", handler, operation, (scope,), stores=stores)
+        answers={200: ResponseDoc("The requested data.", answer)},
+        refuses=(400,),
+        stores=stores,
+    )(handler)
+    return routes[0]
 
 
 def seam(
@@ -41,17 +46,18 @@ def seam(
     stores: Stores = RUN,
 ) -> Route:
     """A seam that changes something; it needs the scope runs:create."""
-    operation = ApiOperation(
-        id=operation_id,
+    routes = Routes(TAG)
+    routes.add(
+        "POST",
+        f"/v1/host/sample/{path}",
+        operation_id,
+        "runs:create",
         summary=summary,
-        tag=TAG,
-        parameters=(*parameters, IDEMPOTENCY_KEY),
+        parameters=parameters,
         body=body,
         needs_body=False,
-        answers={
-            200: ResponseDoc("The result.", answer),
-            **refusals(404, 409, with_body=True),
-        },
-    )
-    path = f"/v1/host/sample/{path}"
-    return Route("POST", path, handler, operation, ("runs:create",), stores=stores)
+        answers={200: ResponseDoc("The result.", answer)},
+        refuses=(404, 409),
+        stores=stores,
+    )(handler)
+    return routes[0]

@@ -10,17 +10,30 @@ from evalwright.engine.clock import new_run_id
 from evalwright.host.access.principal import Principal
 from evalwright.host.access.quotas import RUN
 from evalwright.host.http.errors import ApiError
-from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
 from evalwright.host.runs.handle import RunHandle
 from evalwright.host.v1.create import run_started
-from evalwright.host.v1.schemas import ID, NAME, OBJECT, closed, listed, opened, ref, refusals
-from evalwright.host.v1.shapes import Snapshot, snapshot
+from evalwright.host.v1.runs import Snapshot, snapshot
+from evalwright.host.v1.schemas import ID, OBJECT, Routes, closed, listed, opened, ref
 from evalwright_conformance.seams import TAG, read_seam, seam
 from evalwright_conformance.workflows import NOOP, WORKFLOWS, FixtureWorkflow
+
+ROUTES = Routes(TAG)
 
 _SNAPSHOT = ref("RunSnapshot")
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/workflows/{workflowId}",
+    "getWorkflow",
+    "runs:create",
+    "runs:read",
+    answers={
+        200: ResponseDoc("The workflow.", opened({"id": ID, "nodes": listed(OBJECT)}, ("id",)))
+    },
+    refuses=(404,),
+)
 async def read_workflow(call: ApiCall) -> Response:
     """The definition of a workflow."""
     workflow = WORKFLOWS.get(call.path["workflowId"])
@@ -89,25 +102,7 @@ async def cross_workspace_read(call: ApiCall) -> Response:
         raise ApiError(403, "run_forbidden", "the run belongs to another workspace") from None
 
 
-ROUTES = [
-    Route(
-        "GET",
-        "/v1/workflows/{workflowId}",
-        read_workflow,
-        ApiOperation(
-            id="getWorkflow",
-            summary="The definition of a workflow.",
-            tag=TAG,
-            parameters=({"in": "path", "name": "workflowId", "required": True, "schema": NAME},),
-            answers={
-                200: ResponseDoc(
-                    "The workflow.", opened({"id": ID, "nodes": listed(OBJECT)}, ("id",))
-                ),
-                **refusals(404),
-            },
-        ),
-        ("runs:create", "runs:read"),
-    ),
+ROUTES += [
     read_seam(
         "identity/owned-run",
         owned_run,

@@ -392,7 +392,7 @@ class Deployments:
         for kept in await self._read(tenant, lambda: self._gates(tenant)):
             gate = kept.gate
             with suppress(RecordConflict):  # another host was first
-                last = (await self._run(gate.partition, gate.run_id).look())[-1]
+                last = (await self._run(gate.partition, gate.run_id).read_edges())[-1]
                 if last.type in TERMINAL_TYPES:
                     await asyncio.wrap_future(self._records.write(await self._endings(kept)))
                 elif gate.deadline_us <= now_us:

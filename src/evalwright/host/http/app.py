@@ -19,13 +19,20 @@ from evalwright.contracts.errors import (
     StoreUnavailable,
 )
 from evalwright.contracts.times import iso_time
-from evalwright.host.access.idempotency import REPLAY_HEADER, Ticket
+from evalwright.host.access.idempotency import REPLAY_HEADER
 from evalwright.host.access.keys import authenticate
 from evalwright.host.access.principal import Principal
 from evalwright.host.async_store import read_soon
 from evalwright.host.host import Host
 from evalwright.host.http.errors import ApiError, invalid, unavailable
-from evalwright.host.http.routing import ApiCall, Handler, Route, RouteTable, json_response
+from evalwright.host.http.routing import (
+    ApiCall,
+    Handler,
+    Route,
+    RouteTable,
+    client_address,
+    json_response,
+)
 from evalwright.host.telemetry import AnsweredRequest
 from evalwright.store.records import RecordConflict
 
@@ -81,86 +88,78 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _respond(self, request: Request) -> Response:
-        started = time.perf_counter()
-        call = ApiCall(self._host, request, _NOBODY, _correlation_id(request))
-        response = await self._answered(call)
+        started, path = time.perf_counter(), request.scope["path"]
+        given = request.headers.get(CORRELATION_HEADER, "")
+        correlation_id = (
+            given if _CORRELATION.fullmatch(given) else f"{_random.getrandbits(96):024x}"
+        )
+        call = ApiCall(self._host, request, _NOBODY, correlation_id)
+        # A program that sends a key is told by the API that a path is unknown.
+        is_for_api = path.startswith(API_PATHS) or (
+            path != "/" and "authorization" in request.headers
+        )
+        if self._site is not None and (self._is_local or not is_for_api):
+            response = await self._site(call)
+        elif isinstance(found := self._routes.find(request.method, path), ApiError):
+            response = error_response(found, correlation_id)
+        else:
+            route, call.path = found
+            call.template = route.path
+            response = await _answer(call, route)
         response.headers.update(call.trace.headers())
-        response.headers["X-Correlation-Id"] = call.correlation_id
+        response.headers["X-Correlation-Id"] = correlation_id
         response.headers["X-Content-Type-Options"] = "nosniff"
+        run_id = call.path.get("runId", "")
         self._host.telemetry.on_request(
             AnsweredRequest(
                 method=request.method if call.template else "other",
                 route=call.template,
                 status=response.status_code,
                 seconds=time.perf_counter() - started,
-                correlation_id=call.correlation_id,
+                correlation_id=correlation_id,
                 tenant=call.principal.tenant or None,
                 key_id=call.principal.key_id or None,
-                run_id=_run_id(call),
+                run_id=run_id if _RUN_ID.fullmatch(run_id) else None,  # other text is not logged
                 trace_id=call.trace.trace_id,
             )
         )
         return response
 
-    async def _answered(self, call: ApiCall) -> Response:
-        path: str = call.request.scope["path"]
-        if self._site is not None and (self._is_local or not _is_for_api(call.request, path)):
-            return await self._site(call)
-        found = self._routes.find(call.request.method, path)
-        if isinstance(found, ApiError):
-            return error_response(found, call.correlation_id)
-        route, call.path = found
-        call.template = route.path
-        return await _answer(call, route)
-
-
-def _is_for_api(request: Request, path: str) -> bool:
-    """Whether a request is for the API; a program that sends a key is told so by the API."""
-    return path.startswith(API_PATHS) or (path != "/" and "authorization" in request.headers)
-
 
 async def _answer(call: ApiCall, route: Route) -> Response:
+    host = call.host
     try:
         with ExitStack() as held:
-            held.enter_context(call.host.requests.hold())
-            if not route.is_open:
-                await _let_in(call, route, held)
-                await call.host.arrivals.enter(call.principal.tenant)
+            held.enter_context(host.requests.hold())
+            if not route.is_open:  # authenticate, count the request, check scopes, in this order
+                try:
+                    call.principal = await _holder(host, call.request.headers.get("authorization"))
+                except ApiError:
+                    host.rates.count_address(client_address(call.request))
+                    raise
+                tenant = call.principal.tenant
+                host.rates.count(call.principal.key_id, tenant)
+                held.enter_context(host.requests.hold_for(tenant))
+                route.check_scopes(call.principal)
+                await host.arrivals.enter(tenant)
             route.read_query(call)
             await route.read_body(call, held)
             response = await _once(call, route)
-            return call.host.response_budget.counted(response, call.principal.tenant)
+            return host.response_budget.counted(response, call.principal.tenant)
     except Exception as error:  # noqa: BLE001 - every failure gets a response, in one shape
         return error_response(error, call.correlation_id)
 
 
-async def _let_in(call: ApiCall, route: Route, held: ExitStack) -> None:
-    """Authenticate the caller, count the request, and check the scopes, in this order."""
-    host, given = call.host, call.request.headers.get("authorization")
-    try:
-        if host.records.is_local:
-            call.principal = authenticate(host.records, given, datetime.now(UTC))
-        else:
-            call.principal = await _holder(host, given)
-    except ApiError:
-        client = call.request.client
-        host.rates.take_address(client.host if client else "")
-        raise
-    host.rates.take(call.principal.key_id, call.principal.tenant)
-    held.enter_context(host.requests.hold_for(call.principal.tenant))
-    route.check_scopes(call.principal)
-
-
 async def _holder(host: Host, given: str | None) -> Principal:
-    """The holder of a key; many who come with it at the same moment are let in by one look."""
+    """The holder of a key; many who come with it at the same moment are let in by one read."""
 
-    def look() -> Principal:
+    def read() -> Principal:
         return authenticate(host.records, given, datetime.now(UTC))
 
-    if given is None:
-        return look()
+    if given is None or host.records.is_local:
+        return read()
     share = given[:_KEY_SHARE]
-    return await host.shared_reads.get(given, lambda: read_soon(host.records, share, look))
+    return await host.shared_reads.get(given, lambda: read_soon(host.records, share, read))
 
 
 async def _once(call: ApiCall, route: Route) -> Response:
@@ -170,14 +169,10 @@ async def _once(call: ApiCall, route: Route) -> Response:
         async with call.storing(route.stores):
             return await route.handler(call)
     endpoint = f"{route.method} {call.request.scope['path']}"
-    entered = await call.host.idempotency.enter(call.principal, endpoint, key, call.raw)
-    if isinstance(entered, Response):
-        return entered
-    call.ticket = entered
-    return await _with_ticket(call, route, entered)
-
-
-async def _with_ticket(call: ApiCall, route: Route, ticket: Ticket) -> Response:
+    ticket = await call.host.idempotency.enter(call.principal, endpoint, key, call.raw)
+    if isinstance(ticket, Response):
+        return ticket
+    call.ticket = ticket
     async with AsyncExitStack() as held:  # until the answer is kept, too
         try:
             await held.enter_async_context(call.storing(route.stores))
@@ -243,14 +238,3 @@ def _known(error: Exception) -> ApiError | None:
             return unavailable(message, STORE_RETRY_SECONDS)
         return unavailable("the store is unavailable; try again", STORE_RETRY_SECONDS)
     return None
-
-
-def _run_id(call: ApiCall) -> str | None:
-    """The run that a path names; text that is not a run id is not logged."""
-    given = call.path.get("runId", "")
-    return given if _RUN_ID.fullmatch(given) else None
-
-
-def _correlation_id(request: Request) -> str:
-    given = request.headers.get(CORRELATION_HEADER, "")
-    return given if _CORRELATION.fullmatch(given) else f"{_random.getrandbits(96):024x}"

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -112,11 +112,11 @@ class ApiCall:
         """The run that the path names."""
         return self.run_with(self.path["runId"])
 
-    async def look(self, run: RunHandle) -> list[Event]:
-        """The edges of a run; many who ask at the same moment share one look."""
+    async def edges(self, run: RunHandle) -> list[Event]:
+        """The first and last events of a run; many who ask at the same moment share one read."""
         if self.host.records.is_local:
-            return await run.look()
-        return await self.host.shared_reads.get(f"{run.partition} {run.run_id}", run.look)
+            return await run.read_edges()
+        return await self.host.shared_reads.get(f"{run.partition} {run.run_id}", run.read_edges)
 
     def run_with(self, run_id: str) -> RunHandle:
         """A run of the caller, by its id."""
@@ -237,7 +237,13 @@ class Route:
                 if needed:
                     raise invalid([Problem(name, "missing", "add it to the query")])
                 continue
-            value = _value(given[0], schema)
+            text: str = given[0]
+            value: int | bool | str = text
+            digits = text.removeprefix("-")
+            if schema.get("type") == "integer" and digits.isascii() and digits.isdigit():
+                value = int(text) if len(digits) <= 18 else text
+            elif schema.get("type") == "boolean":
+                value = {"true": True, "false": False}.get(text, text)
             problems = check.problems(value)
             if problems:
                 raise invalid([Problem(name, problems[0].message)])
@@ -255,55 +261,53 @@ class Route:
         if not call.raw and not self.operation.needs_body:
             call.body = {}
             return
-        _check_media_type(call.request)
+        given = call.request.headers.get("content-type", "application/json")
+        if given.partition(";")[0].strip().lower() != "application/json":
+            raise ApiError(415, "unsupported_media_type", "send the body as application/json")
         if len(call.raw) < SMALL_BODY:
             call.body = self._checked(call.raw)
         else:  # in a thread, so that other requests do not wait
             call.body = await call.parse(lambda: self._checked(call.raw))
 
+    @cached_property
+    def _outline(self) -> msgspec.json.Decoder[Any] | None:
+        """Decodes a body with the members that it may have, and leaves them as they are.
+
+        It finds a key that the body must not have before all of it is parsed.
+        """
+        schema = self.operation.body or {}
+        if schema.get("additionalProperties") is not False:
+            return None
+        renamed = {f"m{n}": name for n, name in enumerate(schema["properties"])}
+        fields = [(name, msgspec.Raw, msgspec.Raw()) for name in renamed]
+        kind = msgspec.defstruct("Outline", fields, rename=renamed, forbid_unknown_fields=True)
+        return msgspec.json.Decoder(kind)
+
     def _checked(self, raw: bytes) -> Any:
         assert self.body_schema is not None
-        if len(raw) > LARGE_BODY:
-            self._refuse_unknown(raw)
+        if len(raw) > LARGE_BODY and self._outline is not None:
+            try:
+                self._outline.decode(raw)
+            except msgspec.ValidationError as error:
+                if "unknown field" in str(error):
+                    raise invalid([Problem("$", str(error))]) from None
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                pass  # the parser says what is wrong
         body = parse_body(raw)
         problems = self.body_schema.problems(body)
         if problems:
             raise invalid(problems)
         return _with_whole_numbers(body)
 
-    def _refuse_unknown(self, raw: bytes) -> None:
-        """Raise 400 for a key that the body must not have, before all of it is parsed."""
-        schema = self.operation.body or {}
-        if schema.get("additionalProperties") is not False:
-            return
-        try:
-            _outline(tuple(schema["properties"])).decode(raw)
-        except msgspec.ValidationError as error:
-            if "unknown field" in str(error):
-                raise invalid([Problem("$", str(error))]) from None
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return  # the parser says what is wrong
-
-
-@lru_cache(maxsize=64)
-def _outline(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """Decodes an object with these members only, and leaves the members as they are."""
-    fields = [(f"m{n}", msgspec.Raw, msgspec.Raw()) for n in range(len(names))]
-    renamed = {f"m{n}": name for n, name in enumerate(names)}
-    kind = msgspec.defstruct("Outline", fields, rename=renamed, forbid_unknown_fields=True)
-    return msgspec.json.Decoder(kind)
-
 
 class Addressed(Protocol):
     """An entry of a table: a route of the API, or a page."""
 
     @property
-    def method(self) -> str:
-        """The method of its requests."""
+    def method(self) -> str: ...
 
     @property
-    def path(self) -> str:
-        """Their path, with the names of its parameters in braces."""
+    def path(self) -> str: ...  # with the names of its parameters in braces
 
 
 R = TypeVar("R", bound=Addressed)
@@ -340,6 +344,11 @@ class RouteTable(Generic[R]):
         return ApiError(400, "validation_error", "paths start with /v1/ or /.well-known/")
 
 
+def client_address(request: Request) -> str:
+    """The address that a request comes from."""
+    return request.client.host if request.client else ""
+
+
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A response with a value as JSON."""
     return Response(msgspec.json.encode(value), status, headers, "application/json")
@@ -355,50 +364,34 @@ def _with_whole_numbers(value: Any) -> Any:
     return int(value) if is_whole else value
 
 
-def _value(text: str, schema: Schema) -> Any:
-    if schema.get("type") == "integer" and text.removeprefix("-").isascii():
-        digits = text.removeprefix("-")
-        return int(text) if digits.isdigit() and len(digits) <= 18 else text
-    if schema.get("type") == "boolean":
-        return {"true": True, "false": False}.get(text, text)
-    return text
-
-
-def _check_media_type(request: Request) -> None:
-    given = request.headers.get("content-type", "application/json")
-    if given.partition(";")[0].strip().lower() != "application/json":
-        raise ApiError(415, "unsupported_media_type", "send the body as application/json")
-
-
 class ArrivingShape:
     """Refuses a large body for its shape while it arrives, a piece in each turn on the loop."""
 
     def __init__(self, host: "Host", tenant: str, held: ExitStack) -> None:
-        self._turns = host.shapes
-        self._share = host.shapes.new_share(tenant)
-        self._hold: Callable[[int], None] = lambda size: held.enter_context(
-            host.bodies.hold(tenant, size)
-        )
+        self._host = host
+        self._tenant = tenant
+        self._held = held
+        self._share = host.body_schedule.new_share(tenant)
         self._shape = JsonShape(MOST_VALUES, MOST_KEYS, MAX_DEPTH)
         self._waiting = b""
         self._is_large = False
 
-    async def take(self, chunk: bytes) -> None:
-        """Look at what has come, unless it is little; raises 400, 429, 503."""
+    async def add(self, chunk: bytes) -> None:
+        """Check what has come, unless it is little; raises 400, 429, 503."""
         self._waiting += chunk
         while len(self._waiting) > LARGE_BODY:
             piece, self._waiting = self._waiting[:LARGE_BODY], self._waiting[LARGE_BODY:]
-            await self._look_at(piece)
+            await self._check(piece)
 
     async def end(self) -> None:
-        """Look at the rest of a body that is large; raises 400, 429, 503."""
+        """Check the rest of a body that is large; raises 400, 429, 503."""
         if self._is_large:
-            await self._look_at(self._waiting)
+            await self._check(self._waiting)
 
-    async def _look_at(self, piece: bytes) -> None:
+    async def _check(self, piece: bytes) -> None:
         self._is_large = True
-        self._hold(len(piece))
-        await self._turns.take(self._share)
+        self._held.enter_context(self._host.bodies.hold(self._tenant, len(piece)))
+        await self._host.body_schedule.wait(self._share)
         reason = self._shape.burden(piece)
         if reason is not None:
             raise too_heavy(reason)
@@ -406,19 +399,25 @@ class ArrivingShape:
 
 async def read_raw(request: Request, most: int, arriving: ArrivingShape | None = None) -> bytes:
     """The body of a request; raises 400, 408, 413, 429, 503."""
+    too_large = ApiError(
+        413,
+        "request_too_large",
+        f"the body is longer than {most} bytes",
+        {"maxRequestBodyBytes": most},
+    )
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > most:
-        raise _too_large(most)
+        raise too_large
     chunks, size = [], 0
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 size += len(chunk)
                 if size > most:
-                    raise _too_large(most)
+                    raise too_large
                 chunks.append(chunk)
                 if arriving is not None:
-                    await arriving.take(chunk)
+                    await arriving.add(chunk)
             if arriving is not None:
                 await arriving.end()
     except TimeoutError:
@@ -427,8 +426,3 @@ async def read_raw(request: Request, most: int, arriving: ArrivingShape | None =
     except ClientDisconnect:
         raise ApiError(400, "validation_error", "the body is incomplete") from None
     return b"".join(chunks)
-
-
-def _too_large(most: int) -> ApiError:
-    message = f"the body is longer than {most} bytes"
-    return ApiError(413, "request_too_large", message, {"maxRequestBodyBytes": most})

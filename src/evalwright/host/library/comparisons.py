@@ -74,12 +74,11 @@ async def compare_for(
     tenant, limit = call.principal.tenant, call.host.comparisons
     for run in (new, baseline):
         await run.in_reader(partial(check_comparable, run))
-    held.enter_context(call.host.streams.hold())
-    held.enter_context(call.host.streams.hold_for(tenant))
+    held.enter_context(call.host.streams.hold(tenant))
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="evalwright-")
     held.push_async_callback(asyncio.to_thread, folder.cleanup)  # it may hold many files
     begun(Path(folder.name))
-    with limit.hold(), limit.hold_for(tenant):
+    with limit.hold(tenant):
         return await compare(baseline, new, Path(folder.name), wanted)
 
 

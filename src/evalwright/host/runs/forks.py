@@ -95,7 +95,7 @@ class Forks:
         self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
     ) -> None:
         """Create the run together with changes; raises `RunNotFound` and `ApiError`."""
-        last = (await run._replace(run_id=request.source).look())[-1].sequence
+        last = (await run._replace(run_id=request.source).read_edges())[-1].sequence
         if request.from_sequence > last:
             message = f"$.fromSeq: the last event of the run has the sequence {last}"
             raise ApiError(422, "validation_error", message, {"lastSequence": last})

@@ -52,7 +52,7 @@ class RunHandle(NamedTuple):
             raise RunNotFound(f"no such run: {self.run_id}")
         return edges
 
-    async def look(self) -> list[Event]:
+    async def read_edges(self) -> list[Event]:
         """The edges, on the event loop, which must not wait for the disk."""
         known = self.log.known_edges(self.run_id)
         return known if known is not None else await self.in_reader(self.edges)

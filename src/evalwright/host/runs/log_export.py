@@ -21,7 +21,7 @@ from evalwright.host.deployments.model import DEPLOYMENT, GATE
 from evalwright.host.library.catalogue import AGENT, DELETED_SUITE, SUITE
 from evalwright.host.library.prompts import EVALUATION_KIND, FILE_KIND
 from evalwright.host.runs.export import TransferHeader, export_run, import_run, parse_transfer
-from evalwright.host.v1.admission import SCOPE_KIND
+from evalwright.host.v1.create import SCOPE_KIND
 from evalwright.host.webhooks import dead_letters, subscriptions
 from evalwright.store.protocol import EventLog, RunFilter
 from evalwright.store.records import RecordChange

@@ -299,7 +299,7 @@ class Runs:
 
     async def status(self, run: RunHandle) -> Status:
         """The status of a run; raises `RunNotFound`."""
-        last = (await run.look())[-1]
+        last = (await run.read_edges())[-1]
         if last.type in TERMINAL_TYPES:
             ended: Status = last.type.removeprefix("run.")  # type: ignore[assignment]
             return ended

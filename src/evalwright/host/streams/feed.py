@@ -33,12 +33,12 @@ class Notice(NamedTuple):
 class Subscriber:
     """A subscriber to one run, with the events that it has not taken yet."""
 
-    __slots__ = ("_events", "_lost", "_notices", "_wakened", "ended")
+    __slots__ = ("_events", "_is_behind", "_notices", "_wakened", "ended")
 
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._notices: list[Notice] = []
-        self._lost = False
+        self._is_behind = False
         self._wakened: asyncio.Future[None] | None = None
         self.ended: str | None = None  # the state of its key, which is no longer active
 
@@ -50,41 +50,39 @@ class Subscriber:
     def put(self, events: list[Event]) -> None:
         """Add events."""
         if len(self._events) + len(events) > MOST_KEPT:
-            self._lost, self._events = True, []
-        elif not self._lost:
+            self._is_behind, self._events = True, []
+        elif not self._is_behind:
             self._events += events
         self.wake()
 
-    def look(self) -> None:
+    def fall_behind(self) -> None:
         """Let it read the log: another process has appended to it."""
-        self._lost = True
+        self._is_behind = True
         self.wake()
 
-    def tell(self, notice: Notice) -> None:
+    def notify(self, notice: Notice) -> None:
         """Add a notice; dropped if too many are waiting."""
         if len(self._notices) < MOST_KEPT:
             self._notices.append(notice)
         self.wake()
 
     def take_notices(self) -> list[Notice]:
-        """The notices since the last call."""
         notices, self._notices = self._notices, []
         return notices
 
-    def take(self) -> tuple[list[Event], bool]:
+    def take_events(self) -> tuple[list[Event], bool]:
         """The events since the last call, and whether some must be read from the log instead."""
-        events, lost = self._events, self._lost
-        self._events, self._lost = [], False
-        return events, lost
+        events, is_behind = self._events, self._is_behind
+        self._events, self._is_behind = [], False
+        return events, is_behind
 
     def wake(self) -> None:
-        """End a wait."""
         if self._wakened is not None and not self._wakened.done():
             self._wakened.set_result(None)
 
     def has_end(self) -> bool:
         """Whether the run has ended, or too much has come to wait any longer."""
-        return self._lost or any(event.type in TERMINAL_TYPES for event in self._events[-1:])
+        return self._is_behind or any(event.type in TERMINAL_TYPES for event in self._events[-1:])
 
     async def wait(self, seconds: float) -> bool:
         """Wait until there is something to take; False after a timeout."""
@@ -93,7 +91,7 @@ class Subscriber:
         return self._has_any()
 
     def _has_any(self) -> bool:
-        return bool(self._events or self._lost or self._notices)
+        return bool(self._events or self._is_behind or self._notices)
 
     async def wait_more(self, seconds: float) -> None:
         """Wait until something more has come, or for a timeout."""
@@ -113,7 +111,7 @@ class Feed:
     def __init__(self) -> None:
         self._subscribers: dict[str, set[Subscriber]] = {}
         self._listeners: list[Listener] = []
-        self._hearers: list[News] = []
+        self._news_listeners: list[News] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._arriving = threading.Lock()  # guards the next two
         self._arrived: dict[str, list[Event]] = {}  # by run, in the order of their first events
@@ -122,41 +120,58 @@ class Feed:
 
     def start(self, log: EventLog) -> None:
         """Start to observe the log, on the running event loop."""
-        self._loop = asyncio.get_running_loop()
-        log.observe(self._observe)
-        log.subscribe(self._hear)
+        loop = self._loop = asyncio.get_running_loop()
 
-    def listen(self, listener: Listener) -> None:
+        def on_append(run_id: str, first: int, events: Sequence[NewEvent]) -> None:
+            """Called on the thread that writes the log."""
+            if self.is_stopped or loop.is_closed():
+                return
+            known = [Event(run_id, first + n, *event) for n, event in enumerate(events)]
+            with self._arriving:
+                self._arrived.setdefault(run_id, []).extend(known)
+                was_due, self._is_due = self._is_due, True
+            if not was_due:
+                loop.call_soon_threadsafe(self._deliver_some, loop)
+
+        def on_news(run_ids: Sequence[str] | None) -> None:
+            """Called on a thread of the log, when other processes have appended to it."""
+            if not (self.is_stopped or loop.is_closed()):
+                loop.call_soon_threadsafe(self._pass_news_on, run_ids)
+
+        log.observe(on_append)
+        log.subscribe(on_news)
+
+    def on_events(self, listener: Listener) -> None:
         """Add a listener to the events of every run."""
         self._listeners.append(listener)
 
-    def hear(self, hearer: News) -> None:
-        """Add a hearer of what other processes append; it is called on the event loop."""
-        self._hearers.append(hearer)
+    def on_news(self, listener: News) -> None:
+        """Add a listener to what other processes append; it is called on the event loop."""
+        self._news_listeners.append(listener)
 
     @contextmanager
-    def follow(self, run_id: str) -> Iterator[Subscriber]:
+    def subscribe(self, run_id: str) -> Iterator[Subscriber]:
         """Subscribe to a run; no later event is missed."""
         subscriber = Subscriber()
-        followers = self._subscribers.setdefault(run_id, set())
-        followers.add(subscriber)
+        subscribers = self._subscribers.setdefault(run_id, set())
+        subscribers.add(subscriber)
         try:
             yield subscriber
         finally:
-            followers.discard(subscriber)
-            if not followers and self._subscribers.get(run_id) is followers:
+            subscribers.discard(subscriber)
+            if not subscribers and self._subscribers.get(run_id) is subscribers:
                 del self._subscribers[run_id]
 
-    def tell(self, run_id: str, notice: Notice) -> None:
+    def notify(self, run_id: str, notice: Notice) -> None:
         """Send a notice to the subscribers of a run."""
         for subscriber in tuple(self._subscribers.get(run_id, ())):
-            subscriber.tell(notice)
+            subscriber.notify(notice)
 
     def stop(self) -> None:
         """End all waits: there will be no more events."""
         self._loop = None
-        for followers in self._subscribers.values():
-            for subscriber in followers:
+        for subscribers in self._subscribers.values():
+            for subscriber in subscribers:
                 subscriber.wake()
 
     @property
@@ -164,57 +179,34 @@ class Feed:
         """Whether the host is stopping."""
         return self._loop is None
 
-    def _observe(self, run_id: str, first: int, events: Sequence[NewEvent]) -> None:
-        """Called on the thread that writes the log."""
-        loop = self._loop
-        if loop is None or loop.is_closed():
-            return
-        known = [Event(run_id, first + n, *event) for n, event in enumerate(events)]
-        with self._arriving:
-            self._arrived.setdefault(run_id, []).extend(known)
-            was_due, self._is_due = self._is_due, True
-        if not was_due:
-            loop.call_soon_threadsafe(self._deliver_some, loop)
-
-    def _hear(self, run_ids: Sequence[str] | None) -> None:
-        """Called on a thread of the log, when other processes have appended to it."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._look, run_ids)
-
-    def _look(self, run_ids: Sequence[str] | None) -> None:
+    def _pass_news_on(self, run_ids: Sequence[str] | None) -> None:
         for run_id in self._subscribers.keys() if run_ids is None else run_ids:
             for subscriber in tuple(self._subscribers.get(run_id, ())):
-                subscriber.look()
-        for hearer in self._hearers:
-            hearer(run_ids)
+                subscriber.fall_behind()
+        for listener in self._news_listeners:
+            listener(run_ids)
 
     def _deliver_some(self, loop: asyncio.AbstractEventLoop) -> None:
         """Deliver events for a while, and the others when the loop has seen to the rest."""
         until = time.perf_counter() + DELIVERY_SECONDS
-        while taken := self._next():
-            self._deliver(*taken)
+        while True:
+            with self._arriving:
+                if not self._arrived:
+                    self._is_due = False
+                    return
+                # In turn the run with the fewest events, which may wait for its end, and the oldest
+                self._is_oldest_next = not self._is_oldest_next
+                run_id = next(iter(self._arrived))
+                if not self._is_oldest_next:
+                    run_id = min(self._arrived, key=lambda each: len(self._arrived[each]))
+                events = self._arrived.pop(run_id)
+                if len(events) > MOST_DELIVERED:
+                    self._arrived[run_id] = events[MOST_DELIVERED:]
+                    events = events[:MOST_DELIVERED]
+            for subscriber in tuple(self._subscribers.get(run_id, ())):
+                subscriber.put(events)
+            for listener in self._listeners:
+                listener(run_id, events)
             if time.perf_counter() > until:
                 loop.call_soon(self._deliver_some, loop)
                 return
-
-    def _next(self) -> tuple[str, list[Event]] | None:
-        """The next events, of one run and not too many; None, and nothing is due, without any."""
-        with self._arriving:
-            if not self._arrived:
-                self._is_due = False
-                return None
-            # The run with the fewest events, which may wait for its end, and the oldest in turn.
-            self._is_oldest_next = not self._is_oldest_next
-            shortest = min(self._arrived, key=lambda each: len(self._arrived[each]))
-            run_id = next(iter(self._arrived)) if self._is_oldest_next else shortest
-            events = self._arrived.pop(run_id)
-            if len(events) > MOST_DELIVERED:
-                self._arrived[run_id] = events[MOST_DELIVERED:]
-            return run_id, events[:MOST_DELIVERED]
-
-    def _deliver(self, run_id: str, events: list[Event]) -> None:
-        for subscriber in tuple(self._subscribers.get(run_id, ())):
-            subscriber.put(events)
-        for listener in self._listeners:
-            listener(run_id, events)

@@ -21,19 +21,17 @@ from evalwright.host.deployments.model import (
 )
 from evalwright.host.deployments.service import Transitioned
 from evalwright.host.http.errors import ApiError
-from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
 from evalwright.host.v1.schemas import (
-    AGENT_ID,
     ID,
-    IDEMPOTENCY_KEY,
-    RUN_ID,
     STATUSES,
+    Routes,
     Schema,
     closed,
     listed,
-    refusals,
 )
 
+ROUTES = Routes("deployments")
 WITHDRAWALS = ("pause", "deprecate", "rollback")
 
 # Any key passes: the service checks the scope and records the decision.
@@ -53,7 +51,6 @@ _VERSION: Schema = {"type": "string", "minLength": 1, "maxLength": 64}
 _CHANNEL: Schema = {"type": "string", "minLength": 1, "maxLength": 64}
 _PERCENT: Schema = {"type": "integer", "minimum": 0, "maximum": 100}
 _REASON: Schema = {"type": "string", "minLength": 1, "maxLength": 512}
-_NODE_ID: Schema = {"in": "path", "name": "nodeId", "required": True, "schema": ID}
 
 RECORD: Schema = closed(
     {
@@ -99,8 +96,18 @@ def api_error(refusal: DeploymentRefusal) -> ApiError:
     return ApiError(status, refusal.code, refusal.message, refusal.details or None)
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/agents/{agentId}/deployments",
+    "listAgentDeployments",
+    "deploy:promote",
+    "deploy:rollback",
+    "deploy:pause",
+    answers={200: ResponseDoc("The records.", listed(RECORD))},
+    refuses=(404,),
+)
 async def list_deployments(call: ApiCall) -> Response:
-    """The deployments of an agent, as a plain list."""
+    """The deployments of an agent, lowest version first."""
     try:
         records = await call.host.deployments.list(call.principal.tenant, call.path["agentId"])
     except DeploymentRefusal as refusal:
@@ -108,8 +115,23 @@ async def list_deployments(call: ApiCall) -> Response:
     return json_response(records)
 
 
+@ROUTES.add(
+    "POST",
+    "/v1/agents/{agentId}/deployments",
+    "transitionAgentDeployment",
+    *_ANY_KEY,
+    body=TRANSITION,
+    answers={
+        200: ResponseDoc("The record; with an approvalGateId while it waits for approval.", RECORD)
+    },
+    refuses=(
+        404,
+        409,
+    ),
+    stores=Stores("runs", asks=True),
+)
 async def transition_deployment(call: ApiCall) -> Response:
-    """Request a transition; returns the record after it, or as it is until it is approved."""
+    """Promote, pause, deprecate or roll back a version, or change its share."""
     # Not strictly: in JSON Schema 10.0 is an integer.
     request = msgspec.convert(call.body, TransitionRequest, strict=False)
     try:
@@ -129,8 +151,21 @@ async def transitioned(call: ApiCall, agent_id: str, request: TransitionRequest)
     return await call.host.deployments.request(call.principal, agent_id, request)
 
 
+@ROUTES.add(
+    "POST",
+    "/v1/runs/{runId}/interrupts/{nodeId}",
+    "resolveInterruptByRun",
+    *_ANY_KEY,
+    body=ANSWER,
+    answers={200: ResponseDoc("The status of the run.", ANSWERED)},
+    refuses=(
+        404,
+        409,
+    ),
+    stores=BYTES,
+)
 async def resolve_interrupt(call: ApiCall) -> Response:
-    """Vote on a promotion; returns the status of its run."""
+    """Accept, reject or override the approval that a run waits for."""
     ballot = msgspec.convert(call.body["resumeValue"], Ballot)
     run_id, node_id = call.path["runId"], call.path["nodeId"]
     try:
@@ -138,60 +173,3 @@ async def resolve_interrupt(call: ApiCall) -> Response:
     except DeploymentRefusal as refusal:
         raise api_error(refusal) from None
     return json_response({"runId": run_id, "nodeId": node_id, "status": status})
-
-
-_PATH = "/v1/agents/{agentId}/deployments"
-
-ROUTES = [
-    Route(
-        "GET",
-        _PATH,
-        list_deployments,
-        ApiOperation(
-            id="listAgentDeployments",
-            summary="The deployments of an agent, lowest version first.",
-            tag="deployments",
-            parameters=(AGENT_ID,),
-            answers={200: ResponseDoc("The records.", listed(RECORD)), **refusals(404)},
-        ),
-        ("deploy:promote", "deploy:rollback", "deploy:pause"),
-    ),
-    Route(
-        "POST",
-        _PATH,
-        transition_deployment,
-        ApiOperation(
-            id="transitionAgentDeployment",
-            summary="Promote, pause, deprecate or roll back a version, or change its share.",
-            tag="deployments",
-            parameters=(AGENT_ID, IDEMPOTENCY_KEY),
-            body=TRANSITION,
-            answers={
-                200: ResponseDoc(
-                    "The record; with an approvalGateId while it waits for approval.", RECORD
-                ),
-                **refusals(404, 409, with_body=True),
-            },
-        ),
-        _ANY_KEY,
-        stores=Stores("runs", asks=True),
-    ),
-    Route(
-        "POST",
-        "/v1/runs/{runId}/interrupts/{nodeId}",
-        resolve_interrupt,
-        ApiOperation(
-            id="resolveInterruptByRun",
-            summary="Accept, reject or override the approval that a run waits for.",
-            tag="deployments",
-            parameters=(RUN_ID, _NODE_ID, IDEMPOTENCY_KEY),
-            body=ANSWER,
-            answers={
-                200: ResponseDoc("The status of the run.", ANSWERED),
-                **refusals(404, 409, with_body=True),
-            },
-        ),
-        _ANY_KEY,
-        stores=BYTES,
-    ),
-]

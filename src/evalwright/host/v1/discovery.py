@@ -12,25 +12,15 @@ from evalwright.host.access.scopes import SCOPES
 from evalwright.host.deployments.model import LATEST, STATES
 from evalwright.host.host import Host
 from evalwright.host.http.errors import unavailable
-from evalwright.host.http.routing import (
-    ApiCall,
-    ApiOperation,
-    Handler,
-    ResponseDoc,
-    Route,
-    json_response,
-)
+from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
 from evalwright.host.http.settings import ApprovalSettings
 from evalwright.host.telemetry import CONTENT_TYPE
-from evalwright.host.v1.runs import MOST_CANCELLED
-from evalwright.host.v1.schemas import OBJECT, TEXT, opened, refusals
-from evalwright.host.v1.shapes import LOG_SCHEMA_VERSION
+from evalwright.host.v1.runs import IF_NONE_MATCH, LOG_SCHEMA_VERSION, MOST_CANCELLED
+from evalwright.host.v1.schemas import OBJECT, TEXT, Routes, opened
 
 PROTOCOL_VERSION = "1.1"
-TAG = "discovery"
-OPERATIONS_TAG = "operations"
 RETRY_SECONDS = 1
-
+ROUTES = Routes("discovery")
 
 _ALWAYS: dict[str, Any] = {
     "protocolVersion": PROTOCOL_VERSION,
@@ -63,6 +53,7 @@ _WIDE_SUITES = {"supported": True, "versions": [1], "refused": ["agent", "file",
 def capabilities(host: Host) -> dict[str, Any]:
     """The discovery document."""
     settings = host.settings
+    approval = settings.deployments.approval or ApprovalSettings()
     return {
         **_ALWAYS,
         "limits": {
@@ -73,8 +64,44 @@ def capabilities(host: Host) -> dict[str, Any]:
             "maxRunDurationMs": max(1000, round(settings.run_timeout_s * 1000)),
             "maxRequestBodyBytes": settings.max_body_bytes,
         },
-        "authorization": {"supported": True, "failClosed": True, "roles": _roles(host)},
-        "agents": _agents(host),
+        "authorization": {
+            "supported": True,
+            "failClosed": True,
+            "roles": [
+                {
+                    "role": "deployer",
+                    "scopes": sorted(scope for scope in SCOPES if scope.startswith("deploy:")),
+                },
+                {"role": "approver", "scopes": [approval.scope]},
+            ],
+        },
+        "agents": {
+            "supported": True,
+            "manifestRuntime": {
+                "supported": True,
+                "handoffValidation": True,
+                "installScope": "tenant",
+            },
+            "liveRuntime": {
+                "supported": True,
+                "structuredOutput": True,
+                "confidenceEscalation": False,
+                "sources": ["run-api"],
+            },
+            "evalSuite": {
+                "supported": True,
+                "modes": host.planner.modes,
+                "maxTasksPerSuite": settings.max_tasks_per_suite,
+                "maxCostUsdPerSuite": settings.max_cost_usd_per_suite,
+            },
+            "deployment": {
+                "supported": True,
+                "channels": [*settings.deployments.channels, LATEST],
+                "canary": True,
+                "rollback": True,
+                "states": STATES,
+            },
+        },
         "webhooks": {
             "supported": True,
             "signatureAlgorithms": ["v1"],
@@ -89,44 +116,22 @@ def capabilities(host: Host) -> dict[str, Any]:
     }
 
 
-def _roles(host: Host) -> list[dict[str, Any]]:
-    approval = host.settings.deployments.approval or ApprovalSettings()
-    deploying = sorted(scope for scope in SCOPES if scope.startswith("deploy:"))
-    return [
-        {"role": "deployer", "scopes": deploying},
-        {"role": "approver", "scopes": [approval.scope]},
-    ]
-
-
-def _agents(host: Host) -> dict[str, Any]:
-    settings = host.settings
-    return {
-        "supported": True,
-        "manifestRuntime": {"supported": True, "handoffValidation": True, "installScope": "tenant"},
-        "liveRuntime": {
-            "supported": True,
-            "structuredOutput": True,
-            "confidenceEscalation": False,
-            "sources": ["run-api"],
-        },
-        "evalSuite": {
-            "supported": True,
-            "modes": host.planner.modes,
-            "maxTasksPerSuite": settings.max_tasks_per_suite,
-            "maxCostUsdPerSuite": settings.max_cost_usd_per_suite,
-        },
-        "deployment": {
-            "supported": True,
-            "channels": [*settings.deployments.channels, LATEST],
-            "canary": True,
-            "rollback": True,
-            "states": STATES,
-        },
-    }
-
-
+@ROUTES.add(
+    "GET",
+    "/.well-known/openwop",
+    "getCapabilities",
+    is_open=True,
+    parameters=(IF_NONE_MATCH,),
+    answers={
+        200: ResponseDoc(
+            "The capabilities.",
+            opened({"protocolVersion": TEXT, "limits": OBJECT}, ("protocolVersion",)),
+        ),
+        304: ResponseDoc("Not changed."),
+    },
+)
 async def discover(call: ApiCall) -> Response:
-    """The discovery document; 304 if the ETag matches."""
+    """What this host can do."""
     body = msgspec.json.encode(capabilities(call.host))
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {
@@ -142,13 +147,29 @@ async def discover(call: ApiCall) -> Response:
 _STATUS = opened({"status": TEXT}, ("status",))
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/host/healthz",
+    "healthz",
+    tag="operations",
+    is_open=True,
+    answers={200: ResponseDoc("The process answers.", _STATUS)},
+)
 async def is_alive(_call: ApiCall) -> Response:
     """Whether the process answers."""
     return json_response({"status": "ok"})
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/host/readyz",
+    "readyz",
+    tag="operations",
+    is_open=True,
+    answers={200: ResponseDoc("The host is ready.", _STATUS)},
+)
 async def is_ready(call: ApiCall) -> Response:
-    """Whether the store can be read and written, and the host is started and not stopping."""
+    """Whether requests can be served."""
     if not call.host.is_ready:
         raise unavailable("the host is not ready", RETRY_SECONDS)
     try:
@@ -161,72 +182,17 @@ async def is_ready(call: ApiCall) -> Response:
     return json_response({"status": "ready"})
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/host/metrics",
+    "metrics",
+    tag="operations",
+    is_open=True,
+    answers={200: ResponseDoc("The metrics.", TEXT, "text/plain")},
+)
 async def metrics(call: ApiCall) -> Response:
-    """The metrics in the Prometheus text format; none of them identifies a tenant."""
+    """Metrics for Prometheus."""
     rendered, fleet = call.host.telemetry.metrics.render(), call.host.fleet
     if fleet is not None:
         rendered += await fleet.metrics()
     return Response(rendered, media_type=CONTENT_TYPE)
-
-
-def _open(path: str, handler: Handler, operation: ApiOperation) -> Route:
-    return Route("GET", path, handler, operation, is_open=True)
-
-
-ROUTES = [
-    Route(
-        "GET",
-        "/.well-known/openwop",
-        discover,
-        ApiOperation(
-            id="getCapabilities",
-            summary="What this host can do.",
-            tag=TAG,
-            parameters=(
-                {"in": "header", "name": "If-None-Match", "required": False, "schema": TEXT},
-            ),
-            answers={
-                200: ResponseDoc(
-                    "The capabilities.",
-                    opened({"protocolVersion": TEXT, "limits": OBJECT}, ("protocolVersion",)),
-                ),
-                304: ResponseDoc("Not changed."),
-                **refusals(is_open=True),
-            },
-        ),
-        is_open=True,
-    ),
-    _open(
-        "/v1/host/healthz",
-        is_alive,
-        ApiOperation(
-            id="healthz",
-            summary="Whether the process answers.",
-            tag=OPERATIONS_TAG,
-            answers={200: ResponseDoc("The process answers.", _STATUS), **refusals(is_open=True)},
-        ),
-    ),
-    _open(
-        "/v1/host/readyz",
-        is_ready,
-        ApiOperation(
-            id="readyz",
-            summary="Whether requests can be served.",
-            tag=OPERATIONS_TAG,
-            answers={200: ResponseDoc("The host is ready.", _STATUS), **refusals(is_open=True)},
-        ),
-    ),
-    _open(
-        "/v1/host/metrics",
-        metrics,
-        ApiOperation(
-            id="metrics",
-            summary="Metrics for Prometheus.",
-            tag=OPERATIONS_TAG,
-            answers={
-                200: ResponseDoc("The metrics.", TEXT, "text/plain"),
-                **refusals(is_open=True),
-            },
-        ),
-    ),
-]

@@ -1,10 +1,10 @@
-"""Events of a run: streamed, or polled."""
+"""Events of a run: streamed, or polled; and the frames that streams are made of."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import ExitStack
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
+from typing import Any, Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -13,27 +13,26 @@ from starlette.types import Receive, Scope, Send
 from evalwright.contracts.errors import Problem, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event
 from evalwright.contracts.times import iso_time
-from evalwright.host.access.byte_budget import LONG, ByteBudget, send_and_wait
 from evalwright.host.access.keys import ended_key
+from evalwright.host.access.limits import LONG, ByteBudget, send_and_wait
 from evalwright.host.http.connection import ABORT
 from evalwright.host.http.errors import ApiError, invalid
-from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route
+from evalwright.host.http.routing import ApiCall, ResponseDoc
 from evalwright.host.runs.handle import RunHandle
+from evalwright.host.streams.cache import LogPage, PageKey, SnapshotKey
 from evalwright.host.streams.feed import Notice, Subscriber
-from evalwright.host.streams.pages import LogPage, PageKey
-from evalwright.host.streams.snapshots import SnapshotKey
-from evalwright.host.v1.frames import as_frame, batch, chooser, frame, make_page, stream_modes
+from evalwright.host.v1.runs import snapshot
 from evalwright.host.v1.schemas import (
     FLAG,
-    RUN_ID,
     TEXT,
+    WHOLE,
+    Routes,
     closed,
     listed,
     query,
     ref,
-    refusals,
+    whole,
 )
-from evalwright.host.v1.shapes import snapshot
 
 KEEPALIVE, KEEPALIVE_SECONDS = b":keepalive\n\n", 15.0
 STORE_SECONDS = 0.5  # after which a store that is away is asked again
@@ -41,7 +40,93 @@ MOST_BYTES = 1024 * 1024  # of events held at a time for one client
 MOST_POLLED = 5_000
 END_SECONDS = 0.2  # that a stream has to end with its key before its connection is closed
 MOST_BUFFER_MS = 5_000
-TAG = "events"
+ROUTES = Routes("events")
+
+PAGE = 500  # events at most
+PAGE_BYTES = 48 * 1024  # of frames, after which a page ends
+REMEMBERED = 256  # frames of small events, for clients that follow the same run
+SMALL_BODY = 8 * 1024
+FRAME_BYTES = 256  # about, around the body of an event
+
+MODES = ("values", "updates", "messages", "debug")
+_UPDATES = frozenset(
+    {
+        "run.started",
+        "run.completed",
+        "run.failed",
+        "run.cancelled",
+        "run.paused",
+        "run.resumed",
+        "run.annotated",
+        "node.completed",
+        "node.failed",
+        "node.skipped",
+        "node.suspended",
+        "node.dispatched",
+        "artifact.created",
+    }
+)
+_UPDATE_FAMILIES = ("eval.", "deployment.", "approval.", "interrupt.", "clarification.")
+
+
+def chooser(modes: list[str]) -> Callable[[str], bool]:
+    """Which types of events some modes show."""
+    if "debug" in modes:
+        return lambda _: True
+    families: tuple[str, ...] = _UPDATE_FAMILIES if "updates" in modes or "values" in modes else ()
+    types = _UPDATES if families else frozenset[str]()
+    families += ("ai.message.",) if "messages" in modes else ()
+    return lambda event_type: event_type in types or event_type.startswith(families)
+
+
+def stream_modes(asked: str) -> list[str]:
+    """The modes that a client asks for; raises `ApiError` 400."""
+    modes = asked.split(",")
+    fits = all(mode in MODES for mode in modes) and len(set(modes)) == len(modes)
+    if fits and ("values" not in modes or modes == ["values"]):
+        return modes
+    message = "streamMode must be values, or one or more of the other modes joined by commas"
+    raise ApiError(400, "unsupported_stream_mode", message, {"supported": list(MODES)})
+
+
+def _frame(event: Event) -> bytes:
+    return as_frame(event.sequence, event.type, event.to_json())
+
+
+_shared_frame = lru_cache(maxsize=REMEMBERED)(_frame)
+
+
+def _batch(events: list[Event]) -> bytes:
+    body = b"[" + b",".join(event.to_json() for event in events) + b"]"
+    return as_frame(events[-1].sequence, "batch", body)
+
+
+def as_frame(sequence: int, name: str, data: bytes) -> bytes:
+    """A frame with any data."""
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (sequence, name.encode(), data)
+
+
+def make_page(run: RunHandle, after: int, modes: list[str], *, as_batch: bool) -> LogPage:
+    """The page after a sequence; it reads the log."""
+    is_shown, shown = chooser(modes), list[Event]()
+    read, size, last, is_end, is_over = 0, 0, after, True, False
+    for event in run.log.read(run.run_id, (), after, PAGE):
+        read, last = read + 1, event.sequence
+        if is_shown(event.type):
+            shown.append(event)
+            size += len(event.body) + FRAME_BYTES
+        if event.type in TERMINAL_TYPES:
+            is_over = True
+            break
+        if size > PAGE_BYTES:
+            is_end = False
+            break
+    else:
+        is_end = read < PAGE
+        end = run.edges()[-1] if is_end else None
+        is_over = end is not None and end.type in TERMINAL_TYPES and end.sequence <= last
+    frames = [_batch(shown)] if as_batch and shown else map(_frame, shown)
+    return LogPage(b"".join(frames), last, is_end, is_over)
 
 
 class Stream:
@@ -49,11 +134,8 @@ class Stream:
 
     def __init__(self, call: ApiCall, modes: list[str], after: int, buffer_ms: int) -> None:
         self._run = call.run
+        self._host = call.host
         self._feed = call.host.feed
-        self._pages = call.host.pages
-        self._turns = call.host.turns
-        self._snapshots = call.host.snapshots
-        self._runs = call.host.runs
         self._modes = modes
         self._is_shown = chooser(modes)
         self._has_values = modes == ["values"]
@@ -63,7 +145,8 @@ class Stream:
 
     async def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
         """The recorded events, then the new ones, until the run ends or the host stops."""
-        if self._has_values and (await self._last()).type not in TERMINAL_TYPES:
+        run, loop = self._run, asyncio.get_running_loop()
+        if self._has_values and (await run.read_edges())[-1].type not in TERMINAL_TYPES:
             self._after = -1  # a client that returns first gets the current state
         async for chunk in self._recorded():
             yield chunk
@@ -74,26 +157,17 @@ class Stream:
                     yield chunk
                 yield KEEPALIVE
                 continue
-            if self._buffer_s:
-                await self._gather(subscriber)
-            async for chunk in self._come(*subscriber.take()):
-                yield chunk
-            yield b"".join(self._notices(subscriber.take_notices()))
-
-    async def _come(self, events: list[Event], lost: bool) -> AsyncIterator[bytes]:  # noqa: FBT001
-        has_gap = bool(events) and events[0].sequence > self._after + 1
-        if not lost and not has_gap:
-            yield await self._shown(events)
-            return
-        async for chunk in self._recorded():
-            yield chunk
-
-    async def _gather(self, subscriber: Subscriber) -> None:
-        """Wait for more events, unless the run has ended."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._buffer_s
-        while not subscriber.has_end() and (left := until - loop.time()) > 0:
-            await subscriber.wait_more(left)
+            until = loop.time() + self._buffer_s  # for more events, unless the run has ended
+            while self._buffer_s and not subscriber.has_end() and (left := until - loop.time()) > 0:
+                await subscriber.wait_more(left)
+            events, is_behind = subscriber.take_events()
+            if is_behind or (events and events[0].sequence > self._after + 1):
+                async for chunk in self._recorded():
+                    yield chunk
+            else:
+                yield await self._shown(events)
+            notices = subscriber.take_notices()
+            yield b"".join([self._notice_frame(each) for each in notices])
 
     async def _recorded(self) -> AsyncIterator[bytes]:
         """What is in the log; while the store is away, the client waits with the host."""
@@ -108,35 +182,24 @@ class Stream:
                 return
 
     async def _read_on(self) -> AsyncIterator[bytes]:
-        if self._has_values:
-            yield await self._current()
+        run = self._run
+        if self._has_values:  # the current state instead of events
+            last = (await run.read_edges())[-1]
+            self._is_over = last.type in TERMINAL_TYPES
+            if last.sequence > self._after:
+                self._after = last.sequence
+                yield await self._state(last)
             return
-        is_end, share = False, self._turns.new_share(self._run.tenant)
+        as_batch, schedule = bool(self._buffer_s), self._host.page_schedule
+        form = ",".join((*self._modes, "batch") if as_batch else self._modes)
+        is_end, share = False, schedule.new_share(run.tenant)
         while not is_end and not self._is_over:
-            page = await self._page()
-            await self._turns.take(share)  # many may have waited for the same page
+            make = partial(make_page, run, self._after, self._modes, as_batch=as_batch)
+            key = PageKey(run.partition, run.run_id, self._after, form)
+            page = await self._host.pages.get(key, partial(_in_reader, run, make))
+            await schedule.wait(share)  # many may have waited for the same page
             self._after, self._is_over, is_end = page.last, page.is_over, page.is_end
             yield page.content
-
-    async def _page(self) -> LogPage:
-        """The next page of the log."""
-        run, as_batch = self._run, bool(self._buffer_s)
-        form = ",".join((*self._modes, "batch") if as_batch else self._modes)
-        make = partial(make_page, run, self._after, self._modes, as_batch=as_batch)
-        key = PageKey(run.partition, run.run_id, self._after, form)
-        return await self._pages.get(key, lambda: run.in_reader(make))
-
-    async def _current(self) -> bytes:
-        """The current state of the run, instead of its events."""
-        last = await self._last()
-        self._is_over = last.type in TERMINAL_TYPES
-        if last.sequence <= self._after:
-            return b""
-        self._after = last.sequence
-        return await self._state(last)
-
-    async def _last(self) -> Event:
-        return (await self._run.look())[-1]
 
     async def _shown(self, events: list[Event]) -> bytes:
         new = [event for event in events if event.sequence > self._after]
@@ -148,32 +211,43 @@ class Stream:
             return b""
         if self._has_values:
             return await self._state(shown[-1])
-        return batch(shown) if self._buffer_s else b"".join(map(frame, shown))
+        if self._buffer_s:
+            return _batch(shown)
+        frames = [
+            _frame(event) if len(event.body) > SMALL_BODY else _shared_frame(event)
+            for event in shown
+        ]
+        return b"".join(frames)
 
-    def _notices(self, notices: list[Notice]) -> Iterable[bytes]:
+    def _notice_frame(self, notice: Notice) -> bytes:
         """Notices are not in the log: they get the sequence of the event before them."""
-        for notice in notices:
-            if self._is_shown(notice.type) and not self._has_values:
-                body, at = msgspec.Raw(notice.body), iso_time(notice.at_us)
-                event = Envelope(notice.id, self._run.run_id, notice.type, body, at, self._after)
-                yield as_frame(self._after, notice.type, msgspec.json.encode(event))
+        if self._has_values or not self._is_shown(notice.type):
+            return b""
+        body, at = msgspec.Raw(notice.body), iso_time(notice.at_us)
+        event = Envelope(notice.id, self._run.run_id, notice.type, body, at, self._after)
+        return as_frame(self._after, notice.type, msgspec.json.encode(event))
 
     async def _state(self, event: Event) -> bytes:
-        run, status = self._run, await self._runs.status(self._run)
+        run, status = self._run, await self._host.runs.status(self._run)
+
+        def make() -> tuple[int, bytes, bool]:
+            state = msgspec.json.encode(snapshot(run, status))
+            return 1, as_frame(event.sequence, "state.snapshot", state), True
+
         key = SnapshotKey(run.partition, run.run_id, event.sequence, status)
-        return await self._snapshots.get(key, lambda: run.in_reader(lambda: _state_frame(run, key)))
+        return await self._host.snapshots.get(key, partial(run.in_reader, make))
 
 
-def _state_frame(run: RunHandle, key: SnapshotKey) -> bytes:
-    state = snapshot(run, key.status)
-    return as_frame(key.sequence, "state.snapshot", msgspec.json.encode(state))
+async def _in_reader(run: RunHandle, make: Callable[[], LogPage]) -> tuple[int, LogPage, bool]:
+    page = await run.in_reader(make)
+    return len(page.content), page, page.is_final
 
 
 class Chunks(Protocol):
     """What a stream sends, part by part."""
 
-    def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
-        """The parts; an empty one only lets the stream look whether its client has left."""
+    # An empty part only lets the stream notice that its client has left.
+    def chunks(self, subscriber: Subscriber) -> AsyncIterator[bytes]: ...
 
 
 class EventStream(Response):
@@ -196,33 +270,35 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the frames, for as long as the key is valid."""
+        subscriber, loop = self._subscriber, asyncio.get_running_loop()
         abort = scope.get("extensions", {}).get(ABORT, {}).get("abort")
+
+        async def departure() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
         with ExitStack() as watched:
 
             def end(state: str) -> None:
-                self._subscriber.end(state)
+                subscriber.end(state)
                 if abort is not None:  # a client that does not read would not notice
-                    timer = asyncio.get_running_loop().call_later(END_SECONDS, abort)
-                    watched.callback(timer.cancel)
+                    watched.callback(loop.call_later(END_SECONDS, abort).cancel)
 
             watched.enter_context(self._key_watch.watch(self._key_id, end))
-            await self._follow(receive, send)
-
-    async def _follow(self, receive: Receive, send: Send) -> None:
-        leaving = asyncio.ensure_future(_departure(receive))
-        leaving.add_done_callback(lambda _: self._subscriber.wake())
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        with self._held:
-            try:
-                await send(start)
-                async for chunk in self._stream.chunks(self._subscriber):
-                    if leaving.done() or self._subscriber.ended is not None:
-                        break
-                    if not await self._send(send, chunk):
-                        break
-                await send(_part(b"", more=False))
-            finally:
-                leaving.cancel()
+            leaving = asyncio.ensure_future(departure())
+            leaving.add_done_callback(lambda _: subscriber.wake())
+            with self._held:
+                try:
+                    start = {"status": 200, "headers": self.raw_headers}
+                    await send({"type": "http.response.start", **start})
+                    async for chunk in self._stream.chunks(subscriber):
+                        if leaving.done() or subscriber.ended is not None:
+                            break
+                        if not await self._send(send, chunk):
+                            break
+                    await send(_part(b"", more=False))
+                finally:
+                    leaving.cancel()
 
     async def _send(self, send: Send, chunk: bytes) -> bool:
         """Send a part; False if too much is unread, and the client must reconnect."""
@@ -239,151 +315,113 @@ class EventStream(Response):
         return True
 
 
-async def _departure(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 def _part(chunk: bytes, *, more: bool) -> dict[str, Any]:
     return {"type": "http.response.body", "body": chunk, "more_body": more}
 
 
-async def stream(call: ApiCall) -> Response:
-    """Stream the events of a run."""
-    modes = stream_modes(call.query.get("streamMode", "updates"))
-    after = _last_event_id(call)
-    run = call.run
-    await call.look(run)
-    if "application/json" in call.request.headers.get("accept", ""):
-        return (await run.in_reader(lambda: _polled(run, after))).response()
-    call.host.response_budget.check(call.principal.tenant, MOST_BYTES)
-    clients = call.host.telemetry.metrics.sse_clients
-    with ExitStack() as held:
-        held.enter_context(call.host.streams.hold())
-        held.enter_context(call.host.streams.hold_for(call.principal.tenant))
-        subscriber = held.enter_context(call.host.feed.follow(run.run_id))
-        held.callback(clients.dec)
-        clients.inc()
-        frames = Stream(call, modes, after, call.query.get("bufferMs", 0))
-        return EventStream(call, frames, held.pop_all(), subscriber)
+_PAGE = closed({"events": listed(ref("RunEvent")), "isComplete": FLAG}, ("events", "isComplete"))
 
 
-def _last_event_id(call: ApiCall) -> int:
-    given = call.request.headers.get("last-event-id")
-    if given is None or given == "":
-        return -1
-    if not (given.isascii() and given.isdigit() and len(given) <= 18):
-        raise invalid([Problem("Last-Event-ID", "must be the sequence number of an event")])
-    return int(given)
+@contextmanager
+def following(call: ApiCall, run: RunHandle) -> Iterator[Subscriber]:
+    """A subscription to a run, one of the streams of its tenant; raises `ApiError` 429 or 503."""
+    with (
+        call.host.streams.hold(call.principal.tenant),
+        call.host.feed.subscribe(run.run_id) as subscriber,
+    ):
+        yield subscriber
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/runs/{runId}/events/poll",
+    "pollRunEvents",
+    "runs:read",
+    parameters=(
+        query("lastSequence", WHOLE, "The sequence of the last event received."),
+        query("timeout", whole(1, 60), "Seconds to wait for an event; 30 by default."),
+    ),
+    answers={200: ResponseDoc("Events.", _PAGE)},
+    refuses=(400, 404),
+)
 async def poll(call: ApiCall) -> Response:
-    """The events after a sequence; waits for some if there are none yet."""
-    run = call.run
-    after = call.query.get("lastSequence", -1)
-    await call.look(run)
-    with ExitStack() as held:
-        held.enter_context(call.host.streams.hold())
-        held.enter_context(call.host.streams.hold_for(call.principal.tenant))
-        subscriber = held.enter_context(call.host.feed.follow(run.run_id))
-        key_id = call.principal.key_id
-        held.enter_context(call.host.key_watch.watch(key_id, subscriber.end))
-        found = await run.in_reader(lambda: _polled(run, after))
-        if found.is_worth_waiting:
+    """The events after a sequence."""
+    run, after, key_id = call.run, call.query.get("lastSequence", -1), call.principal.key_id
+    await call.edges(run)
+    read = partial(_polled, run, after)
+    with (
+        following(call, run) as subscriber,
+        call.host.key_watch.watch(key_id, subscriber.end),
+    ):
+        body, may_come = await run.in_reader(read)
+        if may_come:
             await subscriber.wait(call.query.get("timeout", 30))
             if subscriber.ended is not None:
                 raise ended_key(key_id, subscriber.ended)
-            found = await run.in_reader(lambda: _polled(run, after))
-    return found.response()
+            body, _ = await run.in_reader(read)
+    return Response(body, media_type="application/json")
 
 
-class _Polled(NamedTuple):
-    """The events after a sequence, as JSON."""
+def _polled(run: RunHandle, after: int) -> tuple[bytes, bool]:
+    """The events after a sequence as JSON, and whether there are none yet, but will be.
 
-    body: bytes
-    is_worth_waiting: bool  # there are none, and there will be
-
-    def response(self) -> Response:
-        return Response(self.body, media_type="application/json")
-
-
-def _polled(run: RunHandle, after: int) -> _Polled:
-    found = _read(run, after)
-    last = run.edges()[-1]
-    seen = found[-1].sequence if found else after
-    is_complete = last.type in TERMINAL_TYPES and seen >= last.sequence
-    body: dict[str, Any] = {
-        "events": [msgspec.Raw(event.to_json()) for event in found],
-        "isComplete": is_complete,
-    }
-    return _Polled(msgspec.json.encode(body), not found and last.type not in TERMINAL_TYPES)
-
-
-def _read(run: RunHandle, after: int) -> list[Event]:
-    """The events after a sequence, as many as fit, but at least one if there is one."""
+    There are as many as fit, but at least one if there is one.
+    """
     found, size = list[Event](), 0
     for event in run.log.read(run.run_id, (), after, MOST_POLLED):
         found.append(event)
         size += len(event.body)
         if size > MOST_BYTES:
             break
-    return found
+    last = run.edges()[-1]
+    seen, has_ended = found[-1].sequence if found else after, last.type in TERMINAL_TYPES
+    body: dict[str, Any] = {
+        "events": [msgspec.Raw(event.to_json()) for event in found],
+        "isComplete": has_ended and seen >= last.sequence,
+    }
+    return msgspec.json.encode(body), not found and not has_ended
 
 
-_STREAM_MODE = query("streamMode", TEXT, "updates (default), values, messages or debug.")
-_BUFFER = query(
-    "bufferMs",
-    {"type": "integer", "minimum": 0, "maximum": MOST_BUFFER_MS},
-    "Collect events for this long and send them as one batch.",
+@ROUTES.add(
+    "GET",
+    "/v1/runs/{runId}/events",
+    "streamRunEvents",
+    "runs:read",
+    parameters=(
+        query("streamMode", TEXT, "updates (default), values, messages or debug."),
+        query(
+            "bufferMs",
+            whole(0, MOST_BUFFER_MS),
+            "Collect events for this long and send them as one batch.",
+        ),
+        {"in": "header", "name": "Last-Event-ID", "required": False, "schema": TEXT},
+    ),
+    answers={
+        200: ResponseDoc(
+            "The stream; with `Accept: application/json`, the events so far.",
+            TEXT,
+            "text/event-stream",
+            as_json=_PAGE,
+        )
+    },
+    refuses=(400, 404),
 )
-_LAST_ID = {"in": "header", "name": "Last-Event-ID", "required": False, "schema": TEXT}
-_PAGE = closed({"events": listed(ref("RunEvent")), "isComplete": FLAG}, ("events", "isComplete"))
-
-ROUTES = [
-    Route(
-        "GET",
-        "/v1/runs/{runId}/events/poll",
-        poll,
-        ApiOperation(
-            id="pollRunEvents",
-            summary="The events after a sequence.",
-            tag=TAG,
-            parameters=(
-                RUN_ID,
-                query(
-                    "lastSequence",
-                    {"type": "integer", "minimum": 0},
-                    "The sequence of the last event received.",
-                ),
-                query(
-                    "timeout",
-                    {"type": "integer", "minimum": 1, "maximum": 60},
-                    "Seconds to wait for an event; 30 by default.",
-                ),
-            ),
-            answers={200: ResponseDoc("Events.", _PAGE), **refusals(400, 404)},
-        ),
-        ("runs:read",),
-    ),
-    Route(
-        "GET",
-        "/v1/runs/{runId}/events",
-        stream,
-        ApiOperation(
-            id="streamRunEvents",
-            summary="The events of a run as server-sent events.",
-            tag=TAG,
-            parameters=(RUN_ID, _STREAM_MODE, _BUFFER, _LAST_ID),
-            answers={
-                200: ResponseDoc(
-                    "The stream; with `Accept: application/json`, the events so far.",
-                    TEXT,
-                    "text/event-stream",
-                    as_json=_PAGE,
-                ),
-                **refusals(400, 404),
-            },
-        ),
-        ("runs:read",),
-    ),
-]
+async def stream(call: ApiCall) -> Response:
+    """The events of a run as server-sent events."""
+    modes = stream_modes(call.query.get("streamMode", "updates"))
+    last_id = call.request.headers.get("last-event-id", "")
+    if last_id and not (last_id.isascii() and last_id.isdigit() and len(last_id) <= 18):
+        raise invalid([Problem("Last-Event-ID", "must be the sequence number of an event")])
+    run, after = call.run, int(last_id or -1)
+    await call.edges(run)
+    if "application/json" in call.request.headers.get("accept", ""):
+        body, _ = await run.in_reader(lambda: _polled(run, after))
+        return Response(body, media_type="application/json")
+    call.host.response_budget.check(call.principal.tenant, MOST_BYTES)
+    clients = call.host.telemetry.metrics.sse_clients
+    with ExitStack() as held:
+        subscriber = held.enter_context(following(call, run))
+        held.callback(clients.dec)
+        clients.inc()
+        frames = Stream(call, modes, after, call.query.get("bufferMs", 0))
+        return EventStream(call, frames, held.pop_all(), subscriber)

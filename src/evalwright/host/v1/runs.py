@@ -1,7 +1,6 @@
-"""Runs: listed, read, cancelled, paused and resumed."""
+"""Runs: listed, read, cancelled, paused, resumed and deleted."""
 
 import asyncio
-from contextlib import ExitStack
 from functools import partial
 from typing import Any, get_args
 from urllib.parse import quote
@@ -9,11 +8,13 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
-from evalwright.contracts.errors import RunNotFound
+from evalwright.contracts.errors import RunBusy, RunNotFound, RunPruned
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     DrainPolicy,
     Event,
+    Planned,
+    ProviderUsage,
     RunCompleted,
     RunFailure,
     RunPaused,
@@ -25,53 +26,179 @@ from evalwright.engine.isolation import marks_of
 from evalwright.host.access.quotas import BYTES, FREE
 from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.http.errors import ApiError
-from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
+from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
 from evalwright.host.runs.handle import ENDED, RunHandle, is_evaluation
+from evalwright.host.runs.retention import delete_run
 from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
-    IDEMPOTENCY_KEY,
     OBJECT,
     REASON,
-    RUN_ID,
     STATUSES,
     TEXT,
     TIME,
+    Routes,
     Schema,
     closed,
+    embedded,
     listed,
     opened,
     query,
     ref,
-    refusals,
-    summary_schema,
+    whole,
 )
-from evalwright.host.v1.shapes import ListedRun, listed_run, snapshot
-from evalwright.store.protocol import RunFilter
+from evalwright.store.protocol import RunFacts, RunFilter
 
+LOG_SCHEMA_VERSION = 2
 MOST_LISTED = 200
 SCANNED_AT_ONCE = 200  # runs in progress
 MOST_CANCELLED = 100
 RESULT_BYTES = 300  # of each, beside its id
-TAG = "runs"
+ROUTES = Routes("runs")
 
-_FILTERS = {"agentId": "agent", "evalSuiteRef": "suite", "tag": "tag"}
+IF_NONE_MATCH = {"in": "header", "name": "If-None-Match", "required": False, "schema": TEXT}
+_STATUS = opened({"runId": ID, "status": TEXT}, ("runId", "status"))
 
 
+def _with_time(name: str) -> Schema:
+    """A status with the time of its start."""
+    return opened({**_STATUS["properties"], name: TIME}, ("runId", "status", name))
+
+
+# Runs as version 1 shows them, as snapshots and in lists; pure functions of logs.
+
+
+class Snapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A run, as `GET /v1/runs/{runId}` shows it."""
+
+    run_id: str
+    workflow_id: str
+    status: str
+    event_log_schema_version: int
+    owner: Any = None
+    started_at: str | None = None
+    completed_at: str | None = None
+    agent: dict[str, Any] | None = None
+    error: Any = None
+    tags: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    configurable: dict[str, Any] | None = None
+    metrics: dict[str, Any] | None = None
+
+
+class ListedRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A run in a list."""
+
+    run_id: str
+    workflow_id: str
+    status: str
+    started_at: str
+    completed_at: str | None = None
+    agent_id: str | None = None
+    eval_suite_ref: str | None = None
+    aggregate_score: float | None = None
+    passed: bool | None = None
+    tags: list[str] | None = None
+
+
+def snapshot(run: RunHandle, status: str) -> Snapshot:
+    """The current state of a run; raises `RunNotFound`."""
+    edges = run.edges()
+    started, last = edges[0].decode(RunStarted), edges[-1]
+    is_over = last.type in TERMINAL_TYPES
+    plan = next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
+    planned = plan.decode(Planned) if plan else None
+    agent = None
+    if planned is not None:
+        version = planned.agent.version
+        agent = {"agentId": planned.agent.agent_id, **({"version": version} if version else {})}
+    error = last.decode(RunFailure).error if last.type == RunFailure.TYPE else None
+    origin = planned.origin if planned else None
+    return Snapshot(
+        run_id=run.run_id,
+        workflow_id=started.workflow_id,
+        status=status,
+        event_log_schema_version=LOG_SCHEMA_VERSION,
+        owner=started.owner,
+        started_at=iso_time(edges[0].at_us),
+        completed_at=iso_time(last.at_us) if is_over else None,
+        agent=agent,
+        error=None if error is None else {"code": error.code, "message": error.message},
+        tags=started.tags,
+        metadata=started.metadata,
+        configurable=origin.configurable if origin else started.configurable,
+        metrics=_metrics(run, edges) if is_over and planned else None,
+    )
+
+
+def _metrics(run: RunHandle, edges: list[Event]) -> dict[str, Any] | None:
+    """Tokens and cost of a run; the cost only if every call has a price: a part would mislead."""
+    found = run.log.read(run.run_id, (ProviderUsage.TYPE,))
+    usages = [event.decode(ProviderUsage) for event in found]
+    if not usages:
+        return None
+    cost: dict[str, Any] = {
+        "tokens": {
+            "input": sum(usage.input_tokens for usage in usages),
+            "output": sum(usage.output_tokens for usage in usages),
+        },
+        "duration_ms": max(0, edges[-1].at_us - edges[0].at_us) // 1000,
+    }
+    prices = [usage.cost_estimate_usd for usage in usages]
+    if all(price is not None for price in prices):
+        cost["usd"] = round(sum(price or 0 for price in prices), 12)
+    for field in ("model", "provider"):
+        names = {getattr(usage, field) for usage in usages}
+        if len(names) == 1:
+            cost[field] = names.pop()
+    return {"openwopCost": cost}
+
+
+def listed_run(run: RunFacts, status: str) -> ListedRun:
+    """A run for a list, from its facts only."""
+    return ListedRun(
+        run_id=run.run_id,
+        workflow_id=run.workflow,
+        status=status,
+        started_at=iso_time(run.started_us),
+        completed_at=None if run.ended_us is None else iso_time(run.ended_us),
+        agent_id=run.agent,
+        eval_suite_ref=run.suite,
+        aggregate_score=run.score,
+        passed=run.passed,
+        tags=run.tags or None,
+    )
+
+
+# Reading.
+
+
+@ROUTES.add(
+    "GET",
+    "/v1/runs",
+    "listRuns",
+    "runs:read",
+    parameters=(
+        query("limit", whole(1, MOST_LISTED), "The maximum number of runs; 50 by default."),
+        query("before", ID, "The `next` of the previous page."),
+        query("status", {"enum": list(STATUSES)}, "Only runs with this status."),
+        query("agentId", TEXT, "Only runs of this agent."),
+        query("evalSuiteRef", TEXT, "Only runs of this suite, suiteId@version."),
+        query("tag", TEXT, "Only runs with this tag."),
+    ),
+    answers={
+        200: ResponseDoc("A page of runs.", opened({"runs": listed(OBJECT), "next": ID}, ("runs",)))
+    },
+    refuses=(400, 404),
+)
 async def list_runs(call: ApiCall) -> Response:
-    """The caller's runs, newest first, by pages and with filters."""
-    lists = call.host.lists
-    with ExitStack() as held:
-        held.enter_context(lists.hold())
-        held.enter_context(lists.hold_for(call.principal.tenant))
-        return json_response(await _page(call))
-
-
-async def _page(call: ApiCall) -> dict[str, Any]:
+    """List the caller's runs, newest first."""
     limit = call.query.get("limit", 50)
-    found = await call.in_reader(partial(_matching, call, limit + 1))
-    return {"runs": found[:limit], **({"next": found[-2].run_id} if len(found) > limit else {})}
+    with call.host.lists.hold(call.principal.tenant):
+        found = await call.in_reader(partial(_matching, call, limit + 1))
+    more = {"next": found[-2].run_id} if len(found) > limit else {}
+    return json_response({"runs": found[:limit], **more})
 
 
 def _matching(call: ApiCall, most: int) -> list[ListedRun]:
@@ -80,7 +207,9 @@ def _matching(call: ApiCall, most: int) -> list[ListedRun]:
     wanted = RunFilter(
         status=status if status in ENDED else None,
         has_ended=None if status is None else status in ENDED,
-        **{field: call.query.get(name) for name, field in _FILTERS.items()},
+        agent=call.query.get("agentId"),
+        suite=call.query.get("evalSuiteRef"),
+        tag=call.query.get("tag"),
     )
     at_once = most if wanted.status == status else SCANNED_AT_ONCE
     found = list[ListedRun]()
@@ -97,10 +226,22 @@ def _matching(call: ApiCall, most: int) -> list[ListedRun]:
 _PLAIN = " !#$&'()*+,/:;<=>?@[]^_`{|}~-."  # characters of a header that need no escape
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/runs/{runId}",
+    "getRun",
+    "runs:read",
+    parameters=(IF_NONE_MATCH,),
+    answers={
+        200: ResponseDoc("The run.", ref("RunSnapshot")),
+        304: ResponseDoc("Not changed."),
+    },
+    refuses=(404,),
+)
 async def read(call: ApiCall) -> Response:
-    """The current state of a run; 304 if the ETag matches."""
+    """The current state of a run."""
     run = call.run
-    last = (await call.look(run))[-1].sequence
+    last = (await call.edges(run))[-1].sequence
     tag = f'"{run.run_id}.{last}"'
     if call.request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
@@ -114,39 +255,52 @@ async def read(call: ApiCall) -> Response:
     return json_response(shown, headers=headers)
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/runs/{runId}/eval-summary",
+    "getEvalSummary",
+    "runs:read",
+    answers={200: ResponseDoc("The scorecard.", embedded("eval-summary"))},
+    refuses=(404, 409),
+)
 async def read_summary(call: ApiCall) -> Response:
     """The scorecard of a completed evaluation."""
-    edges = await call.run.look()
+    edges = await call.run.read_edges()
     last = edges[-1]
     if not is_evaluation(edges):
         raise ApiError(404, "not_found", "the run is not an evaluation, so it has no summary")
     if last.type not in TERMINAL_TYPES:
         status = await call.host.runs.status(call.run)
         raise ApiError(409, "conflict", "the run has not ended", {"runStatus": status})
+    if last.type == RunFailure.TYPE:
+        code = last.decode(RunFailure).error.code
+        message = f"the run failed ({code}), so it has no summary"
+        details = {"runStatus": "failed", "runError": code}
+        raise ApiError(404, "not_found", message, details)
     if last.type != RunCompleted.TYPE:
-        raise _without_summary(last)
+        message = "the run was cancelled, so it has no summary"
+        raise ApiError(404, "not_found", message, {"runStatus": "cancelled"})
+    # What the closed schema of a summary cannot say; mostly there is nothing.
+    marks = marks_of(edges[0].decode(RunStarted).tags or ())
+    headers = {"Evalwright-Marks": ", ".join(marks)} if marks else {}
     summary = bytes(recorded_summary(last, msgspec.Raw))
-    return Response(summary, 200, _marks(edges[0]), "application/json")
+    return Response(summary, 200, headers, "application/json")
 
 
-def _marks(started: Event) -> dict[str, str]:
-    """The header for what the closed schema of a summary cannot say; mostly there is nothing."""
-    marks = marks_of(started.decode(RunStarted).tags or ())
-    return {"Evalwright-Marks": ", ".join(marks)} if marks else {}
+# Ending, pausing and deleting.
 
 
-def _without_summary(end: Event) -> ApiError:
-    """The error for the summary of an evaluation that ended before every task had a score."""
-    if end.type == RunFailure.TYPE:
-        error = end.decode(RunFailure).error
-        details = {"runStatus": "failed", "runError": error.code}
-        return ApiError(
-            404, "not_found", f"the run failed ({error.code}), so it has no summary", details
-        )
-    message = "the run was cancelled, so it has no summary"
-    return ApiError(404, "not_found", message, {"runStatus": "cancelled"})
-
-
+@ROUTES.add(
+    "POST",
+    "/v1/runs/{runId}/cancel",
+    "cancelRun",
+    "runs:cancel",
+    body=closed({"reason": REASON}),
+    needs_body=False,
+    answers={200: ResponseDoc("The run is cancelled or being cancelled.", _STATUS)},
+    refuses=(404, 409),
+    stores=FREE,
+)
 async def cancel(call: ApiCall) -> Response:
     """Cancel a run."""
     status = await _cancelled(call, call.run)
@@ -163,8 +317,34 @@ async def _cancelled(call: ApiCall, run: RunHandle) -> str:
     return await call.host.orders.cancel(run, reason, call.principal.principal)
 
 
+_RESULT = closed(
+    {
+        "runId": TEXT,
+        "ok": FLAG,
+        "status": TEXT,
+        "error": closed({"code": TEXT, "message": TEXT}, ("code", "message")),
+    },
+    ("runId", "ok"),
+)
+
+
+@ROUTES.add(
+    "POST",
+    "/v1/runs:bulk-cancel",
+    "bulkCancelRuns",
+    "runs:cancel",
+    body=closed({"runIds": listed(ID, minItems=1), "reason": REASON}, ("runIds",)),
+    answers={
+        200: ResponseDoc(
+            "A result for each run, even if none could be cancelled.",
+            closed({"results": listed(_RESULT)}, ("results",)),
+        )
+    },
+    refuses=(409,),
+    stores=FREE,
+)
 async def bulk_cancel(call: ApiCall) -> Response:
-    """Cancel several runs; one result for each, in the order of the request."""
+    """Cancel up to 100 runs."""
     run_ids = call.body["runIds"]
     if len(run_ids) > MOST_CANCELLED:
         message = f"$.runIds: more than {MOST_CANCELLED} runs; send several requests"
@@ -194,26 +374,44 @@ async def _cancel_one(call: ApiCall, run_id: str) -> dict[str, Any]:
     return {"runId": run_id, "ok": False, "error": error}
 
 
+@ROUTES.add(
+    "POST",
+    "/v1/runs/{runId}:pause",
+    "pauseRun",
+    "runs:cancel",
+    body=closed({"reason": REASON, "drainPolicy": {"enum": list(get_args(DrainPolicy))}}),
+    needs_body=False,
+    answers={202: ResponseDoc("The run is paused.", _with_time("pausedAt"))},
+    refuses=(404, 409),
+    stores=FREE,
+)
 async def pause(call: ApiCall) -> Response:
-    """Pause a run: running tasks end, and no new ones start."""
+    """Pause a run."""
     run, is_immediate = call.run, call.body.get("drainPolicy") == "immediate"
     try:
         event = await call.host.orders.pause(run, call.body.get("reason"), immediately=is_immediate)
     except ApiError as refusal:
         if (refusal.details or {}).get("runStatus") == "paused":
-            paused_at = await run.in_reader(lambda: _paused_at(run))
-            refusal.details = {**(refusal.details or {}), **paused_at}
+            pauses = await run.in_reader(lambda: list(run.log.read(run.run_id, (RunPaused.TYPE,))))
+            if pauses:
+                paused_at = iso_time(pauses[-1].at_us)
+                refusal.details = {**(refusal.details or {}), "pausedAt": paused_at}
         raise
     body = {"runId": run.run_id, "status": "paused", "pausedAt": iso_time(event.at_us)}
     return json_response(body, 202)
 
 
-def _paused_at(run: RunHandle) -> dict[str, str]:
-    """The time of the pause that a run is in."""
-    pauses = [event.at_us for event in run.log.read(run.run_id, (RunPaused.TYPE,))]
-    return {"pausedAt": iso_time(pauses[-1])} if pauses else {}
-
-
+@ROUTES.add(
+    "POST",
+    "/v1/runs/{runId}:resume",
+    "resumeRun",
+    "runs:cancel",
+    body=closed({"reason": REASON}),
+    needs_body=False,
+    answers={202: ResponseDoc("The run is resumed.", _with_time("resumedAt"))},
+    refuses=(404, 409),
+    stores=BYTES,
+)
 async def resume(call: ApiCall) -> Response:
     """Resume a paused run."""
     event = await call.host.orders.resume(call.run, call.body.get("reason"))
@@ -221,173 +419,30 @@ async def resume(call: ApiCall) -> Response:
     return json_response(body, 202)
 
 
-_RUN_LIST = opened({"runs": listed(OBJECT), "next": ID}, ("runs",))
-_REASONED = closed({"reason": REASON})
-_STATUS = opened({"runId": ID, "status": TEXT}, ("runId", "status"))
-
-
-def _with_time(name: str) -> Schema:
-    """A status with the time of its start."""
-    return opened({**_STATUS["properties"], name: TIME}, ("runId", "status", name))
-
-
-ROUTES = [
-    Route(
-        "GET",
-        "/v1/runs",
-        list_runs,
-        ApiOperation(
-            id="listRuns",
-            summary="List the caller's runs, newest first.",
-            tag=TAG,
-            parameters=(
-                query(
-                    "limit",
-                    {"type": "integer", "minimum": 1, "maximum": MOST_LISTED},
-                    "The maximum number of runs; 50 by default.",
-                ),
-                query("before", ID, "The `next` of the previous page."),
-                query("status", {"enum": list(STATUSES)}, "Only runs with this status."),
-                query("agentId", TEXT, "Only runs of this agent."),
-                query("evalSuiteRef", TEXT, "Only runs of this suite, suiteId@version."),
-                query("tag", TEXT, "Only runs with this tag."),
-            ),
-            answers={200: ResponseDoc("A page of runs.", _RUN_LIST), **refusals(400, 404)},
-        ),
-        ("runs:read",),
-    ),
-    Route(
-        "POST",
-        "/v1/runs:bulk-cancel",
-        bulk_cancel,
-        ApiOperation(
-            id="bulkCancelRuns",
-            summary=f"Cancel up to {MOST_CANCELLED} runs.",
-            tag=TAG,
-            parameters=(IDEMPOTENCY_KEY,),
-            body=closed(
-                {"runIds": listed(ID, minItems=1), "reason": REASON},
-                ("runIds",),
-            ),
-            answers={
-                200: ResponseDoc(
-                    "A result for each run, even if none could be cancelled.",
-                    closed(
-                        {
-                            "results": listed(
-                                closed(
-                                    {
-                                        "runId": TEXT,
-                                        "ok": FLAG,
-                                        "status": TEXT,
-                                        "error": closed(
-                                            {"code": TEXT, "message": TEXT}, ("code", "message")
-                                        ),
-                                    },
-                                    ("runId", "ok"),
-                                )
-                            )
-                        },
-                        ("results",),
-                    ),
-                ),
-                **refusals(409, with_body=True),
-            },
-        ),
-        ("runs:cancel",),
-        stores=FREE,
-    ),
-    Route(
-        "POST",
-        "/v1/runs/{runId}:pause",
-        pause,
-        ApiOperation(
-            id="pauseRun",
-            summary="Pause a run.",
-            tag=TAG,
-            parameters=(RUN_ID, IDEMPOTENCY_KEY),
-            body=closed({"reason": REASON, "drainPolicy": {"enum": list(get_args(DrainPolicy))}}),
-            needs_body=False,
-            answers={
-                202: ResponseDoc("The run is paused.", _with_time("pausedAt")),
-                **refusals(404, 409, with_body=True),
-            },
-        ),
-        ("runs:cancel",),
-        stores=FREE,
-    ),
-    Route(
-        "POST",
-        "/v1/runs/{runId}:resume",
-        resume,
-        ApiOperation(
-            id="resumeRun",
-            summary="Resume a paused run.",
-            tag=TAG,
-            parameters=(RUN_ID, IDEMPOTENCY_KEY),
-            body=_REASONED,
-            needs_body=False,
-            answers={
-                202: ResponseDoc("The run is resumed.", _with_time("resumedAt")),
-                **refusals(404, 409, with_body=True),
-            },
-        ),
-        ("runs:cancel",),
-        stores=BYTES,
-    ),
-    Route(
-        "POST",
-        "/v1/runs/{runId}/cancel",
-        cancel,
-        ApiOperation(
-            id="cancelRun",
-            summary="Cancel a run.",
-            tag=TAG,
-            parameters=(RUN_ID, IDEMPOTENCY_KEY),
-            body=_REASONED,
-            needs_body=False,
-            answers={
-                200: ResponseDoc("The run is cancelled or being cancelled.", _STATUS),
-                **refusals(404, 409, with_body=True),
-            },
-        ),
-        ("runs:cancel",),
-        stores=FREE,
-    ),
-    Route(
-        "GET",
-        "/v1/runs/{runId}/eval-summary",
-        read_summary,
-        ApiOperation(
-            id="getEvalSummary",
-            summary="The scorecard of a completed evaluation.",
-            tag=TAG,
-            parameters=(RUN_ID,),
-            answers={
-                200: ResponseDoc("The scorecard.", summary_schema()),
-                **refusals(404, 409),
-            },
-        ),
-        ("runs:read",),
-    ),
-    Route(
-        "GET",
-        "/v1/runs/{runId}",
-        read,
-        ApiOperation(
-            id="getRun",
-            summary="The current state of a run.",
-            tag=TAG,
-            parameters=(
-                RUN_ID,
-                {"in": "header", "name": "If-None-Match", "required": False, "schema": TEXT},
-            ),
-            answers={
-                200: ResponseDoc("The run.", ref("RunSnapshot")),
-                304: ResponseDoc("Not changed."),
-                **refusals(404),
-            },
-        ),
-        ("runs:read",),
-    ),
-]
+@ROUTES.add(
+    "DELETE",
+    "/v1/runs/{runId}",
+    "deleteRun",
+    "workspace:write",
+    answers={204: ResponseDoc("The run is deleted.")},
+    refuses=(400, 404, 409),
+    stores=FREE,
+)
+async def remove(call: ApiCall) -> Response:
+    """Delete a run that has ended."""
+    run_id = call.path["runId"]
+    try:
+        status = await call.host.runs.status(call.run)
+        if status not in ENDED:
+            message = f"the run is {status}; cancel it, or wait for its end"
+            raise ApiError(409, "conflict", message, {"runStatus": status})
+        await asyncio.wrap_future(call.host.log.try_out())  # else a thread would wait for long
+        needed = await call.in_reader(lambda: delete_run(call.log, run_id))
+    except RunPruned:
+        return Response(status_code=204)  # it was deleted before
+    except RunBusy:
+        raise ApiError(409, "conflict", "the run is in use; retry later") from None
+    if needed is not None:
+        raise ApiError(409, "conflict", f"the run cannot be deleted: {needed}", {"reason": needed})
+    call.audit("runs.delete", "workspace:write", f"run:{run_id}")
+    return Response(status_code=204)

@@ -1,9 +1,12 @@
-"""JSON Schemas of the requests and responses of version 1."""
+"""How the routes of version 1 are declared, and the JSON Schemas of requests and responses."""
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from evalwright.contracts.schema import load_schema
-from evalwright.host.http.routing import ResponseDoc
+from evalwright.host.access.quotas import Stores
+from evalwright.host.http.routing import ApiOperation, Handler, ResponseDoc, Route
 
 Schema = dict[str, Any]
 
@@ -36,20 +39,24 @@ def ref(name: str) -> Schema:
 TEXT: Schema = {"type": "string"}
 NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 256}
 ID: Schema = {"type": "string", "minLength": 1, "maxLength": 128}
+IN_PATHS = {"agentId": NAME, "suiteId": NAME, "version": NAME, "workflowId": NAME}  # others: ID
 REASON: Schema = {"type": "string", "maxLength": 512}
 TIME: Schema = {"type": "string", "format": "date-time"}
 WHOLE: Schema = {"type": "integer", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 OBJECT: Schema = {"type": "object"}
 
-RUN_ID: Schema = {"in": "path", "name": "runId", "required": True, "schema": ID}
-AGENT_ID: Schema = {"in": "path", "name": "agentId", "required": True, "schema": NAME}
 IDEMPOTENCY_KEY: Schema = {
     "in": "header",
     "name": "Idempotency-Key",
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
 }
+
+
+def whole(least: int, most: int) -> Schema:
+    """A whole number within bounds."""
+    return {"type": "integer", "minimum": least, "maximum": most}
 
 
 def query(name: str, schema: Schema, description: str, *, required: bool = False) -> Schema:
@@ -125,10 +132,9 @@ COMPONENTS: dict[str, Schema] = {
 }
 
 
-def summary_schema() -> Schema:
-    """The schema of the scorecard, for use within another document."""
-    schema = load_schema("eval-summary")
-    return {key: value for key, value in schema.items() if key not in ("$schema", "$id")}
+def embedded(name: str) -> Schema:
+    """A published schema, for use within another document."""
+    return {key: value for key, value in load_schema(name).items() if key not in ("$schema", "$id")}
 
 
 _REFUSALS = {
@@ -147,16 +153,71 @@ _REFUSALS = {
     501: "Not supported by this host.",
     503: "The host is overloaded or stopping; Retry-After says when to retry.",
 }
-_ALWAYS = (429, 503)
-_WITH_KEY = (401, 403)
-_WITH_BODY = (400, 408, 413, 415)
 
 
 def refusals(
     *statuses: int, with_body: bool = False, is_open: bool = False
 ) -> dict[int, ResponseDoc]:
     """The errors that a route can return, all in the same envelope."""
-    known = {*statuses, *_ALWAYS}
-    known |= set() if is_open else set(_WITH_KEY)
-    known |= set(_WITH_BODY) if with_body else set()
+    known = {*statuses, 429, 503}
+    known |= set() if is_open else {401, 403}
+    known |= {400, 408, 413, 415} if with_body else set()
     return {status: ResponseDoc(_REFUSALS[status], ref("Error")) for status in sorted(known)}
+
+
+H = TypeVar("H", bound=Handler)
+
+
+class Routes(list[Route]):
+    """The routes of a module, each declared at its handler; they are tried in this order."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__()
+        self._tag = tag
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        operation_id: str,
+        *scopes: str,
+        summary: str = "",
+        answers: dict[int, ResponseDoc],
+        refuses: tuple[int, ...] = (),
+        parameters: tuple[Schema, ...] = (),
+        body: Schema | None = None,
+        needs_body: bool = True,
+        tag: str | None = None,
+        all_scopes: bool = False,
+        is_open: bool = False,
+        stores: Stores | None = None,
+    ) -> Callable[[H], H]:
+        """Declare a route; the docstring of its handler is the summary unless one is given.
+
+        `parameters` are those of the query and the headers: those in the path, and the
+        Idempotency-Key of whatever changes something, are known.
+        """
+        known = [
+            {"in": "path", "name": name, "required": True, "schema": IN_PATHS.get(name, ID)}
+            for name in re.findall(r"\{(\w+)\}", path)
+        ]
+        known += [each for each in parameters if each["in"] == "query"]
+        known += [] if method == "GET" else [IDEMPOTENCY_KEY]
+        known += [each for each in parameters if each["in"] != "query"]
+        errors = refusals(*refuses, with_body=body is not None, is_open=is_open)
+
+        def declare(handler: H) -> H:
+            operation = ApiOperation(
+                id=operation_id,
+                summary=summary or (handler.__doc__ or "").partition("\n")[0],
+                tag=tag or self._tag,
+                parameters=tuple(known),
+                body=body,
+                needs_body=needs_body,
+                answers={**answers, **errors},
+            )
+            more = {"all_scopes": all_scopes, "is_open": is_open}
+            self.append(Route(method, path, handler, operation, scopes, stores=stores, **more))
+            return handler
+
+        return declare

@@ -9,21 +9,20 @@ from evalwright.contracts.times import iso_time
 from evalwright.host.access.egress import MAX_URL_LENGTH, EgressRefused
 from evalwright.host.access.quotas import BYTES, FREE
 from evalwright.host.http.errors import ApiError
-from evalwright.host.http.routing import ApiCall, ApiOperation, ResponseDoc, Route, json_response
-from evalwright.host.v1.admission import check_tenant
+from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
+from evalwright.host.v1.create import check_tenant
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
-    IDEMPOTENCY_KEY,
     TEXT,
     TIME,
     WHOLE,
+    Routes,
     Schema,
     closed,
     listed,
     opened,
     query,
-    refusals,
 )
 from evalwright.host.webhooks.dead_letters import MOST_KEPT, letter_key
 from evalwright.host.webhooks.outbox import Lane, LaneState
@@ -36,7 +35,7 @@ from evalwright.host.webhooks.subscriptions import (
     SubscriptionRequest,
 )
 
-TAG = "webhooks"
+ROUTES = Routes("webhooks")
 SCOPE = "webhooks:manage"
 DEFAULT_PAGE = 100
 
@@ -88,8 +87,20 @@ DEAD_LETTER: Schema = closed({**_DEAD_LETTER, "lastStatus": WHOLE}, tuple(_DEAD_
 REGISTERED: Schema = opened({**_SHOWN, "secret": TEXT}, (*_SHOWN, "secret"))
 
 
+@ROUTES.add(
+    "POST",
+    "/v1/webhooks",
+    "registerWebhook",
+    SCOPE,
+    body=BODY,
+    answers={
+        201: ResponseDoc("The webhook, with its secret, which is shown only here.", REGISTERED)
+    },
+    refuses=(409,),
+    stores=BYTES,
+)
 async def register(call: ApiCall) -> Response:
-    """Register a webhook; only this response contains its secret."""
+    """Deliver events to a URL."""
     body = call.body
     check_tenant(call, body.get("tenantId"))
     wanted = SubscriptionRequest(
@@ -110,8 +121,20 @@ async def register(call: ApiCall) -> Response:
     return json_response(shown, 201, {"Cache-Control": "no-store"})
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/webhooks",
+    "listWebhooks",
+    SCOPE,
+    answers={
+        200: ResponseDoc(
+            "Webhooks, without their secrets.",
+            closed({"webhooks": listed(WEBHOOK)}, ("webhooks",)),
+        )
+    },
+)
 async def list_webhooks(call: ApiCall) -> Response:
-    """The webhooks of the caller's tenant, or of the key's workspace if it has one."""
+    """The webhooks of the tenant."""
     workspace, tenant = call.principal.workspace, call.principal.tenant
     states = await call.host.webhooks.states(tenant)
     found = [
@@ -122,6 +145,20 @@ async def list_webhooks(call: ApiCall) -> Response:
     return json_response({"webhooks": found})
 
 
+@ROUTES.add(
+    "DELETE",
+    "/v1/webhooks/{webhookId}",
+    "unregisterWebhook",
+    SCOPE,
+    parameters=(query("tenantId", TEXT, "If given, must be the key's own tenant."),),
+    answers={204: ResponseDoc("The webhook is removed.")},
+    refuses=(
+        400,
+        404,
+        409,
+    ),
+    stores=FREE,
+)
 async def unregister(call: ApiCall) -> Response:
     """Remove a webhook."""
     check_tenant(call, call.query.get("tenantId"))
@@ -135,6 +172,26 @@ async def unregister(call: ApiCall) -> Response:
     return Response(status_code=204)
 
 
+@ROUTES.add(
+    "GET",
+    "/v1/webhooks/{webhookId}/dead-letters",
+    "listDeadLetters",
+    SCOPE,
+    parameters=(
+        query("limit", {"type": "integer", "minimum": 1, "maximum": MOST_KEPT}, "How many."),
+        query("cursor", TEXT, "The nextCursor of the page before."),
+    ),
+    answers={
+        200: ResponseDoc(
+            "Dead letters, run by run and in order; without what was to be delivered.",
+            closed({"deliveries": listed(DEAD_LETTER), "nextCursor": TEXT}, ("deliveries",)),
+        )
+    },
+    refuses=(
+        400,
+        404,
+    ),
+)
 async def list_dead_letters(call: ApiCall) -> Response:
     """The deliveries of a webhook that were given up."""
     subscription, limit = _lane(call).subscription, call.query.get("limit", DEFAULT_PAGE)
@@ -149,16 +206,48 @@ async def list_dead_letters(call: ApiCall) -> Response:
     return json_response(page)
 
 
+@ROUTES.add(
+    "POST",
+    "/v1/webhooks/{webhookId}/dead-letters:resend",
+    "resendDeadLetters",
+    SCOPE,
+    body=closed({"deliveryIds": listed(ID, minItems=1, maxItems=MOST_KEPT)}),
+    needs_body=False,
+    answers={
+        202: ResponseDoc(
+            "They are sent one after the other, until one fails.",
+            closed({"resending": WHOLE}, ("resending",)),
+        )
+    },
+    refuses=(
+        404,
+        409,
+    ),
+    stores=BYTES,
+)
 async def resend_dead_letters(call: ApiCall) -> Response:
-    """Send dead letters again, in the background; those that are taken leave the list."""
+    """Send dead letters again."""
     lane = _lane(call)
     count = await call.host.webhooks.resend(lane, (call.body or {}).get("deliveryIds"))
     call.audit("webhooks.resend", SCOPE, lane.subscription.webhook_id)
     return json_response({"resending": count}, 202)
 
 
+@ROUTES.add(
+    "DELETE",
+    "/v1/webhooks/{webhookId}/dead-letters/{deliveryId}",
+    "discardDeadLetter",
+    SCOPE,
+    answers={204: ResponseDoc("It is deleted.")},
+    refuses=(
+        400,
+        404,
+        409,
+    ),
+    stores=FREE,
+)
 async def discard_dead_letter(call: ApiCall) -> Response:
-    """Delete a dead letter, which is then never delivered."""
+    """Delete a dead letter."""
     lane = _lane(call)
     if not await call.host.webhooks.discard(lane, call.path["deliveryId"]):
         raise ApiError(404, "not_found", "no such dead letter")
@@ -203,132 +292,3 @@ def _shown(
         "state": state,
         "deadLetters": parked,
     }
-
-
-_WEBHOOK_ID: Schema = {"in": "path", "name": "webhookId", "required": True, "schema": ID}
-
-ROUTES = [
-    Route(
-        "POST",
-        "/v1/webhooks",
-        register,
-        ApiOperation(
-            id="registerWebhook",
-            summary="Deliver events to a URL.",
-            tag=TAG,
-            parameters=(IDEMPOTENCY_KEY,),
-            body=BODY,
-            answers={
-                201: ResponseDoc(
-                    "The webhook, with its secret, which is shown only here.", REGISTERED
-                ),
-                **refusals(409, with_body=True),
-            },
-        ),
-        (SCOPE,),
-        stores=BYTES,
-    ),
-    Route(
-        "GET",
-        "/v1/webhooks",
-        list_webhooks,
-        ApiOperation(
-            id="listWebhooks",
-            summary="The webhooks of the tenant.",
-            tag=TAG,
-            answers={
-                200: ResponseDoc(
-                    "Webhooks, without their secrets.",
-                    closed({"webhooks": listed(WEBHOOK)}, ("webhooks",)),
-                ),
-                **refusals(),
-            },
-        ),
-        (SCOPE,),
-    ),
-    Route(
-        "DELETE",
-        "/v1/webhooks/{webhookId}",
-        unregister,
-        ApiOperation(
-            id="unregisterWebhook",
-            summary="Remove a webhook.",
-            tag=TAG,
-            parameters=(
-                _WEBHOOK_ID,
-                query("tenantId", TEXT, "If given, must be the key's own tenant."),
-                IDEMPOTENCY_KEY,
-            ),
-            answers={204: ResponseDoc("The webhook is removed."), **refusals(400, 404, 409)},
-        ),
-        (SCOPE,),
-        stores=FREE,
-    ),
-    Route(
-        "GET",
-        "/v1/webhooks/{webhookId}/dead-letters",
-        list_dead_letters,
-        ApiOperation(
-            id="listDeadLetters",
-            summary="The deliveries of a webhook that were given up.",
-            tag=TAG,
-            parameters=(
-                _WEBHOOK_ID,
-                query(
-                    "limit", {"type": "integer", "minimum": 1, "maximum": MOST_KEPT}, "How many."
-                ),
-                query("cursor", TEXT, "The nextCursor of the page before."),
-            ),
-            answers={
-                200: ResponseDoc(
-                    "Dead letters, run by run and in order; without what was to be delivered.",
-                    closed(
-                        {"deliveries": listed(DEAD_LETTER), "nextCursor": TEXT}, ("deliveries",)
-                    ),
-                ),
-                **refusals(400, 404),
-            },
-        ),
-        (SCOPE,),
-    ),
-    Route(
-        "POST",
-        "/v1/webhooks/{webhookId}/dead-letters:resend",
-        resend_dead_letters,
-        ApiOperation(
-            id="resendDeadLetters",
-            summary="Send dead letters again.",
-            tag=TAG,
-            parameters=(_WEBHOOK_ID, IDEMPOTENCY_KEY),
-            body=closed({"deliveryIds": listed(ID, minItems=1, maxItems=MOST_KEPT)}),
-            needs_body=False,
-            answers={
-                202: ResponseDoc(
-                    "They are sent one after the other, until one fails.",
-                    closed({"resending": WHOLE}, ("resending",)),
-                ),
-                **refusals(404, 409, with_body=True),
-            },
-        ),
-        (SCOPE,),
-        stores=BYTES,
-    ),
-    Route(
-        "DELETE",
-        "/v1/webhooks/{webhookId}/dead-letters/{deliveryId}",
-        discard_dead_letter,
-        ApiOperation(
-            id="discardDeadLetter",
-            summary="Delete a dead letter.",
-            tag=TAG,
-            parameters=(
-                _WEBHOOK_ID,
-                {"in": "path", "name": "deliveryId", "required": True, "schema": ID},
-                IDEMPOTENCY_KEY,
-            ),
-            answers={204: ResponseDoc("It is deleted."), **refusals(400, 404, 409)},
-        ),
-        (SCOPE,),
-        stores=FREE,
-    ),
-]

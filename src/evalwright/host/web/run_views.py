@@ -4,11 +4,10 @@ A run that has ended does not change, so what was made of its log can be kept; w
 still there is asked each time. Of a run that goes on, the scores are read on from where they were.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -19,6 +18,7 @@ from evalwright.contracts.suite import Task
 from evalwright.engine.task_names import TaskNames
 from evalwright.host.http.errors import ApiError
 from evalwright.host.runs.handle import RunHandle
+from evalwright.host.streams.cache import SharedCache
 from evalwright.reports.run.paired_runs import PairedRuns
 from evalwright.reports.run.task_list import (
     RunFrame,
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from evalwright.host.web.page import PageCall
     from evalwright.host.web.pages.compare_pair import DeepComparison
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 RunKey: TypeAlias = tuple[str, str]  # partition and run
+PairKey: TypeAlias = tuple[str, str, str]  # partition, baseline and new run
 Doubts: TypeAlias = dict[str, str]  # by task: why its score is uncertain, if it is
 
 FEW_EVENTS = 20_000  # of a run, whose tasks are all read where one is wanted
@@ -50,40 +49,6 @@ MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
 MOST_STEPS = 200_000  # in all timelines that are kept
 MOST_MODELS = 10_000  # runs whose model is known
 MOST_DOUBTS = 200_000  # tasks of which it is known whether judges agreed
-
-
-class KeptViews(Generic[K, V]):
-    """Values that were asked for last, as long as there is room; each is made once at a time."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._kept: dict[K, tuple[int, V]] = {}
-        self._being_made: dict[K, asyncio.Future[tuple[int, V, bool]]] = {}
-
-    async def get(self, key: K, make: Callable[[], Awaitable[tuple[int, V, bool]]]) -> V:
-        """The value, made if it is not kept: its size, the value, and whether it may be kept."""
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self._kept[key] = kept  # now it is the last to be forgotten
-            return kept[1]
-        making = self._being_made.get(key)
-        if making is None:
-            making = self._being_made[key] = asyncio.ensure_future(make())
-            making.add_done_callback(partial(self._finish, key))
-        return (await asyncio.shield(making))[1]
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._kept
-
-    def _finish(self, key: K, made: "asyncio.Future[tuple[int, V, bool]]") -> None:
-        self._being_made.pop(key, None)
-        if made.cancelled() or made.exception() is not None:
-            return
-        size, value, is_final = made.result()
-        if is_final and size <= self._room:
-            self._kept[key] = size, value
-            while sum(each for each, _ in self._kept.values()) > self._room:
-                self._kept.pop(next(iter(self._kept)))
 
 
 class RunView(NamedTuple):
@@ -131,15 +96,15 @@ class RunViews:
     """The views of the runs of a host; used on one event loop."""
 
     def __init__(self) -> None:
-        self._frames: KeptViews[RunKey, RunFrame] = KeptViews(MOST_PLANNED)
-        self._tasks: KeptViews[RunKey, TaskList] = KeptViews(MOST_TASKS)
-        self._readers: KeptViews[RunKey, ScoreReader] = KeptViews(MOST_TASKS)
-        self.comparisons: KeptViews[tuple[str, str, str], DeepComparison] = KeptViews(MOST_COMPARED)
+        self._frames: SharedCache[RunKey, RunFrame] = SharedCache(MOST_PLANNED)
+        self._tasks: SharedCache[RunKey, TaskList] = SharedCache(MOST_TASKS)
+        self._readers: SharedCache[RunKey, ScoreReader] = SharedCache(MOST_TASKS)
+        self.comparisons: SharedCache[PairKey, DeepComparison] = SharedCache(MOST_COMPARED)
         self.compared_so_far: dict[tuple[str, str, str], Path] = {}  # files that say how far it is
-        self.pairs: KeptViews[tuple[str, str, str], PairedRuns] = KeptViews(MOST_TASKS)
-        self._timelines: KeptViews[tuple[str, str, str], TaskTimeline] = KeptViews(MOST_STEPS)
-        self.doubts: KeptViews[RunKey, Doubts] = KeptViews(MOST_DOUBTS)
-        self.models: KeptViews[RunKey, str] = KeptViews(MOST_MODELS)
+        self.pairs: SharedCache[PairKey, PairedRuns] = SharedCache(MOST_TASKS)
+        self._timelines: SharedCache[tuple[str, str, str], TaskTimeline] = SharedCache(MOST_STEPS)
+        self.doubts: SharedCache[RunKey, Doubts] = SharedCache(MOST_DOUBTS)
+        self.models: SharedCache[RunKey, str] = SharedCache(MOST_MODELS)
 
     async def of(self, run: RunHandle) -> RunView:
         """A run; raises `RunNotFound`, and `ApiError` 404 unless it is an evaluation."""

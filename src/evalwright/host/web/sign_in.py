@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from evalwright.host.http.errors import ApiError
+from evalwright.host.http.routing import client_address
 from evalwright.host.web.doors import own_address, set_cookie, sign_in_form
 from evalwright.host.web.page import PageCall, see
 from evalwright.host.web.sessions import sign_in, sign_out
@@ -20,13 +21,12 @@ async def show(call: PageCall) -> Response:
 async def enter(call: PageCall) -> Response:
     """Exchange a key for a session, whose id no browser has had before."""
     host, next_page = call.host, own_address(call.field("next"))
-    client = call.request.client
     try:
         session = await call.in_reader(
             lambda: sign_in(host.records, call.field("key"), host.settings.session_s)
         )
     except ApiError as refusal:
-        host.rates.take_address(client.host if client else "")
+        host.rates.count_address(client_address(call.request))
         message = "This is not a valid key." if refusal.code == "unauthenticated" else ""
         return sign_in_form(call, 401, message or refusal.message, next_page=next_page)
     response = see(next_page)

@@ -135,7 +135,7 @@ class Site:
         """Count the request, and check scopes and, of a form, its token, in this order."""
         visitor = call.principal
         if visitor.key_id:
-            self._host.rates.take(visitor.key_id, visitor.tenant)
+            self._host.rates.count(visitor.key_id, visitor.tenant)
             held.enter_context(self._host.requests.hold_for(visitor.tenant))
         if entry.scopes and not any(map(call.may, entry.scopes)):
             needed = " or ".join(entry.scopes)

@@ -19,7 +19,7 @@ from evalwright.contracts.errors import EvalwrightError
 from evalwright.engine.task_names import TaskName
 from evalwright.host.http.errors import ApiError
 from evalwright.host.library.comparisons import FACTS, PROGRESS, SECONDS, compare_for
-from evalwright.host.v1.comparisons import Download
+from evalwright.host.v1.compare import report_download
 from evalwright.host.web.page import (
     PageCall,
     forget,
@@ -113,11 +113,7 @@ async def download(call: PageCall) -> Response:
     asked = CompareAsked.of(call)
     if len(asked.runs) != 2:
         raise ApiError(400, "validation_error", "a report is about two runs")
-    baseline, new = asked.runs
-    async with AsyncExitStack() as held:
-        archive = await compare_for(call, baseline, new, held)
-        return Download(archive, held.pop_all())
-    raise AssertionError("a report is either refused or returned")
+    return await report_download(call, *asked.runs)
 
 
 async def progress(call: PageCall) -> Response:

@@ -15,7 +15,7 @@ from evalwright.contracts.events import Decided, Event
 from evalwright.contracts.suite import Task
 from evalwright.engine.task_names import TaskNames
 from evalwright.host.http.errors import ApiError
-from evalwright.host.v1.annotations import tell_of
+from evalwright.host.v1.library import publish_annotation
 from evalwright.host.web.page import PageCall, in_time, page, part, review_address, see
 from evalwright.host.web.pages.export_task import suite_of, test_name
 from evalwright.host.web.pages.review_queue import (
@@ -415,4 +415,4 @@ async def _keep(call: PageCall, said: Sequence[Annotation], freed: RecordChange)
         message = "somebody else has this task before them now; your words were not kept"
         raise ApiError(409, "conflict", message) from None
     for each in said:
-        tell_of(call, each)
+        publish_annotation(call, each)

@@ -15,7 +15,7 @@ from evalwright.engine.runs import may_be_held
 from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.host.runs.handle import ENDED
 from evalwright.host.streams.feed import Subscriber
-from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream
+from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream, following
 from evalwright.host.web.page import PageCall, page, part, render, run_address, see
 from evalwright.host.web.pages import scorecard
 from evalwright.host.web.pages.runs import is_left, is_of_host, state_of, verdict_of
@@ -141,11 +141,9 @@ def _offered(call: PageCall, run: RunFacts, status: str, *, has_failed: bool) ->
 async def live(call: PageCall) -> Response:
     """The progress of a run as server-sent events: each is the whole panel as it stands."""
     run = call.run
-    await run.look()
+    await run.read_edges()
     with ExitStack() as held:
-        held.enter_context(call.host.streams.hold())
-        held.enter_context(call.host.streams.hold_for(call.principal.tenant))
-        subscriber = held.enter_context(call.host.feed.follow(run.run_id))
+        subscriber = held.enter_context(following(call, run))
         return EventStream(call, LiveRun(call), held.pop_all(), subscriber)
 
 
@@ -185,7 +183,7 @@ class LiveRun:
             if not state.is_behind:
                 await asyncio.sleep(PAUSE_SECONDS)
                 await subscriber.wait(LOOK_SECONDS)
-                subscriber.take()
+                subscriber.take_events()
 
 
 def frame(number: int, content: str) -> bytes:
