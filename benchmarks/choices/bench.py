@@ -112,7 +112,7 @@ def routing() -> None:
 
 def streams() -> None:
     """One event as a frame of a stream, and an idle stream."""
-    from evalwright.host.v1.frames import as_frame
+    from evalwright.host.v1.events import as_frame
 
     data = json.dumps({"runId": "run_01", "payload": {"score": 1, "note": "x" * 300}}).encode()
     own = f"{cpu(lambda: as_frame(7, 'eval.scored', data), 50_000):.2f} µs"

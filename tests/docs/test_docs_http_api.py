@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from doc_pages import ROOT, code, prose, rows, section
 
-from evalwright.host.access.scopes import SCOPES
+from evalwright.host.access.keys import SCOPES
 from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.host import Host
 from evalwright.host.http.routing import Route

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from builders import AGENT_ID
-from evalwright.host.access.keys import create_key
-from evalwright.host.access.scopes import SCOPES
+from evalwright.host.access.keys import SCOPES, create_key
 from evalwright.host.host import Host
 from evalwright.host.http.server import create_server, open_socket, serve
 from evalwright.models.config import Config

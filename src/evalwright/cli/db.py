@@ -188,7 +188,7 @@ def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
             f"{many(done.without_secret, 'webhook')} of an older version had a secret in clear"
             " text, which is not in the copy; start the host once to encrypt it, then back up again"
         )
-    key = Path(Vault.beside(str(path)).place)
+    key = Path(Vault.for_database(str(path)).place)
     if key.exists():
         say(
             f"{key} is not in the copy; without it, webhooks cannot be signed: keep a copy of it, "

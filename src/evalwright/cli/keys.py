@@ -9,8 +9,7 @@ import msgspec
 from evalwright.cli.output import print_json, say, tell
 from evalwright.cli.parameters import db_option, json_option, parse_duration
 from evalwright.contracts.errors import BadInput
-from evalwright.host.access.keys import Key, create_key, list_keys, revoke_key
-from evalwright.host.access.scopes import DEFAULT_SCOPES
+from evalwright.host.access.keys import DEFAULT_SCOPES, Key, create_key, list_keys, revoke_key
 from evalwright.store.location import log_exists, opened_log, shown_place
 
 

@@ -124,7 +124,7 @@ def command(
             warn(detour)
     listener = open_socket(address, port)
     with logging_to(), closing(awaited_log(db, HOST_PATIENCE)) as log:
-        vault = Vault.beside(log.place, os.environ)
+        vault = Vault.for_database(log.place, os.environ)
         vault.check()
         host = Host(
             log,

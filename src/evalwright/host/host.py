@@ -13,6 +13,7 @@ from evalwright.engine.session import ModelPool
 from evalwright.host.access.egress import Egress, EgressPolicy
 from evalwright.host.access.idempotency import Idempotency
 from evalwright.host.access.key_watch import KeyWatch
+from evalwright.host.access.keys import tenant_of
 from evalwright.host.access.limits import (
     MOST_BODIES,
     MOST_BODIES_PER_TENANT,
@@ -27,7 +28,6 @@ from evalwright.host.access.limits import (
     Rate,
     RateLimits,
 )
-from evalwright.host.access.principal import tenant_of
 from evalwright.host.access.quotas import Quotas
 from evalwright.host.access.vault import Vault
 from evalwright.host.async_store import SharedReads
@@ -122,7 +122,7 @@ class Host:
         self.egress = egress or Egress(EgressPolicy.of(self.settings.egress))
         self.catalogue = Catalogue(self.records, self.settings, self.models.load, self.egress)
         self.planner = Planner(self.settings, self.catalogue, self.redactor)
-        self.vault = vault or Vault.beside(log.place)
+        self.vault = vault or Vault.for_database(log.place)
         self.idempotency = Idempotency(self.records, self.vault)
         self._set_limits()
         self._set_up_streams()

@@ -15,8 +15,7 @@ from starlette.responses import Response
 
 from builders import a_suite, a_task
 from evalwright.host.access import idempotency
-from evalwright.host.access.keys import authenticate
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal, authenticate
 from evalwright.host.access.vault import Vault
 from evalwright.host.http.errors import ApiError
 from evalwright.store.sqlite import SqliteLog
@@ -161,7 +160,7 @@ NOT_KEPT = [400, 401, 403, 408, 413, 415, 429, 500, 501, 502, 503, 599]
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[idempotency.Idempotency]:
     log = SqliteLog(tmp_path / "log.db")
-    yield idempotency.Idempotency(log.records, Vault.beside(log.place))
+    yield idempotency.Idempotency(log.records, Vault.for_database(log.place))
     log.close()
 
 

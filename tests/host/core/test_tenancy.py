@@ -10,8 +10,7 @@ from requests_of_routes import MANIFEST, SAMPLES, WEBHOOK, Ids, request_for
 
 from builders import a_suite
 from evalwright.host.access.egress import Egress
-from evalwright.host.access.keys import create_key, list_keys, revoke_key
-from evalwright.host.access.scopes import SCOPES
+from evalwright.host.access.keys import SCOPES, create_key, list_keys, revoke_key
 from evalwright.host.http.routing import Route
 from evalwright.host.v1.api import v1_routes
 from host.caller import Caller, Reply

@@ -14,7 +14,7 @@ from evalwright.contracts.run_plan import Origin, Owner, RunOptions
 from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import plan_run
 from evalwright.engine.runner import start_run
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.deployments.approvals import Ballot
 from evalwright.host.deployments.model import TransitionRequest
 from evalwright.host.deployments.service import Deployments, Transitioned

@@ -12,8 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalwright.contracts.errors import BadInput
-from evalwright.host.access.keys import TEST_PREFIX, authenticate, create_key, list_keys, revoke_key
-from evalwright.host.access.scopes import DEFAULT_SCOPES
+from evalwright.host.access.keys import (
+    DEFAULT_SCOPES,
+    TEST_PREFIX,
+    authenticate,
+    create_key,
+    list_keys,
+    revoke_key,
+)
 from evalwright.host.http.errors import ApiError
 from evalwright.store.records import RecordChange, Records
 from evalwright.store.sqlite import SqliteLog

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.errors import BadInput
-from evalwright.host.access.scopes import DEFAULT_SCOPES, SCOPES, expand_scopes
+from evalwright.host.access.keys import DEFAULT_SCOPES, SCOPES, expand_scopes
 
 FAMILIES = sorted({scope.partition(":")[0] for scope in SCOPES})
 

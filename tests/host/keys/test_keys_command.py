@@ -4,9 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evalwright.host.access.keys import authenticate
-from evalwright.host.access.principal import Principal
-from evalwright.host.access.scopes import DEFAULT_SCOPES
+from evalwright.host.access.keys import DEFAULT_SCOPES, Principal, authenticate
 from evalwright.host.http.errors import ApiError
 from evalwright.store.sqlite import SqliteLog
 from subjects.command import Evalwright, Finished

@@ -11,8 +11,14 @@ import pytest
 
 from evalwright.contracts.errors import BadInput
 from evalwright.host.access import keys, scopes
-from evalwright.host.access.keys import authenticate, create_key, has_keys, list_keys, revoke_key
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import (
+    Principal,
+    authenticate,
+    create_key,
+    has_keys,
+    list_keys,
+    revoke_key,
+)
 from evalwright.host.http.errors import ApiError
 from evalwright.store.records import RecordChange, Records
 from evalwright.store.sqlite import SqliteLog

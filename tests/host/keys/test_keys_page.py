@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 from evalwright.cli.keys import create
-from evalwright.host.access.keys import Key
-from evalwright.host.access.scopes import DEFAULT_SCOPES, SCOPES
+from evalwright.host.access.keys import DEFAULT_SCOPES, SCOPES, Key
 
 PAGE = (Path(__file__).parents[3] / "docs" / "keys.md").read_text("utf-8")
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from evalwright.host.access.principal import Principal, tenant_of
+from evalwright.host.access.keys import Principal, tenant_of
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiOperation, Route
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from evalwright.host.access import idempotency
 from evalwright.host.access.idempotency import Idempotency, Ticket
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.access.vault import Vault
 from evalwright.host.http.errors import ApiError
 from evalwright.store.records import Record, RecordChange, Records
@@ -211,15 +211,21 @@ def test_the_length_of_a_key(store: Idempotency, key: str, is_good: int) -> None
     }
 
 
-def test_a_duplicate_that_loses_the_race_waits_for_the_winner(
-    store: Idempotency, records: Records
-) -> None:
-    place = ("acme", "hidden")
-    first = asyncio.run(store._take(place, None, "digest"))
-    assert isinstance(first, Ticket)
-    assert asyncio.run(store._take(place, None, "digest")) is None
-    found = records.get("idempotency", *place)
-    assert isinstance(asyncio.run(store._take(place, found, "digest")), Ticket)
+def test_a_duplicate_that_loses_the_race_waits_for_the_winner(store: Idempotency) -> None:
+    async def race() -> Response:
+        entering = [
+            asyncio.ensure_future(store.enter(HOLDER, ENDPOINT, "order", b"{}")) for _ in range(2)
+        ]
+        won, lost = await asyncio.wait(entering, return_when=asyncio.FIRST_COMPLETED)
+        assert (len(won), len(lost)) == (1, 1)
+        ticket = won.pop().result()
+        assert isinstance(ticket, Ticket)
+        await ticket.finish(Response(b"{}", 201))
+        replayed = await lost.pop()
+        assert isinstance(replayed, Response)
+        return replayed
+
+    assert asyncio.run(race()).headers[idempotency.REPLAY_HEADER] == "true"
 
 
 def test_partitions_of_a_tenant_have_keys_of_their_own(

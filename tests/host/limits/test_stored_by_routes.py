@@ -87,7 +87,7 @@ class Town(NamedTuple):
 
     def counted(self) -> int:
         """The bytes that the quotas know of."""
-        return self.served.host.quotas._usage(TENANT).counts["bytes"]
+        return self.served.host.quotas._usage(TENANT)[0]["bytes"]
 
 
 @pytest.fixture(scope="module")

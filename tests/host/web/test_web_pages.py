@@ -15,7 +15,7 @@ import pytest
 
 import evalwright
 from builders import AGENT_ID, a_suite
-from evalwright.host.access.scopes import SCOPES
+from evalwright.host.access.keys import SCOPES
 from evalwright.host.web.page import NOBODY, WebPage, time_html, time_words
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of, file_at

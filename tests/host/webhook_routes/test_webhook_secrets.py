@@ -215,7 +215,7 @@ def test_what_was_not_sealed_here_is_not_opened(tmp_path, damage):
 
 def test_a_key_in_the_environment_needs_no_file(tmp_path):
     environment = {VARIABLE: "0123456789abcdef" * 4}
-    vault = Vault.beside(str(tmp_path / "host.db"), environment)
+    vault = Vault.for_database(str(tmp_path / "host.db"), environment)
     vault.check()
     assert vault.open(vault.seal(b"secret", PURPOSE), PURPOSE) == b"secret"
     assert list(tmp_path.iterdir()) == []

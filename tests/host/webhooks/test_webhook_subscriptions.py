@@ -28,7 +28,7 @@ async def public(host: str, port: int) -> list[str]:
 class Desk:
     def __init__(self, log: SqliteLog) -> None:
         self.clock = ManualClock()
-        egress, vault = Egress(lookup=public), Vault.beside(log.place)
+        egress, vault = Egress(lookup=public), Vault.for_database(log.place)
         self.subscriptions = Subscriptions(log.records, egress, self.clock, vault)
 
     def create(self, *events: str, tenant="acme", workspace=None, url=URL, **more) -> Subscription:

@@ -129,7 +129,7 @@ class Station:
         self.clock = ManualClock()
         self.port = 0
         self.received: list[Delivery] = []
-        vault = Vault.beside(log.place)
+        vault = Vault.for_database(log.place)
         self.subscriptions = Subscriptions(log.records, egress, self.clock, vault)
         self._told: asyncio.Queue[DeliveryReport] = asyncio.Queue()
         self._owners: dict[str, tuple[str, str | None, Sequence[str]]] = {}

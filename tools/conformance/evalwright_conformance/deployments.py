@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.deployments.model import (
     DEFAULT_CHANNEL,
     DEPLOYMENT,

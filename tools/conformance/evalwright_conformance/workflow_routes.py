@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.engine.clock import new_run_id
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.access.quotas import RUN
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response

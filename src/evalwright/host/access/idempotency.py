@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 from starlette.responses import Response
 
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.access.vault import Vault, WrongKey
 from evalwright.host.async_store import forget_old, read_soon
 from evalwright.host.http.errors import ApiError, try_again
@@ -125,51 +125,36 @@ class Idempotency:
                 self._records, principal.tenant, lambda: self._records.get(KIND, *place)
             )
             entry = msgspec.json.decode(found, type=_IdempotencyRecord) if found else None
-            if entry is None or self._is_dead(entry, digest):
-                ticket = await self._take(place, found, digest)
-                if ticket is not None:
-                    return ticket
+            is_same, now = entry is not None and entry.digest == digest, self._now()
+            is_pending = entry is not None and entry.state == "pending"
+            if entry is None or (is_same and is_pending and entry.lease_until < now):
+                new = _IdempotencyRecord(digest, "pending", lease_until=now + LEASE_SECONDS)
+                pending = msgspec.json.encode(new)
+                with suppress(RecordConflict):  # a duplicate came first: read what it left
+                    change = RecordChange(KIND, *place, pending, found)
+                    await asyncio.wrap_future(self._records.write([change]))
+                    return Ticket(self._records, self._vault, place, pending, digest)
                 continue
-            if entry.digest != digest:
+            if not is_same:
                 message = "this Idempotency-Key was used for a different request; use a new one"
                 raise ApiError(409, "idempotency_key_mismatch", message)
-            if entry.state == "completed":
-                return self._replayed(entry, place)
-            if self._now() > deadline:
+            if not is_pending:
+                body = entry.body
+                if entry.sealed:
+                    try:
+                        body = self._vault.open(entry.sealed, _purpose(place))
+                    except WrongKey:
+                        message = "the response held a secret and cannot be shown again"
+                        raise ApiError(409, "conflict", message) from None
+                return Response(body, entry.status, {**entry.headers, REPLAY_HEADER: "true"})
+            if now > deadline:
                 raise in_flight()
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-
-    def _is_dead(self, entry: _IdempotencyRecord, digest: str) -> bool:
-        return (
-            entry.state == "pending" and entry.digest == digest and entry.lease_until < self._now()
-        )
-
-    async def _take(
-        self, place: tuple[str, str], found: bytes | None, digest: str
-    ) -> Ticket | None:
-        lease = self._now() + LEASE_SECONDS
-        pending = msgspec.json.encode(_IdempotencyRecord(digest, "pending", lease_until=lease))
-        change = RecordChange(KIND, *place, pending, found)
-        try:
-            await asyncio.wrap_future(self._records.write([change]))
-        except RecordConflict:  # a duplicate came first
-            return None
-        return Ticket(self._records, self._vault, place, pending, digest)
 
     async def forget_old(self) -> None:
         """Delete records older than KEPT_SECONDS."""
         before_us = int((self._now() - KEPT_SECONDS) * 1_000_000)
         await forget_old(self._records, KIND, before_us)
-
-    def _replayed(self, entry: _IdempotencyRecord, place: tuple[str, str]) -> Response:
-        body = entry.body
-        if entry.sealed:
-            try:
-                body = self._vault.open(entry.sealed, _purpose(place))
-            except WrongKey:
-                message = "the response held a secret and cannot be shown again"
-                raise ApiError(409, "conflict", message) from None
-        return Response(body, entry.status, {**entry.headers, REPLAY_HEADER: "true"})
 
     def seal_secrets(self) -> list[RecordChange]:
         """What replaces responses that hold a secret in clear text by sealed ones."""

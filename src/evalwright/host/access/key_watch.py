@@ -1,11 +1,7 @@
-"""Keys of streams and other long requests: what goes on with a key ends soon after the key.
-
-A request is authenticated when it comes. A stream goes on for hours, and its key may be revoked by
-another process meanwhile: the keys in use are read again, each once for all of its streams.
-"""
+"""Keys of streams and other long requests: what goes on with a key ends soon after the key."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
@@ -13,13 +9,17 @@ from evalwright.contracts.errors import StoreError
 from evalwright.host.access.keys import key_states
 from evalwright.store.protocol import EventLog
 
-CHECK_SECONDS = 0.4  # between two looks; what a key allows ends within a second
+CHECK_SECONDS = 0.4  # between two checks; what a key allows ends within a second
 
 End = Callable[[str], None]  # called with the state of a key that is no longer active
 
 
 class KeyWatch:
-    """The keys that long requests depend on; used on one event loop."""
+    """The keys that long requests depend on; used on one event loop.
+
+    A stream goes on for hours, and its key may be revoked by another process meanwhile: the keys in
+    use are read again, each once for all of its streams.
+    """
 
     def __init__(
         self, log: EventLog, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -42,7 +42,7 @@ class KeyWatch:
                 self._watched.pop(key_id, None)
 
     async def run(self) -> None:
-        """Look at the keys, again and again."""
+        """Check the keys, again and again."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             if self._watched:
@@ -50,13 +50,9 @@ class KeyWatch:
                     await self._check()
 
     async def _check(self) -> None:
-        key_ids = list(self._watched)
-        for key_id, state in (await self._states(key_ids)).items():
+        key_ids, records, now = list(self._watched), self._log.records, self._now()
+        states = self._log.in_reader("", lambda: key_states(records, key_ids, now))
+        for key_id, state in (await asyncio.wrap_future(states)).items():
             if state != "active":
                 for end in self._watched.pop(key_id, {}).values():
                     end(state)
-
-    async def _states(self, key_ids: Sequence[str]) -> dict[str, str]:
-        records, now = self._log.records, self._now()
-        reading = self._log.in_reader("", lambda: key_states(records, key_ids, now))
-        return await asyncio.wrap_future(reading)

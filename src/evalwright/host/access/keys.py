@@ -1,23 +1,25 @@
-"""API keys: created and shown once, stored as hashes, and used to authenticate requests."""
+"""API keys, what they allow, and who holds them.
+
+A key is created and shown once, stored as a hash, and authenticates requests.
+"""
 
 import hashlib
 import hmac
 import re
 import secrets
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
 
 from evalwright.contracts.errors import BadInput
-from evalwright.host.access.principal import NAME, Principal
-from evalwright.host.access.scopes import DEFAULT_SCOPES, expand_scopes
 from evalwright.host.http.errors import ApiError
 from evalwright.store.records import RecordChange, RecordConflict, Records
 
 PREFIX = "ew_"
 TEST_PREFIX = "ew_test_"
+NAME = "[a-z0-9._-]{1,64}"  # the pattern of the name of a tenant or workspace
 
 KIND, _TENANT = "key", ""  # keys belong to the host: they decide the tenant of a request
 _ID_ALPHABET, _ID_LENGTH = "abcdefghijklmnopqrstuvwxyz234567", 16
@@ -29,6 +31,98 @@ _BEARER = re.compile(
 )
 _NAME = re.compile(NAME)
 _NO_HASH = "0" * 64  # the hash of no known secret
+
+
+SCOPES = {
+    "agents:read": "list agents and read their descriptions",
+    "agents:write": "register agents",
+    "approvals:respond": "approve or reject promotions",
+    "artifacts:read": "download the artifacts of runs",
+    "audit:read": "read the audit log",
+    "deploy:pause": "pause or deprecate a deployment",
+    "deploy:promote": "promote an agent's version, or change its share of the traffic",
+    "deploy:rollback": "roll a deployment back",
+    "manifest:read": "read the capabilities for the holder of the key",
+    "packs:publish": "install packs",
+    "packs:yank": "withdraw packs",
+    "packs:yank-revert": "restore withdrawn packs",
+    "prompts:read": "read the results of prompts",
+    "prompts:write": "push results of prompts, and remove prompts",
+    "runs:annotate": "annotate runs and override scores",
+    "runs:cancel": "cancel, pause and resume runs",
+    "runs:create": "start and fork runs",
+    "runs:read": "read runs, their events, summaries and differences",
+    "suites:read": "read suites",
+    "suites:write": "publish and delete suites",
+    "webhooks:manage": (
+        "register, list and remove webhooks; list, resend and discard their dead letters"
+    ),
+    "workspace:read": "read the workspace",
+    "workspace:write": "change the workspace: delete runs that have ended",
+}
+
+
+def expand_scopes(asked: Iterable[str]) -> frozenset[str]:
+    """The requested scopes; `deploy:*` means every scope that starts with `deploy:`."""
+    found = set[str]()
+    for pattern in asked:
+        family, separator, name = pattern.partition(":")
+        prefix = f"{family}:" if separator and name == "*" else None
+        fitting = [
+            scope for scope in SCOPES if (scope.startswith(prefix) if prefix else scope == pattern)
+        ]
+        if not fitting:
+            families = sorted({scope.partition(":")[0] for scope in SCOPES})
+            raise BadInput(
+                f"no such scope: {pattern!r}; scopes are {', '.join(SCOPES)}, "
+                f"and {', '.join(f'{family}:*' for family in families)} for all of a kind"
+            )
+        found.update(fitting)
+    return frozenset(found)
+
+
+# The scopes of a key without explicit ones: none of them affects what other keys see of an agent.
+DEFAULT_SCOPES = expand_scopes(
+    ["runs:*", "suites:*", "agents:*", "prompts:*", "manifest:read", "artifacts:read"]
+)
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """The holder of a key; nothing in it comes from the body of a request.
+
+    `principal` is an opaque id for events and responses.
+    """
+
+    key_id: str
+    tenant: str
+    workspace: str | None
+    scopes: frozenset[str]
+    principal: str
+    is_test: bool = False
+
+    @property
+    def place(self) -> str:
+        """The holder's workspace, or the tenant for a key without one."""
+        return self.tenant if self.workspace is None else f"{self.tenant}/{self.workspace}"
+
+    @property
+    def partition(self) -> str:
+        """The holder's partition of the log: workspaces and test keys have separate ones."""
+        return f"{self.place}~test" if self.is_test else self.place
+
+    def may(self, scope: str) -> bool:
+        """Whether the key has this scope; no scope implies another."""
+        return scope in self.scopes
+
+
+def place_of(partition: str) -> str:
+    """The workspace or tenant that a partition of the log belongs to."""
+    return partition.removesuffix("~test")
+
+
+def tenant_of(partition: str) -> str:
+    """The tenant that a partition of the log belongs to."""
+    return place_of(partition).partition("/")[0]
 
 
 class Key(msgspec.Struct, kw_only=True, rename="camel"):
@@ -98,8 +192,11 @@ def has_keys(records: Records) -> bool:
 
 def list_keys(records: Records, tenant: str | None = None) -> list[Key]:
     """The keys of a tenant, or all keys, oldest first."""
-    kept = (msgspec.json.decode(body, type=Key) for body in _bodies(records))
-    chosen = [key for key in kept if tenant in (None, key.tenant)]
+    found, after = list[Key](), ""
+    while page := records.list(KIND, _TENANT, after=after):
+        found += [msgspec.json.decode(record.body, type=Key) for record in page]
+        after = page[-1].key
+    chosen = [key for key in found if tenant in (None, key.tenant)]
     return sorted(chosen, key=lambda key: (key.created_at, key.key_id))
 
 
@@ -152,8 +249,10 @@ def holder_of(records: Records, key_id: str, now: datetime) -> Principal:
     return _holder(_decode(body), now)
 
 
-def _holder(kept: "_KeptKey", now: datetime) -> Principal:
-    _refuse_ended(kept, now)
+def _holder(kept: _KeptKey, now: datetime) -> Principal:
+    state = kept.state(now)
+    if state != "active":
+        raise ended_key(kept.key_id, state)
     return Principal(
         key_id=kept.key_id,
         tenant=kept.tenant,
@@ -171,12 +270,6 @@ def key_states(records: Records, key_ids: Iterable[str], now: datetime) -> dict[
         key_id: "revoked" if body is None else _decode(body).state(now)
         for key_id, body in bodies.items()
     }
-
-
-def _refuse_ended(key: Key, now: datetime) -> None:
-    state = key.state(now)
-    if state != "active":
-        raise ended_key(key.key_id, state)
 
 
 def ended_key(key_id: str, state: str) -> ApiError:
@@ -198,13 +291,6 @@ def check_name(what: str, name: str) -> None:
         raise BadInput(
             f"invalid {what} {name[:80]!r}; use 1 to 64 of the characters a-z, 0-9, dot, _ and -"
         )
-
-
-def _bodies(records: Records) -> Iterator[bytes]:
-    after = ""
-    while page := records.list(KIND, _TENANT, after=after):
-        yield from (record.body for record in page)
-        after = page[-1].key
 
 
 def _decode(body: bytes) -> _KeptKey:

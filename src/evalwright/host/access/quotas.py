@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from evalwright.contracts.annotation import ANNOTATION_KIND
 from evalwright.host.access.idempotency import KEPT_SECONDS
 from evalwright.host.access.idempotency import KIND as ANSWERS
-from evalwright.host.access.principal import tenant_of
+from evalwright.host.access.keys import tenant_of
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.settings import QuotaSettings
 from evalwright.host.library.catalogue import SUITE
@@ -52,13 +52,6 @@ FREE = Stores(is_free=True)
 RUN = Stores("runs")
 
 
-class TenantUsage(NamedTuple):
-    """What a tenant has in the log."""
-
-    counts: dict[Quota, int]
-    answers: int  # the bytes that are kept for Idempotency-Keys, which count as the others do
-
-
 class Room:
     """What a request may still store; its handler asks for more where it knows better."""
 
@@ -67,8 +60,8 @@ class Room:
         self._tenant = tenant
         self.held: dict[Quota, int] = {}
 
-    async def take(self, stores: Stores, size: int, *, has_key: bool) -> None:
-        """Take what the route of a request stores, as far as that is known before it is handled."""
+    async def reserve(self, stores: Stores, size: int, *, has_key: bool) -> None:
+        """What the route of a request stores, as far as that is known before it is handled."""
         if not (stores.is_free or stores.asks):
             await self.need(size, stores.what)
         if has_key:
@@ -77,11 +70,11 @@ class Room:
     async def need(
         self, size: int, what: Quota = "bytes", count: int = 1, *, is_answer: bool = False
     ) -> None:
-        """Take so many bytes, and so many of something else; raises `ApiError` 403."""
+        """Reserve so many bytes, and so many of something else; raises `ApiError` 403."""
         wanted: dict[Quota, int] = {"bytes": size}
         if what != "bytes":
             wanted[what] = count
-        await self._quotas.take(self._tenant, wanted, is_answer=is_answer)
+        await self._quotas.reserve(self._tenant, wanted, is_answer=is_answer)
         for quota, amount in wanted.items():
             self.held[quota] = self.held.get(quota, 0) + amount
 
@@ -115,23 +108,23 @@ class Quotas:
                     if not self._pending[tenant, quota]:
                         del self._pending[tenant, quota]
 
-    async def take(self, tenant: str, wanted: dict[Quota, int], *, is_answer: bool) -> None:
+    async def reserve(self, tenant: str, wanted: dict[Quota, int], *, is_answer: bool) -> None:
         """Count what is about to be written; raises `ApiError` 403 if there is no room for it."""
         spare = min(int(self._limits["bytes"] * SPARE), MOST_SPARE_BYTES) if is_answer else 0
-        taken = self._log.records.in_reader(tenant, lambda: self._take(tenant, wanted, spare))
-        await asyncio.wrap_future(taken)
+        reserved = self._log.records.in_reader(tenant, lambda: self._reserve(tenant, wanted, spare))
+        await asyncio.wrap_future(reserved)
 
-    def _take(self, tenant: str, wanted: dict[Quota, int], spare: int) -> None:
+    def _reserve(self, tenant: str, wanted: dict[Quota, int], spare: int) -> None:
         for attempt in range(ATTEMPTS):
             with self._lock:
                 written = self._written[tenant]
                 before = {quota: self._pending.get((tenant, quota), 0) for quota in wanted}
-            usage = self._usage(tenant)
+            counts, answers = self._usage(tenant)
             with self._lock:
                 for quota, amount in wanted.items():
-                    # What was pending before the look may be in the sum, or not yet.
+                    # What was pending before the sum was read may be in it, or not yet.
                     pending = max(before[quota], self._pending.get((tenant, quota), 0))
-                    used, limit = usage.counts[quota] + pending, self._limits[quota]
+                    used, limit = counts[quota] + pending, self._limits[quota]
                     if used + amount > limit + (spare if quota == "bytes" else 0):
                         break
                 else:
@@ -140,9 +133,20 @@ class Quotas:
                     return
                 is_exact = written == self._written[tenant]
             if is_exact or attempt == ATTEMPTS - 1:
-                raise _exceeded(quota, limit, used, usage.answers)
+                break
+        remedy = f"delete {_DELETABLE[quota]}, or ask the operator for more"
+        if quota == "bytes" and answers > limit * MANY_ANSWERS:
+            hours = KEPT_SECONDS // 3600
+            remedy = (
+                f"{answers} bytes are responses kept for {hours} hours for Idempotency-Keys: wait, "
+                f"send requests that can be repeated without a key, or {remedy}"
+            )
+        message = f"the tenant's quota of {quota} does not allow this: {used} of {limit} are used"
+        details = {"quota": quota, "limit": limit, "used": used, "remedy": remedy}
+        raise ApiError(403, "quota_exceeded", f"{message}; {remedy}", details)
 
-    def _usage(self, tenant: str) -> TenantUsage:
+    def _usage(self, tenant: str) -> tuple[dict[Quota, int], int]:
+        """What a tenant has, and how many bytes of it are kept for Idempotency-Keys."""
         counts: dict[Quota, int] = dict.fromkeys(self._limits, 0)
         answers = 0
         for each in self._log.upkeep.sizes(tenant):
@@ -152,17 +156,4 @@ class Quotas:
                     counts[_KINDS[each.kind]] += each.things
                 if each.kind == ANSWERS:
                     answers += each.size
-        return TenantUsage(counts, answers)
-
-
-def _exceeded(quota: Quota, limit: int, used: int, answers: int) -> ApiError:
-    remedy = f"delete {_DELETABLE[quota]}, or ask the operator for more"
-    if quota == "bytes" and answers > limit * MANY_ANSWERS:
-        hours = KEPT_SECONDS // 3600
-        remedy = (
-            f"{answers} bytes are responses kept for {hours} hours for Idempotency-Keys: wait, "
-            f"send requests that can be repeated without a key, or {remedy}"
-        )
-    message = f"the tenant's quota of {quota} does not allow this: {used} of {limit} are used"
-    details = {"quota": quota, "limit": limit, "used": used, "remedy": remedy}
-    return ApiError(403, "quota_exceeded", f"{message}; {remedy}", details)
+        return counts, answers

@@ -41,7 +41,7 @@ class Vault:
         self._making = threading.Lock()
 
     @classmethod
-    def beside(cls, place: str, environment: Mapping[str, str] | None = None) -> "Vault":
+    def for_database(cls, place: str, environment: Mapping[str, str] | None = None) -> "Vault":
         """The vault of the database at a place; a key in the environment comes first.
 
         The key of a database server is in the user's data folder: hosts on several machines need
@@ -103,18 +103,16 @@ class Vault:
 
     def _loaded(self) -> bytes:
         with self._making:
-            if self._key is None:
-                self._key = self._from_text() if self._given is not None else self._from_file()
+            if self._key is None and self._given is not None:
+                if len(self._given) < SHORTEST_KEY:
+                    raise BadInput(
+                        f"{VARIABLE}: must have at least {SHORTEST_KEY} characters; make one with "
+                        "`openssl rand -hex 32`, or unset it to use a key file beside the database"
+                    )
+                self._key = hashlib.sha256(self._given.encode()).digest()
+            elif self._key is None:
+                self._key = self._from_file()
             return self._key
-
-    def _from_text(self) -> bytes:
-        given = self._given or ""
-        if len(given) < SHORTEST_KEY:
-            raise BadInput(
-                f"{VARIABLE}: must have at least {SHORTEST_KEY} characters; make one with "
-                "`openssl rand -hex 32`, or unset it to use a key file beside the database"
-            )
-        return hashlib.sha256(given.encode()).digest()
 
     def _from_file(self) -> bytes:
         if not os.path.lexists(self._file):
@@ -123,9 +121,6 @@ class Vault:
             except OSError as error:
                 message = f"{self._file}: the key cannot be written: {error.strerror}"
                 raise StoreError(f"{message}; set {VARIABLE} instead") from error
-        return self._read()
-
-    def _read(self) -> bytes:
         try:
             # Whoever opens a pipe to read would wait for somebody who writes to it.
             descriptor = os.open(self._file, os.O_RDONLY | os.O_NONBLOCK)

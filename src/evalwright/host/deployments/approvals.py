@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.times import iso_time
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.deployments.events import (
     APPROVAL_NODE,
     ApprovalData,

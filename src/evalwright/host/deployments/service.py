@@ -26,7 +26,7 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.run_plan import Owner
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.async_store import read_soon
 from evalwright.host.deployments.approvals import HOST, ApprovalGate, Ballot
 from evalwright.host.deployments.events import (

@@ -20,8 +20,7 @@ from evalwright.contracts.errors import (
 )
 from evalwright.contracts.times import iso_time
 from evalwright.host.access.idempotency import REPLAY_HEADER
-from evalwright.host.access.keys import authenticate
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal, authenticate
 from evalwright.host.async_store import read_soon
 from evalwright.host.host import Host
 from evalwright.host.http.errors import ApiError, invalid, unavailable

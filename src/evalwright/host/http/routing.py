@@ -16,6 +16,7 @@ from evalwright.contracts.events import Event
 from evalwright.contracts.jsonvalue import JsonShape
 from evalwright.contracts.schema import ValueSchema
 from evalwright.engine.clock import new_run_id
+from evalwright.host.access.keys import Principal
 from evalwright.host.access.limits import (
     LARGE_BODY,
     MAX_DEPTH,
@@ -24,7 +25,6 @@ from evalwright.host.access.limits import (
     parse_body,
     too_heavy,
 )
-from evalwright.host.access.principal import Principal
 from evalwright.host.async_store import read_soon
 from evalwright.host.http.errors import ApiError, invalid
 from evalwright.host.runs.handle import RunHandle
@@ -140,7 +140,7 @@ class ApiCall:
             yield
             return
         async with self.host.quotas.room(self.principal.tenant) as self.stored:
-            await self.stored.take(stores, len(self.raw), has_key=self.ticket is not None)
+            await self.stored.reserve(stores, len(self.raw), has_key=self.ticket is not None)
             yield
 
     def completion(self, response: Response) -> list[RecordChange]:

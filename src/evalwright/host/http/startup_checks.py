@@ -7,8 +7,7 @@ from pathlib import Path
 
 from evalwright.agents.load import is_manifest, is_python, load_agent
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
-from evalwright.host.access.keys import check_name
-from evalwright.host.access.scopes import SCOPES
+from evalwright.host.access.keys import SCOPES, check_name
 from evalwright.host.host import Host
 from evalwright.host.http.settings import AgentSettings, ApprovalSettings
 from evalwright.store.records import LOCAL_TENANT

@@ -21,7 +21,7 @@ from evalwright.contracts.pack import PACK_KIND
 from evalwright.contracts.suite import ModelClass, Suite, is_evalwright_suite, parse_suite
 from evalwright.engine.scoring_pool import ScoringPool
 from evalwright.engine.suites.loader import SentSuite
-from evalwright.host.access.principal import tenant_of
+from evalwright.host.access.keys import tenant_of
 from evalwright.host.async_store import read_soon
 from evalwright.host.http.settings import AgentSettings, HostSettings
 from evalwright.host.library.versions import version_key

@@ -38,7 +38,7 @@ from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
 from evalwright.engine.runs import event_in
 from evalwright.engine.suites.validation import LogChecker
-from evalwright.host.access.principal import NAME, Principal
+from evalwright.host.access.keys import NAME, Principal
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import EvalStarted, Event
-from evalwright.host.access.principal import tenant_of
+from evalwright.host.access.keys import tenant_of
 from evalwright.host.http.errors import ApiError
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange

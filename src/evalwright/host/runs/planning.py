@@ -22,7 +22,7 @@ from evalwright.contracts.suite import Mode, Suite
 from evalwright.engine.baselines import read_baseline
 from evalwright.engine.isolation import EXPLANATIONS, isolation_marks, memory_warnings
 from evalwright.engine.plan import Plan, is_judged, limited, plan_run
-from evalwright.host.access.principal import place_of, tenant_of
+from evalwright.host.access.keys import place_of, tenant_of
 from evalwright.host.http.errors import ApiError, invalid
 from evalwright.host.http.settings import HostSettings
 from evalwright.host.library.catalogue import Catalogue, RegisteredAgent

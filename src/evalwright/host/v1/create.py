@@ -15,7 +15,7 @@ from evalwright.contracts.events import RunStarted
 from evalwright.contracts.run_plan import Origin, Owner, from_configurable
 from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.host.access.idempotency import in_flight
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.access.quotas import RUN
 from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.http.errors import ApiError, invalid, shown_problem, try_again

@@ -3,8 +3,8 @@
 import msgspec
 from starlette.responses import Response
 
+from evalwright.host.access.keys import SCOPES
 from evalwright.host.access.quotas import BYTES, Stores
-from evalwright.host.access.scopes import SCOPES
 from evalwright.host.deployments.approvals import Ballot
 from evalwright.host.deployments.model import SCOPES as TRANSITION_SCOPES
 from evalwright.host.deployments.model import (

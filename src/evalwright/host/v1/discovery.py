@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from evalwright import __version__
 from evalwright.contracts.errors import StoreError
-from evalwright.host.access.scopes import SCOPES
+from evalwright.host.access.keys import SCOPES
 from evalwright.host.deployments.model import LATEST, STATES
 from evalwright.host.host import Host
 from evalwright.host.http.errors import unavailable

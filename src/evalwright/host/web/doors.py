@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from evalwright.host.access.principal import Principal
-from evalwright.host.access.scopes import SCOPES
+from evalwright.host.access.keys import SCOPES, Principal
 from evalwright.host.async_store import read_soon
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import PageCall, page, see

@@ -15,7 +15,7 @@ from evalwright import __version__
 from evalwright.contracts import amounts
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal
 from evalwright.host.access.quotas import Stores
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from evalwright.host.access.keys import authenticate, holder_of
-from evalwright.host.access.principal import Principal
+from evalwright.host.access.keys import Principal, authenticate, holder_of
 from evalwright.host.async_store import forget_old
 from evalwright.store.records import RecordChange, Records
 

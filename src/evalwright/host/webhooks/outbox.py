@@ -21,7 +21,7 @@ from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event
 from evalwright.contracts.run_plan import Owner
 from evalwright.engine.clock import Clock
-from evalwright.host.access.principal import place_of, tenant_of
+from evalwright.host.access.keys import place_of, tenant_of
 from evalwright.host.hosts import Hosts
 from evalwright.host.http.settings import WebhookSettings
 from evalwright.host.webhooks import cursors, dead_letters

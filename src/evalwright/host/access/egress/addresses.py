@@ -82,20 +82,12 @@ def kind_of(address: Address) -> AddressKind:
     """The kind of an address; an IPv6 form of an IPv4 address has the kind of that address."""
     if isinstance(address, IPv4Address):
         return next((kind for network, kind in _KINDS_V4 if address in network), "public")
-    carried = _carried(address)
-    if carried is not None:
-        return kind_of(carried)
-    return next((kind for network, kind in _KINDS_V6 if address in network), "reserved")
-
-
-def _carried(address: IPv6Address) -> IPv4Address | None:
     number = int(address)
-    if number < _OLDEST_COMPATIBLE:
-        return None
-    for network, behind in _CARRIERS:
-        if address in network:
-            return IPv4Address(number >> behind & 0xFFFFFFFF)
-    return None
+    if number >= _OLDEST_COMPATIBLE:
+        for network, behind in _CARRIERS:
+            if address in network:
+                return kind_of(IPv4Address(number >> behind & 0xFFFFFFFF))
+    return next((kind for network, kind in _KINDS_V6 if address in network), "reserved")
 
 
 class EgressRefused(EvalwrightError, ValueError):

@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -82,15 +83,26 @@ class Egress:
         self, scheme: str, host: str | None, port: int | None, *, https_only: bool
     ) -> EgressTarget:
         """Check the parts of a URL; raises `EgressRefused`."""
-        self._check_scheme(scheme, https_only=https_only)
+        if scheme != "https" and (scheme != "http" or (https_only and not self._policy.allow_http)):
+            wanted = "https" if https_only else "http or https"
+            raise EgressRefused("scheme_forbidden", f"the URL scheme must be {wanted}")
         if not host:
             raise EgressRefused("malformed_url", "the URL has no host")
-        plain = plain_host(host)
+        plain, allow_private = plain_host(host), self._policy.allow_private
         port = _DEFAULT_PORTS[scheme] if port is None else port
         address = literal_address(plain)
-        if plain not in self._allowed_hosts:
-            self._check_host(plain, address)
-            self._check_port(port)
+        if plain in self._allowed_hosts:
+            return EgressTarget(plain, port, address)
+        if address is not None:
+            self._check_address(plain, address)
+        elif plain in METADATA_NAMES or (is_private_name(plain) and not allow_private):
+            raise EgressRefused(
+                "host_forbidden", f"{plain} is not a public host; use one with a public address"
+            )
+        if port < _FIRST_FREE_PORT and port not in _DEFAULT_PORTS.values() and not allow_private:
+            raise EgressRefused(
+                "port_forbidden", f"port {port} is not allowed; use 443, 80 or a port from 1024 up"
+            )
         return EgressTarget(plain, port, address)
 
     async def check_destination(self, url: str, *, https_only: bool) -> None:
@@ -139,36 +151,11 @@ class Egress:
             headers=headers,
         )
 
-    def _check_scheme(self, scheme: str, *, https_only: bool) -> None:
-        if scheme == "https" or (scheme == "http" and self._permits_http(https_only=https_only)):
-            return
-        wanted = "https" if https_only else "http or https"
-        raise EgressRefused("scheme_forbidden", f"the URL scheme must be {wanted}")
-
-    def _permits_http(self, *, https_only: bool) -> bool:
-        return self._policy.allow_http or not https_only
-
-    def _check_host(self, host: str, address: Address | None) -> None:
-        if address is not None:
-            self._check_address(host, address)
-        elif host in METADATA_NAMES or (is_private_name(host) and not self._policy.allow_private):
-            raise EgressRefused(
-                "host_forbidden", f"{host} is not a public host; use one with a public address"
-            )
-
     def _check_address(self, host: str, address: Address) -> None:
         kind = kind_of(address)
         if kind == "public" or (kind in {"private", "loopback"} and self._policy.allow_private):
             return
         raise EgressRefused("address_forbidden", f"{host} does not resolve to a public address")
-
-    def _check_port(self, port: int) -> None:
-        if port in _DEFAULT_PORTS.values() or self._policy.allow_private:
-            return
-        if port < _FIRST_FREE_PORT:
-            raise EgressRefused(
-                "port_forbidden", f"port {port} is not allowed; use 443, 80 or a port from 1024 up"
-            )
 
 
 class SystemLookup:
@@ -179,10 +166,6 @@ class SystemLookup:
 
     async def __call__(self, host: str, port: int) -> list[str]:
         """The distinct addresses of a name; raises `OSError` if there are none."""
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _getaddrinfo, host, port)
-        return list(dict.fromkeys(found))
-
-
-def _getaddrinfo(host: str, port: int) -> list[str]:
-    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, lookup)
+        return list(dict.fromkeys(str(info[4][0]) for info in found))
