@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evalwright.contracts.errors import BadInput
-from evalwright.host.access import keys, scopes
+from evalwright.host.access import keys
 from evalwright.host.access.keys import (
     Principal,
     authenticate,
@@ -231,7 +231,7 @@ def test_names_in_full(records: Records) -> None:
 
 
 def test_a_scope_that_does_not_exist_is_answered_with_all_that_do() -> None:
-    assert sorry(scopes.expand_scopes, ["runs:reed"]) == (
+    assert sorry(keys.expand_scopes, ["runs:reed"]) == (
         "no such scope: 'runs:reed'; scopes are agents:read, agents:write, approvals:respond, "
         "artifacts:read, audit:read, deploy:pause, deploy:promote, deploy:rollback, "
         "manifest:read, packs:publish, packs:yank, packs:yank-revert, prompts:read, "
@@ -253,4 +253,4 @@ def test_a_scope_that_does_not_exist_is_answered_with_all_that_do() -> None:
     ],
 )
 def test_what_scopes_are_given(asked: list[str], given: set[str]) -> None:
-    assert scopes.expand_scopes(asked) == given
+    assert keys.expand_scopes(asked) == given

@@ -147,17 +147,23 @@ def test_who_comes_after_his_lease_changes_nothing_of_the_one_who_took_over(
     assert json.loads(body)["lease_until"] == 1_000_120.5
 
 
-def test_a_lease_holds_to_its_end(store: Idempotency, clock: Clock) -> None:
+def test_a_lease_holds_to_its_end(
+    store: Idempotency, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleep(_seconds: float) -> None:
+        raise TimeoutError("somebody has it")
+
+    monkeypatch.setattr(idempotency.asyncio, "sleep", sleep)
     a_ticket(store)
     clock.now += 60
-    digest = hashlib.sha256(b"{}").hexdigest()
-    entry = idempotency._IdempotencyRecord(digest, "pending", lease_until=clock.now)
-    assert not store._is_dead(entry, digest)
+    with pytest.raises(TimeoutError):
+        enter(store)
     clock.now += 0.5
-    assert store._is_dead(entry, digest)
-    assert not store._is_dead(entry, "another")
-    done = idempotency._IdempotencyRecord(digest, "completed")
-    assert not store._is_dead(done, digest)
+    assert refused(store, raw=b"another")["code"] == "idempotency_key_mismatch"
+    ticket = a_ticket(store)
+    asyncio.run(ticket.finish(Response(b"{}", 201)))
+    clock.now += 61
+    assert isinstance(enter(store), Response)
 
 
 def test_another_request_under_the_key_is_refused_also_after_the_lease(
