@@ -41,23 +41,23 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
     from evalwright.host.host import Host
     from evalwright.host.http.server import create_server, open_socket, serve
     from evalwright.host.telemetry import logging_to
-    from evalwright.host.web.doors import LocalDoor
+    from evalwright.host.web.sign_in import LinkSignIn
     from evalwright.store.location import HOST_PATIENCE, opened_log
 
     settings = chosen_config(config)
     db = configured_db(db, settings)
     listener = open_socket(ADDRESS, port, "choose another with --port")
-    door = LocalDoor(listener.getsockname()[1])
+    sign_in = LinkSignIn(listener.getsockname()[1])
     with logging_to(level=logging.WARNING), opened_log(db, HOST_PATIENCE) as log:
 
         def greet() -> None:
             say(f"evalwright: the log in {log.place}; Ctrl-C ends it. Open:")
-            tell(door.link)
+            tell(sign_in.link)
             if not no_browser and _has_screen():
-                threading.Thread(target=webbrowser.open, args=(door.link,), daemon=True).start()
+                threading.Thread(target=webbrowser.open, args=(sign_in.link,), daemon=True).start()
 
         host = Host(log, settings, takes_part=False)
-        serve(create_server(host, greet, door), listener)
+        serve(create_server(host, greet, sign_in), listener)
     return 0
 
 

@@ -16,7 +16,7 @@ from evalwright.host.library.catalogue import BUNDLED_AGENT
 from evalwright.host.v1.api import v1_routes
 from evalwright.host.web import sessions
 from evalwright.host.web.page import WebPage
-from evalwright.host.web.table import KEY_PAGES, PAGES
+from evalwright.host.web.site import KEY_PAGES, PAGES
 from evalwright.prompts.evaluate import lint_files
 from evalwright_conformance import EXTENSION
 from host.caller import Caller

@@ -8,7 +8,7 @@ import pytest
 from builders import a_suite
 from evalwright.host.access.egress import Egress
 from evalwright.host.v1.api import v1_routes
-from evalwright.host.web.table import PAGES
+from evalwright.host.web.site import PAGES
 from host.caller import Caller
 from host.postgres.test_shared_webhooks import HOOK, public
 from host.server import RIGHT, WRONG, ServedHost, running_host

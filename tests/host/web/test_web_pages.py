@@ -18,8 +18,8 @@ from builders import AGENT_ID, a_suite
 from evalwright.host.access.keys import SCOPES
 from evalwright.host.web.page import NOBODY, WebPage, time_html, time_words
 from evalwright.host.web.sessions import WebSession
+from evalwright.host.web.site import KEY_PAGES, PAGES
 from evalwright.host.web.static_files import address_of, file_at
-from evalwright.host.web.table import KEY_PAGES, PAGES
 from host.caller import Caller
 from host.server import WRONG, ServedHost
 from host.web.visitor import Visitor

@@ -17,7 +17,7 @@ from evalwright.engine.overrides import read_overrides
 from evalwright.engine.suites.document import load_suite
 from evalwright.host.web import page as web_page
 from evalwright.host.web import recent_runs, run_views
-from evalwright.host.web.pages import review_queue
+from evalwright.host.web.pages import review
 from host.server import ServedHost, running_host
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
@@ -123,7 +123,7 @@ def test_a_task_that_somebody_left_is_free_after_a_while(
     tenant: Tenant, colleague: Visitor, monkeypatch: pytest.MonkeyPatch
 ):
     tenant.keep("r", {"a": Told("x", bad())})
-    monkeypatch.setattr(review_queue, "LEASE_SECONDS", -1)
+    monkeypatch.setattr(review, "LEASE_SECONDS", -1)
     mine = begin(tenant.visitor)
     monkeypatch.undo()
     assert begin(colleague) == mine

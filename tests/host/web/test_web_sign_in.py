@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evalwright.host.access.keys import revoke_key
-from evalwright.host.web.doors import own_address
 from evalwright.host.web.sessions import KIND
+from evalwright.host.web.sign_in import own_address
 from host.caller import Caller
 from host.server import ServedHost, running_host
 from host.web.visitor import Visitor, signed_in

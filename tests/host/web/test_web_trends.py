@@ -13,7 +13,7 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.host.web import recent_runs
 from evalwright.host.web.pages import signals as signals_page
 from evalwright.host.web.pages import trends as trends_page
-from evalwright.host.web.pages.suite_trends import suite_id_of
+from evalwright.host.web.pages.trends import suite_id_of
 from evalwright.store.protocol import RunFacts
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL

@@ -146,7 +146,7 @@ class Station:
     async def open(self) -> None:
         """Begin to hear of what is recorded, as a host does."""
         self._feed.start(self.log)
-        self._feed.listen(lambda run_id, events: self.sender.hear(*self._owners[run_id], events))
+        self._feed.on_events(lambda run_id, events: self.sender.hear(*self._owners[run_id], events))
         self.log.accompany(
             lambda tenant, run_id, events: self.sender.first_cursors(
                 tenant, run_id, events, range(0)

@@ -19,7 +19,7 @@ from evalwright.host.host import Host
 from evalwright.host.http.app import App
 from evalwright.host.http.connection import GuardedConnection
 from evalwright.host.v1.api import v1_routes
-from evalwright.host.web.doors import KeyDoor, LocalDoor
+from evalwright.host.web.sign_in import KeySignIn, LinkSignIn
 from evalwright.host.web.site import Site
 
 BACKLOG = 2048
@@ -88,15 +88,15 @@ def open_socket(
 
 
 def create_server(
-    host: Host, listening: Callable[[], None], door: LocalDoor | None = None
+    host: Host, listening: Callable[[], None], local: LinkSignIn | None = None
 ) -> Server:
     """The server of a host; it calls `listening` when it listens.
 
-    Behind a local door there are only the pages.
+    To somebody on this machine, who is let in by a link, it only shows the pages.
     """
-    routes = [] if door else v1_routes(host.extension.routes)
+    routes = [] if local else v1_routes(host.extension.routes)
     config = uvicorn.Config(
-        App(host, routes, Site(host, door or KeyDoor()), is_local=door is not None),
+        App(host, routes, Site(host, local or KeySignIn()), is_local=local is not None),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -115,27 +115,13 @@ def create_server(
 
 def serve(server: Server, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM, or until `should_exit` is set."""
-    with _switching_often(), _collecting_little():
+    # The event loop waits for a thread that computes for half a millisecond, not for five.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.freeze()  # what the start has made: a full collection would stop everybody
+    try:
         loop = (server.config.get_loop_factory() or asyncio.new_event_loop)()
         complete(loop, loop.create_task(server.serve(sockets=[listener])))
-
-
-@contextmanager
-def _switching_often() -> Iterator[None]:
-    """Let the event loop wait for a thread that computes for half a millisecond, not for five."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
-@contextmanager
-def _collecting_little() -> Iterator[None]:
-    """Keep what the start has made out of garbage collections: a full one would stop everybody."""
-    gc.freeze()
-    try:
-        yield
     finally:
         gc.unfreeze()
+        sys.setswitchinterval(interval)

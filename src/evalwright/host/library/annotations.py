@@ -23,7 +23,6 @@ from evalwright.host.async_store import read_soon
 from evalwright.host.http.errors import ApiError, invalid
 from evalwright.host.runs.handle import RunHandle
 from evalwright.signals.masking.credentials import mask_strictly
-from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, Records
 
 
@@ -58,60 +57,62 @@ class AnnotationStore:
         """Store annotations together with changes; raises `RunNotFound` and `ApiError`."""
         for each in said:
             await asyncio.to_thread(_check, run, each.target)
+        prefix = f"{run.run_id}/"
+        kept = [
+            RecordChange(
+                ANNOTATION_KIND,
+                run.partition,
+                f"{prefix}{each.annotation_id}",
+                msgspec.json.encode(each),
+                expected=None,
+            )
+            for each in said
+        ]
         async with self._adding.setdefault(run.run_id, asyncio.Lock()):  # one gets the last place
-            await read_soon(self._records, run.tenant, lambda: self._refuse_more(run, len(said)))
-            kept = [_kept(run, each) for each in said]
+            known = await read_soon(
+                self._records,
+                run.tenant,
+                lambda: self._records.keys(
+                    ANNOTATION_KIND, run.partition, prefix, limit=MOST_PER_RUN
+                ),
+            )
+            if len(known) + len(said) > MOST_PER_RUN:
+                message = f"the run already has {len(known)} annotations"
+                message += f", and {MOST_PER_RUN} are the limit"
+                raise ApiError(409, "conflict", message, {"limit": MOST_PER_RUN})
             await asyncio.wrap_future(self._records.write([*kept, *changes]))
 
     def of_run(self, run: RunHandle) -> list[msgspec.Raw]:
         """The annotations of a run as JSON, oldest first; raises `RunNotFound`."""
         run.edges()
-        found = self._records.list(
-            ANNOTATION_KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN
-        )
-        return [msgspec.Raw(record.body) for record in found]
+        return [msgspec.Raw(body) for body in self._bodies(run.partition, run.run_id)]
 
-    def _refuse_more(self, run: RunHandle, count: int) -> None:
-        kept = self._records.keys(
-            ANNOTATION_KIND, run.partition, f"{run.run_id}/", limit=MOST_PER_RUN
-        )
-        if len(kept) + count > MOST_PER_RUN:
-            message = (
-                f"the run already has {len(kept)} annotations, and {MOST_PER_RUN} are the limit"
-            )
-            raise ApiError(409, "conflict", message, {"limit": MOST_PER_RUN})
+    def read(self, partition: str, run_id: str) -> list[Annotation]:
+        """The annotations of a run, oldest first."""
+        bodies = self._bodies(partition, run_id)
+        return [msgspec.json.decode(body, type=Annotation) for body in bodies]
+
+    def _bodies(self, partition: str, run_id: str) -> list[bytes]:
+        found = self._records.list(ANNOTATION_KIND, partition, f"{run_id}/", limit=MOST_PER_RUN)
+        return [record.body for record in found]
 
     def _masked(self, text: str | None) -> str | None:
         return None if text is None else mask_strictly(self._redactor.redact_text(text))
 
 
-def _kept(run: RunHandle, annotation: Annotation) -> RecordChange:
-    key = f"{run.run_id}/{annotation.annotation_id}"
-    return RecordChange(ANNOTATION_KIND, run.partition, key, msgspec.json.encode(annotation), None)
-
-
 def _check(run: RunHandle, target: AnnotationTarget) -> None:
+    """Refuse a target that the run does not have."""
     run.edges()
-    _check_event(run.log, target)
-    _check_node(run.log, target)
-
-
-def _check_event(log: EventLog, target: AnnotationTarget) -> None:
-    if target.event_id is None:
-        return
-    run_id, _, sequence = target.event_id.rpartition(":")
-    is_number = sequence.isascii() and sequence.isdigit() and len(sequence) <= 18
-    if run_id == target.run_id and is_number:
-        found = next(log.read(run_id, (), int(sequence) - 1, 1), None)
-        if found is not None and f"{run_id}:{found.sequence}" == target.event_id:
-            if target.node_id in (None, found.task_id):
-                return
-            raise invalid([Problem("$.target.nodeId", "the event belongs to another node")])
-    raise invalid([Problem("$.target.eventId", "the run has no such event")])
-
-
-def _check_node(log: EventLog, target: AnnotationTarget) -> None:
-    if target.node_id is None or target.event_id is not None:
-        return
-    if not any(event.task_id == target.node_id for event in log.read(target.run_id)):
+    log, node_id = run.log, target.node_id
+    if target.event_id is not None:
+        run_id, _, sequence = target.event_id.rpartition(":")
+        is_number = sequence.isascii() and sequence.isdigit() and len(sequence) <= 18
+        if run_id == target.run_id and is_number:
+            found = next(log.read(run_id, (), int(sequence) - 1, 1), None)
+            if found is not None and f"{run_id}:{found.sequence}" == target.event_id:
+                if node_id in (None, found.task_id):
+                    return
+                raise invalid([Problem("$.target.nodeId", "the event belongs to another node")])
+        raise invalid([Problem("$.target.eventId", "the run has no such event")])
+    if node_id is not None and all(event.task_id != node_id for event in log.read(target.run_id)):
         raise invalid([Problem("$.target.nodeId", "no event of the run belongs to this node")])

@@ -11,17 +11,43 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from evalwright.contracts.errors import DamagedEventLog
+from evalwright.host.access.quotas import BYTES, FREE, RUN, Stores
 from evalwright.host.http.app import error_response, known_error
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall, RouteTable, read_raw
-from evalwright.host.web.doors import TOKEN, Door, cookie_name, own_address
-from evalwright.host.web.page import OPEN, PageCall, WebPage, page, part, read_form, see, warm_up
+from evalwright.host.web import sign_in
+from evalwright.host.web.page import (
+    OPEN,
+    SIGNED_IN,
+    PageCall,
+    WebPage,
+    page,
+    part,
+    read_form,
+    see,
+    warm_up,
+)
+from evalwright.host.web.pages import (
+    agents,
+    compare,
+    export_task,
+    prompts,
+    review,
+    run,
+    runs,
+    scorecard,
+    signals,
+    start,
+    task,
+    trends,
+)
 from evalwright.host.web.sessions import WebSession
+from evalwright.host.web.sign_in import TOKEN, SignIn, cookie_name, own_address
 from evalwright.host.web.static_files import PREFIX, file_at
-from evalwright.host.web.table import KEY_PAGES, PAGES
 from evalwright.signals.masking.credentials import mask_strictly
 
 if TYPE_CHECKING:
@@ -53,21 +79,81 @@ TITLES = {
 }
 
 
-class Site:
-    """All pages behind one door."""
+# The table of pages: one entry for each; those with a name are in the menu, in this order.
+PAGES = [
+    WebPage("GET", "/", runs.show, ("runs:read",), "Runs"),
+    WebPage("GET", "/start", start.show, ("runs:create",)),
+    WebPage("POST", "/start", start.start, ("runs:create",), stores=RUN),
+    WebPage("POST", "/demo", start.demo, ("runs:create",), stores=RUN),
+    WebPage("GET", "/runs/{runId}", run.show, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/live", run.live, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/verdict", run.verdict, ("runs:read",)),
+    WebPage("POST", "/runs/{runId}/again", start.again, ("runs:create",), stores=RUN),
+    WebPage("POST", "/runs/{runId}/cancel", run.cancel, ("runs:cancel",), stores=FREE),
+    WebPage("POST", "/runs/{runId}/pause", run.pause, ("runs:cancel",), stores=FREE),
+    WebPage("POST", "/runs/{runId}/resume", run.resume, ("runs:cancel",), stores=BYTES),
+    WebPage("GET", "/runs/{runId}/tasks/{taskId}", task.show, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/tasks/{taskId}/result", scorecard.result, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/tasks/{taskId}/steps/{step}", task.payload, ("runs:read",)),
+    WebPage("GET", "/prompts", prompts.show, ("prompts:read",), "Prompts"),
+    WebPage("GET", "/prompts/file", prompts.file, ("prompts:read",)),
+    WebPage("POST", "/prompts/remove", prompts.remove, ("prompts:write",), stores=FREE),
+    WebPage("GET", "/compare", compare.show, ("runs:read",), "Compare"),
+    WebPage("GET", "/compare/progress", compare.progress, ("runs:read",)),
+    WebPage("GET", "/compare/task", compare.case, ("runs:read",)),
+    WebPage("GET", "/compare/report.zip", compare.download, ("runs:read",)),
+    WebPage("GET", "/trends", trends.show, ("runs:read",), "Trends"),
+    WebPage("GET", "/signals", signals.show, ("runs:read",), "Signals"),
+    WebPage("GET", "/agents", agents.show, agents.READERS, "Agents"),
+    WebPage("GET", "/agents/{agentId}", agents.agent, agents.READERS),
+    WebPage(
+        "POST",
+        "/agents/{agentId}",
+        agents.change,
+        agents.DEPLOYERS,
+        stores=Stores("runs", asks=True),
+    ),
+    WebPage("POST", "/agents/{agentId}/vote", agents.vote, ("approvals:respond",), stores=BYTES),
+    WebPage("GET", "/review", review.show, ("runs:read",), "Review"),
+    WebPage("POST", "/review/next", review.go_on, ("runs:annotate",), stores=BYTES),
+    WebPage("GET", "/review/{runId}/{taskId}", review.item, ("runs:read",)),
+    WebPage(
+        "POST",
+        "/review/{runId}/{taskId}",
+        review.save,
+        ("runs:annotate",),
+        stores=Stores("annotations", asks=True),
+    ),
+    WebPage(
+        "POST",
+        "/review/{runId}/{taskId}/take",
+        review.take_item,
+        ("runs:annotate",),
+        stores=BYTES,
+    ),
+    WebPage("GET", "/review/{runId}/{taskId}/test.yaml", export_task.as_test, ("runs:read",)),
+]
+KEY_PAGES = [  # only of a host: `evalwright view` lets in by a link
+    WebPage("GET", "/sign-in", sign_in.show, OPEN),
+    WebPage("POST", "/sign-in", sign_in.enter, OPEN, stores=FREE),
+    WebPage("POST", "/sign-out", sign_in.leave, SIGNED_IN, stores=FREE),
+]
 
-    def __init__(self, host: "Host", door: Door) -> None:
+
+class Site:
+    """All pages, for those who are signed in."""
+
+    def __init__(self, host: "Host", sign_in: SignIn) -> None:
         self._host = host
-        self._door = door
+        self._sign_in = sign_in
         # The first visitor need not wait until templates are read and files are compressed.
         threading.Thread(target=warm_up, daemon=True).start()
-        self._pages = RouteTable(PAGES if door.is_local else [*PAGES, *KEY_PAGES])
+        self._pages = RouteTable(PAGES if sign_in.is_local else [*PAGES, *KEY_PAGES])
 
     async def __call__(self, asked: ApiCall) -> Response:
         """Answer a request for an address that is not of the API."""
-        call = PageCall(
-            self._host, asked.request, asked.correlation_id, is_local=self._door.is_local
-        )
+        is_local = self._sign_in.is_local
+        call = PageCall(self._host, asked.request, asked.correlation_id, is_local=is_local)
         try:
             with ExitStack() as held:
                 held.enter_context(self._host.requests.hold())
@@ -76,26 +162,51 @@ class Site:
             response = _failure(call, error)
         asked.principal = call.principal
         asked.path, asked.template = call.path, call.template
-        return _sealed(call, response)
+        response.headers.update(HEADERS)
+        if "cache-control" not in response.headers:
+            response.headers["Cache-Control"] = "no-store"
+        body = getattr(response, "body", b"")
+        is_text = response.headers.get("content-type", "").startswith("text/html")
+        accepted = call.request.headers.get("accept-encoding", "")
+        if is_text and len(body) >= PACKED_FROM and "gzip" in accepted:
+            response.body = gzip.compress(body, 5, mtime=0)
+            response.headers["Content-Length"] = str(len(response.body))
+            response.headers["Content-Encoding"] = "gzip"
+            response.headers["Vary"] = "Accept-Encoding"
+        return response
 
     async def _answer(self, call: PageCall, held: ExitStack) -> Response:
-        self._door.refuse_address(call.request)
+        self._sign_in.check_address(call.request)
         path: str = call.request.scope["path"]
-        is_static = path.startswith(PREFIX)
+        is_static, is_local = path.startswith(PREFIX), self._sign_in.is_local
         call.template = f"{PREFIX}{{file}}" if is_static else None
-        if is_static and not self._door.is_local:
+        if is_static and not is_local:
             return _static(call, path, is_public=True)
         found = self._pages.find(call.request.method, path)
-        refusal = await self._let_in(call)
+        refusal: ApiError | None = None  # why a session has ended
+        try:
+            session = await self._sign_in.find(call)
+        except ApiError as error:
+            if error.status != 401:
+                raise
+            refusal = error
+        else:
+            if session is not None:
+                call.session, call.principal = session, session.principal
+                call.menu = [
+                    (entry.menu, entry.path)
+                    for entry in PAGES
+                    if entry.menu and any(map(call.may, entry.scopes or ()))
+                ]
         if not call.principal.key_id and (
             isinstance(found, ApiError) or found[0].scopes is not OPEN
         ):
             if call.is_part:
                 raise refusal or ApiError(401, "unauthenticated", "the session has ended")
-            return self._door.turn_away(call, refusal)
+            return self._sign_in.refuse(call, refusal)
         if is_static:
             return _static(call, path, is_public=False)
-        if self._door.is_local and call.asked(TOKEN):
+        if is_local and call.asked(TOKEN):
             return see("/")  # the link was opened again: its token leaves the address
         if isinstance(found, ApiError):
             return self._elsewhere(call, found)
@@ -118,19 +229,6 @@ class Site:
         path = "/" if plain == "/runs" else quote(plain)
         return see(own_address(f"{path}?{query}" if query else path))
 
-    async def _let_in(self, call: PageCall) -> ApiError | None:
-        """Find out who the visitor is; returns why a session has ended."""
-        try:
-            session = await self._door.find(call)
-        except ApiError as refusal:
-            if refusal.status != 401:
-                raise
-            return refusal
-        if session is not None:
-            call.session, call.principal = session, session.principal
-            call.menu = _menu(call)
-        return None
-
     async def _admit(self, call: PageCall, entry: WebPage, held: ExitStack) -> None:
         """Count the request, and check scopes and, of a form, its token, in this order."""
         visitor = call.principal
@@ -141,18 +239,17 @@ class Site:
             needed = " or ".join(entry.scopes)
             raise ApiError(403, "forbidden", f"your key lacks the scope {needed}")
         if entry.method != "GET":
-            _refuse_foreign(call)
+            _refuse_foreign(call.request)
             call.raw = await read_raw(call.request, MOST_FORM_BYTES)
             call.form = read_form(call.raw)
-            _check_token(call)
-
-
-def _menu(call: PageCall) -> list[tuple[str, str]]:
-    return [
-        (entry.menu, entry.path)
-        for entry in PAGES
-        if entry.menu and any(map(call.may, entry.scopes or ()))
-    ]
+            session = call.session
+            if not visitor.key_id:  # signing in: the token is that of a cookie
+                given = call.request.cookies.get(cookie_name(call.request, "form"), "")
+                session = WebSession(given, visitor)
+            token = call.request.headers.get("x-csrf-token") or call.field("csrf")
+            if not session.id or not session.accepts(token):
+                message = "the form is out of date; open the page and retry"
+                raise ApiError(403, "forbidden", message)
 
 
 def _static(call: PageCall, path: str, *, is_public: bool) -> Response:
@@ -163,23 +260,13 @@ def _static(call: PageCall, path: str, *, is_public: bool) -> Response:
     return found.response(accepted, is_public=is_public)
 
 
-def _refuse_foreign(call: PageCall) -> None:
+def _refuse_foreign(request: Request) -> None:
     """Refuse a form that another site has sent."""
-    headers = call.request.headers
+    headers = request.headers
     origin = headers.get("origin")
     is_ours = origin is None or origin.partition("://")[2] == headers.get("host")
     if not is_ours or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise ApiError(403, "forbidden", "another site has sent this form; open the page and retry")
-
-
-def _check_token(call: PageCall) -> None:
-    session = call.session
-    if not call.principal.key_id:  # signing in: the token is that of a cookie
-        given = call.request.cookies.get(cookie_name(call.request, "form"), "")
-        session = WebSession(given, call.principal)
-    token = call.request.headers.get("x-csrf-token") or call.field("csrf")
-    if not session.id or not session.accepts(token):
-        raise ApiError(403, "forbidden", "the form is out of date; open the page and retry")
 
 
 def _failure(call: PageCall, error: Exception) -> Response:
@@ -207,30 +294,14 @@ def _failure(call: PageCall, error: Exception) -> Response:
 def _damage(call: PageCall, error: Exception) -> str:
     """What to do about a run whose log is damaged; the pages of others are not affected."""
     named = [call.path.get("runId", ""), *call.request.query_params.getlist("run")]
-    runs = [each for each in dict.fromkeys(named) if each]
-    said = " or ".join(runs) or "that this page is of"
+    run_ids = [each for each in dict.fromkeys(named) if each]
+    said = " or ".join(run_ids) or "that this page is of"
     what = f"an event of the run {said} cannot be read"
-    for run in runs:
-        before, _, fault = str(error).partition(f"run {run} ")
+    for run_id in run_ids:
+        before, _, fault = str(error).partition(f"run {run_id} ")
         if fault and before != str(error):
-            what = f"the run {run} {mask_strictly(fault)}"
+            what = f"the run {run_id} {mask_strictly(fault)}"
     return (
         f"{what}: the log was damaged or changed. Restore it from a backup, or the run from an "
         "export with evalwright db import."
     )
-
-
-def _sealed(call: PageCall, response: Response) -> Response:
-    """The response with the headers that all have; a long page is compressed."""
-    response.headers.update(HEADERS)
-    if "cache-control" not in response.headers:
-        response.headers["Cache-Control"] = "no-store"
-    body = getattr(response, "body", b"")
-    is_text = response.headers.get("content-type", "").startswith("text/html")
-    accepted = call.request.headers.get("accept-encoding", "")
-    if is_text and len(body) >= PACKED_FROM and "gzip" in accepted:
-        response.body = gzip.compress(body, 5, mtime=0)
-        response.headers["Content-Length"] = str(len(response.body))
-        response.headers["Content-Encoding"] = "gzip"
-        response.headers["Vary"] = "Accept-Encoding"
-    return response

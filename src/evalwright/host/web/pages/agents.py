@@ -1,7 +1,7 @@
 """Agents and their deployments: versions, states, gates; promotions with their evidence."""
 
-from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.responses import Response
@@ -21,12 +21,11 @@ from evalwright.host.deployments.model import (
 )
 from evalwright.host.deployments.transitions import NEXT
 from evalwright.host.http.settings import DeploymentSettings
-from evalwright.host.library.catalogue import RegisteredAgent
 from evalwright.host.library.versions import version_key
 from evalwright.host.v1.deployments import api_error, transitioned
+from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, page, part, see
-from evalwright.host.web.pages.scorecard import number_of
-from evalwright.store.protocol import RunFacts, RunFilter
+from evalwright.store.protocol import RunFilter
 
 AT_ONCE = 25
 MOST_RUNS = 20  # that are offered as evidence
@@ -58,21 +57,13 @@ _ACTIONS: dict[Transition, str] = {
 _NOT_DEPLOYED = ("plain", "\N{EN DASH} not deployed")
 
 
-class AgentsAsked(NamedTuple):
+class AgentsAsked(Filters, frozen=True):
     """The filters in an address."""
+
+    PATH = "/agents"
 
     q: str = ""
     page: str = ""
-
-    @classmethod
-    def of(cls, call: PageCall) -> "AgentsAsked":
-        """Those of a request."""
-        return cls(*map(call.asked, cls._fields))
-
-    def address(self, number: int) -> str:
-        """The address of a page of the same list."""
-        given = {"q": self.q, "page": str(number)}
-        return f"/agents?{urlencode({name: value for name, value in given.items() if value})}"
 
 
 def agent_address(agent_id: str) -> str:
@@ -86,40 +77,34 @@ async def show(call: PageCall) -> Response:
     agents = await call.in_reader(lambda: call.host.catalogue.agents(tenant))
     text = asked.q.lower()
     found = [each for each in agents if text in f"{each.agent_id} {each.label or ''}".lower()]
-    pages = max(1, -(-len(found) // AT_ONCE))
-    number = min(max(1, int(number_of(asked.page) or 1)), pages)
-    rows = [await _row(call, each) for each in found[(number - 1) * AT_ONCE : number * AT_ONCE]]
+    shown, around = asked.page_of(found, AT_ONCE)
+    deployments, rows = call.host.deployments, []
+    for known in shown:
+        records = await deployments.list(tenant, known.agent_id)
+        serving = [
+            (each.version, ", ".join(each.channels)) for each in records if each.state == "active"
+        ]
+        rows.append(
+            {
+                "agent_id": known.agent_id,
+                "address": agent_address(known.agent_id),
+                "label": known.label or known.persona,
+                "model_class": known.model_class,
+                "newest": known.version,
+                "serving": serving,
+                "waiting": len(await deployments.waiting(call.principal, known.agent_id)),
+            }
+        )
     values: dict[str, Any] = {
-        "asked": asked._asdict(),
+        "asked": asked.values(),
         "rows": rows,
         "total": len(found),
         "of": len(agents),
-        "number": number,
-        "last_page": pages,
-        "before": asked.address(number - 1) if number > 1 else "",
-        "after": asked.address(number + 1) if number < pages else "",
+        **around,
     }
     if call.is_part:
         return part(call, "agents_table.html", **values)
     return page(call, "agents.html", title="Agents", **values)
-
-
-async def _row(call: PageCall, known: RegisteredAgent) -> dict[str, Any]:
-    deployments = call.host.deployments
-    records = await deployments.list(call.principal.tenant, known.agent_id)
-    return {
-        "agent_id": known.agent_id,
-        "address": agent_address(known.agent_id),
-        "label": known.label or known.persona,
-        "model_class": known.model_class,
-        "newest": known.version,
-        "serving": [
-            (record.version, ", ".join(record.channels))
-            for record in records
-            if record.state == "active"
-        ],
-        "waiting": len(await deployments.waiting(call.principal, known.agent_id)),
-    }
 
 
 async def agent(call: PageCall) -> Response:
@@ -156,7 +141,12 @@ async def _agent_page(
         gates=_gates(policy),
         channels=policy.channels,
         waiting=[_waiting(call, each) for each in waiting],
-        refusal=None if refusal is None else _refused(refusal),
+        refusal=refusal
+        and {
+            "message": refusal.message,
+            "unmet": refusal.details.get("unmet", ()),
+            "run_id": refusal.details.get("runId", ""),
+        },
         given=dict.fromkeys(_FIELDS, "") | ({} if is_share else given),
         errors={} if is_share else errors,
         **found,
@@ -168,13 +158,14 @@ def _read_agent(
 ) -> dict[str, Any]:
     tenant = call.principal.tenant
     known = call.host.catalogue.agent(tenant, agent_id)
-    versions = {
-        *call.host.catalogue.versions(tenant, agent_id),
-        *(each.version for each in records),
-    }
     by_version = {each.version: each for each in records}
+    versions = {*call.host.catalogue.versions(tenant, agent_id), *by_version}
     wanted = RunFilter(agent=agent_id, status="completed", is_evaluation=True)
-    runs = call.log.find_runs(wanted, MOST_RUNS) if may_read else []
+    evidence = []
+    for run in call.log.find_runs(wanted, MOST_RUNS) if may_read else ():
+        verdict = call.host.figures.verdict(call.log, run)[1]
+        score = "" if run.score is None else f", score {amounts.score(run.score)}"
+        evidence.append({"run_id": run.run_id, "words": f"{run.suite}: {verdict}{score}"})
     return {
         "label": (known.label or known.persona) if known else "",
         "about": (known.description or "") if known else "",
@@ -183,59 +174,54 @@ def _read_agent(
             _version_row(version, by_version.get(version), records)
             for version in sorted(versions, key=version_key, reverse=True)
         ],
-        "runs": [_evidence(call, each) for each in runs],
+        "runs": evidence,
     }
 
 
 def _version_row(
     version: str, record: AgentDeployment | None, records: list[AgentDeployment]
 ) -> dict[str, Any]:
-    state = record.state if record else None
-    following = NEXT.get(state or "draft")
-    return {
+    row: dict[str, Any] = {
         "version": version,
-        "badge": TONES[state] if state else _NOT_DEPLOYED,
-        "channels": ", ".join(record.channels) if record else "",
-        "share": _share(record, records) if record else None,
-        "given": str(_given_share(record)),
+        "badge": _NOT_DEPLOYED,
+        "channels": "",
+        "share": None,  # of its channel; None for all of it
+        "given": str(FULL),
         "error": "",
-        "is_shareable": record is not None and _is_shareable(record, records),
-        "eval_run": (record.eval_run_id or "") if record else "",
-        "back_to": (record.rollback_pointer or "") if record else "",
-        "next": following if state != "active" else "another channel",
+        "is_shareable": False,
+        "eval_run": "",
+        "back_to": "",
+        "next": NEXT.get("draft"),
+        "is_promotable": NEXT.get("draft") is not None,
+        "actions": [],
+    }
+    if record is None:
+        return row
+    is_active, share = record.state == "active", record.canary_percent
+    canary, following = _canary_with(record, records), NEXT.get(record.state)
+    if canary is not None and canary.canary_percent is not None:
+        row["share"] = FULL - canary.canary_percent
+    else:
+        row["share"] = share
+    serving = sum(each.state == "active" for each in records)
+    return row | {
+        "badge": TONES[record.state],
+        "channels": ", ".join(record.channels),
+        "given": str(FULL if share is None else share),
+        # Another version serves the rest of its only channel.
+        "is_shareable": is_active
+        and serving > 1
+        and len(_own_channels(record)) == 1
+        and canary is None,
+        "eval_run": record.eval_run_id or "",
+        "back_to": record.rollback_pointer or "",
+        "next": "another channel" if is_active else following,
         "is_promotable": following is not None,
-        "actions": [
-            (name, words, SCOPES[name]) for name, words in _ACTIONS.items() if state == "active"
-        ],
+        "actions": [(name, words, SCOPES[name]) for name, words in _ACTIONS.items() if is_active],
     }
 
 
-def _given_share(record: AgentDeployment | None) -> int:
-    return FULL if record is None or record.canary_percent is None else record.canary_percent
-
-
-def _share(record: AgentDeployment, records: list[AgentDeployment]) -> int | None:
-    """The share of its channel that a version serves; None for all of it."""
-    beside = _canary_beside(record, records)
-    if beside is not None and beside.canary_percent is not None:
-        return FULL - beside.canary_percent
-    return record.canary_percent
-
-
-def _is_shareable(record: AgentDeployment, records: list[AgentDeployment]) -> bool:
-    """Whether the share of a version can be changed: another serves the rest of one channel."""
-    serving = sum(each.state == "active" for each in records)
-    return (
-        record.state == "active"
-        and serving > 1
-        and len(_own_channels(record)) == 1
-        and _canary_beside(record, records) is None
-    )
-
-
-def _canary_beside(
-    record: AgentDeployment, records: list[AgentDeployment]
-) -> AgentDeployment | None:
+def _canary_with(record: AgentDeployment, records: list[AgentDeployment]) -> AgentDeployment | None:
     """The canary that shares a channel with a version that has the rest of it."""
     if record.state != "active" or record.canary_percent is not None:
         return None
@@ -253,12 +239,6 @@ def _canary_beside(
 
 def _own_channels(record: AgentDeployment) -> set[str]:
     return {name for name in record.channels if name != LATEST}
-
-
-def _evidence(call: PageCall, run: RunFacts) -> dict[str, Any]:
-    verdict = call.host.figures.verdict(call.log, run)[1]
-    score = "" if run.score is None else f", score {amounts.score(run.score)}"
-    return {"run_id": run.run_id, "words": f"{run.suite}: {verdict}{score}"}
 
 
 def _gates(policy: DeploymentSettings) -> list[str]:
@@ -294,15 +274,6 @@ def _waiting(call: PageCall, gate: ApprovalGate) -> dict[str, Any]:
     }
 
 
-def _refused(refusal: DeploymentRefusal) -> dict[str, Any]:
-    details = refusal.details
-    return {
-        "message": refusal.message,
-        "unmet": details.get("unmet", ()),
-        "run_id": details.get("runId", ""),
-    }
-
-
 async def change(call: PageCall) -> Response:
     """Promote a version, or take it back; what blocks that is said on the page."""
     given = {name: call.field(name) for name in _FIELDS}
@@ -320,18 +291,13 @@ async def change(call: PageCall) -> Response:
         request = msgspec.convert(wanted, TransitionRequest, strict=False)
         await transitioned(call, agent_id, request)
     except msgspec.ValidationError as error:
-        errors = _at_field(error)
+        name = str(error).rpartition("$.")[2].rstrip("`")
+        errors = dict([_WRONG[name]]) if name in _WRONG else {}
         told = "see the field below" if errors else "no version can be changed in this way"
         return await _agent_page(call, IllegalTransition(told), given, errors)
     except DeploymentRefusal as refusal:
         return await _agent_page(call, refusal, given)
     return see(agent_address(agent_id))
-
-
-def _at_field(error: msgspec.ValidationError) -> dict[str, str]:
-    """What is wrong, by the name of its field; nothing if the form has no field for it."""
-    name = str(error).rpartition("$.")[2].rstrip("`")
-    return dict([_WRONG[name]]) if name in _WRONG else {}
 
 
 async def vote(call: PageCall) -> Response:

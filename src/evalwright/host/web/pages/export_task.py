@@ -1,5 +1,6 @@
 """A task of a run as a test: a wide suite with its input, and what is right as what is expected."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,7 +12,6 @@ from evalwright.engine.suites.from_traces import NoTask, literal
 from evalwright.engine.suites.ids import slug
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import PageCall
-from evalwright.host.web.pages.review_queue import annotations_of
 from evalwright.host.web.pages.scorecard import shown_task
 from evalwright.host.web.run_views import scored_at, views_of
 from evalwright.reports.run.task_records import TaskRecord
@@ -45,15 +45,27 @@ def test_name(task_id: str) -> str:
 
 def suite_of(call: PageCall, task: Task, record: TaskRecord) -> str | None:
     """A suite with the task: its input, and the corrected answer as what is expected."""
-    run_id = call.path["runId"]
-    corrected = _corrected(call, run_id, record.task_id)
-    expected = _of_type(corrected, record.output) if corrected is not None else task.reference
+    run_id, partition = call.path["runId"], call.principal.partition
+    place = call.log.upkeep.scored_at(run_id, [record.task_id]).get(record.task_id)
+    corrected = None  # the answer that somebody wrote last
+    for each in call.host.annotations.read(partition, run_id):
+        target = each.target
+        if target.node_id == record.task_id and target.event_id != f"{run_id}:{place}":
+            text = each.signal.correction
+            corrected = corrected if text is None else text
     notes = [f"From task {record.task_id} of run {run_id}."]
     document: dict[str, Any] = {"id": slug(record.task_id) or "task", "input": record.input}
     if record.tags:
         document["tags"] = record.tags
-    if expected is msgspec.UNSET:
-        expected = _wanted(task)
+    expected: Any = task.reference
+    if corrected is not None:
+        expected = corrected
+        if not isinstance(record.output, str | None):  # not all answers are texts
+            with suppress(msgspec.DecodeError, RecursionError, UnicodeError):
+                expected = msgspec.json.decode(corrected)
+    match = task.expected.match
+    if expected is msgspec.UNSET and match is not None and match.strategy == "exact":
+        expected = match.value  # the suite wants a whole answer
     if expected is msgspec.UNSET:
         notes.append("Nobody has said yet what the right answer is: replace the TODO.")
         expected = "TODO"
@@ -63,32 +75,3 @@ def suite_of(call: PageCall, task: Task, record: TaskRecord) -> str | None:
         return None
     lines = "".join(f"{comment(line)}\n" for line in notes)
     return lines + to_yaml({"evalwright": 1, "name": "reviewed", "tasks": [document]})
-
-
-def _corrected(call: PageCall, run_id: str, task_id: str) -> str | None:
-    """The answer that somebody wrote last."""
-    place = call.log.upkeep.scored_at(run_id, [task_id]).get(task_id)
-    texts = [
-        each.signal.correction
-        for each in annotations_of(call, run_id)
-        if each.target.node_id == task_id
-        and each.target.event_id != f"{run_id}:{place}"
-        and each.signal.correction is not None
-    ]
-    return texts[-1] if texts else None
-
-
-def _of_type(text: str, output: Any) -> Any:
-    """A corrected answer as the agent would give it: not all answers are texts."""
-    if isinstance(output, str) or output is None:
-        return text
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return text
-
-
-def _wanted(task: Task) -> Any:
-    """The answer that the suite wants, where it is a whole one."""
-    match = task.expected.match
-    return match.value if match is not None and match.strategy == "exact" else msgspec.UNSET

@@ -1,13 +1,14 @@
 """The library of prompts, worst first, and a page for each file."""
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from evalwright.host.http.errors import ApiError
-from evalwright.host.library.prompts import PromptEvaluation, PromptSummary
+from evalwright.host.library.prompts import PromptEvaluation
+from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.run_figures import spark_html
 from evalwright.prompts.results import percent
@@ -22,32 +23,15 @@ _WORST: tuple[FileStatus, ...] = ("error", "failed", "skipped", "passed")
 _VERDICTS = {status: toned(VERDICTS[status]) for status in _WORST}
 
 
-class PromptsAsked(NamedTuple):
+class PromptsAsked(Filters, frozen=True):
     """What the address asks for."""
+
+    PATH = "/prompts"
+    CHOICES: ClassVar = {"status": _VERDICTS}
 
     text: str = ""
     status: str = ""
-    number: int = 1  # of the page
-
-    @classmethod
-    def of(cls, call: PageCall) -> "PromptsAsked":
-        """The filters in the address."""
-        status, number = call.asked("status"), call.asked("page")
-        return cls(
-            call.asked("text"),
-            status if status in _VERDICTS else "",
-            int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1,
-        )
-
-    def address(self, number: int) -> str:
-        """The address of another page of the same list."""
-        asked = {"text": self.text, "status": self.status, "page": str(number)}
-        return f"/prompts?{urlencode({name: value for name, value in asked.items() if value})}"
-
-    def fits(self, file: PromptSummary) -> bool:
-        """Whether a file is asked for."""
-        is_named = self.text.lower() in file.path.lower()
-        return is_named and self.status in ("", file.status)
+    page: str = ""
 
 
 async def show(call: PageCall) -> Response:
@@ -62,37 +46,31 @@ async def show(call: PageCall) -> Response:
 
 def _listed(call: PageCall, asked: PromptsAsked) -> dict[str, Any]:
     files = list(call.host.prompts.files(call.principal.partition))
-    found = sorted(filter(asked.fits, files), key=_badness)
-    pages = max(1, -(-len(found) // AT_ONCE))
-    number = min(max(1, asked.number), pages)
-    shown = found[(number - 1) * AT_ONCE : number * AT_ONCE]
+    text = asked.text.lower()
+    found = [
+        each for each in files if text in each.path.lower() and asked.status in ("", each.status)
+    ]
+    found.sort(key=lambda each: (_WORST.index(each.status), each.score or 0.0, each.path))
+    shown, around = asked.page_of(found, AT_ONCE)
     return {
-        "asked": asked._asdict(),
-        "rows": [_row(each) for each in shown],
+        "asked": asked.values(),
+        "rows": [
+            {
+                "path": each.path,
+                "address": file_address(each.path),
+                "verdict": _VERDICTS[each.status],
+                "score": None if each.score is None else percent(each.score),
+                "grade": each.grade,
+                "judges": ", ".join(each.judges),
+                "findings": each.findings,
+                "at_us": each.at_us,
+            }
+            for each in shown
+        ],
         "total": len(files),
         "found": len(found),
         "passed": sum(each.status == "passed" for each in files),
-        "number": number,
-        "pages": pages,
-        "before": asked.address(number - 1) if number > 1 else "",
-        "after": asked.address(number + 1) if number < pages else "",
-    }
-
-
-def _badness(file: PromptSummary) -> tuple[int, float, str]:
-    return _WORST.index(file.status), file.score or 0.0, file.path
-
-
-def _row(file: PromptSummary) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "address": file_address(file.path),
-        "verdict": _VERDICTS[file.status],
-        "score": None if file.score is None else percent(file.score),
-        "grade": file.grade,
-        "judges": ", ".join(file.judges),
-        "findings": file.findings,
-        "at_us": file.at_us,
+        **around,
     }
 
 
@@ -113,7 +91,8 @@ async def file(call: PageCall) -> Response:
         raise ApiError(404, "not_found", "no such prompt; it may have been removed")
     key, found = chosen
     shown = await call.parse(lambda: render_file(found.file, found.text))
-    scores = [_score(each) for _, each in known[:_TREND]]
+    scores = {name: _score(each) for name, each in known}
+    trend = [score for name, _ in known[:_TREND] if (score := scores[name]) is not None]
     return page(
         call,
         "prompt.html",
@@ -125,11 +104,20 @@ async def file(call: PageCall) -> Response:
         is_latest=key == known[0][0],
         latest=file_address(path),
         has_text=found.text is not None,
-        spark=as_markup(
-            spark_html([score / 100 for score in reversed(scores) if score is not None])
-        ),
+        spark=as_markup(spark_html([score / 100 for score in reversed(trend)])),
         details=as_markup(shown),
-        history=[_entry(path, name, each, is_shown=name == key) for name, each in known],
+        history=[
+            {
+                "address": file_address(path, _name(name)),
+                "at_us": each.at_us,
+                "verdict": _VERDICTS[each.file.status],
+                "score": None if (score := scores[name]) is None else percent(score),
+                "judges": ", ".join(group.judge for group in each.file.groups),
+                "tier": each.results[0].execution.tier,
+                "is_shown": name == key,
+            }
+            for name, each in known
+        ],
     )
 
 
@@ -146,19 +134,6 @@ def _score(evaluation: PromptEvaluation) -> float | None:
     return min(
         (each.score for each in evaluation.file.groups if each.score is not None), default=None
     )
-
-
-def _entry(path: str, key: str, evaluation: PromptEvaluation, *, is_shown: bool) -> dict[str, Any]:
-    score = _score(evaluation)
-    return {
-        "address": file_address(path, _name(key)),
-        "at_us": evaluation.at_us,
-        "verdict": _VERDICTS[evaluation.file.status],
-        "score": None if score is None else percent(score),
-        "judges": ", ".join(each.judge for each in evaluation.file.groups),
-        "tier": evaluation.results[0].execution.tier,
-        "is_shown": is_shown,
-    }
 
 
 async def remove(call: PageCall) -> Response:

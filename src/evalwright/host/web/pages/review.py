@@ -1,42 +1,53 @@
-"""The review: a queue, and one task of it at a time with a form that the keyboard is enough for."""
+"""The review: a queue, and one task of it at a time with a form that the keyboard is enough for.
+
+The queue has tasks that somebody should look at, each given to one person at a time. What people
+say is kept as annotations. A verdict is an annotation of the event with the score: a label where it
+is the same, a correction where it is not. A corrected answer is a correction of the event with the
+answer. The score stays as it is.
+"""
 
 import asyncio
+import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import urlencode
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.contracts.annotation import Annotation, AnnotationTarget, Signal
-from evalwright.contracts.events import Decided, Event
+from evalwright.contracts.events import Decided, InvocationCompleted, Judged
+from evalwright.contracts.short_names import agent_id_of
 from evalwright.contracts.suite import Task
 from evalwright.engine.task_names import TaskNames
+from evalwright.host.async_store import forget_old
 from evalwright.host.http.errors import ApiError
 from evalwright.host.v1.library import publish_annotation
-from evalwright.host.web.page import PageCall, in_time, page, part, review_address, see
-from evalwright.host.web.pages.export_task import suite_of, test_name
-from evalwright.host.web.pages.review_queue import (
-    KIND_WORDS,
-    MOST_RUNS,
-    VERDICTS,
-    ReviewItem,
-    ReviewQueue,
-    TaskKey,
-    agreements,
-    annotations_of,
-    held,
-    is_taken,
-    lease_change,
-    read_queue,
-    take,
+from evalwright.host.web.filters import Filters
+from evalwright.host.web.page import (
+    LIGHT,
+    NotSoon,
+    PageCall,
+    in_time,
+    page,
+    part,
+    review_address,
+    see,
 )
-from evalwright.host.web.pages.scorecard import DAMAGED, number_of, result_html, shown_task
-from evalwright.host.web.recent_runs import known_suites
-from evalwright.host.web.run_views import RunView, scored_at, views_of
+from evalwright.host.web.pages.export_task import suite_of, test_name
+from evalwright.host.web.pages.scorecard import DAMAGED, result_html, shown_task
+from evalwright.host.web.recent_runs import RecentRun, RecentRuns, known_suites, recent_runs
+from evalwright.host.web.run_views import Doubts, RunView, scored_at, views_of
 from evalwright.reports.formats.html import as_markup
+from evalwright.reports.formats.words import SEVERITIES, in_words
+from evalwright.reports.run.task_list import TaskRow
+from evalwright.scoring.rubric import agreement_of
+from evalwright.scoring.statistics import wilson
+from evalwright.store.protocol import EventLog, RunFilter
 from evalwright.store.records import RecordChange, RecordConflict
 
 AT_ONCE = 25
@@ -44,13 +55,64 @@ LONGEST = {"reason": 2048, "answer": 4096}  # as over the API
 UNPROCESSABLE = 422
 STATE_WORDS = {"open": "to review", "done": "reviewed", "all": "all"}
 _VERDICT_WORDS = {True: ("good", "✓ Pass"), False: ("bad", "✗ Fail")}
+MOST_RUNS = 20  # the latest, whose tasks are in the queue
+MOST_LEASES = 1000
+MOST_HEARD = 1_000_000  # events of runs whose judges are heard for one page
+LEASE_SECONDS = 15 * 60
+LEASE_KIND = "review-lease"
+UNSURE = 0.5  # below which an agent's confidence is low
+VERDICTS = {"pass": True, "fail": False}
+KIND_WORDS = {"failed": "failed", "flaky": "flaky", "unsure": "low confidence"}
 
-
+TaskKey: TypeAlias = tuple[str, str]  # run and task
 RunNames: TypeAlias = Mapping[str, TaskNames]  # what the tasks of runs are called, by run
 
 
-class ReviewAsked(NamedTuple):
-    """The filters in an address."""
+class ReviewItem(NamedTuple):
+    """A task that somebody should look at, and why."""
+
+    run: RecentRun
+    row: TaskRow
+    kinds: tuple[str, ...]
+    why: str
+
+    @property
+    def key(self) -> TaskKey:
+        """The run and the task."""
+        return self.run.facts.run_id, self.row.task_id
+
+
+class HumanVerdict(NamedTuple):
+    """What somebody said of a task."""
+
+    task_id: str
+    passed: bool
+    annotation: Annotation
+
+
+class ReviewLease(msgspec.Struct, frozen=True):
+    """Who has a task before them, and until when nobody else gets it."""
+
+    by: str  # of a session, not of a person: two may share a key
+    until_us: int
+
+
+class ReviewQueue(NamedTuple):
+    """All that there is to review, and what was said so far."""
+
+    items: list[ReviewItem]
+    recent: RecentRuns
+    said: dict[TaskKey, HumanVerdict]  # the latest of each task
+    leases: dict[TaskKey, ReviewLease]
+    judged: dict[str, Doubts]  # by run
+    unread: int  # runs whose judges were not heard yet
+
+
+class ReviewAsked(Filters, frozen=True):
+    """The filters in an address, or in a form."""
+
+    PATH = "/review"
+    CHOICES: ClassVar = {"kind": KIND_WORDS, "state": STATE_WORDS}
 
     run: str = ""
     suite: str = ""
@@ -60,53 +122,17 @@ class ReviewAsked(NamedTuple):
     q: str = ""
     page: str = ""
 
-    @classmethod
-    def of(cls, call: PageCall) -> "ReviewAsked":
-        """Those of a request, or of a form; what is not known counts as not given."""
-        asked = cls(*(call.field(name) or call.asked(name) for name in cls._fields))
-        return asked._replace(
-            kind=asked.kind if asked.kind in KIND_WORDS else "",
-            state=asked.state if asked.state in STATE_WORDS else "",
-        )
-
     @property
     def given(self) -> dict[str, str]:
         """Those that are set, but for the page."""
-        return {name: value for name, value in self._asdict().items() if value and name != "page"}
+        return {name: value for name, value in self.values().items() if value and name != "page"}
 
-    def place_in(self, found: Sequence[ReviewItem]) -> tuple[int, int]:
-        """The page of a list that is asked for, and how many there are."""
-        pages = max(1, -(-len(found) // AT_ONCE))
-        return min(max(1, int(number_of(self.page) or 1)), pages), pages
-
-    def part_of(self, found: Sequence[ReviewItem]) -> Sequence[ReviewItem]:
-        """The items on that page."""
-        number, _ = self.place_in(found)
-        return found[(number - 1) * AT_ONCE : number * AT_ONCE]
-
-    def address(self, number: int = 1) -> str:
-        """The address of a page of the same list."""
-        given = self.given | ({"page": str(number)} if number > 1 else {})
-        return f"/review?{urlencode(given)}" if given else "/review"
+    def page_address(self, number: int) -> str:
+        return self.address(page=str(number) if number > 1 else "")
 
     def item_address(self, run_id: str, name: str) -> str:
         """The address of a task within the same list."""
-        given = {name: value for name, value in self.given.items() if name != "state"}
-        query = f"?{urlencode(given)}" if given else ""
-        return f"{review_address(run_id, name)}{query}"
-
-    def takes(self, queue: ReviewQueue, item: ReviewItem, names: RunNames) -> bool:
-        """Whether the list has a task; `names` are needed where one is searched for."""
-        state = self.state or "open"
-        if state != "all" and (item.key in queue.said) != (state == "done"):
-            return False
-        if self.kind and self.kind not in item.kinds:
-            return False
-        if not self.q:
-            return True
-        called = names[item.run.facts.run_id].of(item.row.task_id)
-        wanted = self.q.casefold()
-        return any(wanted in each.casefold() for each in (item.row.task_id, *called.told))
+        return self.address(review_address(run_id, name), state="", page="")
 
     async def read(self, call: PageCall) -> ReviewQueue:
         """The queue that it is about."""
@@ -117,19 +143,35 @@ class ReviewAsked(NamedTuple):
     ) -> tuple[Sequence[ReviewItem], RunNames]:
         """The items that the list has, and what is known of their names."""
         names = await _names(call, queue.items) if self.q else {}
-        items = await call.in_reader(
-            lambda: [item for item in queue.items if self.takes(queue, item, names)]
-        )
-        return items, names
+        wanted, state = self.q.casefold(), self.state or "open"
+
+        def fits(item: ReviewItem) -> bool:
+            if state != "all" and (item.key in queue.said) != (state == "done"):
+                return False
+            if self.kind and self.kind not in item.kinds:
+                return False
+            if not wanted:
+                return True
+            called = names[item.run.facts.run_id].of(item.row.task_id)
+            return any(wanted in each.casefold() for each in (item.row.task_id, *called.told))
+
+        return await call.in_reader(lambda: list(filter(fits, queue.items))), names
 
 
-# The queue.
+# The page.
 
 
 async def show(call: PageCall) -> Response:
     """The queue, or only its list when the filters change."""
     asked = ReviewAsked.of(call)
-    values = await in_time(call, _read(call, asked))
+
+    async def read() -> dict[str, Any]:
+        queue = await asked.read(call)
+        found, names = await asked.found(call, queue)
+        names = names or await _names(call, asked.page_of(found, AT_ONCE)[0])
+        return await call.in_reader(lambda: _listed(call, asked, queue, found, names))
+
+    values = await in_time(call, read())
     if call.is_part:
         return part(call, "review_list.html", **(values or {}))
     return page(
@@ -139,15 +181,8 @@ async def show(call: PageCall) -> Response:
         suites=await known_suites(call),
         kind_words=list(KIND_WORDS.items()),
         states=list(STATE_WORDS.items()),
-        **(values or {"asked": asked._asdict(), "rows": None}),
+        **(values or {"asked": asked.values(), "rows": None}),
     )
-
-
-async def _read(call: PageCall, asked: ReviewAsked) -> dict[str, Any]:
-    queue = await asked.read(call)
-    found, names = await asked.found(call, queue)
-    names = names or await _names(call, asked.part_of(found))
-    return await call.in_reader(lambda: _listed(call, asked, queue, found, names))
 
 
 async def _names(call: PageCall, items: Sequence[ReviewItem]) -> RunNames:
@@ -164,52 +199,41 @@ def _listed(
     found: Sequence[ReviewItem],
     names: RunNames,
 ) -> dict[str, Any]:
-    number, pages = asked.place_in(found)
+    shown, around = asked.page_of(found, AT_ONCE)
     free = [item for item in found if not is_taken(call, queue.leases.get(item.key))]
+    rows = []
+    for item in shown:
+        facts, said = item.run.facts, queue.said.get(item.key)
+        called = names[facts.run_id].of(item.row.task_id)
+        row = {
+            "called": called.name,
+            "title": called.beside,
+            "address": asked.item_address(facts.run_id, called.name),
+            "run_id": facts.run_id,
+            "suite": facts.suite,
+            "agent": call.host.figures.agent_of(call.log, facts),
+            "started_us": facts.started_us,
+            "kinds": [KIND_WORDS[kind] for kind in item.kinds],
+            "passed": item.row.passed,
+            "why": item.why,
+            "said": None if said is None else _told(said.annotation, passed=said.passed),
+            "is_taken": is_taken(call, queue.leases.get(item.key)),
+        }
+        rows.append(row)
     return {
-        "asked": asked._asdict(),
+        "asked": asked.values(),
         "hidden": list(asked.given.items()),
-        "rows": [
-            _row(call, asked, queue, item, names[item.run.facts.run_id])
-            for item in asked.part_of(found)
-        ],
+        "rows": rows,
         "total": len(found),
         "free": len([item for item in free if item.key not in queue.said]),
         "reviewed": sum(item.key in queue.said for item in queue.items),
         "of": len(queue.items),
-        "number": number,
-        "last_page": pages,
-        "before": asked.address(number - 1) if number > 1 else "",
-        "after": asked.address(number + 1) if number < pages else "",
         "agreements": [(words, str(each)) for words, each in agreements(queue)],
         "runs": len(queue.recent.runs),
         "most_runs": MOST_RUNS,
         "left_out": queue.recent.left_out,
         "unread": queue.unread,
-    }
-
-
-def _row(
-    call: PageCall,
-    asked: ReviewAsked,
-    queue: ReviewQueue,
-    item: ReviewItem,
-    names: TaskNames,
-) -> dict[str, Any]:
-    said, called = queue.said.get(item.key), names.of(item.row.task_id)
-    return {
-        "called": called.name,
-        "title": called.beside,
-        "address": asked.item_address(item.run.facts.run_id, called.name),
-        "run_id": item.run.facts.run_id,
-        "suite": item.run.facts.suite,
-        "agent": call.host.figures.agent_of(call.log, item.run.facts),
-        "started_us": item.run.facts.started_us,
-        "kinds": [KIND_WORDS[kind] for kind in item.kinds],
-        "passed": item.row.passed,
-        "why": item.why,
-        "said": None if said is None else _told(said.annotation, passed=said.passed),
-        "is_taken": is_taken(call, queue.leases.get(item.key)),
+        **around,
     }
 
 
@@ -229,13 +253,17 @@ def _told(annotation: Annotation, *, passed: bool | None) -> dict[str, Any]:
 
 async def go_on(call: PageCall) -> Response:
     """Take the next task that nobody has; `after` is one that was passed over."""
-    asked = ReviewAsked.of(call)
-    await _release(call)
-    return see(await _next(call, asked, (call.field("after_run"), call.field("after_task"))))
+    after = call.field("after_run"), call.field("after_task")
+    known, lease = await held(call, after)
+    if lease is not None and not is_taken(call, lease):  # let others have it
+        with suppress(RecordConflict):  # it has run out, and somebody has it now
+            change = lease_change(call, after, None, known)
+            await asyncio.wrap_future(call.host.records.write([change]))
+    return see(await _next(call, ReviewAsked.of(call), after))
 
 
 async def _next(call: PageCall, asked: ReviewAsked, after: TaskKey) -> str:
-    wanted = asked._replace(state="open")
+    wanted = asked.replace(state="open")
     queue = await wanted.read(call)
     found, _ = await wanted.found(call, queue)
     keys = [item.key for item in found]
@@ -243,25 +271,10 @@ async def _next(call: PageCall, asked: ReviewAsked, after: TaskKey) -> str:
     place = all_keys.index(after) if after in all_keys else -1
     later = set(all_keys[place + 1 :])
     for key in [*(key for key in keys if key in later), *(key for key in keys if key not in later)]:
-        if key != after and not is_taken(call, queue.leases.get(key)) and await take(call, key):
+        if key != after and not is_taken(call, queue.leases.get(key)) and await claim(call, key):
             names = await views_of(call.host).names(call.run_with(key[0]))
             return wanted.item_address(key[0], names.name_of(key[1]))
-    return asked._replace(state="").address()
-
-
-async def _release(call: PageCall) -> None:
-    """Let others have the task that was passed over."""
-    key = call.field("after_run"), call.field("after_task")
-    known, lease = await held(call, key)
-    if lease is not None and not is_taken(call, lease):
-        await _write(call, [lease_change(call, key, None, known)])
-
-
-async def _write(call: PageCall, changes: Sequence[RecordChange]) -> None:
-    try:
-        await asyncio.wrap_future(call.host.records.write(changes))
-    except RecordConflict:  # it has run out, and somebody has it now
-        return
+    return asked.replace(state="", page="").address()
 
 
 # One task.
@@ -280,7 +293,7 @@ async def take_item(call: PageCall) -> Response:
     """Take one task, by its address."""
     view = await views_of(call.host).for_task(call.run, call.path["taskId"])
     key = view.run.run_id, view.task(call.path["taskId"]).task_id
-    if not await take(call, key):
+    if not await claim(call, key):
         raise ApiError(409, "conflict", "somebody else has this task before them")
     return see(ReviewAsked.of(call).item_address(key[0], view.names.name_of(key[1])))
 
@@ -308,7 +321,7 @@ async def _item_told(
         "suite": view.facts.suite,
         "agent": view.frame.agent.name,
         "address": review_address(view.run.run_id, called.name),
-        "queue": asked.address(),
+        "queue": asked.address(page=""),
         "hidden": list(asked.given.items()),
         "may_review": call.may("runs:annotate"),
         "has_it": has_it and call.may("runs:annotate"),
@@ -323,10 +336,11 @@ async def _item_told(
 def _read_item(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
     run_id = view.run.run_id
     place = scored_at(view.run.log, run_id, task.task_id)
+    scored = f"{run_id}:{place}"
     notes = [
-        _told(each, passed=_verdict(each, f"{run_id}:{place}"))
-        for each in annotations_of(call, run_id)
-        if task.task_id == each.target.node_id or each.target.event_id == f"{run_id}:{place}"
+        _told(each, passed=_verdict(each) if each.target.event_id == scored else None)
+        for each in call.host.annotations.read(call.principal.partition, run_id)
+        if task.task_id == each.target.node_id or each.target.event_id == scored
     ]
     row = view.tasks.rows[view.tasks.places[task.task_id]]
     found = {"notes": notes, "passed": row.passed, "score": row.score}
@@ -343,17 +357,18 @@ def _read_item(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
     }
 
 
-def _verdict(annotation: Annotation, scored: str) -> bool | None:
-    text = annotation.signal.label or annotation.signal.correction
-    return VERDICTS.get(text or "") if annotation.target.event_id == scored else None
-
-
 async def save(call: PageCall) -> Response:
     """Keep what was said beside the score, and go on with the next task."""
     view = await views_of(call.host).for_task(call.run, call.path["taskId"])
     task = view.task(call.path["taskId"])
     given = {name: call.field(name) for name in ("verdict", "reason", "answer")}
-    errors = _problems(given)
+    errors = {
+        name: f"At most {most:,} characters."
+        for name, most in LONGEST.items()
+        if len(given[name]) > most
+    }
+    if given["verdict"] not in VERDICTS:
+        errors["verdict"] = "Choose pass or fail."
     if errors:
         return _item_page(call, await _item_told(call, given, errors), UNPROCESSABLE)
     key = view.run.run_id, task.task_id
@@ -361,8 +376,7 @@ async def save(call: PageCall) -> Response:
     if is_taken(call, lease):
         raise ApiError(409, "conflict", "somebody else has this task before them")
     targets = await call.in_reader(partial(_targets, view, task))
-    new = call.host.annotations.new
-    by = call.principal.principal
+    new, by = call.host.annotations.new, call.principal.principal
     row = view.tasks.rows[view.tasks.places[task.task_id]]
     is_same = row.passed == VERDICTS[given["verdict"]]
     signal = (
@@ -373,19 +387,16 @@ async def save(call: PageCall) -> Response:
     said = [new(targets[0], signal, by, given["reason"] or None)]
     if given["answer"]:
         said.append(new(targets[1], Signal("correction", correction=given["answer"]), by))
-    await _keep(call, said, lease_change(call, key, None, known))
+    await call.room.need(len(call.raw), "annotations", len(said))
+    freed = lease_change(call, key, None, known)  # they are stored, and the task let go, as one
+    try:
+        await call.host.annotations.add(call.run, said, [freed])
+    except RecordConflict:
+        message = "somebody else has this task before them now; your words were not kept"
+        raise ApiError(409, "conflict", message) from None
+    for each in said:
+        publish_annotation(call, each)
     return see(await _next(call, ReviewAsked.of(call), key))
-
-
-def _problems(given: dict[str, str]) -> dict[str, str]:
-    errors = {
-        name: f"At most {most:,} characters."
-        for name, most in LONGEST.items()
-        if len(given[name]) > most
-    }
-    if given["verdict"] not in VERDICTS:
-        errors["verdict"] = "Choose pass or fail."
-    return errors
 
 
 def _targets(view: RunView, task: Task) -> tuple[AnnotationTarget, AnnotationTarget]:
@@ -394,25 +405,236 @@ def _targets(view: RunView, task: Task) -> tuple[AnnotationTarget, AnnotationTar
     place = scored_at(view.run.log, run_id, task.task_id)
     if place is None:
         raise ApiError(409, "conflict", "the task has no score yet")
-    answered = [each.sequence for each in view.events(task, place) if _is_answer(each)]
-    about = [f"{run_id}:{each}" for each in (place, *answered[-1:])]
+    events = view.events(task, place)
+    answers = [f"{run_id}:{each.sequence}" for each in events if each.type == Decided.TYPE]
     return (
-        AnnotationTarget(run_id, about[0], task.task_id),
-        AnnotationTarget(run_id, about[1] if answered else None, task.task_id),
+        AnnotationTarget(run_id, f"{run_id}:{place}", task.task_id),
+        AnnotationTarget(run_id, answers[-1] if answers else None, task.task_id),
     )
 
 
-def _is_answer(event: Event) -> bool:
-    return event.type == Decided.TYPE
+# The queue.
 
 
-async def _keep(call: PageCall, said: Sequence[Annotation], freed: RecordChange) -> None:
-    """Store annotations, and let go of the task, as one unit."""
-    await call.room.need(len(call.raw), "annotations", len(said))
+async def read_queue(call: PageCall, *, run: str, suite: str, agent: str) -> ReviewQueue:
+    """The queue: of each suite and agent the newest run, or the run that is asked for."""
+    wanted = RunFilter(
+        suite=suite or None,
+        agent=agent_id_of(agent) or None,
+        beginning=run or None,
+        has_ended=True,
+        is_evaluation=True,
+    )
+    recent = await recent_runs(call, wanted, MOST_RUNS)
+    shown = [each for each in recent.runs if each.facts.run_id == run] if run else recent.latest
+    judged, unread = await _all_doubts(call, shown)
+
+    def read() -> ReviewQueue:
+        said = {
+            (each.facts.run_id, verdict.task_id): verdict
+            for each in recent.runs
+            for verdict in verdicts_of(call, each.facts.run_id)
+        }
+        items = _items(recent.runs, shown, judged)
+        return ReviewQueue(items, recent, said, read_leases(call), judged, unread)
+
+    return await call.in_reader(read)
+
+
+def _items(
+    runs: Sequence[RecentRun], shown: Sequence[RecentRun], judged: dict[str, Doubts]
+) -> list[ReviewItem]:
+    """The tasks that somebody should look at, and why; failures first."""
+    # How often each task of a suite and an agent passed, and was scored at all.
+    mixed: dict[tuple[str, str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for run in runs:
+        for row in run.tasks.rows:
+            if row.passed is not None:
+                passes, scored = mixed[(*run.pair, row.task_id)]
+                mixed[(*run.pair, row.task_id)] = passes + row.passed, scored + 1
+    items = []
+    for run in shown:
+        doubts = judged.get(run.facts.run_id, {})
+        for row in run.tasks.rows:
+            passes, scored = mixed[(*run.pair, row.task_id)]
+            reasons = {}
+            if row.passed is False:
+                reasons["failed"] = _why_failed(row)
+            if 0 < passes < scored:
+                reasons["flaky"] = f"passed in {passes} of {scored} runs"
+            if doubt := doubts.get(row.task_id):
+                reasons["unsure"] = doubt
+            if reasons:
+                items.append(ReviewItem(run, row, tuple(reasons), "; ".join(reasons.values())))
+    return sorted(items, key=lambda item: list(KIND_WORDS).index(item.kinds[0]))
+
+
+def _why_failed(row: TaskRow) -> str:
+    """The score, and the worst finding: with one, a task fails however good its answer is."""
+    told = f"score {amounts.score(row.score)}" if row.score is not None else "no score"
+    severities = list(SEVERITIES)
+    found = sorted(row.safety_findings or (), key=lambda each: severities.index(each.severity))
+    if not found:
+        return told
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{told}; {found[0].severity} {in_words(found[0].kind)}{more}"
+
+
+async def _all_doubts(call: PageCall, runs: Sequence[RecentRun]) -> tuple[dict[str, Doubts], int]:
+    """What makes scores uncertain, by run and task; a page reads a few logs at most."""
+    kept = views_of(call.host).doubts
+    room, found, unread = MOST_HEARD if call.is_patient else LIGHT, dict[str, Doubts](), 0
+    for run in runs:
+        run_id, key = run.facts.run_id, (call.principal.partition, run.facts.run_id)
+        if key not in kept:
+            is_first = room == MOST_HEARD
+            room -= run.facts.events
+            if room < 0 and not call.is_patient:
+                raise NotSoon
+            if room < 0 and not is_first:
+                unread += 1
+                continue
+
+        async def make(run_id: str = run_id) -> tuple[int, Doubts, bool]:
+            made = await call.in_reader(partial(read_doubts, call.log, run_id))
+            return 1 + len(made), made, True
+
+        found[run_id] = await kept.get(key, make)
+    return found, unread
+
+
+def read_doubts(log: EventLog, run_id: str) -> Doubts:
+    """By task: why its score is uncertain; an empty text for one that judges agreed on."""
+    heard: dict[str, list[Judged]] = {}
+    found: Doubts = {}
+    for event in log.read(run_id, (Judged.TYPE, InvocationCompleted.TYPE)):
+        if event.task_id is None:
+            continue
+        try:
+            if event.type == Judged.TYPE:
+                heard.setdefault(event.task_id, []).append(event.decode(Judged))
+                continue
+            confidence = event.decode(InvocationCompleted).confidence
+        except msgspec.MsgspecError:  # the page of the task says so
+            continue
+        if confidence is not None and confidence < UNSURE:
+            found[event.task_id] = f"the agent's confidence is {confidence:.2f}"
+    for task_id, votes in heard.items():
+        agreed = agreement_of(votes), agreement_of(votes, on_safety=True)
+        least = min((each.share for each in agreed if each is not None), default=1.0)
+        found.setdefault(task_id, "")
+        if least < 1:
+            found[task_id] = f"judges agree by {amounts.percent(least)}"
+    return found
+
+
+# What people said.
+
+
+def verdicts_of(call: PageCall, run_id: str) -> list[HumanVerdict]:
+    """What people said of the tasks of a run, oldest first."""
+    told = [
+        (each.target, passed, each)
+        for each in call.host.annotations.read(call.principal.partition, run_id)
+        if (passed := _verdict(each)) is not None and each.target.node_id
+    ]
+    tasks = {target.node_id or "" for target, _, _ in told}
+    places = call.log.upkeep.scored_at(run_id, sorted(tasks)) if tasks else {}
+    scored = {f"{run_id}:{place}": task_id for task_id, place in places.items()}
+    return [
+        HumanVerdict(task_id, passed, each)
+        for target, passed, each in told
+        if (task_id := scored.get(target.event_id or ""))
+    ]
+
+
+def _verdict(annotation: Annotation) -> bool | None:
+    return VERDICTS.get(annotation.signal.label or annotation.signal.correction or "")
+
+
+class Agreement(NamedTuple):
+    """How often people say what the scores say."""
+
+    same: int
+    of: int
+
+    def __str__(self) -> str:
+        low, high = wilson(self.same, self.of)
+        rate = amounts.percent(self.same, self.of)
+        interval = amounts.share_interval(low, high)
+        return f"{rate} ({self.same:,} of {self.of:,}; 95% interval {interval})"
+
+
+def agreements(queue: ReviewQueue) -> list[tuple[str, Agreement]]:
+    """People and scores, and people and judges, where judges scored."""
+    pairs = [
+        (row.passed == verdict.passed, row.task_id in queue.judged.get(run.facts.run_id, {}))
+        for run in queue.recent.runs
+        for row in run.tasks.rows
+        if (verdict := queue.said.get((run.facts.run_id, row.task_id))) is not None
+    ]
+    by_judges = [same for same, is_judged in pairs if is_judged]
+    told = [("Scores and people agree", Agreement(sum(each for each, _ in pairs), len(pairs)))]
+    told.append(("Judges and people agree", Agreement(sum(by_judges), len(by_judges))))
+    return [(words, found) for words, found in told if found.of]
+
+
+# Whose turn it is.
+
+
+def reviewer(call: PageCall) -> str:
+    """Who asks: a session, by a hash, as its id is a secret."""
+    return hashlib.sha256(f"reviewer {call.session.id}".encode()).hexdigest()[:24]
+
+
+def read_leases(call: PageCall) -> dict[TaskKey, ReviewLease]:
+    """The tasks that somebody has before them now."""
+    now = call.host.clock.now_us()
+    records = call.host.records.list(LEASE_KIND, call.principal.partition, limit=MOST_LEASES)
+    found = {}
+    for record in records:
+        lease = msgspec.json.decode(record.body, type=ReviewLease)
+        if lease.until_us > now:
+            run_id, _, task_id = record.key.partition("/")
+            found[run_id, task_id] = lease
+    return found
+
+
+def is_taken(call: PageCall, lease: ReviewLease | None) -> bool:
+    """Whether somebody else has the task."""
+    return (
+        lease is not None
+        and lease.by != reviewer(call)
+        and lease.until_us > call.host.clock.now_us()
+    )
+
+
+async def claim(call: PageCall, key: TaskKey) -> bool:
+    """Take a task, or go on with it; False if somebody else has it."""
+    known, lease = await held(call, key)
+    if is_taken(call, lease):
+        return False
+    now = call.host.clock.now_us()
+    mine = ReviewLease(reviewer(call), now + LEASE_SECONDS * 1_000_000)
+    change = lease_change(call, key, msgspec.json.encode(mine), known)
+    records = call.host.records
     try:
-        await call.host.annotations.add(call.run, said, [freed])
-    except RecordConflict:
-        message = "somebody else has this task before them now; your words were not kept"
-        raise ApiError(409, "conflict", message) from None
-    for each in said:
-        publish_annotation(call, each)
+        await asyncio.wrap_future(records.write([change]))
+    except RecordConflict:  # somebody was quicker
+        return False
+    await forget_old(records, LEASE_KIND, now - 2 * LEASE_SECONDS * 1_000_000)
+    return True
+
+
+async def held(call: PageCall, key: TaskKey) -> tuple[bytes | None, ReviewLease | None]:
+    """The lease of a task, as it is kept and as it is meant; it may have run out."""
+    place = (LEASE_KIND, call.principal.partition, "/".join(key))
+    known = await call.read_soon(lambda: call.host.records.get(*place))
+    return known, None if known is None else msgspec.json.decode(known, type=ReviewLease)
+
+
+def lease_change(
+    call: PageCall, key: TaskKey, body: bytes | None, known: bytes | None
+) -> RecordChange:
+    """A change of a lease, if it is still as it was."""
+    return RecordChange(LEASE_KIND, call.principal.partition, "/".join(key), body, known)

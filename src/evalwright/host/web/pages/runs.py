@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from typing import Any, ClassVar, Self
 
 from starlette.responses import Response
 
@@ -11,6 +10,7 @@ from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import RunStarted
 from evalwright.contracts.short_names import agent_id_of
+from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import LIGHT, SMALL, NotSoon, PageCall, in_time, page, part
 from evalwright.host.web.run_figures import RunFigures, spark_html, verdict_words
 from evalwright.reports.formats.html import as_markup
@@ -32,7 +32,12 @@ STATUS_WORDS = {
     "cancelled": "cancelled",
 }
 _OTHER_STATUS_WORDS = {"running": "open"}  # as the API has it
-_LOG_STATUS = {"passed": "completed", "failed": "completed", "error": "failed"}
+_LOG_STATUS = {
+    "passed": "completed",
+    "failed": "completed",
+    "error": "failed",
+    "cancelled": "cancelled",
+}
 # What of a run is shown first: tone and words, with a sign, as colours alone say nothing to many.
 _VERDICTS = {
     "failed": ("bad", "✗ No result"),
@@ -44,8 +49,11 @@ _VERDICTS = {
 }
 
 
-class RunsAsked(NamedTuple):
+class RunsAsked(Filters, frozen=True):
     """The filters in an address."""
+
+    PATH = "/"
+    CHOICES: ClassVar = {"status": {*STATUS_WORDS, *_OTHER_STATUS_WORDS}, "since": SPANS}
 
     suite: str = ""
     agent: str = ""
@@ -56,34 +64,21 @@ class RunsAsked(NamedTuple):
     before: str = ""
 
     @classmethod
-    def of(cls, call: PageCall) -> "RunsAsked":
-        """Those of a request; what is not known counts as not given."""
-        asked = cls(*map(call.asked, cls._fields))
-        status = _OTHER_STATUS_WORDS.get(asked.status, asked.status)
-        return asked._replace(
-            status=status if status in STATUS_WORDS else "",
-            since=asked.since if asked.since in SPANS else "",
-        )
+    def of(cls, call: PageCall) -> Self:
+        asked = super().of(call)
+        return asked.replace(status=_OTHER_STATUS_WORDS.get(asked.status, asked.status))
 
     @property
     def is_filtered(self) -> bool:
         """Whether some runs may be left out."""
-        return any(self._replace(before=""))
-
-    def address(self, **changed: str) -> str:
-        """The address of the same filters, but for what is changed."""
-        given = {name: value for name, value in (self._asdict() | changed).items() if value}
-        return f"/?{urlencode(given)}" if given else "/"
+        return any(self.replace(before="").values().values())
 
     def as_filter(self) -> RunFilter:
         """What of it an index finds."""
-        status = _LOG_STATUS.get(self.status) or (
-            "cancelled" if self.status == "cancelled" else None
-        )
         suite, _, version = self.suite.partition("@")
         agent = agent_id_of(self.agent)
         return RunFilter(
-            status=status,
+            status=_LOG_STATUS.get(self.status),
             suite=self.suite if "." in suite and version else None,
             agent=agent if "." in agent else None,
             tag=self.tag or None,
@@ -125,20 +120,44 @@ async def show(call: PageCall) -> Response:
         title="Runs",
         statuses=list(STATUS_WORDS.items()),
         spans=list(SPAN_WORDS.items()),
-        **(found or {"asked": asked._asdict(), "rows": None}),
+        **(found or {"asked": asked.values(), "rows": None}),
         **known,
     )
 
 
 def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
     runs, next_before = _found(call, asked)
-    unknown = [run for run in runs if not call.host.figures.knows(run)]
+    figures = call.host.figures
+    unknown = [run for run in runs if not figures.knows(run)]
     if sum(run.events for run in unknown) > LIGHT and not call.is_patient:
         raise NotSoon  # the last event of each is read, which holds all of its tasks
-    trends = _Trends(call.log, asked.before or None)
+    trends, rows = _Trends(call.log, asked.before or None), []
+    for run in runs:
+        found = figures.of(call.log, run)
+        tone, verdict = verdict_of(run, state_of(call, run), found)
+        row: dict[str, Any] = {"rate": None, "cost": None}
+        if found is not None:
+            row = {
+                "rate": found.rate,
+                "interval": amounts.share_interval(*found.interval),
+                "of": f"{found.passed:,} of {found.tasks:,}",
+                "cost": found.cost_usd,
+            }
+        row |= {
+            "run_id": run.run_id,
+            "suite": run.suite or run.workflow,
+            "agent": figures.agent_of(call.log, run),
+            "tags": run.tags,
+            "tone": tone,
+            "verdict": verdict,
+            "score": run.score,
+            "started_us": run.started_us,
+            "spark": as_markup(spark_html(trends.up_to(run))),
+        }
+        rows.append(row)
     return {
-        "asked": asked._asdict(),
-        "rows": [_row(call, run, trends) for run in runs],
+        "asked": asked.values(),
+        "rows": rows,
         "is_open": any(run.ended_us is None for run in runs),  # then it is asked for again
         "here_again": asked.address(),
         "older": asked.address(before=next_before) if next_before else "",
@@ -147,10 +166,19 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
 
 
 def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
-    """The runs of a page, and where the next begins; a page may be short where few runs fit."""
+    """The runs of a page, and where the next begins; a page may be short where few runs fit.
+
+    The runs that an index finds are read newest first, some at a time, up to a limit.
+    """
     found, last = list[RunFacts](), ""
     earliest = (time.time() - SPANS[asked.since]) * 1_000_000 if asked.since else 0
-    for runs in _scanned(call, asked):
+    wanted, before, scanned = asked.as_filter(), asked.before or None, 0
+    at_once = SCANNED_AT_ONCE if asked.is_filtered else AT_ONCE + 1
+    while scanned < MOST_SCANNED:
+        try:
+            runs = call.log.find_runs(wanted, at_once, before)
+        except RunNotFound:  # that the address names; it may have been deleted
+            return found, last
         for run in runs:
             if run.started_us < earliest:
                 return found, ""
@@ -159,24 +187,12 @@ def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
             if len(found) == AT_ONCE:
                 return found, found[-1].run_id
             found.append(run)
-        last = runs[-1].run_id if len(runs) == SCANNED_AT_ONCE else ""
-    return found, last
-
-
-def _scanned(call: PageCall, asked: RunsAsked) -> Iterator[list[RunFacts]]:
-    """The runs that an index finds, newest first, some at a time, up to a limit."""
-    wanted, before, scanned = asked.as_filter(), asked.before or None, 0
-    at_once = SCANNED_AT_ONCE if asked.is_filtered else AT_ONCE + 1
-    while scanned < MOST_SCANNED:
-        try:
-            runs = call.log.find_runs(wanted, at_once, before)
-        except RunNotFound:  # that the address names; it may have been deleted
-            return
-        yield runs
         if len(runs) < SCANNED_AT_ONCE:
-            return
-        scanned, before = scanned + len(runs), runs[-1].run_id
+            return found, ""
+        before = last = runs[-1].run_id
+        scanned += len(runs)
         call.weight = SMALL + 1  # the page comes first if the rest takes long
+    return found, last
 
 
 class _Trends:
@@ -199,24 +215,6 @@ class _Trends:
         return [score for score in scores if score is not None][:TREND][::-1]
 
 
-def _row(call: PageCall, run: RunFacts, trends: _Trends) -> dict[str, Any]:
-    status = state_of(call, run)
-    figures = call.host.figures.of(call.log, run)
-    tone, verdict = verdict_of(run, status, figures)
-    return {
-        "run_id": run.run_id,
-        "suite": run.suite or run.workflow,
-        "agent": call.host.figures.agent_of(call.log, run),
-        "tags": run.tags,
-        "tone": tone,
-        "verdict": verdict,
-        "score": run.score,
-        "started_us": run.started_us,
-        "spark": as_markup(spark_html(trends.up_to(run))),
-        **figures_of(figures),
-    }
-
-
 def state_of(call: PageCall, run: RunFacts) -> str:
     """The status of a run; `interrupted` if a command began it that no longer executes it."""
     status = call.host.runs.status_of(run)
@@ -232,19 +230,6 @@ def is_of_host(call: PageCall, run_id: str) -> bool:
     """Whether a host, or the pages, began a run."""
     first = next(call.log.read(run_id, limit=1))  # the last event of a large run is large
     return first.decode(RunStarted).owner is not None
-
-
-def figures_of(figures: RunFigures | None) -> dict[str, Any]:
-    """The figures of a run as templates show them."""
-    if figures is None:
-        return {"rate": None, "cost": None}
-    low, high = figures.interval
-    return {
-        "rate": figures.rate,
-        "interval": amounts.share_interval(low, high),
-        "of": f"{figures.passed:,} of {figures.tasks:,}",
-        "cost": figures.cost_usd,
-    }
 
 
 def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[str, str]:

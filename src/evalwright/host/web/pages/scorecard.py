@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET
@@ -14,6 +13,7 @@ from evalwright.contracts import amounts
 from evalwright.contracts.events import Event, Judged
 from evalwright.contracts.suite import Task
 from evalwright.engine.overrides import read_overrides
+from evalwright.host.web.filters import Filters, number_of
 from evalwright.host.web.page import PageCall, href_html, part, run_address, task_address
 from evalwright.host.web.pages.repeats import (
     Repeats,
@@ -34,7 +34,7 @@ from evalwright.reports.formats.html import (
 from evalwright.reports.formats.words import SEVERITIES, Label, badge_html, in_words
 from evalwright.reports.run.attack_table import TaskOutcome, attack_table, unobserved_tasks
 from evalwright.reports.run.bars import RunBar, bars_of, score_so_far
-from evalwright.reports.run.evidence import EvidentFinding, StepLink, evident_findings
+from evalwright.reports.run.evidence import EvidentFinding, evident_findings
 from evalwright.reports.run.page_tasks import BADGES, MET, status_of, task_body
 from evalwright.reports.run.task_list import TaskFilter, TaskRow
 from evalwright.reports.run.task_records import ReadTask, read_task
@@ -55,39 +55,16 @@ _UNTOLD = badge_html(Label("cannot be told", Html("&#63;"), "plain"))
 STATUS_WORDS = {"failed": "failed", "open": "no score", "passed": "passed"}
 
 
-class TasksAsked(NamedTuple):
+class TasksAsked(Filters, frozen=True):
     """The filters in an address."""
+
+    CHOICES: ClassVar = {"status": STATUS_WORDS}
 
     status: str = ""
     q: str = ""
     least: str = ""
     most: str = ""
     page: str = ""
-
-    @classmethod
-    def of(cls, call: PageCall) -> "TasksAsked":
-        """Those of a request; what is not known counts as not given."""
-        asked = cls(*map(call.asked, cls._fields))
-        return asked._replace(status=asked.status if asked.status in STATUS_WORDS else "")
-
-    @property
-    def wanted(self) -> TaskFilter:
-        """What the list shows."""
-        return TaskFilter(self.status, self.q, number_of(self.least), number_of(self.most))
-
-    def address(self, run_id: str, **changed: str) -> str:
-        """The address of the same list, but for what is changed."""
-        given = {name: value for name, value in (self._asdict() | changed).items() if value}
-        return f"{run_address(run_id)}?{urlencode(given)}" if given else run_address(run_id)
-
-
-def number_of(text: str) -> float | None:
-    """A number in an address; None for anything else."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if abs(number) < 1e18 else None
 
 
 async def card(call: PageCall) -> dict[str, Any]:
@@ -98,7 +75,7 @@ async def card(call: PageCall) -> dict[str, Any]:
     asked, views = TasksAsked.of(call), views_of(call.host)
     facts = await views.facts(call.run)
     if facts.events > LARGE and not views.knows(call.run) and not call.is_patient:
-        return {"loading": asked.address(facts.run_id), "bars": None}
+        return {"loading": asked.address(run_address(facts.run_id)), "bars": None}
     return {"loading": "", **await _listed(call, views, asked)}
 
 
@@ -119,10 +96,11 @@ async def _listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[st
 
 
 def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats, passed: int) -> dict[str, Any]:
-    found = view.tasks.page(asked.wanted, int(number_of(asked.page) or 1), AT_ONCE)
-    run_id, counts = view.run.run_id, view.tasks.counts
+    wanted = TaskFilter(asked.status, asked.q, number_of(asked.least), number_of(asked.most))
+    found = view.tasks.page(wanted, int(number_of(asked.page) or 1), AT_ONCE)
+    address, counts = run_address(view.run.run_id), view.tasks.counts
     pages = [
-        (words, asked.address(run_id, page=str(number)))
+        (words, asked.address(address, page=str(number)))
         for words, number in (("« Previous", found.number - 1), ("Next »", found.number + 1))
         if 1 <= number <= found.pages
     ]
@@ -135,14 +113,14 @@ def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats, passed: int) 
         "attacks": _attacks(view),
         "repeats": repeats_told(repeats, passed),
         "corrections": _corrections(view),
-        "asked": asked._asdict(),
+        "asked": asked.values(),
         "statuses": [(code, f"{words} ({counts[code]:,})") for code, words in STATUS_WORDS.items()],
         "lines": as_markup(Html("\n".join(_lines(view, found.rows, repeats)))),
         "total": found.total,
         "number": found.number,
         "last_page": found.pages,
         "pages": pages,
-        "address": run_address(run_id),
+        "address": address,
     }
 
 
@@ -204,28 +182,23 @@ def _change(view: RunView, repeats: Repeats) -> tuple[str, str]:
 
 
 def _bar(bar: RunBar) -> dict[str, Any]:
-    share, at = bar.share, bar.at
-    drawn = NO_HTML
-    if share is not None and at is not None:
-        drawn = _meter_html(min(1.0, max(0.0, share)), min(1.0, max(0.0, at)))
-    label = _UNTOLD if bar.met is None else MET[bar.met]
+    meter = NO_HTML
+    if bar.share is not None and bar.at is not None:
+        share, at = (100 * min(1.0, max(0.0, each)) for each in (bar.share, bar.at))
+        meter = Html(
+            '<svg class="meter" width="100%" height="14" aria-hidden="true">'
+            '<rect class="back" width="100%" height="8" y="3"/>'
+            f'<rect class="new" width="{share:.1f}%" height="8" y="3"/>'
+            f'<rect class="at" x="{at:.1f}%" width="2" height="14"/></svg>'
+        )
     return {
         "name": bar.name,
         "wanted": bar.wanted,
         "reached": bar.reached,
         "distance": bar.distance,
-        "badge": as_markup(label),
-        "meter": as_markup(drawn),
+        "badge": as_markup(_UNTOLD if bar.met is None else MET[bar.met]),
+        "meter": as_markup(meter),
     }
-
-
-def _meter_html(share: float, at: float) -> Html:
-    return Html(
-        '<svg class="meter" width="100%" height="14" aria-hidden="true">'
-        '<rect class="back" width="100%" height="8" y="3"/>'
-        f'<rect class="new" width="{100 * share:.1f}%" height="8" y="3"/>'
-        f'<rect class="at" x="{100 * at:.1f}%" width="2" height="14"/></svg>'
-    )
 
 
 def _tiles(view: RunView) -> list[tuple[str, str, str]]:
@@ -259,7 +232,9 @@ def _facts(view: RunView) -> Iterator[tuple[str, str]]:
     if frame.panel is not None:
         samples = f", {frame.panel.samples} samples each" if frame.panel.samples > 1 else ""
         yield "Judges", f"{', '.join(frame.panel.judges)}{samples}"
-        yield from _agreement(view)
+        share, votes = _agreement(view)
+        if votes:
+            yield "Agreement of judges", f"{amounts.percent(share)}, {votes:,} votes"
     if frame.selection is not None:
         chosen = ", ".join(frame.selection.by)
         yield "Selected", f"{len(view.tasks.rows):,} of {frame.selection.of:,} tasks: {chosen}"
@@ -267,22 +242,20 @@ def _facts(view: RunView) -> Iterator[tuple[str, str]]:
         yield "Repeat", f"{frame.group.index} of {frame.group.size}"
 
 
-def _agreement(view: RunView) -> Iterator[tuple[str, str]]:
+def _agreement(view: RunView) -> tuple[float, int]:
     """How far the judges agreed, where that can be told without reading a very large log.
 
     Of a run it is the mean over its tasks, as everywhere; a single vote agrees with itself.
     """
     panel = view.frame.panel
     if view.facts.events > LARGE or panel is None or len(panel.judges) * panel.samples == 1:
-        return
+        return 0.0, 0
     by_task: dict[str, list[Judged]] = {}
     for event in view.run.log.read(view.run.run_id, (Judged.TYPE,)):
         by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
     agreed = [each for each in map(agreement_of, by_task.values()) if each is not None]
-    if agreed:
-        votes = sum(each.votes for each in agreed)
-        share = mean([each.share for each in agreed])
-        yield "Agreement of judges", f"{amounts.percent(share)}, {votes:,} votes"
+    votes = sum(each.votes for each in agreed)
+    return mean([each.share for each in agreed]) if agreed else 0.0, votes
 
 
 # The list.
@@ -294,28 +267,22 @@ def _lines(view: RunView, rows: Sequence[TaskRow], repeats: Repeats) -> Iterator
     places = view.run.log.upkeep.scored_at(view.run.run_id, ids)
     room = ROOM
     for row in rows:
-        task = view.task(row.task_id)
-        read, body = None, NO_HTML
+        task, last = view.task(row.task_id), places.get(row.task_id)
+        read: ReadTask | None = None
+        body = NO_HTML
         if room > 0 and (row.passed is False or task.repeat > 1):
-            read, body = _result_within(room, view, task, places.get(row.task_id))
-            is_far = read is None and not body  # so are the others, and each would be searched for
+            is_far, is_large = False, view.facts.events > LARGE
+            try:
+                events = view.near(task, last) if is_large else view.events(task, last)
+                is_far = events is None  # so are the others, and each would be searched for
+                if events is not None:
+                    read, _ = read_task(task, events, view.frame.agent)
+                    body = result_html(view, task, read, events)
+                    body = body if len(body) < room else NO_HTML
+            except msgspec.MsgspecError:  # one damaged task does not hide the others
+                read, body = None, DAMAGED
             room = 0 if is_far else room - len(body)
         yield _line(view, row, read, body, repeats.get(row.task_id, ()))
-
-
-def _result_within(
-    room: int, view: RunView, task: Task, last: int | None
-) -> tuple[ReadTask | None, Html]:
-    """A task and what opens below it, if that is short, and found without a long search."""
-    try:
-        events = view.events(task, last) if view.facts.events <= LARGE else view.near(task, last)
-        if events is None:
-            return None, NO_HTML
-        read, _ = read_task(task, events, view.frame.agent)
-        body = result_html(view, task, read, events)
-    except msgspec.MsgspecError:  # one damaged task does not hide the others
-        return None, DAMAGED
-    return read, body if len(body) < room else NO_HTML
 
 
 def shown_task(view: RunView, task: Task, last: int | None) -> tuple[ReadTask, list[Event]]:
@@ -333,7 +300,9 @@ def result_html(view: RunView, task: Task, read: ReadTask, events: Sequence[Even
         task, view.frame.agent.agent_id, events, recorded, attack and attack.mark
     )
     address = task_address(view.run.run_id, view.names.name_of(task.task_id))
-    return task_body(read, findings=_findings_html(found, address), with_trace=False)
+    entries = Html("".join([_finding_html(each, address) for each in found]))
+    findings = Html(f'<h3>Safety findings</h3><ul class="checks">{entries}</ul>')
+    return task_body(read, findings=findings if found else NO_HTML, with_trace=False)
 
 
 def _line(
@@ -350,8 +319,18 @@ def _line(
     name = Html(f'<a href="{address}"><code>{name_html(called.name)}</code></a>')
     if called.beside:
         name = Html(f"{name} <span>{text_html(called.beside)}</span>")
-    told_checks = "" if read is None else read.record.checks_on_pages
-    head = Html(f"{BADGES[status]} {name} {_figures(row, told_checks)}{_dots(read, repeats)}")
+    facts = [] if row.score is None else [f"score {amounts.score(row.score)}"]
+    facts += [read.record.checks_on_pages] if read and read.record.checks_on_pages else []
+    facts += [] if row.latency_ms is None else [amounts.span(row.latency_ms)]
+    facts += [] if row.cost_usd is None else [amounts.dollars(row.cost_usd)]
+    figures = Html(f'<span class="muted">{text_html(" · ".join(facts))}</span>')
+    strips = list[Html]()
+    if read is not None and read.record.repetitions is not UNSET:
+        strips.append(dots_html([each.passed is True for each in read.record.repetitions]))
+    if repeats:
+        strips.append(dots_html(repeats))
+    dots = Html("".join([Html(f" {each}") for each in strips]))
+    head = Html(f"{BADGES[status]} {name} {figures}{dots}")
     told = NO_HTML
     if read is not None and status != "passed":
         told = Html(f'<p class="why">{text_html(shortened(why(read.record), _SHORT))}</p>')
@@ -371,47 +350,19 @@ def _line(
     return Html(f'<li data-task{failed}><div class="row">{head}</div>{told}{details}</li>')
 
 
-def _figures(row: TaskRow, checks: str) -> Html:
-    facts = [] if row.score is None else [f"score {amounts.score(row.score)}"]
-    facts += [checks] if checks else []
-    if row.latency_ms is not None:
-        facts.append(amounts.span(row.latency_ms))
-    if row.cost_usd is not None:
-        facts.append(amounts.dollars(row.cost_usd))
-    return Html(f'<span class="muted">{text_html(" · ".join(facts))}</span>')
-
-
-def _dots(read: ReadTask | None, repeats: Sequence[bool | None]) -> Html:
-    strips = []
-    if read is not None and read.record.repetitions is not UNSET:
-        strips.append(dots_html([each.passed is True for each in read.record.repetitions]))
-    if repeats:
-        strips.append(dots_html(repeats))
-    return Html("".join([Html(f" {each}") for each in strips]))
-
-
-def _findings_html(found: Sequence[EvidentFinding], address: str) -> Html:
-    if not found:
-        return NO_HTML
-    entries = Html("".join([_finding_html(each, address) for each in found]))
-    return Html(f'<h3>Safety findings</h3><ul class="checks">{entries}</ul>')
-
-
 def _finding_html(found: EvidentFinding, address: str) -> Html:
     head = Html(f"{badge_html(SEVERITIES[found.severity])} {text_html(in_words(found.kind))}")
     if not found.title:
         return Html(f'<li>{head} <span class="muted">by a judge</span></li>')
-    links = Html(", ".join([_evidence_html(each, address) for each in found.links]))
-    evidence = Html(f'<p class="why">Evidence: {links}</p>' if links else "")
+    links = list[Html]()
+    for link in found.links:
+        words = text_html(link.words[:100])
+        if link.sequence is not None:
+            words = Html(f'<a href="{href_html(address)}#s{link.sequence}">{words}</a>')
+        links.append(words)
+    evidence = Html(f'<p class="why">Evidence: {Html(", ".join(links))}</p>' if links else "")
     notes = Html(f'<p class="why">{text_html(found.notes)}</p>' if found.notes else "")
     return Html(f"<li>{head}: {text_html(found.title)}{notes}{evidence}</li>")
-
-
-def _evidence_html(link: StepLink, address: str) -> Html:
-    words = text_html(link.words[:100])
-    if link.sequence is None:
-        return words
-    return Html(f'<a href="{href_html(address)}#s{link.sequence}">{words}</a>')
 
 
 async def result(call: PageCall) -> Response:

@@ -6,17 +6,28 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import UNSET
 from starlette.responses import Response
 
 from evalwright.contracts import amounts
 from evalwright.contracts.events import (
+    Checked,
+    Decided,
+    EvalScored,
     Event,
+    Found,
+    InvocationStarted,
+    Judged,
+    ProviderUsage,
+    Reasoned,
+    ToolCalled,
+    ToolReturned,
 )
 from evalwright.contracts.suite import Task
 from evalwright.host.http.errors import ApiError
+from evalwright.host.web.filters import number_of
 from evalwright.host.web.page import PageCall, href_html, page, part, task_address
-from evalwright.host.web.pages.scorecard import DAMAGED, number_of, result_html, shown_task
-from evalwright.host.web.pages.step_texts import texts_of
+from evalwright.host.web.pages.scorecard import DAMAGED, result_html, shown_task
 from evalwright.host.web.run_views import RunView, scored_at, views_of
 from evalwright.reports.formats.html import (
     NO_HTML,
@@ -24,6 +35,7 @@ from evalwright.reports.formats.html import (
     as_markup,
     name_html,
     shortened,
+    shown,
     text_html,
 )
 from evalwright.reports.formats.words import TOOL_STATUSES, Label, badge_html
@@ -55,7 +67,7 @@ _FAILED = badge_html(Label("Failed", TOOL_STATUSES["error"].sign, "bad"))
 
 
 class StepsAsked(NamedTuple):
-    """Which steps are to be shown, and how."""
+    """Which steps are to be shown, and how; what is not known counts as not given."""
 
     view: str
     first: int
@@ -64,26 +76,14 @@ class StepsAsked(NamedTuple):
 
     @classmethod
     def of(cls, call: PageCall) -> "StepsAsked":
-        """What an address asks for; what is not known counts as not given."""
         view = call.asked("view") if call.asked("view") in AT_ONCE else "timeline"
-        step = number_of(call.asked("step"))
-        first, until = number_of(call.asked("from")), number_of(call.asked("to"))
+        first, until, step = (number_of(call.asked(name)) for name in ("from", "to", "step"))
         return cls(
             view,
             max(0, int(first or 0)),
             None if until is None else int(until),
             None if step is None else int(step),
         )
-
-    def begin(self, steps: Sequence[TraceStep]) -> int:
-        """Where the part begins."""
-        if self.step is None:
-            return self.first
-        size = AT_ONCE[self.view]
-        places = (
-            place for place, each in enumerate(steps) if self.step in (each.sequence, each.answered)
-        )
-        return next(places, 0) // size * size
 
 
 async def show(call: PageCall) -> Response:
@@ -111,7 +111,7 @@ async def show(call: PageCall) -> Response:
         task_id=task.task_id,
         called=called._asdict(),
         asked=called.beside,
-        tiles=list(_tiles(timeline)),
+        tiles=_tiles(timeline),
         here_around=f"{address}?beside=1",
         **(_around(view, task.task_id) if view.is_whole else {"around": None}),
         views=[
@@ -159,14 +159,19 @@ def _told(view: RunView, task: Task) -> dict[str, Any]:
     }
 
 
-def _tiles(timeline: TaskTimeline) -> Iterator[tuple[str, str]]:
-    yield "Steps", f"{len(timeline.steps):,}"
-    yield "Time", amounts.span(timeline.took_us / 1000)
+def _tiles(timeline: TaskTimeline) -> list[tuple[str, str]]:
+    tiles = [
+        ("Steps", f"{len(timeline.steps):,}"),
+        ("Time", amounts.span(timeline.took_us / 1000)),
+    ]
     if timeline.input_tokens or timeline.output_tokens:
-        yield "Tokens in", f"{timeline.input_tokens:,}"
-        yield "Tokens out", f"{timeline.output_tokens:,}"
         cost = timeline.cost_usd
-        yield "Cost", "unknown" if cost is None else amounts.dollars(cost)
+        tiles += [
+            ("Tokens in", f"{timeline.input_tokens:,}"),
+            ("Tokens out", f"{timeline.output_tokens:,}"),
+            ("Cost", "unknown" if cost is None else amounts.dollars(cost)),
+        ]
+    return tiles
 
 
 def _around(view: RunView, task_id: str) -> dict[str, Any]:
@@ -198,8 +203,14 @@ def _shown_as(address: str, view: str, first: int = 0, until: int | None = None)
 
 def _part(view: RunView, task: Task, timeline: TaskTimeline, asked: StepsAsked) -> dict[str, Any]:
     """Some of the steps, and where the others are."""
-    size, first = AT_ONCE[asked.view], asked.begin(timeline.steps)
-    count = len(timeline.steps)
+    size, first, count = AT_ONCE[asked.view], asked.first, len(timeline.steps)
+    if asked.step is not None:  # the part that holds it
+        with_it = (
+            place
+            for place, each in enumerate(timeline.steps)
+            if asked.step in (each.sequence, each.answered)
+        )
+        first = next(with_it, 0) // size * size
     end = count if asked.until is None else max(0, min(asked.until, count))
     steps = timeline.steps[first : min(first + size, end)]
     address = task_address(view.run.run_id, view.names.name_of(task.task_id))
@@ -237,24 +248,28 @@ def _events_of(view: RunView, steps: Sequence[TraceStep]) -> Mapping[int, Event]
 def _step_html(
     step: TraceStep, timeline: TaskTimeline, events: Mapping[int, Event], address: str
 ) -> Html:
-    body = _payload_html(step, events, SHORT)
-    told = NO_HTML
+    body, shown = _payload_html(step, events, SHORT), NO_HTML
     if body:
-        is_short = len(_text(step, events)) <= SHORT
+        text = "\n".join(part for _, part in _parts(step, events))
+        is_short = len(text) <= SHORT
         href = href_html(f"{address}/steps/{step.sequence}")
         if step.kind == "reasoning" and is_short:
-            told = Html(f"<details><summary>Show</summary>{body}</details>")
+            shown = Html(f"<details><summary>Show</summary>{body}</details>")
         elif is_short:
-            told = body
+            shown = body
         else:
-            first = text_html(_first(step, events))
-            told = Html(
+            if step.kind == "reasoning":  # it stays folded
+                first = f"{len(text):,} characters"
+            else:
+                line = " ".join(text[: 4 * FIRST].split())[:FIRST]
+                first = f"{line}… ({len(text):,} characters)"
+            shown = Html(
                 f'<details hx-get="{href}" hx-trigger="toggle once" hx-target="find .payload"'
-                f' hx-swap="innerHTML"><summary>{first}</summary>'
+                f' hx-swap="innerHTML"><summary>{text_html(first)}</summary>'
                 '<div class="payload"></div>'
                 f'<noscript><a href="{href}">Show all of it</a></noscript></details>'
             )
-    return Html(f"{_opening(step)}>{_head(step, timeline, address)}{told}</li>")
+    return Html(f"{_opening(step)}>{_head(step, timeline, address)}{shown}</li>")
 
 
 def _opening(step: TraceStep) -> Html:
@@ -263,13 +278,21 @@ def _opening(step: TraceStep) -> Html:
 
 
 def _head(step: TraceStep, timeline: TaskTimeline, address: str, fold: Html = NO_HTML) -> Html:
+    """What a step is, when it was, as the link to it, and what it took."""
     bad = NO_HTML
     if step.is_bad and step.kind != "finding":  # its name says how grave it is; it is no error
         bad = _FAILED if step.kind in ("check", "score") else _ERROR
     name = Html(f" <code>{name_html(_masked_name(step.name))}</code>" if step.name else "")
-    words = text_html(_WORDS[step.kind])
+    facts = [amounts.span(step.took_us / 1000)] if step.took_us else []
+    if step.kind == "model":
+        facts.append(f"{step.input_tokens:,} tokens in, {step.output_tokens:,} out")
+        facts.append("cost unknown" if step.cost_usd is None else amounts.dollars(step.cost_usd))
+    since = amounts.span((step.at_us - timeline.started_us) / 1000)
     return Html(
-        f'<div class="row">{fold}<b>{words}</b>{name} {bad} {_times(step, timeline, address)}</div>'
+        f'<div class="row">{fold}<b>{text_html(_WORDS[step.kind])}</b>{name} {bad} '
+        f'<a class="when" href="{href_html(f"{address}#s{step.sequence}")}"'
+        f' title="Link to this step">{text_html(f"+{since}")}</a>'
+        f' <span class="muted">{text_html(" · ".join(facts))}</span></div>'
     )
 
 
@@ -279,35 +302,6 @@ def _masked_name(name: str) -> str:
     from evalwright.signals.masking import mask_text  # with every detector of secrets
 
     return mask_text(name, personal=False)
-
-
-def _times(step: TraceStep, timeline: TaskTimeline, address: str) -> Html:
-    """When it was, as the link to the step; and what it took."""
-    since = (step.at_us - timeline.started_us) / 1000
-    facts = [amounts.span(step.took_us / 1000)] if step.took_us else []
-    if step.kind == "model":
-        facts.append(f"{step.input_tokens:,} tokens in, {step.output_tokens:,} out")
-        facts.append("cost unknown" if step.cost_usd is None else amounts.dollars(step.cost_usd))
-    href = href_html(f"{address}#s{step.sequence}")
-    when = text_html(f"+{amounts.span(since)}")
-    told = text_html(" · ".join(facts))
-    return Html(
-        f'<a class="when" href="{href}" title="Link to this step">{when}</a>'
-        f' <span class="muted">{told}</span>'
-    )
-
-
-def _first(step: TraceStep, events: Mapping[int, Event]) -> str:
-    """The beginning of what a step holds, in one line."""
-    text = _text(step, events)
-    if step.kind == "reasoning":  # it stays folded
-        return f"{len(text):,} characters"
-    line = " ".join(text[: 4 * FIRST].split())[:FIRST]
-    return f"{line}… ({len(text):,} characters)"
-
-
-def _text(step: TraceStep, events: Mapping[int, Event]) -> str:
-    return "\n".join(text for _, text in _parts(step, events))
 
 
 def _payload_html(step: TraceStep, events: Mapping[int, Event], limit: int) -> Html:
@@ -347,17 +341,61 @@ def _bar_html(step: TraceStep, place: int, timeline: TaskTimeline, address: str)
         '<svg class="fall" width="100%" height="10" aria-hidden="true">'
         f'<rect class="{tone}" x="{left:.2f}%" width="{width:.2f}%" height="10"/></svg>'
     )
-    head = _head(step, timeline, address, _fold_html(place, timeline.ends[place]))
+    end, fold = timeline.ends[place], NO_HTML  # which folds the steps within it away
+    if within := end - place - 1:
+        words = text_html("1 step within" if within == 1 else f"{within:,} steps within")
+        fold = Html(
+            f'<button type="button" class="fold" aria-expanded="true" aria-label="{words}"'
+            f' title="{words}" data-until="{end}"></button>'
+        )
+    head = _head(step, timeline, address, fold)
     return Html(f'{_opening(step)} data-place="{place}">{head}{bar}</li>')
 
 
-def _fold_html(place: int, end: int) -> Html:
-    """What folds the steps within one away."""
-    within = end - place - 1
-    if not within:
-        return NO_HTML
-    words = text_html("1 step within" if within == 1 else f"{within:,} steps within")
-    return Html(
-        f'<button type="button" class="fold" aria-expanded="true" aria-label="{words}"'
-        f' title="{words}" data-until="{end}"></button>'
-    )
+# What the events of a trace say, in a form for readers.
+
+
+def texts_of(event: Event) -> Iterator[tuple[Html, str]]:
+    """The texts of an event, with a title where there may be several."""
+    kind = event.type
+    if kind == ToolCalled.TYPE:
+        inputs = event.decode(ToolCalled).inputs
+        if inputs is not UNSET:
+            yield Html("Sent"), _readable(inputs)
+    elif kind == ToolReturned.TYPE:
+        came = event.decode(ToolReturned)
+        if came.error is not UNSET:
+            yield Html("Failed"), f"{came.error.code}: {came.error.message}"
+        if came.outcome is not UNSET:
+            yield Html("Came back"), _readable(came.outcome)
+    elif kind == Reasoned.TYPE:
+        yield NO_HTML, event.decode(Reasoned).reasoning
+    elif kind == Decided.TYPE:
+        yield NO_HTML, _readable(event.decode(Decided).decision)
+    elif kind == Judged.TYPE:
+        judged = (
+            f"{verdict.question}: {'met' if verdict.met else 'not met'}. {verdict.reason}"
+            for verdict in event.decode(Judged).verdicts
+        )
+        yield NO_HTML, "\n".join(judged)
+    elif kind == Checked.TYPE:
+        checked = (
+            f"{check.check}: {'passed' if check.passed else 'failed'}. {check.reason}".strip()
+            for check in event.decode(Checked).checks
+        )
+        yield NO_HTML, "\n".join(checked)
+    elif kind not in _TOLD_BY_STEP:
+        yield NO_HTML, _readable(event.payload())
+
+
+_TOLD_BY_STEP = frozenset((InvocationStarted.TYPE, ProviderUsage.TYPE, Found.TYPE, EvalScored.TYPE))
+
+
+def _readable(value: Any) -> str:
+    """A value as people read it: texts as they are, the rest as indented JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
+        return shown(value)
