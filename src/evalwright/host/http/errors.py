@@ -30,14 +30,13 @@ class ApiError(Exception):
 
 def invalid(problems: Sequence[Problem]) -> ApiError:
     """The error for an invalid request: the first problem as message, all of them in details."""
-    masked = [_masked(problem) for problem in problems[:MOST_PROBLEMS]]
-    shown = [shown_problem(problem) for problem in masked]
-    return ApiError(400, "validation_error", str(masked[0]), {"problems": shown})
-
-
-def _masked(problem: Problem) -> Problem:
-    """The problem without secrets: it may quote what the caller sent, and errors are logged."""
-    return Problem(mask_strictly(problem.path), mask_strictly(problem.message), problem.remedy)
+    # Without secrets: problems may quote what the caller sent, and errors are logged.
+    masked = [
+        Problem(mask_strictly(each.path), mask_strictly(each.message), each.remedy)
+        for each in problems[:MOST_PROBLEMS]
+    ]
+    details = {"problems": [shown_problem(each) for each in masked]}
+    return ApiError(400, "validation_error", str(masked[0]), details)
 
 
 def shown_problem(problem: Problem) -> dict[str, str]:

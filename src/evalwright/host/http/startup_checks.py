@@ -9,7 +9,7 @@ from evalwright.agents.load import is_manifest, is_python, load_agent
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.host.access.keys import SCOPES, check_name
 from evalwright.host.host import Host
-from evalwright.host.http.settings import AgentSettings, ApprovalSettings
+from evalwright.host.http.settings import AgentSettings
 from evalwright.store.records import LOCAL_TENANT
 
 Attempt = tuple[str, Callable[[], object]]  # the path of a setting, and a try of it
@@ -20,17 +20,14 @@ def check_settings(host: Host, source: str) -> None:
 
     A host without its judges or tools would offer modes that cannot run.
     """
-    problems = [problem for attempt in _attempts(host) for problem in _problems(*attempt)]
+    problems = []
+    for place, attempt in _attempts(host):
+        try:
+            attempt()
+        except BadInput as error:
+            problems.append(Problem(place, str(error)))
     if problems:
         raise InvalidDocument(source, problems)
-
-
-def _problems(place: str, attempt: Callable[[], object]) -> list[Problem]:
-    try:
-        attempt()
-    except BadInput as error:
-        return [Problem(place, str(error))]
-    return []
 
 
 def _attempts(host: Host) -> Iterator[Attempt]:
@@ -44,22 +41,15 @@ def _attempts(host: Host) -> Iterator[Attempt]:
     if settings.tools is not None:
         yield "host.tools", partial(_try_tools, Path(settings.tools))
     for agent_id, agent in settings.agents.items():
-        yield from _attempts_of_agent(host, agent_id, agent)
-    if settings.deployments.approval is not None:
-        yield from _attempts_of_approval(settings.deployments.approval)
-
-
-def _attempts_of_agent(host: Host, agent_id: str, agent: AgentSettings) -> Iterator[Attempt]:
-    place = f'host.agents."{agent_id}"'
-    for index, tenant in enumerate(agent.tenants):
-        yield f"{place}.tenants[{index}]", partial(check_name, "tenant", tenant)
-    yield place, partial(_try_agent, host, agent_id, agent)
-
-
-def _attempts_of_approval(approval: ApprovalSettings) -> Iterator[Attempt]:
-    for name, scope in (("scope", approval.scope), ("override_scope", approval.override_scope)):
-        if scope is not None:
-            yield f"host.deployments.approval.{name}", partial(_try_scope, scope)
+        place = f'host.agents."{agent_id}"'
+        for index, tenant in enumerate(agent.tenants):
+            yield f"{place}.tenants[{index}]", partial(check_name, "tenant", tenant)
+        yield place, partial(_try_agent, host, agent_id, agent)
+    approval = settings.deployments.approval
+    if approval is not None:
+        for name in ("scope", "override_scope"):
+            if (scope := getattr(approval, name)) is not None:
+                yield f"host.deployments.approval.{name}", partial(_try_scope, scope)
 
 
 def _try_agent(host: Host, agent_id: str, agent: AgentSettings) -> None:

@@ -30,7 +30,6 @@ from evalwright.contracts.errors import (
     RunNotFound,
     StoreError,
 )
-from evalwright.contracts.report import Item
 from evalwright.host.library.comparisons import (
     ARCHIVE,
     DAMAGED,
@@ -129,25 +128,24 @@ def _facts_found(comparer: Comparer, planned: list[PlannedCase]) -> _FoundFacts:
     items = [case.item for case in comparer.compare(planned)]
     tally = CaseTally()
     tally.add([facts_of(item) for item in items])
-    rows = [row for row in map(overview_row, items) if _has_news(row)]
-    return _FoundFacts(tally, rows, [item.case_id for item in items if _is_flaky(item)])
+    rows = [  # of which a list of tasks shows more than the verdicts
+        row
+        for row in map(overview_row, items)
+        if row.new_root or row.gated or row.signals or row.reason or row.recommendation != "none"
+    ]
+    flaky = [
+        item.case_id
+        for item in items
+        if item.repeats is not msgspec.UNSET
+        and (item.repeats.baseline.flaky or item.repeats.new.flaky)
+    ]
+    return _FoundFacts(tally, rows, flaky)
 
 
 def _batches(plan: CasePlan) -> Iterator[list[PlannedCase]]:
     source = iter(plan)
     while batch := list(islice(source, _AT_ONCE)):
         yield batch
-
-
-def _has_news(row: OverviewRow) -> bool:
-    """Whether a list of tasks would show more of it than the verdicts."""
-    news = (row.new_root, row.gated, row.signals, row.reason, row.recommendation != "none")
-    return any(news)
-
-
-def _is_flaky(item: Item) -> bool:
-    repeats = item.repeats
-    return repeats is not msgspec.UNSET and (repeats.baseline.flaky or repeats.new.flaky)
 
 
 def pack(folder: Path, archive: Path) -> None:

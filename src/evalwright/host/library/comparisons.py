@@ -45,6 +45,8 @@ _PROCESS = "evalwright.host.library.comparison_process"
 
 _KEPT_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "TMPDIR", "LANG", "LC_ALL")
 
+_ERRORS = {NOT_FOUND: RunNotFound, STORE_FAILED: StoreError, DAMAGED: DamagedEventLog}
+
 _logger = logging.getLogger(__name__)
 
 
@@ -88,28 +90,26 @@ async def compare(baseline: RunHandle, new: RunHandle, work: Path, wanted: str =
     Both runs must have passed `check_comparable`. The process opens the log itself, restricted to
     the partition of the new run: whatever ids it is given, it finds no run of anybody else.
     """
-    words = (baseline.run_id, new.run_id, wanted)
-    code = await _executed(new.log.address, new.partition, words, work)
+    words = (new.partition, baseline.run_id, new.run_id, wanted, str(work))
+    command = (sys.executable, "-P", "-m", _PROCESS, *words)
+    kept = [name for name in os.environ if name in _KEPT_ENVIRONMENT or name.startswith("PG")]
+    # An address may hold a password, and everybody can see the words of a command.
+    environment = {VARIABLE: new.log.address, **{name: os.environ[name] for name in kept}}
+    code = await _executed(command, environment, work / _PRINTED)
+    if code == 0:
+        return work / wanted
     if code == TOO_LARGE:
         message = f"the report is larger than {MOST_BYTES} bytes; ask the host's operator for it"
         raise ApiError(422, "report_too_large", message)
-    if code != 0:
-        lines = await asyncio.to_thread(_last_lines, work / _PRINTED)
-        printed = " < ".join(reversed(lines))  # the last line is the one that matters
-        _logger.error("the comparison with %s ended with %s: %s", new.run_id, code, printed)
-        raise _refusal(code, lines[-1] if lines else "")
-    return work / wanted
-
-
-def _refusal(code: int, reason: str) -> Exception:
-    """The error for an exit code of the process."""
+    lines = await asyncio.to_thread(_last_lines, work / _PRINTED)
+    printed = " < ".join(reversed(lines))  # the last line is the one that matters
+    _logger.error("the comparison with %s ended with %s: %s", new.run_id, code, printed)
+    reason = lines[-1] if lines else ""
     if code == NOT_COMPARABLE:
-        return ApiError(422, "validation_error", f"it cannot be compared: {reason}")
-    if code == NOT_FOUND:
-        return RunNotFound(reason)
-    if code in (STORE_FAILED, DAMAGED):
-        return DamagedEventLog(reason) if code == DAMAGED else StoreError(reason)
-    return CannotEvaluate(f"the process that compares two runs ended with {code}")
+        raise ApiError(422, "validation_error", f"it cannot be compared: {reason}")
+    if code in _ERRORS:
+        raise _ERRORS[code](reason)
+    raise CannotEvaluate(f"the process that compares two runs ended with {code}")
 
 
 def _last_lines(printed: Path) -> list[str]:
@@ -127,12 +127,8 @@ def _last_lines(printed: Path) -> list[str]:
     return lines[-_LAST_LINES:]
 
 
-async def _executed(log: str, partition: str, words: tuple[str, ...], work: Path) -> int:
-    command = (sys.executable, "-P", "-m", _PROCESS, partition, *words, str(work))
-    kept = [name for name in os.environ if name in _KEPT_ENVIRONMENT or name.startswith("PG")]
-    # An address may hold a password, and everybody can see the words of a command.
-    environment = {VARIABLE: log, **{name: os.environ[name] for name in kept}}
-    with (work / _PRINTED).open("xb") as printed:
+async def _executed(command: tuple[str, ...], environment: dict[str, str], prints: Path) -> int:
+    with prints.open("xb") as printed:
         running = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,

@@ -75,7 +75,20 @@ class PromptLibrary:
         for result in results:
             by_path.setdefault(result.input.path, []).append(result)
         for path, found in by_path.items():
-            self._keep_file(partition, path, _evaluation(found, texts.get(path)))
+            text = texts.get(path)
+            if text is not None and len(text) <= LONGEST_TEXT:
+                text = masked(text, Overview(found).files[0].findings)
+            else:
+                text = None
+            evaluation = PromptEvaluation(found, text)
+            for attempt in range(_ATTEMPTS):
+                try:
+                    self._records.write(self._changes(partition, path, evaluation)).result()
+                except RecordConflict:
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                else:
+                    break
         return len(by_path)
 
     def some(self, partition: str, after: str, limit: int) -> list[msgspec.Raw]:
@@ -115,16 +128,6 @@ class PromptLibrary:
         gone.append(RecordChange(FILE_KIND, partition, path, None))
         self._records.write(gone).result()
 
-    def _keep_file(self, partition: str, path: str, evaluation: PromptEvaluation) -> None:
-        for attempt in range(_ATTEMPTS):
-            try:
-                self._records.write(self._changes(partition, path, evaluation)).result()
-            except RecordConflict:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            else:
-                return
-
     def _changes(
         self, partition: str, path: str, evaluation: PromptEvaluation
     ) -> list[RecordChange]:
@@ -135,8 +138,21 @@ class PromptLibrary:
         body = msgspec.json.encode(evaluation)
         changes = [RecordChange(EVALUATION_KIND, partition, key, body)]
         if not kept or key >= kept[-1]:
-            told = msgspec.json.encode(_summary(evaluation, key))
-            changes.append(RecordChange(FILE_KIND, partition, path, told, before))
+            file = evaluation.file
+            scored = [each for each in file.groups if each.score is not None]
+            worst = min(scored, key=lambda each: each.score or 0.0, default=None)
+            summary = PromptSummary(
+                path=file.path,
+                at_us=evaluation.at_us,
+                status=file.status,
+                score=worst.score if worst else None,
+                grade=worst.grade if worst else None,
+                judges=[each.judge for each in file.groups],
+                findings=count_findings(file.findings),
+                evaluation=key,
+            )
+            body = msgspec.json.encode(summary)
+            changes.append(RecordChange(FILE_KIND, partition, path, body, before))
         old = sorted({*kept, key})[:-MOST_EVALUATIONS]
         return changes + [RecordChange(EVALUATION_KIND, partition, each, None) for each in old]
 
@@ -164,26 +180,3 @@ def _refused(place: str, message: str) -> InvalidDocument:
 
 def _prefix(path: str) -> str:
     return f"{hashlib.sha256(path.encode()).hexdigest()[:32]}/"
-
-
-def _evaluation(results: list[PromptResult], text: str | None) -> PromptEvaluation:
-    if text is None or len(text) > LONGEST_TEXT:
-        return PromptEvaluation(results, None)
-    findings = Overview(results).files[0].findings
-    return PromptEvaluation(results, masked(text, findings))
-
-
-def _summary(evaluation: PromptEvaluation, key: str) -> PromptSummary:
-    file = evaluation.file
-    scored = [each for each in file.groups if each.score is not None]
-    worst = min(scored, key=lambda each: each.score or 0.0, default=None)
-    return PromptSummary(
-        path=file.path,
-        at_us=evaluation.at_us,
-        status=file.status,
-        score=worst.score if worst else None,
-        grade=worst.grade if worst else None,
-        judges=[each.judge for each in file.groups],
-        findings=count_findings(file.findings),
-        evaluation=key,
-    )

@@ -17,11 +17,9 @@ def version_key(version: str) -> VersionKey:
         return (False, (), False, (), version)
     core = tuple(int(number) for number in found["core"].split("."))
     prerelease = found["prerelease"]
-    identifiers = prerelease.split(".") if prerelease else []
-    return (True, core, prerelease is None, tuple(map(_identifier, identifiers)), version)
-
-
-def _identifier(text: str) -> _Identifier:
-    """Numeric identifiers come first and are compared as numbers."""
-    is_number = text.isascii() and text.isdigit()
-    return (not is_number, int(text) if is_number else 0, text)
+    # Numeric identifiers come first and are compared as numbers.
+    identifiers = [
+        (False, int(each), "") if each.isascii() and each.isdigit() else (True, 0, each)
+        for each in (prerelease.split(".") if prerelease else ())
+    ]
+    return (True, core, prerelease is None, tuple(identifiers), version)

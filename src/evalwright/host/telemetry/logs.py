@@ -9,14 +9,14 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
 import msgspec
 
-from evalwright.host.telemetry.facts import ActivityEnded, LimitReached, RunEnded
+from evalwright.host.telemetry.facts import ActivityEnded, Fact, LimitReached, RunBegan, RunEnded
 from evalwright.signals.masking.credentials import mask_log_text, may_hold_credential
 
 MAX_TEXT = 512  # characters of any field
@@ -99,102 +99,49 @@ def access(request: AnsweredRequest) -> None:
     )
     if request.status >= _SERVER_ERROR:
         _write(logging.ERROR, entry)
-    elif not (_shortcuts and _is_harmless(request) and _shortcuts[-1].take(entry)):
+        return
+    chosen = f"{request.run_id} {request.correlation_id}"  # by the caller
+    is_harmless = len(chosen) < MAX_TEXT and chosen.isprintable()
+    is_short = _shortcuts and is_harmless and not may_hold_credential(chosen)
+    if not (is_short and _shortcuts[-1].write(entry)):
         _write(logging.INFO, entry)
 
 
-def _is_harmless(request: AnsweredRequest) -> bool:
-    """Whether the texts that the caller chose can be written unmasked."""
-    chosen = f"{request.run_id} {request.correlation_id}"
-    return len(chosen) < MAX_TEXT and chosen.isprintable() and not may_hold_credential(chosen)
+def run_fact(fact: Fact, run: Callable[[], RunNames]) -> None:
+    """Log a fact of a run: how it began and ended, what it paid for, the limits it reached."""
+    level, fields = logging.INFO, dict[str, Any]()
+    match fact:
+        case RunBegan():
+            event = "run.created"
+        case ActivityEnded() if fact.usage is not None and not fact.is_repeated:
+            event, usage = "cost.recorded", fact.usage
+            fields = {
+                "node_id": fact.node_id,
+                "provider": fact.provider,
+                "tokens_input": usage.input_tokens,
+                "tokens_output": usage.output_tokens,
+                "usd": usage.usd,
+                "estimated": None if usage.usd is None else True,
+            }
+        case LimitReached():
+            event, level = "cap.exceeded", logging.ERROR
+            fields = {"kind": fact.kind, "limit": fact.limit, "observed": fact.observed}
+        case RunEnded():
+            event = "run.completed"
+            level = logging.ERROR if fact.status == "failed" else logging.INFO
+            took = None if fact.seconds is None else round(fact.seconds * 1000)
+            fields = {"status": fact.status, "error_code": fact.error_code, "duration_ms": took}
+        case _:
+            return
+    names = msgspec.structs.asdict(run())
+    _write(level, LogEntry(event=event, metric_kind=f"openwop.{event}", **names, **fields))
 
 
-def run_created(run: RunNames) -> None:
-    """Log that a run was created."""
-    _write(logging.INFO, _of_run(run, "run.created"))
-
-
-def run_completed(run: RunNames, end: RunEnded) -> None:
-    """Log how a run ended."""
-    level = logging.ERROR if end.status == "failed" else logging.INFO
-    took = None if end.seconds is None else round(end.seconds * 1000)
-    entry = _of_run(run, "run.completed")
-    _write(
-        level,
-        msgspec.structs.replace(
-            entry, status=end.status, error_code=end.error_code, duration_ms=took
-        ),
-    )
-
-
-def cost_recorded(run: RunNames, activity: ActivityEnded) -> None:
-    """Log the tokens and cost of a model call."""
-    usage = activity.usage
-    assert usage is not None, "tools have no usage"
-    priced = usage.usd is not None
-    _write(
-        logging.INFO,
-        msgspec.structs.replace(
-            _of_run(run, "cost.recorded"),
-            node_id=activity.node_id,
-            provider=activity.provider,
-            tokens_input=usage.input_tokens,
-            tokens_output=usage.output_tokens,
-            usd=usage.usd,
-            estimated=True if priced else None,
-        ),
-    )
-
-
-def limit_reached(run: RunNames, limit: LimitReached) -> None:
-    """Log that a run reached a limit."""
-    entry = _of_run(run, "cap.exceeded")
-    _write(
-        logging.ERROR,
-        msgspec.structs.replace(entry, kind=limit.kind, limit=limit.limit, observed=limit.observed),
-    )
-
-
-def audit(
-    action: str,
-    outcome: Literal["allowed", "denied", "done"],
-    *,
-    tenant: str | None = None,
-    key_id: str | None = None,
-    scope: str | None = None,
-    resource: str | None = None,
-    run_id: str | None = None,
-    error_code: str | None = None,
-    correlation_id: str | None = None,
-) -> None:
+def audit(action: str, outcome: Literal["allowed", "denied", "done"], **fields: str | None) -> None:
     """Log a sensitive action, done or refused; `resource` is an id, never free text."""
-    _write(
-        logging.WARNING if outcome == "denied" else logging.INFO,
-        LogEntry(
-            event="audit",
-            action=action,
-            outcome=outcome,
-            tenant=tenant,
-            key_id=key_id,
-            scope=scope,
-            resource=resource,
-            run_id=run_id,
-            error_code=error_code,
-            correlation_id=correlation_id,
-        ),
-    )
-
-
-def _of_run(run: RunNames, event: str) -> LogEntry:
-    return LogEntry(
-        event=event,
-        metric_kind=f"openwop.{event}",
-        run_id=run.run_id,
-        workflow_id=run.workflow_id,
-        tenant=run.tenant,
-        correlation_id=run.correlation_id,
-        trace_id=run.trace_id,
-    )
+    level = logging.WARNING if outcome == "denied" else logging.INFO
+    entry = LogEntry(event="audit", action=action, outcome=outcome, **fields)  # type: ignore[arg-type]
+    _write(level, entry)
 
 
 def _write(level: int, entry: LogEntry) -> None:
@@ -224,7 +171,7 @@ class _Shortcut:
         self._second = 0
         self._prefix = ""
 
-    def take(self, entry: LogEntry) -> bool:
+    def write(self, entry: LogEntry) -> bool:
         """Write an entry of level INFO; False if it must go through `logging`."""
         if not _logger.isEnabledFor(logging.INFO):
             return True
@@ -258,41 +205,38 @@ class PlainLines(logging.Formatter):
         fields = _fields(record)
         fields.pop("metricKind", None)
         words = [fields.pop(name) for name in ("event", "message") if name in fields]
-        words += [f"{name}={_shown(value)}" for name, value in fields.items()]
+        words += [
+            f"{name}={' < '.join(value) if isinstance(value, list) else value}"
+            for name, value in fields.items()
+        ]
         line = f"{moment:%H:%M:%S} {record.levelname:<8} {' '.join(map(str, words))}"
         return "".join(each if each.isprintable() else "�" for each in line)
 
 
-def _shown(value: Any) -> str:
-    return " < ".join(value) if isinstance(value, list) else str(value)
-
-
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """The fields of an entry; of a message of a library, whose later lines often hold values."""
     entry = getattr(record, "entry", None)
-    fields = msgspec.to_builtins(entry) if isinstance(entry, LogEntry) else _foreign(record)
-    texts = {name: _short(text) for name, text in fields.items() if isinstance(text, str)}
+    if isinstance(entry, LogEntry):
+        fields: dict[str, Any] = msgspec.to_builtins(entry)
+    else:
+        first, *_ = record.getMessage().strip().splitlines() or [""]
+        fields = {"event": "log", "logger": record.name, "message": first}
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
+            fields["error"] = type(error).__qualname__
+            fields["stack"] = [
+                f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames)
+            ]
+    # The start of each text, without characters that cannot be encoded.
+    texts = {
+        name: text[:MAX_TEXT].encode("utf-8", "replace").decode()
+        for name, text in fields.items()
+        if isinstance(text, str)
+    }
     if may_hold_credential("\n".join(texts.values())):
         texts = {name: mask_log_text(text) for name, text in texts.items()}
     return fields | texts
-
-
-def _foreign(record: logging.LogRecord) -> dict[str, Any]:
-    """The fields of a library's message: its first line, as others often hold values."""
-    first, *_ = record.getMessage().strip().splitlines() or [""]
-    fields: dict[str, Any] = {"event": "log", "logger": record.name, "message": first}
-    error = record.exc_info[1] if record.exc_info else None
-    if error is not None:
-        frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
-        fields["error"] = type(error).__qualname__
-        fields["stack"] = [
-            f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames)
-        ]
-    return fields
-
-
-def _short(text: str) -> str:
-    """The start of a text, without characters that cannot be encoded."""
-    return text[:MAX_TEXT].encode("utf-8", "replace").decode()
 
 
 @contextmanager
@@ -312,17 +256,16 @@ def logging_to(stream: TextIO | None = None, level: int = logging.INFO) -> Itera
     }
     levels_before = {logger: logger.level for logger in loggers}
     unwanted = logging.getLogger("uvicorn.access")
-    unwanted_before = unwanted.disabled
+    unwanted_before, unwanted.disabled = unwanted.disabled, True
     for logger, wanted in loggers.items():
         logger.setLevel(wanted)
-    unwanted.disabled = True
     logging.getLogger().addHandler(handler)
-    shortcuts = [] if is_for_people else [_Shortcut(handler)]
-    _shortcuts.extend(shortcuts)
+    shortcut = None if is_for_people else _Shortcut(handler)
+    _shortcuts.extend([shortcut] if shortcut else [])
     try:
         yield
     finally:
-        for shortcut in shortcuts:
+        if shortcut is not None:
             _shortcuts.remove(shortcut)
         logging.getLogger().removeHandler(handler)
         unwanted.disabled = unwanted_before

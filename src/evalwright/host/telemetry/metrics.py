@@ -194,24 +194,17 @@ class Metrics:
                 self.node_completed.of(fact.node_type, fact.status).inc()
                 self.node_duration.of(fact.node_type, fact.status).observe(fact.seconds)
             case ActivityEnded():
-                self._count_activity(fact)
+                self.activity_invocations.of(fact.provider, fact.status).inc()
+                if fact.seconds is not None:
+                    self.activity_duration.of(fact.provider, fact.status).observe(fact.seconds)
+                if fact.usage is not None and not fact.is_repeated:  # something new was spent
+                    self.activity_tokens.of(fact.provider, "input").inc(fact.usage.input_tokens)
+                    self.activity_tokens.of(fact.provider, "output").inc(fact.usage.output_tokens)
+                    if fact.usage.usd is not None:
+                        self.cost_usd.of(fact.provider, "true").inc(fact.usage.usd)
             case LimitReached():
                 self.cap_exceeded.of(fact.kind).inc()
             case RunEnded():
-                self._count_end(fact)
-
-    def _count_end(self, fact: RunEnded) -> None:
-        self.run_completed.of(fact.status).inc()
-        if fact.seconds is not None:
-            self.run_duration.of(fact.status).observe(fact.seconds)
-
-    def _count_activity(self, fact: ActivityEnded) -> None:
-        self.activity_invocations.of(fact.provider, fact.status).inc()
-        if fact.seconds is not None:
-            self.activity_duration.of(fact.provider, fact.status).observe(fact.seconds)
-        if fact.usage is None or fact.is_repeated:  # nothing new was spent
-            return
-        self.activity_tokens.of(fact.provider, "input").inc(fact.usage.input_tokens)
-        self.activity_tokens.of(fact.provider, "output").inc(fact.usage.output_tokens)
-        if fact.usage.usd is not None:
-            self.cost_usd.of(fact.provider, "true").inc(fact.usage.usd)
+                self.run_completed.of(fact.status).inc()
+                if fact.seconds is not None:
+                    self.run_duration.of(fact.status).observe(fact.seconds)

@@ -1,8 +1,8 @@
 """Sends spans to an OpenTelemetry collector; needs the extra `otel`."""
 
 import threading
-from collections.abc import Sequence
 
+import msgspec
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
@@ -32,29 +32,37 @@ class OtlpTracer:
 
     def __init__(self, traces_url: str | None) -> None:
         self._ids = _GivenIds()
+        # The host's name and version; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
+        ours = Resource({SERVICE_NAME: "evalwright", SERVICE_VERSION: __version__})
+        theirs = Resource.create()
+        is_named = not str(theirs.attributes.get(SERVICE_NAME, _UNNAMED)).startswith(_UNNAMED)
         self._provider = TracerProvider(
-            resource=_resource(), id_generator=self._ids, shutdown_on_exit=False
+            resource=ours.merge(theirs) if is_named else theirs.merge(ours),
+            id_generator=self._ids,
+            shutdown_on_exit=False,
         )
         exporter = OTLPSpanExporter(endpoint=traces_url)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("evalwright", __version__)
 
     def samples(self, trace_id: str) -> bool:
-        """Whether the sampler records a trace that starts here."""
         sampler = self._provider.sampler
         result = sampler.should_sample(None, int(trace_id, 16), "openwop.run")
         return result.decision is Decision.RECORD_AND_SAMPLE
 
     def export(self, span: RunSpan) -> None:
         """Queue a span; a span that does not fit in the bounded queue is dropped."""
-        context = span.context
+        context, parent = span.context, trace.INVALID_SPAN
+        if span.parent_id is not None:
+            within = msgspec.structs.replace(context, span_id=span.parent_id)
+            parent = NonRecordingSpan(_span_context(within))
         self._ids.trace_id = int(context.trace_id, 16)
         self._ids.span_id = int(context.span_id, 16)
         sent = self._tracer.start_span(
             span.name,
-            context=trace.set_span_in_context(_parent(span)),
+            context=trace.set_span_in_context(parent),
             attributes=span.attributes,
-            links=_links(span),
+            links=[Link(_span_context(span.link))] if span.link else [],
             start_time=span.start_us * 1000,
         )
         if span.status == "error":
@@ -80,27 +88,6 @@ class _GivenIds(IdGenerator):
 
     def generate_span_id(self) -> int:
         return self.span_id
-
-
-def _resource() -> Resource:
-    """The host's name and version; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win."""
-    ours = Resource({SERVICE_NAME: "evalwright", SERVICE_VERSION: __version__})
-    theirs = Resource.create()
-    if str(theirs.attributes.get(SERVICE_NAME, _UNNAMED)).startswith(_UNNAMED):
-        return theirs.merge(ours)
-    return ours.merge(theirs)
-
-
-def _parent(span: RunSpan) -> trace.Span:
-    if span.parent_id is None:
-        return trace.INVALID_SPAN
-    context = span.context
-    parent = TraceContext(context.trace_id, span.parent_id, context.sampled, context.state)
-    return NonRecordingSpan(_span_context(parent))
-
-
-def _links(span: RunSpan) -> Sequence[Link]:
-    return [Link(_span_context(span.link))] if span.link else []
 
 
 def _span_context(context: TraceContext) -> SpanContext:

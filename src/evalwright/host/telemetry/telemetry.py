@@ -7,15 +7,7 @@ import msgspec
 from evalwright.contracts.events import TERMINAL_TYPES, Event
 from evalwright.engine.clock import Clock
 from evalwright.host.telemetry import logs
-from evalwright.host.telemetry.facts import (
-    ActivityEnded,
-    Fact,
-    ForkOrigin,
-    LimitReached,
-    RunBegan,
-    RunEnded,
-    RunFold,
-)
+from evalwright.host.telemetry.facts import ForkOrigin, RunFold
 from evalwright.host.telemetry.metrics import Metrics
 from evalwright.host.telemetry.trace_context import TraceContext, derived_trace_id
 from evalwright.host.telemetry.traces import NoTracer, RunSpans, Tracer, open_tracer
@@ -44,7 +36,9 @@ class Telemetry:
         self._tracer = tracer or NoTracer()
         self._providers = frozenset((*PROVIDERS, *providers))
         self._runs: dict[str, _OpenRun] = {}
-        self.metrics.run_active.set_function(self._active_runs)
+        self.metrics.run_active.set_function(
+            lambda: sum(run.has_begun for run in self._runs.values())
+        )
 
     @classmethod
     def open(
@@ -91,10 +85,15 @@ class Telemetry:
         run.has_begun = True
         now_us = self._clock.now_us()
         self.metrics.count_append(events, now_us)
+        is_traced, fold, export = self._tracer.is_recording, run.fold, self._tracer.export
         for event in events:
-            for fact in run.fold.take(event):
-                self._take(run, fact)
-        self._trace_append(run, events, now_us)
+            for fact in fold.take(event):
+                self.metrics.count(fact)
+                logs.run_fact(fact, run.names)
+                if is_traced and (span := run.spans.span(fact, fold.workflow_id, fold.began_us)):
+                    export(span)
+        if is_traced:
+            export(run.spans.append(fold.workflow_id, events[0], events[-1], now_us))
         if events[-1].type in TERMINAL_TYPES:
             del self._runs[run_id]
 
@@ -102,37 +101,10 @@ class Telemetry:
         """Send the remaining spans."""
         self._tracer.close()
 
-    def _active_runs(self) -> int:
-        return sum(run.has_begun for run in self._runs.values())
-
     def _new_run(self, run_id: str, tenant: str, origin: RunOrigin) -> "_OpenRun":
-        spans = RunSpans(run_id, origin.parent, origin.fork, is_sampled=self._samples(run_id))
+        is_sampled = self._tracer.samples(derived_trace_id(run_id))
+        spans = RunSpans(run_id, origin.parent, origin.fork, is_sampled=is_sampled)
         return _OpenRun(run_id, tenant, origin, RunFold(self._providers, origin.fork), spans)
-
-    def _samples(self, run_id: str) -> bool:
-        return self._tracer.samples(derived_trace_id(run_id))
-
-    def _take(self, run: "_OpenRun", fact: Fact) -> None:
-        self.metrics.count(fact)
-        match fact:
-            case RunBegan():
-                logs.run_created(run.names())
-            case ActivityEnded() if fact.usage is not None and not fact.is_repeated:
-                logs.cost_recorded(run.names(), fact)
-            case LimitReached():
-                logs.limit_reached(run.names(), fact)
-            case RunEnded():
-                logs.run_completed(run.names(), fact)
-        if self._tracer.is_recording:
-            span = run.spans.span(fact, run.fold.workflow_id, run.fold.began_us)
-            if span is not None:
-                self._tracer.export(span)
-
-    def _trace_append(self, run: "_OpenRun", events: Sequence[Event], now_us: int) -> None:
-        if self._tracer.is_recording:
-            self._tracer.export(
-                run.spans.append(run.fold.workflow_id, events[0], events[-1], now_us)
-            )
 
 
 class _OpenRun:

@@ -59,18 +59,13 @@ def read_trace(traceparent: str | None, tracestate: str | None = None) -> TraceC
     if not found["trace"].strip("0") or not found["span"].strip("0"):
         return None
     sampled = bool(int(found["flags"], 16) & _SAMPLED)
-    return TraceContext(found["trace"], found["span"], sampled, _read_state(tracestate or ""))
-
-
-def _read_state(header: str) -> str:
-    """The members of a `tracestate` in order; empty if any of them is invalid."""
-    members = [member for each in header.split(",") if (member := each.strip(" \t"))]
-    found = [_STATE_MEMBER.fullmatch(member) for member in members]
-    keys = {match[1] for match in found if match is not None}
+    # The members of `tracestate` in order; none if any of them is invalid.
+    members = [member for each in (tracestate or "").split(",") if (member := each.strip(" \t"))]
+    matches = [_STATE_MEMBER.fullmatch(member) for member in members]
+    keys = {match[1] for match in matches if match is not None}
     state = ",".join(members)
-    if len(keys) < len(members) or len(members) > _MAX_STATE_MEMBERS:
-        return ""
-    return state if len(state) <= _MAX_STATE_LENGTH else ""
+    is_valid = len(keys) == len(members) <= _MAX_STATE_MEMBERS and len(state) <= _MAX_STATE_LENGTH
+    return TraceContext(found["trace"], found["span"], sampled, state if is_valid else "")
 
 
 def derived_trace_id(run_id: str) -> str:

@@ -64,17 +64,72 @@ class RunSpans:
 
     def span(self, fact: Fact, workflow_id: str, began_us: int | None) -> RunSpan | None:
         """The span that a fact ends, if any."""
-        shared: dict[str, Attribute] = {
+        attributes: dict[str, Attribute] = {
             "openwop.run_id": self._run_id,
             "openwop.workflow_id": workflow_id,
         }
         match fact:
             case NodeEnded():
-                return self._node(fact, shared)
-            case ActivityEnded():
-                return self._activity(fact, shared)
+                began = fact.began
+                attributes |= {
+                    "openwop.node_id": began.node_id,
+                    "openwop.node_type": began.node_type,
+                    "openwop.node_attempt": began.attempt,
+                    "openwop.event_seq": fact.sequence,
+                }
+                return RunSpan(
+                    f"openwop.node.{began.node_type}",
+                    self._node_context(began),
+                    self.context.span_id,
+                    began.at_us,
+                    max(began.at_us, fact.at_us),
+                    attributes,
+                    "unset" if fact.status == "completed" else "error",
+                )
+            case ActivityEnded():  # a call; without a recorded duration it is a point in time
+                within = self._node_context(fact.within) if fact.within else self.context
+                attributes |= {"openwop.node_id": fact.node_id} if fact.node_id else {}
+                attributes["openwop.event_seq"] = fact.sequence
+                usage = None if fact.is_repeated else fact.usage
+                if usage is not None:
+                    attributes |= {
+                        "openwop.cost.provider": fact.provider,
+                        "openwop.cost.tokens.input": usage.input_tokens,
+                        "openwop.cost.tokens.output": usage.output_tokens,
+                        "openwop.cost.tokens.total": usage.input_tokens + usage.output_tokens,
+                    }
+                    if usage.usd is not None:
+                        attributes["openwop.cost.usd"] = usage.usd
+                        attributes["openwop.cost.currency"] = "USD"
+                return RunSpan(
+                    f"openwop.activity.{fact.provider}",
+                    self._at(f"activity-{fact.sequence}"),
+                    within.span_id,
+                    fact.at_us - round((fact.seconds or 0) * 1e6),
+                    fact.at_us,
+                    attributes,
+                    "error" if fact.status == "error" else "unset",
+                )
             case RunEnded():
-                return self._run(fact, shared, fact.at_us if began_us is None else began_us)
+                fork, start_us = self._fork, fact.at_us if began_us is None else began_us
+                attributes["openwop.run_status"] = fact.status
+                attributes |= {"error.type": fact.error_code} if fact.error_code else {}
+                if fork is not None:
+                    attributes |= {
+                        "openwop.replay.source_run_id": fork.source_run_id,
+                        "openwop.replay.from_seq": fork.from_seq,
+                        "openwop.replay.mode": fork.mode,
+                    }
+                return RunSpan(
+                    "openwop.run",
+                    self.context,
+                    self._parent_id,
+                    start_us,
+                    max(start_us, fact.at_us),
+                    attributes,
+                    "error" if fact.status == "failed" else "unset",
+                    fork.source if fork else None,
+                )
             case _:
                 return None
 
@@ -100,78 +155,6 @@ class RunSpans:
     def _node_context(self, began: NodeBegan) -> TraceContext:
         return self._at(f"node-{began.sequence}")
 
-    def _node(self, fact: NodeEnded, shared: dict[str, Attribute]) -> RunSpan:
-        began = fact.began
-        return RunSpan(
-            f"openwop.node.{began.node_type}",
-            self._node_context(began),
-            self.context.span_id,
-            began.at_us,
-            max(began.at_us, fact.at_us),
-            shared
-            | {
-                "openwop.node_id": began.node_id,
-                "openwop.node_type": began.node_type,
-                "openwop.node_attempt": began.attempt,
-                "openwop.event_seq": fact.sequence,
-            },
-            "unset" if fact.status == "completed" else "error",
-        )
-
-    def _activity(self, fact: ActivityEnded, shared: dict[str, Attribute]) -> RunSpan:
-        """A call; without a recorded duration it is a point in time."""
-        within = self._node_context(fact.within) if fact.within else self.context
-        took_us = round((fact.seconds or 0) * 1e6)
-        node = {"openwop.node_id": fact.node_id} if fact.node_id else {}
-        return RunSpan(
-            f"openwop.activity.{fact.provider}",
-            self._at(f"activity-{fact.sequence}"),
-            within.span_id,
-            fact.at_us - took_us,
-            fact.at_us,
-            shared | node | {"openwop.event_seq": fact.sequence} | _cost(fact),
-            "error" if fact.status == "error" else "unset",
-        )
-
-    def _run(self, fact: RunEnded, shared: dict[str, Attribute], began_us: int) -> RunSpan:
-        fork = self._fork
-        code = {"error.type": fact.error_code} if fact.error_code else {}
-        return RunSpan(
-            "openwop.run",
-            self.context,
-            self._parent_id,
-            began_us,
-            max(began_us, fact.at_us),
-            shared | {"openwop.run_status": fact.status} | code | _replay(fork),
-            "error" if fact.status == "failed" else "unset",
-            fork.source if fork else None,
-        )
-
-
-def _cost(fact: ActivityEnded) -> dict[str, Attribute]:
-    usage = fact.usage
-    if usage is None or fact.is_repeated:
-        return {}
-    cost: dict[str, Attribute] = {
-        "openwop.cost.provider": fact.provider,
-        "openwop.cost.tokens.input": usage.input_tokens,
-        "openwop.cost.tokens.output": usage.output_tokens,
-        "openwop.cost.tokens.total": usage.input_tokens + usage.output_tokens,
-    }
-    if usage.usd is not None:
-        cost |= {"openwop.cost.usd": usage.usd, "openwop.cost.currency": "USD"}
-    return cost
-
-
-def _replay(fork: ForkOrigin | None) -> dict[str, Attribute]:
-    if fork is None:
-        return {}
-    return {
-        "openwop.replay.source_run_id": fork.source_run_id,
-        "openwop.replay.from_seq": fork.from_seq,
-        "openwop.replay.mode": fork.mode,
-    }
-
 
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -179,20 +162,16 @@ _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL
 
 
 class Tracer(Protocol):
-    """Takes finished spans; used by one thread."""
+    """Takes finished spans; used by one thread. It neither blocks nor raises."""
 
     @property
-    def is_recording(self) -> bool:
-        """Whether spans are recorded at all."""
+    def is_recording(self) -> bool: ...
 
-    def samples(self, trace_id: str) -> bool:
-        """Whether a trace that starts here is recorded."""
+    def samples(self, trace_id: str) -> bool: ...  # whether a trace that starts here is recorded
 
-    def export(self, span: RunSpan) -> None:
-        """Send a span later; does not block and does not raise."""
+    def export(self, span: RunSpan) -> None: ...
 
-    def close(self) -> None:
-        """Send the remaining spans, for a few seconds at most."""
+    def close(self) -> None: ...  # sends the remaining spans, for a few seconds at most
 
 
 class NoTracer:
@@ -201,24 +180,27 @@ class NoTracer:
     is_recording = False
 
     def samples(self, trace_id: str) -> bool:  # noqa: ARG002 - the protocol has it
-        """No trace is recorded."""
         return False
 
     def export(self, span: RunSpan) -> None:
-        """Drop it."""
+        pass
 
     def close(self) -> None:
-        """Nothing to send."""
+        pass
 
 
 def open_tracer(environment: Mapping[str, str], endpoint: str | None = None) -> Tracer:
     """A tracer for the configured endpoint, or for the one named by the OTEL_ variables."""
-    if _is_off(environment):
-        return NoTracer()
+    given = {name: value.strip() for name, value in environment.items()}
+    is_off = given.get("OTEL_SDK_DISABLED", "").lower() == "true"
     named = environment.get(_TRACES_ENDPOINT) or environment.get(_ENDPOINT)
-    if not endpoint and not named:
+    if is_off or given.get("OTEL_TRACES_EXPORTER") == "none" or not (endpoint or named):
         return NoTracer()
-    _require_http(environment)
+    for name in _PROTOCOLS:
+        if given.get(name, "") not in ("", "http/protobuf"):
+            raise BadInput(
+                f"{name}={given[name]}: only http/protobuf is supported; unset the variable"
+            )
     try:
         from evalwright.host.telemetry.otlp import OtlpTracer
     except ImportError:
@@ -227,17 +209,3 @@ def open_tracer(environment: Mapping[str, str], endpoint: str | None = None) -> 
             "packages to send traces are not installed: pip install 'PATH_TO_THE_CLONE[otel]'"
         ) from None
     return OtlpTracer(endpoint.rstrip("/") + "/v1/traces" if endpoint else None)
-
-
-def _is_off(environment: Mapping[str, str]) -> bool:
-    disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    return disabled or environment.get("OTEL_TRACES_EXPORTER", "").strip() == "none"
-
-
-def _require_http(environment: Mapping[str, str]) -> None:
-    for name in _PROTOCOLS:
-        protocol = environment.get(name, "").strip()
-        if protocol not in ("", "http/protobuf"):
-            raise BadInput(
-                f"{name}={protocol}: only http/protobuf is supported; unset the variable"
-            )
