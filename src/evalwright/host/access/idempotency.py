@@ -87,7 +87,6 @@ class Ticket:
         await self._settle(self.completion(response))
 
     async def give_back(self) -> None:
-        """Allow the request to be sent again."""
         change = RecordChange(KIND, *self._place, None, self._pending)
         await self._settle(change)
 
@@ -152,7 +151,6 @@ class Idempotency:
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def forget_old(self) -> None:
-        """Delete records older than KEPT_SECONDS."""
         before_us = int((self._now() - KEPT_SECONDS) * 1_000_000)
         await forget_old(self._records, KIND, before_us)
 

@@ -42,7 +42,6 @@ class KeyWatch:
                 self._watched.pop(key_id, None)
 
     async def run(self) -> None:
-        """Check the keys, again and again."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             if self._watched:

@@ -111,7 +111,6 @@ class Principal(msgspec.Struct, frozen=True):
         return f"{self.place}~test" if self.is_test else self.place
 
     def may(self, scope: str) -> bool:
-        """Whether the key has this scope; no scope implies another."""
         return scope in self.scopes
 
 
@@ -138,7 +137,6 @@ class Key(msgspec.Struct, kw_only=True, rename="camel"):
     is_test: bool
 
     def state(self, now: datetime) -> str:
-        """`active`, `expired` or `revoked`."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"

@@ -205,7 +205,6 @@ class ConcurrencyLimit:
 
     @contextmanager
     def hold_for(self, tenant: str) -> Iterator[None]:
-        """Count one for a tenant; raises `ApiError` 429 at the limit."""
         if self.held_by(tenant) >= self._most_per_tenant:
             message = f"more than {self._most_per_tenant} {self._things} at once; retry later"
             wait = BUSY_SECONDS * _SECOND_NS
@@ -327,7 +326,6 @@ class FairSchedule:
         return Share(tenant, next(self._orders))
 
     async def wait(self, share: Share) -> None:
-        """Wait for a turn."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         if not share.waiting:

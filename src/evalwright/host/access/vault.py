@@ -58,7 +58,6 @@ class Vault:
         return cls(real.with_name(f"{real.name}-key"), (environment or {}).get(VARIABLE))
 
     def check(self) -> None:
-        """Raise `BadInput` if there is a key that cannot be used."""
         if self._has_key():
             self._loaded()
 

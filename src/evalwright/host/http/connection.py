@@ -45,12 +45,10 @@ class GuardedConnection(HttpToolsProtocol):
     _is_answering = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request, for a limited time."""
         super().connection_made(transport)
         self._await_rest(HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timers."""
         self._stop_waiting()
         if self._stall_timer is not None:
             self._stall_timer.cancel()
@@ -70,7 +68,7 @@ class GuardedConnection(HttpToolsProtocol):
             if not length:
                 self.send_400_response("The request head is too long.")
                 return
-            self._take(data[begin : begin + length])
+            self._parse(data[begin : begin + length])
             begin += length
         if self.transport.is_closing() or self._arrival_timer is not None:
             return
@@ -79,7 +77,7 @@ class GuardedConnection(HttpToolsProtocol):
         elif not self._is_answering:
             self._await_rest(HEAD_SECONDS)
 
-    def _take(self, piece: bytes) -> None:
+    def _parse(self, piece: bytes) -> None:
         was_head, body_before = self._is_head, self._body_bytes
         super().data_received(piece)
         if self.transport.is_closing():
@@ -104,20 +102,17 @@ class GuardedConnection(HttpToolsProtocol):
             self._close()
 
     def on_message_begin(self) -> None:
-        """A request head begins."""
         self._has_begun = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header; trailers are of no use to anybody."""
         if not self._is_head:
-            return
+            return  # trailers are of no use to anybody
         if len(self.headers) == MOST_HEADERS:
             raise ValueError("too many headers")  # the parser stops, and the request is refused
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """A request head is complete."""
         if len(self.pipeline) == MOST_PIPELINED:
             raise ValueError("too many requests wait for answers")  # as for headers
         self._stop_waiting()
@@ -128,12 +123,10 @@ class GuardedConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take in a part of the body."""
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """A request has arrived; the next one may follow."""
         self._stop_waiting()
         self._is_head, self._has_begun = True, False
         self._head_bytes = self._body_bytes = self._around_bytes = 0
@@ -158,14 +151,12 @@ class GuardedConnection(HttpToolsProtocol):
         super()._start_asgi_task(cycle, answer)
 
     def on_response_complete(self) -> None:
-        """A response is sent; the next request may have arrived already."""
         self._is_answering = bool(self.pipeline)
         super().on_response_complete()
         if self.transport.is_closing():
             self._close()
 
     def timeout_keep_alive_handler(self) -> None:
-        """No other request has come."""
         self._close()
 
     def pause_writing(self) -> None:
@@ -174,7 +165,6 @@ class GuardedConnection(HttpToolsProtocol):
         self._await_reading()
 
     def resume_writing(self) -> None:
-        """The client has read most of the response."""
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None

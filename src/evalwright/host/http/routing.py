@@ -100,7 +100,6 @@ class ApiCall:
         return await asyncio.wrap_future(self.host.log.in_reader(self.principal.tenant, read))
 
     async def read_soon(self, read: Callable[[], T]) -> T:
-        """Read something small."""
         return await read_soon(self.host.records, self.principal.tenant, read)
 
     async def parse(self, work: Callable[[], T]) -> T:
@@ -109,7 +108,6 @@ class ApiCall:
 
     @property
     def run(self) -> RunHandle:
-        """The run that the path names."""
         return self.run_with(self.path["runId"])
 
     async def edges(self, run: RunHandle) -> list[Event]:
@@ -119,7 +117,6 @@ class ApiCall:
         return await self.host.shared_reads.get(f"{run.partition} {run.run_id}", run.read_edges)
 
     def run_with(self, run_id: str) -> RunHandle:
-        """A run of the caller, by its id."""
         return RunHandle(self.log, self.principal.partition, run_id)
 
     async def new_run(self) -> RunHandle:
@@ -129,7 +126,6 @@ class ApiCall:
 
     @property
     def room(self) -> "Room":
-        """The room for what the request stores."""
         assert self.stored is not None, "its route says that it stores nothing"
         return self.stored
 
@@ -151,7 +147,6 @@ class ApiCall:
         return [self.ticket.completion(response)] if self.ticket else []
 
     def audit(self, action: str, scope: str, resource: str) -> None:
-        """Log that a sensitive action of the caller was done."""
         audit(
             action,
             "done",
@@ -200,7 +195,6 @@ class Route:
 
     @cached_property
     def body_schema(self) -> ValueSchema | None:
-        """The schema of the body."""
         body = self.operation.body
         return None if body is None else ValueSchema(body, f"{self.operation.id} body")
 

@@ -49,7 +49,6 @@ class Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
         await super().startup(sockets)
         if self.started:
             self._listening()

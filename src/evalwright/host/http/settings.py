@@ -111,7 +111,6 @@ class FleetSettings(TenantShare, frozen=True):
     tenants: dict[str, TenantShare] = {}
 
     def share_of(self, tenant: str) -> TenantShare:
-        """What a tenant may use."""
         return self.tenants.get(tenant, self)
 
 

@@ -88,7 +88,6 @@ class AnnotationStore:
         return [msgspec.Raw(body) for body in self._bodies(run.partition, run.run_id)]
 
     def read(self, partition: str, run_id: str) -> list[Annotation]:
-        """The annotations of a run, oldest first."""
         bodies = self._bodies(partition, run_id)
         return [msgspec.json.decode(body, type=Annotation) for body in bodies]
 

@@ -23,14 +23,12 @@ from evalwright.engine.scoring_pool import ScoringPool
 from evalwright.engine.suites.loader import SentSuite
 from evalwright.host.access.keys import tenant_of
 from evalwright.host.async_store import read_soon
-from evalwright.host.http.settings import AgentSettings, HostSettings
+from evalwright.host.http.settings import HostSettings
 from evalwright.host.library.versions import version_key
 from evalwright.models.protocol import Model
 from evalwright.store.records import RecordChange, RecordConflict, Records
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from evalwright.agents.packs.pack import Pack
     from evalwright.host.access.egress import Egress
 
@@ -75,7 +73,6 @@ class RegisteredAgent(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
     @property
     def key(self) -> str:
-        """The key of its record."""
         return f"{self.agent_id}@{self.version}"
 
 
@@ -132,13 +129,22 @@ class Catalogue:
         self._templates = ScoringPool(MOST_RENDERED)
         self._rooms: dict[str, asyncio.Semaphore] = {}  # for long answers, by tenant
         self._offered = {
-            agent_id: _offered(agent_id, offered) for agent_id, offered in settings.agents.items()
+            agent_id: RegisteredAgent(
+                agent_id=agent_id,
+                version=own.version,
+                persona=own.persona or agent_id,
+                label=own.label,
+                description=own.description,
+                model_class=own.model_class or "general",
+                ref=own.ref,
+                tools=own.tools,
+                usage=own.usage,
+            )
+            for agent_id, own in settings.agents.items()
         }
         self._bundled_suite: tuple[str, bytes] | None = None
-        if settings.bundled:
-            self._offer_bundled()
-
-    def _offer_bundled(self) -> None:
+        if not settings.bundled:
+            return
         folder = bundled("demo")
         place = folder / "suite.yaml"
         suite = parse_suite(place.read_bytes(), place.name)
@@ -169,7 +175,6 @@ class Catalogue:
         return found
 
     def suite(self, place: str, ref: str) -> Suite | None:
-        """A suite that a place has."""
         source = self.suite_source(place, ref)
         return None if source is None else self.read_suite(place, source, ref)
 
@@ -189,7 +194,6 @@ class Catalogue:
         return parse_suite(source, name)
 
     def close(self) -> None:
-        """End what is rendered for suites."""
         self._templates.close()
 
     def suite_refs(self, place: str, after: str = "", limit: int = 1000) -> list[str]:
@@ -232,7 +236,6 @@ class Catalogue:
         return await read_soon(self._records, share, lambda: self._records.get(kind, place, key))
 
     def is_bundled(self, ref: str) -> bool:
-        """Whether a suite is the host's own."""
         return self._bundled_suite is not None and ref == self._bundled_suite[0]
 
     async def unpublish(self, place: str, ref: str) -> bool:
@@ -260,7 +263,6 @@ class Catalogue:
     def agent(
         self, tenant: str, agent_id: str, version: str | None = None
     ) -> RegisteredAgent | None:
-        """An agent in a version, or in its newest."""
         offered = self._offered.get(agent_id) if self._offers(agent_id, tenant) else None
         if version is None:
             version = max(self.versions(tenant, agent_id), key=version_key, default=None)
@@ -277,7 +279,6 @@ class Catalogue:
         )
 
     def _offers(self, agent_id: str, tenant: str) -> bool:
-        """Whether the operator offers an agent to a tenant."""
         settings = self._settings.agents.get(agent_id)
         return agent_id in self._offered and (
             settings is None or not settings.tenants or tenant in settings.tenants
@@ -317,54 +318,52 @@ class Catalogue:
 
     def load(self, tenant: str, agent: RegisteredAgent) -> Agent:
         """The agent, ready to be invoked; raises `BadInput` if something it needs is missing."""
+        ref, name = f"host:{agent.key}", self.model_of(agent)
         if agent.url is not None:
-            return self._load_http(tenant, agent)
-        name = self.model_of(agent)
+            from evalwright.agents.http import HttpAgent
+
+            return HttpAgent(
+                agent.url,
+                ref=ref,
+                agent_id=agent.agent_id,
+                model_class=agent.model_class,
+                open_session=lambda headers: self._egress.session(https_only=True, headers=headers),
+                limits=ANSWERS,
+                room=self._rooms.setdefault(tenant, asyncio.Semaphore(MOST_LONG_ANSWERS)),
+            )
         if agent.ref is not None:
             own = self._settings.agents.get(agent.agent_id)
-            if own is not None and own.isolate:
-                return _isolated(agent)
-            return _load_offered(agent, self._load_model(name) if name else None)
+            if own is not None and own.isolate:  # in processes that start with their tasks
+                from evalwright.agents.isolation.agent import IsolatedAgent
+
+                return IsolatedAgent(
+                    agent.ref,
+                    code=agent.ref,
+                    agent_id=agent.agent_id,
+                    model_class=agent.model_class,
+                    loads=False,
+                )
+            if name:
+                return load_agent(agent.ref, model=self._load_model(name))
+            return load_agent(agent.ref, agent.agent_id, agent.model_class)
         if name is None:
             raise BadInput(
                 f"agent {agent.agent_id} needs a model of class {agent.model_class}, "
                 "which this host does not have"
             )
-        return self._load_manifest(tenant, agent, self._load_model(name))
-
-    def _load_http(self, tenant: str, agent: RegisteredAgent) -> Agent:
-        from evalwright.agents.http import HttpAgent
-
-        assert agent.url is not None
-        return HttpAgent(
-            agent.url,
-            ref=f"host:{agent.key}",
-            agent_id=agent.agent_id,
-            model_class=agent.model_class,
-            open_session=self._session,
-            limits=ANSWERS,
-            room=self._rooms.setdefault(tenant, asyncio.Semaphore(MOST_LONG_ANSWERS)),
-        )
-
-    def _session(self, headers: dict[str, str]) -> "aiohttp.ClientSession":
-        return self._egress.session(https_only=True, headers=headers)
-
-    def _load_manifest(self, tenant: str, agent: RegisteredAgent, model: Model) -> Agent:
-        from evalwright.agents.packs.pack import installed_pack
-
-        ref = f"host:{agent.key}"
+        model = self._load_model(name)
         if agent.pack is None:
             manifest = msgspec.convert(agent.manifest, Manifest, strict=False)
             return agent_of(manifest, read_parts(manifest, _NoFiles(), ref), model, ref)
-        pack = installed_pack(self._records, tenant, agent.pack)
-        return pack.agent(agent.agent_id, model, ref)
+        from evalwright.agents.packs.pack import installed_pack
+
+        return installed_pack(self._records, tenant, agent.pack).agent(agent.agent_id, model, ref)
 
 
 class _NoFiles:
     """The files of a manifest without a pack."""
 
     def read(self, ref: str, field: str) -> bytes:
-        """Raise `BadInput`: there are none."""
         raise BadInput(f"{field} {ref!r}: a manifest without a pack has no files; install a pack")
 
 
@@ -374,38 +373,3 @@ def _digest(source: bytes) -> bytes:
 
 def _ref(suite: Suite) -> str:
     return f"{suite.suite_id}@{suite.version}"
-
-
-def _offered(agent_id: str, settings: AgentSettings) -> RegisteredAgent:
-    return RegisteredAgent(
-        agent_id=agent_id,
-        version=settings.version,
-        persona=settings.persona or agent_id,
-        label=settings.label,
-        description=settings.description,
-        model_class=settings.model_class or "general",
-        ref=settings.ref,
-        tools=settings.tools,
-        usage=settings.usage,
-    )
-
-
-def _load_offered(agent: RegisteredAgent, model: Model | None) -> Agent:
-    assert agent.ref is not None
-    if model is not None:
-        return load_agent(agent.ref, model=model)
-    return load_agent(agent.ref, agent.agent_id, agent.model_class)
-
-
-def _isolated(agent: RegisteredAgent) -> Agent:
-    """The agent in processes of its own, which start with the tasks that they work on."""
-    from evalwright.agents.isolation.agent import IsolatedAgent
-
-    assert agent.ref is not None
-    return IsolatedAgent(
-        agent.ref,
-        code=agent.ref,
-        agent_id=agent.agent_id,
-        model_class=agent.model_class,
-        loads=False,
-    )

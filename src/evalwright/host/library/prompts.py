@@ -46,7 +46,6 @@ class PromptEvaluation(msgspec.Struct, frozen=True):
 
     @property
     def at_us(self) -> int:
-        """When it began."""
         return min(microseconds(each.timestamp) for each in self.results)
 
     @property
@@ -57,7 +56,6 @@ class PromptEvaluation(msgspec.Struct, frozen=True):
 
     @property
     def file(self) -> File:
-        """The file as reports show it."""
         return Overview(self.results).files[0]
 
 
@@ -97,7 +95,6 @@ class PromptLibrary:
         return [msgspec.Raw(record.body) for record in found]
 
     def files(self, partition: str) -> Iterator[PromptSummary]:
-        """The files, by path."""
         after = ""
         while True:
             page = self._records.list(FILE_KIND, partition, after=after, limit=_PAGE)
@@ -108,12 +105,10 @@ class PromptLibrary:
             after = page[-1].key
 
     def summary(self, partition: str, path: str) -> PromptSummary | None:
-        """One file."""
         body = self._records.get(FILE_KIND, partition, path)
         return msgspec.json.decode(body, type=PromptSummary) if body else None
 
     def evaluations(self, partition: str, path: str) -> list[tuple[str, PromptEvaluation]]:
-        """The evaluations of a file with their keys, newest first."""
         prefix = _prefix(path)
         found = self._records.list(EVALUATION_KIND, partition, prefix, limit=_PAGE)
         return [
@@ -122,7 +117,6 @@ class PromptLibrary:
         ]
 
     def remove(self, partition: str, path: str) -> None:
-        """Forget a file and its evaluations."""
         kept = self._records.keys(EVALUATION_KIND, partition, _prefix(path), limit=_PAGE)
         gone = [RecordChange(EVALUATION_KIND, partition, key, None) for key in kept]
         gone.append(RecordChange(FILE_KIND, partition, path, None))

@@ -48,7 +48,6 @@ class Subscriber:
         self.wake()
 
     def put(self, events: list[Event]) -> None:
-        """Add events."""
         if len(self._events) + len(events) > MOST_KEPT:
             self._is_behind, self._events = True, []
         elif not self._is_behind:
@@ -119,7 +118,6 @@ class Feed:
         self._is_oldest_next = False
 
     def start(self, log: EventLog) -> None:
-        """Start to observe the log, on the running event loop."""
         loop = self._loop = asyncio.get_running_loop()
 
         def on_append(run_id: str, first: int, events: Sequence[NewEvent]) -> None:
@@ -163,7 +161,6 @@ class Feed:
                 del self._subscribers[run_id]
 
     def notify(self, run_id: str, notice: Notice) -> None:
-        """Send a notice to the subscribers of a run."""
         for subscriber in tuple(self._subscribers.get(run_id, ())):
             subscriber.notify(notice)
 
@@ -176,7 +173,6 @@ class Feed:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the host is stopping."""
         return self._loop is None
 
     def _pass_news_on(self, run_ids: Sequence[str] | None) -> None:

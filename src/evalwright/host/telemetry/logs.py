@@ -153,7 +153,6 @@ class JsonLines(logging.Formatter):
     """A record as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The object, without a line end."""
         moment = datetime.fromtimestamp(record.created, UTC)
         frame = {
             "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

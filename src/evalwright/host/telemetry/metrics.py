@@ -158,7 +158,6 @@ class Metrics:
         )
 
     def render(self) -> bytes:
-        """All metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
     def count_request(self, route: str | None, method: str, status: int, seconds: float) -> None:
@@ -175,7 +174,6 @@ class Metrics:
         self.append_duration.of().observe(max(0, now_us - events[0].at_us) / 1e6)
 
     def count_delivery(self, outcome: str, seconds: float | None) -> None:
-        """Count a webhook delivery, attempted or not."""
         self.webhook_deliveries.of(outcome).inc()
         if seconds is not None:
             status = "success" if outcome == "delivered" else "error"
@@ -183,7 +181,6 @@ class Metrics:
             self.activity_duration.of(WEBHOOK, status).observe(seconds)
 
     def count(self, fact: Fact) -> None:
-        """Count a fact of a run."""
         match fact:
             case RunBegan():
                 self.run_created.of().inc()

@@ -67,7 +67,6 @@ class Telemetry:
         self._runs.pop(run_id, None)
 
     def on_request(self, request: logs.AnsweredRequest) -> None:
-        """Count and log an answered request."""
         self.metrics.count_request(request.route, request.method, request.status, request.seconds)
         logs.access(request)
 
@@ -98,7 +97,6 @@ class Telemetry:
             del self._runs[run_id]
 
     def close(self) -> None:
-        """Send the remaining spans."""
         self._tracer.close()
 
     def _new_run(self, run_id: str, tenant: str, origin: RunOrigin) -> "_OpenRun":
@@ -121,7 +119,6 @@ class _OpenRun:
         self.has_begun = False
 
     def names(self) -> logs.RunNames:
-        """The ids under which it is logged."""
         return logs.RunNames(
             self._run_id,
             self.fold.workflow_id,

@@ -31,7 +31,6 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def traceparent(self) -> str:
-        """The value of the header."""
         return f"00-{self.trace_id}-{self.span_id}-{int(self.sampled):02x}"
 
     def headers(self) -> dict[str, str]:
@@ -40,7 +39,6 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
         return {"traceparent": self.traceparent, **state}
 
     def child(self) -> "TraceContext":
-        """A new place in the same trace."""
         return msgspec.structs.replace(self, span_id=_random_id(8))
 
 

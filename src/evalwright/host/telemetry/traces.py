@@ -63,7 +63,6 @@ class RunSpans:
         )
 
     def span(self, fact: Fact, workflow_id: str, began_us: int | None) -> RunSpan | None:
-        """The span that a fact ends, if any."""
         attributes: dict[str, Attribute] = {
             "openwop.run_id": self._run_id,
             "openwop.workflow_id": workflow_id,

@@ -62,7 +62,6 @@ _STATUS = opened({"runId": ID, "status": TEXT}, ("runId", "status"))
 
 
 def _with_time(name: str) -> Schema:
-    """A status with the time of its start."""
     return opened({**_STATUS["properties"], name: TIME}, ("runId", "status", name))
 
 

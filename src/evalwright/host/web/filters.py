@@ -38,11 +38,9 @@ class Filters(msgspec.Struct, frozen=True):
         return cls(**known)
 
     def values(self) -> dict[str, str]:
-        """The fields by name, for templates."""
         return msgspec.structs.asdict(self)
 
     def replace(self, **changed: str) -> Self:
-        """The same filters, but for what is changed."""
         return msgspec.structs.replace(self, **changed)
 
     def address(self, path: str = "", **changed: str) -> str:

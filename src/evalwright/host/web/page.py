@@ -90,11 +90,9 @@ class PageCall(ApiCall):
         return self.form.get(name, [""])[-1].strip()
 
     def fields(self, name: str) -> list[str]:
-        """All values of a field that may be given several times."""
         return [value.strip() for value in self.form.get(name, []) if value.strip()]
 
     def asked(self, name: str) -> str:
-        """A parameter in the address."""
         return self.request.query_params.get(name, "").strip()
 
 
@@ -123,12 +121,17 @@ def page(
 ) -> Response:
     """A template in the layout, with what the layout needs; values are escaped."""
     path: str = call.request.scope["path"]
+    menu = []
+    for name, address in call.menu:  # which is marked for its own page, and for what is below it
+        own = ("/runs", "/start", "/demo") if address == "/" else (address,)
+        is_within = any(path == each or path.startswith(f"{each}/") for each in own)
+        menu.append((name, address, "page" if path == address else "true" if is_within else ""))
     return part(
         call,
         template,
         status_code,
         title=title,
-        menu=[(name, address, _is_at(path, address)) for name, address in call.menu],
+        menu=menu,
         is_local=call.is_local,
         place=call.principal.place,
         is_signed_in=bool(call.principal.key_id),
@@ -137,13 +140,6 @@ def page(
         patient=call.patient_address,
         **values,
     )
-
-
-def _is_at(path: str, address: str) -> str:
-    """Whether a page is that of an address in the menu, or one of its part of the site."""
-    own = ("/runs", "/start", "/demo") if address == "/" else (address,)
-    is_within = any(path == each or path.startswith(f"{each}/") for each in own)
-    return "page" if path == address else "true" if is_within else ""
 
 
 def part(call: PageCall, template: str, status_code: int = 200, **values: Any) -> Response:
@@ -226,7 +222,8 @@ def read_form(raw: bytes) -> dict[str, list[str]]:
 def _environment() -> Templates:
     return templates_of(
         "evalwright.host.web",
-        finalizer=_visible,
+        # Hidden characters of texts are written out; markup is no plain text.
+        finalizer=lambda value: display_text(value) if type(value) is str else value,
         globals={
             "static": lambda name: _href(address_of(name)),
             "run_address": lambda run_id: _href(run_address(run_id)),
@@ -265,11 +262,6 @@ def href_html(address: str) -> Html:
 
 def _href(address: str) -> object:
     return as_markup(href_html(address))
-
-
-def _visible(value: Any) -> Any:
-    """A text with its hidden characters written out; markup is no plain text."""
-    return display_text(value) if type(value) is str else value
 
 
 def time_html(at_us: int, now_s: float | None = None) -> Html:

@@ -38,7 +38,6 @@ class WebSession(NamedTuple):
         return f"{salt}.{self._sign(salt)}"
 
     def accepts(self, token: str) -> bool:
-        """Whether a token is one of this session."""
         salt, _, signature = token.partition(".")
         return hmac.compare_digest(self._sign(salt).encode(), signature.encode())
 

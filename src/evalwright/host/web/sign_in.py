@@ -129,7 +129,6 @@ class LinkSignIn:
             raise ApiError(403, "forbidden", "this page is only for the machine that it runs on")
 
     async def find(self, call: PageCall) -> WebSession | None:
-        """The one session there is, for the browser that has its cookie."""
         given = call.request.cookies.get(cookie_name(call.request), "")
         is_right = hmac.compare_digest(given.encode(), self._session.id.encode())
         return self._session if is_right else None

@@ -151,7 +151,6 @@ class Site:
         self._pages = RouteTable(PAGES if sign_in.is_local else [*PAGES, *KEY_PAGES])
 
     async def __call__(self, asked: ApiCall) -> Response:
-        """Answer a request for an address that is not of the API."""
         is_local = self._sign_in.is_local
         call = PageCall(self._host, asked.request, asked.correlation_id, is_local=is_local)
         try:

@@ -37,7 +37,6 @@ class StaticFile(NamedTuple):
     packed: bytes
 
     def response(self, accepted: str, *, is_public: bool) -> Response:
-        """The file, compressed where the browser takes that."""
         headers = {
             "Cache-Control": f"{'public' if is_public else 'private'}, {FOR_GOOD}",
             "Vary": "Accept-Encoding",
@@ -60,26 +59,24 @@ def file_at(path: str) -> StaticFile | None:
 
 @cache
 def _by_name() -> dict[str, StaticFile]:
-    found = {name: _read(sources) for name, sources in _SOURCES.items()}
+    folder = files("evalwright.host.web") / "static"
+    contents = {
+        name: b"\n".join((folder / source).read_bytes() for source in sources)
+        for name, sources in _SOURCES.items()
+    }
     # One design system: the pages have the style sheet of the reports, and a little beside it.
     shared = STYLE_SHEET + own_file("run", "templates/page.css")
-    found["style.css"] = shared.encode() + found.pop("web.css")
-    found["prompts.css"] = own_file("prompts", "templates/report.css").encode()
-    return {name: _static(name, content) for name, content in found.items()}
+    contents["style.css"] = shared.encode() + contents.pop("web.css")
+    contents["prompts.css"] = own_file("prompts", "templates/report.css").encode()
+    found = {}
+    for name, content in contents.items():
+        stem, _, kind = name.rpartition(".")
+        path = f"{PREFIX}{stem}.{hashlib.sha256(content).hexdigest()[:12]}.{kind}"
+        packed = gzip.compress(content, 9, mtime=0)
+        found[name] = StaticFile(path, _TYPES[kind], content, packed)
+    return found
 
 
 @cache
 def _by_path() -> dict[str, StaticFile]:
     return {each.path: each for each in _by_name().values()}
-
-
-def _read(sources: tuple[str, ...]) -> bytes:
-    folder = files("evalwright.host.web") / "static"
-    return b"\n".join((folder / source).read_bytes() for source in sources)
-
-
-def _static(name: str, content: bytes) -> StaticFile:
-    stem, _, kind = name.rpartition(".")
-    digest = hashlib.sha256(content).hexdigest()[:12]
-    packed = gzip.compress(content, 9, mtime=0)
-    return StaticFile(f"{PREFIX}{stem}.{digest}.{kind}", _TYPES[kind], content, packed)

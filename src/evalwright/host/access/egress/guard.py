@@ -50,7 +50,6 @@ class EgressPolicy(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: EgressSettings) -> "EgressPolicy":
-        """The policy that the settings of a host say."""
         hosts = frozenset(settings.allowed_hosts)
         return cls(settings.allow_private, settings.allow_http, hosts)
 

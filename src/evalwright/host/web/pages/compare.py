@@ -106,7 +106,6 @@ class CompareAsked(NamedTuple):
 
     @classmethod
     def of(cls, call: PageCall) -> "CompareAsked":
-        """What is not known counts as not given."""
         given = [each.strip() for each in call.request.query_params.getlist("run")]
         runs = list(dict.fromkeys(each for each in given if each))[:MOST_RUNS]
         named = [name for name in GROUPS if name == call.asked("group")]
@@ -396,7 +395,6 @@ def _age_words(age_s: float) -> str:
 
 
 def _verdict(compared: ComparedPair) -> tuple[str, str]:
-    """The verdict in one sentence, with its tone."""
     from evalwright.comparison.summary import blocks_shipping
 
     groups = compared.pair.groups
@@ -415,7 +413,6 @@ def _verdict(compared: ComparedPair) -> tuple[str, str]:
 
 
 def _tiles(compared: ComparedPair) -> Iterator[tuple[str, str, str]]:
-    """The key numbers: name, number, and what it is set against."""
     pair, deep = compared.pair, compared.deep
     report, groups = pair.report, pair.groups
     if report.pass_change is not None:

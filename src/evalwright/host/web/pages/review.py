@@ -78,7 +78,6 @@ class ReviewItem(NamedTuple):
 
     @property
     def key(self) -> TaskKey:
-        """The run and the task."""
         return self.run.facts.run_id, self.row.task_id
 
 
@@ -135,7 +134,6 @@ class ReviewAsked(Filters, frozen=True):
         return self.address(review_address(run_id, name), state="", page="")
 
     async def read(self, call: PageCall) -> ReviewQueue:
-        """The queue that it is about."""
         return await read_queue(call, run=self.run, suite=self.suite, agent=self.agent)
 
     async def found(
@@ -400,7 +398,6 @@ async def save(call: PageCall) -> Response:
 
 
 def _targets(view: RunView, task: Task) -> tuple[AnnotationTarget, AnnotationTarget]:
-    """What the verdict is about, and what a corrected answer is about."""
     run_id = view.run.run_id
     place = scored_at(view.run.log, run_id, task.task_id)
     if place is None:

@@ -19,10 +19,9 @@ from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream, following
 from evalwright.host.web.page import PageCall, page, part, render, run_address, see
 from evalwright.host.web.pages import scorecard
 from evalwright.host.web.pages.runs import is_left, is_of_host, state_of, verdict_of
-from evalwright.host.web.progress import MOST_CELLS, RunProgress, TaskProgress
+from evalwright.host.web.progress import MOST_CELLS, RunProgress
 from evalwright.host.web.run_views import views_of
 from evalwright.reports.formats.html import Html, as_markup
-from evalwright.store.protocol import RunFacts
 
 READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log comes later
 LOOK_SECONDS = 1.0  # after which the log is looked at: another process may execute the run
@@ -46,22 +45,19 @@ async def show(call: PageCall) -> Response:
         return await scorecard.tasks(call)
     head = await call.in_reader(lambda: _head(call, waits=call.is_patient))
     card = await scorecard.card(call) if head["is_over"] and head["is_evaluation"] else None
-    live = None if head["is_over"] else await _live_soon(call)
+    panel: Html | None = None
+    if not head["is_over"]:  # where that takes long, it comes with the stream
+        state = asyncio.ensure_future(_panel(call))
+        done, _ = await asyncio.wait((state,), timeout=READY_SECONDS)
+        panel = state.result().panel if done else NOT_READY
     return page(
         call,
         "run.html",
         title=f"{suite_name(head['suite'])} · {head['verdict']}",
-        live=as_markup(live) if live is not None else None,
+        live=panel and as_markup(panel),
         **head,
         **(card or {"loading": "", "bars": None}),
     )
-
-
-async def _live_soon(call: PageCall) -> Html:
-    """The live part, unless it takes long: then it comes with the stream."""
-    panel = asyncio.ensure_future(_panel(call))
-    done, _ = await asyncio.wait((panel,), timeout=READY_SECONDS)
-    return panel.result().panel if done else NOT_READY
 
 
 NOT_READY = Html('<p class="muted" role="status">Loading the progress of this run…</p>')
@@ -72,66 +68,47 @@ async def verdict(call: PageCall) -> Response:
     return part(call, "verdict.html", **await call.in_reader(lambda: _head(call, waits=True)))
 
 
-def _has_much_to_read(call: PageCall, run: RunFacts) -> bool:
-    """Whether the gates of a run are known only once all its tasks are read, and those are many."""
-    is_known = not may_be_held(run) or call.host.figures.knows(run)
-    return not is_known and run.events > scorecard.LARGE
-
-
 def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
-    run_id = call.path["runId"]
+    run_id, figures = call.path["runId"], call.host.figures
     run = call.log.facts(run_id)
     status = state_of(call, run)
-    is_reading = not waits and _has_much_to_read(call, run)
-    told = None if is_reading else call.host.figures.of(call.log, run)
-    tone, verdict = READING if is_reading else verdict_of(run, status, told)
+    # The gates of some runs are known only once all their tasks are read.
+    is_known = not may_be_held(run) or figures.knows(run)
+    is_reading = not waits and not is_known and run.events > scorecard.LARGE
+    found = None if is_reading else figures.of(call.log, run)
+    tone, verdict = READING if is_reading else verdict_of(run, status, found)
+    reason = ""  # why it has no result
+    if run.status == "failed":
+        error = call.log.edges(run.run_id)[-1].decode(RunFailure).error
+        reason = f"{error.message} ({error.code})"
+    # What its state and the visitor's scopes allow. A run of the command line is its process's own:
+    # nothing here can stop it or start it again.
+    is_ours = run.suite is not None and is_of_host(call, run.run_id)
+    may_stop, has_ended = is_ours and call.may("runs:cancel"), status in ENDED
     has_failed = run.score is None or run.score < 1
+    took_us = None if run.ended_us is None else run.ended_us - run.started_us
     return {
         "run_id": run_id,
         "is_evaluation": run.suite is not None,
         "suite": run.suite or run.workflow,
-        "agent": call.host.figures.agent_of(call.log, run),
+        "agent": figures.agent_of(call.log, run),
         "tags": run.tags,
         "modes": ", ".join(run.modes),
         "tone": tone,
         "verdict": verdict,
         "is_reading": is_reading,
-        "is_over": status in ENDED,
+        "is_over": has_ended,
         "started_us": run.started_us,
-        "took": _took(run),
-        "reason": _reason(call, run),
+        "took": "" if took_us is None else amounts.span(took_us / 1000),
+        "reason": reason,
         "is_left": status == "interrupted",
-        "held": told.held if told else (),
-        "can": _offered(call, run, status, has_failed=has_failed),
-    }
-
-
-def _took(run: RunFacts) -> str:
-    if run.ended_us is None:
-        return ""
-    return amounts.span((run.ended_us - run.started_us) / 1000)
-
-
-def _reason(call: PageCall, run: RunFacts) -> str:
-    """Why a run has no result."""
-    if run.status != "failed":
-        return ""
-    error = call.log.edges(run.run_id)[-1].decode(RunFailure).error
-    return f"{error.message} ({error.code})"
-
-
-def _offered(call: PageCall, run: RunFacts, status: str, *, has_failed: bool) -> dict[str, bool]:
-    """What can be done with a run: what its state and the visitor's scopes allow.
-
-    A run of the command line is its process's own: nothing here can stop it or start it again.
-    """
-    is_ours = run.suite is not None and is_of_host(call, run.run_id)
-    may_stop, may_start = call.may("runs:cancel"), call.may("runs:create")
-    return {
-        "cancel": is_ours and may_stop and status not in (*ENDED, "cancelling"),
-        "pause": is_ours and may_stop and status == "running",
-        "resume": is_ours and may_stop and status == "paused",
-        "again": is_ours and may_start and status in ENDED and has_failed,
+        "held": found.held if found else (),
+        "can": {
+            "cancel": may_stop and not has_ended and status != "cancelling",
+            "pause": may_stop and status == "running",
+            "resume": may_stop and status == "paused",
+            "again": is_ours and call.may("runs:create") and has_ended and has_failed,
+        },
     }
 
 
@@ -140,10 +117,9 @@ def _offered(call: PageCall, run: RunFacts, status: str, *, has_failed: bool) ->
 
 async def live(call: PageCall) -> Response:
     """The progress of a run as server-sent events: each is the whole panel as it stands."""
-    run = call.run
-    await run.read_edges()
+    await call.run.read_edges()
     with ExitStack() as held:
-        subscriber = held.enter_context(following(call, run))
+        subscriber = held.enter_context(following(call, call.run))
         return EventStream(call, LiveRun(call), held.pop_all(), subscriber)
 
 
@@ -197,34 +173,42 @@ async def _panel(call: PageCall) -> LiveState:
         names = await views_of(call.host).names(call.run)
     except DamagedEventLog:  # nothing is planned yet
         names = NO_NAMES
-    return await call.in_reader(lambda: _drawn(call, names))
-
-
-def _drawn(call: PageCall, names: TaskNames) -> LiveState:
     run_id = call.path["runId"]
-    with call.host.progress.going_on(call.run) as progress:
-        if progress is None:
-            return LiveState(NOT_READY, -1, is_over=False, is_behind=False)
-        is_over = progress.is_over
-        left = not (is_over or progress.is_paused) and is_left(call, run_id)
-        panel = render(call, "live.html", **_panel_values(run_id, progress, names, is_left=left))
-        return LiveState(panel, progress.last, is_over, progress.is_behind, left)
+
+    def draw() -> LiveState:
+        with call.host.progress.going_on(call.run) as progress:
+            if progress is None:
+                return LiveState(NOT_READY, -1, is_over=False, is_behind=False)
+            is_over = progress.is_over
+            left = not (is_over or progress.is_paused) and is_left(call, run_id)
+            values = _panel_values(run_id, progress, names, is_left=left)
+            panel = render(call, "live.html", **values)
+            return LiveState(panel, progress.last, is_over, progress.is_behind, left)
+
+    return await call.in_reader(draw)
 
 
 def _panel_values(
     run_id: str, progress: RunProgress, names: TaskNames, *, is_left: bool
 ) -> dict[str, Any]:
-    tasks = len(progress.tasks)
-    cells = progress.tasks.values() if tasks <= MOST_CELLS else _few(progress)
+    count, tasks = len(progress.tasks), list(progress.tasks.values())
+    if count > MOST_CELLS:  # those that are running, and those that did not pass
+        wanted = ("running", "failed", "error")
+        tasks = [each for each in tasks if each.state in wanted][:MOST_CELLS]
+    cells = []
+    for task in tasks:
+        is_waiting = is_left and task.state == "running"
+        sign = SIGNS["waiting" if is_waiting else task.state]
+        cells.append((names.name_of(task.task_id), *sign))
     return {
         "run_id": run_id,
-        "tasks": tasks,
+        "tasks": count,
         "scored": progress.scored,
-        "tenth": 10 * (10 * progress.scored // tasks) if tasks else 0,
+        "tenth": 10 * (10 * progress.scored // count) if count else 0,
         "counts": progress.counts,
-        "cells": [(names.name_of(each.task_id), *_sign(each, is_left=is_left)) for each in cells],
+        "cells": cells,
         "is_left": is_left,
-        "is_part": tasks > MOST_CELLS,
+        "is_part": count > MOST_CELLS,
         "is_behind": progress.is_behind,
         "is_paused": progress.is_paused,
         "ends_us": None if progress.is_behind else progress.ends_us,
@@ -243,16 +227,6 @@ def _panel_values(
 def _called(names: TaskNames, task_id: str) -> tuple[str, str]:
     found = names.of(task_id)
     return found.name, found.beside
-
-
-def _sign(task: TaskProgress, *, is_left: bool) -> tuple[str, str, str]:
-    return SIGNS["waiting" if is_left and task.state == "running" else task.state]
-
-
-def _few(progress: RunProgress) -> list[TaskProgress]:
-    """Of many tasks those that are running, and those that did not pass."""
-    wanted = ("running", "failed", "error")
-    return [each for each in progress.tasks.values() if each.state in wanted][:MOST_CELLS]
 
 
 # What can be done.

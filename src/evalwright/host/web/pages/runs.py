@@ -70,7 +70,6 @@ class RunsAsked(Filters, frozen=True):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether some runs may be left out."""
         return any(self.replace(before="").values().values())
 
     def as_filter(self) -> RunFilter:
@@ -86,7 +85,6 @@ class RunsAsked(Filters, frozen=True):
         )
 
     def fits(self, call: PageCall, run: RunFacts) -> bool:
-        """Whether the rest of it holds for a run."""
         suite, agent = run.suite or run.workflow, run.agent or ""
         if not (_is_end_of(self.suite, suite) or _is_end_of(self.suite, suite.partition("@")[0])):
             return False
@@ -242,7 +240,6 @@ def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[
 
 
 def _known(log: EventLog) -> dict[str, Any]:
-    """The suites, agents and tags of the latest runs, for the fields of the filters."""
     runs = log.find_runs(ALL_RUNS, KNOWN_FROM)
     return {
         "suites": _distinct(run.suite for run in runs),

@@ -86,7 +86,6 @@ async def tasks(call: PageCall) -> Response:
 
 
 async def _listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[str, Any]:
-    """All that the plan and the tasks tell."""
     view = await views.of(call.run)
     repeats = await read_repeats(call, views, view)
     group, passed = view.frame.group, 0
@@ -202,7 +201,6 @@ def _bar(bar: RunBar) -> dict[str, Any]:
 
 
 def _tiles(view: RunView) -> list[tuple[str, str, str]]:
-    """The key numbers: name, number, and what it is set against."""
     tasks = view.tasks
     counts, scored = tasks.counts, len(tasks.rows) - tasks.counts["open"]
     tiles = [
@@ -222,7 +220,6 @@ def _tiles(view: RunView) -> list[tuple[str, str, str]]:
 
 
 def _facts(view: RunView) -> Iterator[tuple[str, str]]:
-    """What ran: name and value."""
     frame = view.frame
     yield "Suite", frame.name
     yield "Agent", frame.agent.agent_id

@@ -88,7 +88,6 @@ _SINGLE = ("suite", "agent", "baseline", "judge", "budget", "tags")
 
 
 def _problems(given: dict[str, Any], judges: tuple[str, ...]) -> dict[str, str]:
-    """What the form alone shows to be wrong."""
     errors = {}
     for name in ("suite", "agent"):
         if not given[name]:

@@ -142,7 +142,6 @@ async def payload(call: PageCall) -> Response:
 
 
 def _told(view: RunView, task: Task) -> dict[str, Any]:
-    """What the task came to."""
     place = scored_at(view.run.log, view.run.run_id, task.task_id)
     try:
         read, events = shown_task(view, task, place)

@@ -50,7 +50,6 @@ class TrendPoint(NamedTuple):
 
     @property
     def line(self) -> Line:
-        """What it is one of a series of."""
         return self.run.facts.suite, self.run.facts.agent or "", self.model
 
 
@@ -196,7 +195,6 @@ def _chart(measure: Measure, points: Sequence[TrendPoint]) -> dict[str, str] | N
 
 
 def _short(number: float | None) -> float | None:
-    """A number with as many digits as a chart shows."""
     return None if number is None else float(f"{number:.5g}")
 
 
