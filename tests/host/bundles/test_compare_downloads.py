@@ -236,8 +236,8 @@ def test_the_process_prints_of_another_error_where_it_was_and_not_its_message(
 def printing(monkeypatch: pytest.MonkeyPatch, code: int, text: str) -> None:
     """Let the process end with this code after it printed this text."""
 
-    async def executed(_log: str, _partition: str, _ids: object, work: Path) -> int:
-        (work / "stderr.txt").write_text(text)
+    async def executed(_command: object, _environment: object, prints: Path) -> int:
+        prints.write_text(text)
         return code
 
     monkeypatch.setattr(comparisons, "_executed", executed)
