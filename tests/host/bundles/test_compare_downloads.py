@@ -1,6 +1,7 @@
 """The report on two runs as a download."""
 
 import io
+import asyncio
 import json
 import logging
 import os
@@ -237,7 +238,7 @@ def printing(monkeypatch: pytest.MonkeyPatch, code: int, text: str) -> None:
     """Let the process end with this code after it printed this text."""
 
     async def executed(_command: object, _environment: object, prints: Path) -> int:
-        prints.write_text(text)
+        await asyncio.to_thread(prints.write_text, text)
         return code
 
     monkeypatch.setattr(comparisons, "_executed", executed)
