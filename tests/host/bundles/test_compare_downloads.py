@@ -1,7 +1,7 @@
 """The report on two runs as a download."""
 
-import io
 import asyncio
+import io
 import json
 import logging
 import os
