@@ -189,7 +189,7 @@ def outcome(work: Callable[[], object]) -> str:
 
 def fill_the_disk(folder: str) -> None:
     """Write until files may not grow, then go on when they may again."""
-    limit = 150_000
+    limit = 200_000
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     run_out_of_space(
         Path(folder) / "log.db",

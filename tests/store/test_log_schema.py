@@ -55,7 +55,7 @@ def test_an_old_log_is_migrated_and_keeps_its_events(
     later.close()
 
     assert types_of(path) == ["run.started", "agent.decided"]
-    assert pragma(path, "user_version") == migration.VERSION == 6
+    assert pragma(path, "user_version") == migration.VERSION == 7
     with raw_connection(path) as connection:
         assert connection.execute("SELECT run_id, note FROM runs").fetchall() == [("run", None)]
         with pytest.raises(sqlite3.IntegrityError, match="this one; is not"):
@@ -69,7 +69,7 @@ def test_a_log_of_the_present_version_is_not_migrated_again(
     for _ in range(2):
         SqliteLog(path).close()
 
-    assert pragma(path, "user_version") == 6
+    assert pragma(path, "user_version") == 7
 
 
 def test_a_migration_that_fails_leaves_the_log_as_it_was(
@@ -82,7 +82,7 @@ def test_a_migration_that_fails_leaves_the_log_as_it_was(
         with pytest.raises(StoreError, match=r"log\.db: .*table runs already exists"):
             SqliteLog(path)
 
-    assert pragma(path, "user_version") == 5
+    assert pragma(path, "user_version") == 6
     assert len(columns(path, "runs")) == 3
     again = SqliteLog(path)
     assert again.run_ids() == ["run"]
@@ -116,7 +116,7 @@ def test_a_log_of_a_newer_version_is_refused_and_left_alone(
         SqliteLog(path)
 
     assert str(refusal.value) == (
-        f"{path}: written by a newer Evalwright (schema 6, this one knows 5); "
+        f"{path}: written by a newer Evalwright (schema 7, this one knows 6); "
         "update Evalwright or name another file with --db"
     )
     assert path.read_bytes() == before

@@ -118,7 +118,7 @@ def test_the_runs_of_a_log_from_before_tenants_are_local(path: Place) -> None:
     log.close()
     assert types_of(path, "open") == ["run.started", "agent.decided"]
     with raw_connection(path) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (6,)
 
 
 # What is not theirs.

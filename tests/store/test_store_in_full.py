@@ -213,11 +213,11 @@ def test_what_is_no_log_is_refused_in_full(path: Place, tmp_path: Path) -> None:
 def test_a_newer_log_is_refused_in_full(path: Place) -> None:
     opened(path).close()
     with raw_connection(path) as raw:
-        raw.execute("PRAGMA user_version = 6")
+        raw.execute("PRAGMA user_version = 7")
     assert said(SqliteLog, path) == (
         NotAnEventLog,
         (
-            f"{path}: written by a newer Evalwright (schema 6, this one knows 5); "
+            f"{path}: written by a newer Evalwright (schema 7, this one knows 6); "
             "update Evalwright or name another file with --db"
         ),
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
@@ -13,7 +13,6 @@ from evalwright.engine.session import ModelPool
 from evalwright.host.access.egress import Egress, EgressPolicy
 from evalwright.host.access.idempotency import Idempotency
 from evalwright.host.access.key_watch import KeyWatch
-from evalwright.host.access.keys import tenant_of
 from evalwright.host.access.limits import (
     MOST_BODIES,
     MOST_BODIES_PER_TENANT,
@@ -65,7 +64,7 @@ from evalwright.host.webhooks.outbox import Outbox
 from evalwright.host.webhooks.post import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscriptions
 from evalwright.models.config import Config
-from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.protocol import EventLog
 from evalwright.store.readers import ReadingThreads
 from evalwright.store.records import RecordChange
 
@@ -127,8 +126,7 @@ class Host:
         self._set_limits()
         self._set_up_streams()
         self._set_up_runs()
-        self._repeated: dict[str, range] = {}  # events of open runs that only repeat another's
-        self.forks = Forks(self.runs, self.planner, self.settings, self.clock, self._repeated)
+        self.forks = Forks(self.runs, self.planner, self.settings, self.clock)
         self.prompts = PromptLibrary(self.records)
         self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
         self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
@@ -227,7 +225,6 @@ class Host:
             loop.set_default_executor(ThreadPoolExecutor(MOST_WAITING, "waiting"))
         self.feed.start(self.log)
         self.feed.on_events(self._hear)
-        self.log.accompany(self._accompany)
         await asyncio.to_thread(self._seal_secrets)
         if self.hosts.takes_part and not self.hosts.is_alone:
             await self.hosts.beat()
@@ -367,17 +364,9 @@ class Host:
 
     def _pass_on(self, run_id: str, events: list[Event], first: Event) -> None:
         """Pass events to telemetry and to webhooks; `first` is that of the run."""
-        repeated = self._repeated.get(run_id, range(0))
         tenant, workspace, tags = self._owner(run_id, events, first)
         self.telemetry.on_events(run_id, tenant, events)
-        self.webhooks.hear(tenant, workspace, tags, events, repeated)
-
-    def _accompany(
-        self, partition: str, run_id: str, events: Sequence[NewEvent]
-    ) -> list[RecordChange]:
-        """What is written with the first events of a run; called by the thread that writes."""
-        repeated = self._repeated.get(run_id, range(0))
-        return self.webhooks.first_cursors(tenant_of(partition), run_id, events, repeated)
+        self.webhooks.hear(tenant, workspace, tags, events)
 
     def _owner(
         self, run_id: str, events: list[Event], first: Event
@@ -394,7 +383,6 @@ class Host:
             self._owners[run_id] = known
         if events[-1].type in TERMINAL_TYPES:
             self._owners.pop(run_id, None)
-            self._repeated.pop(run_id, None)
         return known
 
     def _note_delivery(self, report: DeliveryReport) -> None:

@@ -21,7 +21,7 @@ from evalwright.contracts.events import (
     RunResumed,
     RunStarted,
 )
-from evalwright.store import checksums, contents
+from evalwright.store import checksums, contents, outbox
 from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
 from evalwright.store.protocol import NewEvent, RunFacts
 
@@ -176,11 +176,13 @@ class Growth:
     changes: list[tuple[int, str, Changes]] = field(default_factory=list)  # by run and tenant
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)  # events in all, bytes added
     sums: dict[int, list[int]] = field(default_factory=dict)  # of the events that are added
+    firsts: dict[int, int] = field(default_factory=dict)  # of them
 
     def add(self, run_id: str, start: tuple[int, int, str], events: Sequence[NewEvent]) -> None:
         """Add events to a run, given with its number, next sequence and tenant."""
         run, first, tenant = start
         seed, sums = checksums.seed_of(run_id), self.sums.setdefault(run, [])
+        self.firsts.setdefault(run, first)
         if first == 0:
             self.begun.append((run, tenant, events[0].at_us))
         size = self.sizes.get(run, (0, 0))[1]
@@ -230,6 +232,8 @@ class Growth:
         for run, (events, size) in self.sizes.items():
             sums = self.sums[run]
             self.connection.execute(_GROW, (events, size, len(sums), *checksums.batch(sums), run))
+        if self.firsts and self.connection.execute(outbox.HAS_FOLLOWERS).fetchone():
+            self.connection.executemany(outbox.DELIVER_TO_SQLITE, self.firsts.items())
 
 
 def _whole(

@@ -14,7 +14,7 @@ import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.times import iso_time
-from evalwright.store import checksums, migration, schema
+from evalwright.store import checksums, migration, outbox, schema
 from evalwright.store.contents import join
 from evalwright.store.facts import SOURCE_TYPES, Changes, changes_by
 from evalwright.store.location import clear_errors, in_one_line, may_pass
@@ -72,17 +72,24 @@ class _LogRule(NamedTuple):
 
 
 _ALL, _WITH_TENANTS, _WITH_CONTENTS = range(1, 100), range(2, 100), range(3, 100)
-_WITH_SIZES, _WITH_CHECKSUMS = range(4, 100), range(5, 100)
+_WITH_SIZES, _WITH_CHECKSUMS, _WITH_OUTBOX = range(4, 100), range(5, 100), range(6, 100)
 _ANNOTATED = "substr(key, 1, instr(key, '/') - 1)"
 _EVIDENCE = "json_extract(CAST(body AS TEXT), '$.evalRunId')"
 _KNOWN_SIZES = "SELECT tenant, runs, events, bytes FROM partition_sizes WHERE runs > 0"
 _FOUND_SIZES = "SELECT tenant, count(*), sum(events), sum(bytes) FROM run_facts GROUP BY tenant"
-_KNOWN_DOCUMENTS = "SELECT tenant, kind, documents, bytes FROM record_sizes WHERE documents > 0"
+_KNOWN_DOCUMENTS = (
+    "SELECT tenant, kind, documents, bytes FROM record_sizes WHERE documents > 0"
+    f" AND kind <> '{outbox.KIND}'"
+)
 _FOUND_DOCUMENTS = (
     "SELECT tenant, kind, count(*), sum(length(CAST(key AS BLOB)) + length(body)) FROM records"
     " GROUP BY tenant, kind UNION ALL SELECT tenant, 'tombstone', count(*),"
     f" count(*) * {schema.TOMBSTONE_BYTES} FROM tombstones GROUP BY tenant"
 )
+_KNOWN_DELIVERIES = (
+    f"SELECT tenant, documents FROM record_sizes WHERE kind = '{outbox.KIND}' AND documents > 0"
+)
+_FOUND_DELIVERIES = "SELECT tenant, count(*) FROM webhook_outbox GROUP BY tenant"
 _KNOWN = "SELECT run_id FROM runs UNION ALL SELECT run_id FROM tombstones"
 _RULES = (
     _LogRule(
@@ -208,6 +215,14 @@ _RULES = (
         "SELECT DISTINCT NULL, NULL, 'tenant ' || tenant FROM (SELECT * FROM"
         f" ({_KNOWN_DOCUMENTS} EXCEPT SELECT * FROM ({_FOUND_DOCUMENTS})) UNION ALL SELECT * FROM"
         f" (SELECT * FROM ({_FOUND_DOCUMENTS}) EXCEPT {_KNOWN_DOCUMENTS}))",
+    ),
+    _LogRule(
+        _WITH_OUTBOX,
+        "sizes",
+        "the sizes of the tenant are not those of what waits for its webhooks",
+        "SELECT DISTINCT NULL, NULL, 'tenant ' || tenant FROM (SELECT * FROM"
+        f" ({_KNOWN_DELIVERIES} EXCEPT {_FOUND_DELIVERIES}) UNION ALL SELECT * FROM"
+        f" ({_FOUND_DELIVERIES} EXCEPT {_KNOWN_DELIVERIES}))",
     ),
     _LogRule(
         _WITH_CONTENTS,

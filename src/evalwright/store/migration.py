@@ -202,5 +202,6 @@ MIGRATIONS: tuple[Step, ...] = (
     _move_bodies_out_of_the_keys,
     schema.SIZES_OF_DOCUMENTS,
     schema.CHECKSUMS,
+    schema.OUTBOX,
 )
 VERSION = len(MIGRATIONS)

@@ -63,7 +63,6 @@ ALL_RUNS = RunFilter()
 Watcher = Callable[[Sequence[NewEvent]], None]
 Observer = Callable[[str, int, Sequence[NewEvent]], None]  # run, first sequence, events
 News = Callable[[Sequence[str] | None], None]  # runs; None: perhaps any, as some was missed
-Companion = Callable[[str, str, Sequence[NewEvent]], Sequence[RecordChange]]  # tenant, run, events
 
 
 class EventSink(Protocol):
@@ -147,13 +146,6 @@ class EventLog(EventSink, Protocol):
 
     def publish(self, run_ids: Sequence[str]) -> None:
         """Let other processes hear of runs of which they are to look at something else."""
-
-    def accompany(self, companion: Companion) -> None:
-        """Write the documents that the companion gives for each new run with its first events.
-
-        It is called by the thread that writes, within the transaction, perhaps more than once for
-        a run. One that raises is logged, and the run begins without its documents.
-        """
 
     def claim(self, run_id: str) -> AbstractContextManager[None]:
         """Hold the sole right to execute a run; raises `RunBusy` if it is held already."""

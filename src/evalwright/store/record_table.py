@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.store.checksums import REMEDY
-from evalwright.store.records import Forget, Record, RecordChange
+from evalwright.store.records import Execute, Forget, Record, RecordChange, named
 from evalwright.store.writer import Writer
 from evalwright.store.writes import Write
 
@@ -83,7 +83,12 @@ class RecordTable(ABC):
             raise DamagedEventLog(f"{problem}; {REMEDY}")
         return body
 
-    def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
+    def rows(self, statement: str, *values: str | int | None) -> Sequence[Any]:
+        return self.query(statement, named(values))
+
+    def write(
+        self, changes: Sequence[RecordChange | Execute], *, is_request: bool = True
+    ) -> "Future[None]":
         return self.writer.submit(Write(None, (), changes, None, is_request))
 
     def has_older(self, kind: str, before_us: int) -> bool:

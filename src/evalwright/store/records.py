@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from evalwright.contracts.errors import StoreError
 from evalwright.store import checksums
@@ -69,6 +70,27 @@ class Forget(NamedTuple):
     before_us: int
 
 
+@dataclass
+class Execute:
+    """A statement that is executed with changes of documents; `$1` and so on stand for its values.
+
+    It is written in what SQLite and PostgreSQL have in common.
+    """
+
+    statement: str
+    values: tuple[str | int | None, ...] = ()
+    locks: str = ""
+
+    async def apply(self, connection: Any) -> None:
+        """Execute it in PostgreSQL."""
+        await connection.execute(self.statement, *self.values)
+
+
+def named(values: Sequence[str | int | None]) -> dict[str, str | int | None]:
+    """Values as SQLite takes them, where a statement calls them `$1` and so on."""
+    return {str(number): value for number, value in enumerate(values, 1)}
+
+
 class Records(Protocol):
     """Documents by kind, tenant and key."""
 
@@ -92,7 +114,12 @@ class Records(Protocol):
     def of_all_tenants(self, kind: str) -> Sequence[tuple[str, Record]]:
         """Every document of a kind, with its tenant."""
 
-    def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
+    def rows(self, statement: str, *values: str | int | None) -> Sequence[Any]:
+        """The rows of a statement, which is written as `Execute` wants it; of all tenants."""
+
+    def write(
+        self, changes: Sequence[RecordChange | Execute], *, is_request: bool = True
+    ) -> "Future[None]":
         """Write documents as one unit; fails with `RecordConflict` where one is not as expected.
 
         A request fails with `StoreUnavailable`, or raises it, if the place fails for long; nothing
@@ -106,11 +133,14 @@ class Records(Protocol):
         """Delete documents of a kind that were last written before a time: some, if many are."""
 
 
-def apply_change(connection: "sqlite3.Connection", change: RecordChange | Forget) -> None:
+def apply_change(connection: "sqlite3.Connection", change: RecordChange | Forget | Execute) -> None:
     """Make a change within a transaction; raises `RecordConflict`."""
     execute = connection.execute
     if isinstance(change, Forget):
         execute(_FORGET, change)
+        return
+    if isinstance(change, Execute):
+        execute(change.statement, named(change.values))
         return
     place = {"kind": change.kind, "tenant": change.tenant, "key": change.key}
     if change.expected is not ANY:

@@ -1,6 +1,7 @@
 """The SQLite schema of the event log, version by version."""
 
 from evalwright.contracts.events import TERMINAL_TYPES
+from evalwright.store import outbox
 
 APPLICATION_ID = 0x4556574C  # "EVWL"
 TOMBSTONE_BYTES = 300  # that what is left of a deleted run counts as
@@ -328,6 +329,9 @@ ALTER TABLE run_facts ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE records ADD COLUMN checksum INTEGER;
 ALTER TABLE tombstones ADD COLUMN checksum INTEGER;
 """
+
+# The sixth version: the events that webhooks are to be sent, as `outbox.py` has them.
+OUTBOX = outbox.TABLES.format(number="integer") + outbox.COUNT_IN_SQLITE
 
 _TOMBSTONE = (
     "run, run_id, runs.tenant, suite, agent, status, started_us, ended_us, events, bytes,"

@@ -81,9 +81,6 @@ class SqliteWriter(Writer):
                 owner = LOCAL_TENANT if tenant is None else tenant
                 self._connection.execute(ENTER_RUN, {"run_id": run_id, "tenant": owner})
                 start = Position(*self._connection.execute(_POSITION, (run_id,)).fetchone())
-                if self._companions and start.following == 0 and events:
-                    for change in self._companion_changes(run_id, start, events):
-                        records.apply_change(self._connection, change)
             run, sequence, owner = start
             if tenant not in (None, owner):
                 raise WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")

@@ -13,7 +13,7 @@ from evalwright.contracts.errors import StoreError, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.store import records
 from evalwright.store.location import Faults, Outage, Patience, WrongTenant
-from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
+from evalwright.store.protocol import NewEvent, Observer, Watcher
 from evalwright.store.records import LOCAL_TENANT, RecordChange
 from evalwright.store.writes import Flush, View, WaitingWrites, Write, due_flushes
 
@@ -79,7 +79,6 @@ class Writer(ABC):
         self._positions: dict[str, Position] = {}
         self._watchers: dict[View, Watcher] = {}
         self._observers: list[tuple[str | None, Observer]] = []  # with the tenant they see
-        self._companions: list[Companion] = []
         self._thread = threading.Thread(target=self._work, name="event-log-writer", daemon=True)
         self._thread.start()
 
@@ -131,11 +130,6 @@ class Writer(ABC):
         """Call the observer with the events of every run, or of a tenant's, once durable."""
         self._refuse_closed()
         self._observers.append((tenant, observer))
-
-    def accompany(self, companion: Companion) -> None:
-        """Write the documents that the companion gives for each new run with its first events."""
-        self._refuse_closed()
-        self._companions.append(companion)
 
     def close(self) -> None:
         with self._queue:
@@ -245,18 +239,6 @@ class Writer(ABC):
     @abstractmethod
     def _disconnect(self) -> None:
         """Close the connection; nothing will be written any more."""
-
-    def _companion_changes(
-        self, run_id: str, start: Position, events: Sequence[NewEvent]
-    ) -> list[RecordChange]:
-        """The documents that belong to a run, which begins with these events."""
-        changes: list[RecordChange] = []
-        for companion in self._companions:
-            try:
-                changes += companion(start.tenant, run_id, events)
-            except Exception:
-                _logger.exception("run %s begins without documents that belong to it", run_id)
-        return changes
 
     def _break(self, writes: list[Write], error: Exception) -> None:
         """Let runs that lost events take no more: what follows would hide the loss."""

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from evalwright.store.protocol import NewEvent
-from evalwright.store.records import Forget, RecordChange
+from evalwright.store.records import Execute, Forget, RecordChange
 
 MANY = 32  # writes; as long as no more of several runs wait, they are written together
 FEW = 16  # writes of a run that go ahead of the rest
@@ -34,7 +34,7 @@ class Write(NamedTuple):
 
     run_id: str | None
     events: Sequence[NewEvent]
-    changes: Sequence[RecordChange | Forget]
+    changes: Sequence[RecordChange | Forget | Execute]
     tenant: str | None = None
     is_request: bool = False  # somebody waits for it, and can ask again
     done: "Future[None] | None" = None

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from evalwright.contracts.events import Event
-from evalwright.store.protocol import Companion, NewEvent, Observer, Watcher
+from evalwright.store.protocol import NewEvent, Observer, Watcher
 from evalwright.store.records import TRIAL, RecordChange
 from evalwright.store.writer import Writer
 from evalwright.store.writes import Write
@@ -69,9 +69,6 @@ class WrittenLog(Generic[Kept]):
 
     def observe(self, observer: Observer) -> None:
         self._database.writer.observe(observer, self._tenant)
-
-    def accompany(self, companion: Companion) -> None:
-        self._database.writer.accompany(companion)
 
     def clear_failure(self, run_id: str) -> None:
         self._database.writer.clear_failure(run_id, self._tenant)

@@ -45,6 +45,8 @@ TABLES = {
     "contents": "the bytes of runs: each run that has the part counts it in full",
     "records": "the bytes of documents, and the number of some",
     "tombstones": "bytes for each",
+    "webhook_outbox": "bytes for each",
+    "webhook_followers": "a few rows for each webhook, whose document is counted",
     "runs": "their number",
     **dict.fromkeys(("run_facts", "run_tags", "run_contents"), "a few rows for each run"),
 }

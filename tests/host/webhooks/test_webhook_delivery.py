@@ -15,7 +15,7 @@ from webhook_station import HOST, Delivery, an_entry, station, take
 from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.host.access.egress import EgressPolicy
 from evalwright.host.http.settings import WebhookSettings
-from evalwright.store.records import RecordChange
+from evalwright.store.records import Execute, RecordChange
 
 CANARY = "canary-4711"
 
@@ -274,8 +274,6 @@ def test_dead_letters_are_sent_again_in_order_until_one_fails(at_station):
         lane = place.sender.lane("acme", subscription.webhook_id)
         assert await place.sender.resend(lane, None) == 3
         assert await place.outcomes(2) == ["delivered", "failed"]
-        await place.until(lambda: lane.parked == 2 and not lane._resending)
-        letters = await place.sender.dead_letters("acme", subscription.webhook_id, "", 10)
         await place.until(lambda: lane._task is None)
         letters = await place.sender.dead_letters("acme", subscription.webhook_id, "", 10)
         assert [(each.sequence, each.attempts) for each in letters] == [(2, 4), (3, 3)]
@@ -365,8 +363,7 @@ def test_every_delivery_looks_the_name_up_anew(at_station):
 
 
 def test_what_finds_no_room_in_memory_is_read_from_the_log(at_station, monkeypatch):
-    for name in ("outbox.MOST_NEWS", "outbox.LISTED_AT_ONCE", "cursors.PAGE"):
-        monkeypatch.setattr(f"evalwright.host.webhooks.{name}", 2)
+    monkeypatch.setattr("evalwright.host.webhooks.outbox.BATCH", 2)
 
     async def scene(place):
         await place.subscribe("eval.*", "run.completed")
@@ -375,9 +372,7 @@ def test_what_finds_no_room_in_memory_is_read_from_the_log(at_station, monkeypat
             await place.record(*events, run_id=f"run_{number}")
         go_on.set()
         await place.told(42)
-        [lane] = place.sender.lanes()
-        await place.until(lambda: lane._task is None)
-        assert lane._news == {}
+        await place.until(lambda: not place.left())
         return place.received
 
     async def respond(delivery: Delivery):
@@ -393,7 +388,7 @@ def test_what_finds_no_room_in_memory_is_read_from_the_log(at_station, monkeypat
 
 
 def test_large_events_are_held_a_few_at_a_time(at_station, monkeypatch):
-    monkeypatch.setattr("evalwright.host.webhooks.cursors.PAGE_BYTES", 1000)
+    monkeypatch.setattr("evalwright.host.webhooks.outbox.PAGE_BYTES", 1000)
     large = [an_entry("agent.reasoned", reasoning="x" * 2000) for _ in range(5)]
 
     async def scene(place):
@@ -440,8 +435,9 @@ def test_who_unsubscribes_gets_nothing_more_not_even_what_waits(at_station):
         assert await place.sender.unsubscribe("acme", None, subscription.webhook_id)
         go_on.set()
         await place.record(an_entry(taskId="later"))
-        kinds = ("webhook_cursor", "webhook_dead_letter", "webhook")
-        assert [place.log.records.keys(kind, "acme") for kind in kinds] == [[], [], []]
+        kinds = ("webhook_dead_letter", "webhook")
+        assert [place.log.records.keys(kind, "acme") for kind in kinds] == [[], []]
+        assert place.left() == []
         return len(place.received)
 
     async def respond(delivery: Delivery):
@@ -536,9 +532,11 @@ def test_a_log_that_cannot_be_read_for_a_while_loses_nothing(at_station, caplog,
     assert caplog.text.count("waits for the store: the disk is away") == 3
 
 
-def test_cursors_that_cannot_be_saved_for_a_while_are_saved_later(at_station, caplog, monkeypatch):
-    monkeypatch.setattr("evalwright.host.webhooks.cursors.RETRY_S", (0.01, 0.02))
-    monkeypatch.setattr("evalwright.host.webhooks.cursors.WINDOW", 2)
+def test_what_was_sent_and_cannot_be_noted_for_a_while_is_noted_later(
+    at_station, caplog, monkeypatch
+):
+    monkeypatch.setattr("evalwright.host.webhooks.outbox.STORE_RETRY_S", (0.01, 0.02))
+    monkeypatch.setattr("evalwright.host.webhooks.outbox.BATCH", 2)
     failures = [StoreError("the disk is full")] * 3
 
     async def scene(place):
@@ -546,7 +544,7 @@ def test_cursors_that_cannot_be_saved_for_a_while_are_saved_later(at_station, ca
         write = place.log.records.write
 
         def write_or_fail(changes):
-            if failures:
+            if place.received and failures:
                 raise failures.pop()
             return write(changes)
 
@@ -554,11 +552,34 @@ def test_cursors_that_cannot_be_saved_for_a_while_are_saved_later(at_station, ca
         await place.record(*some_events(9))
         assert await place.outcomes(9) == ["delivered"] * 9
         await place.close()
-        [record] = place.log.records.list("webhook_cursor", "acme")
-        return msgspec.json.decode(record.body)["next"]
+        return place.left(), [delivery.sequence for delivery in place.received]
 
-    assert at_station(scene) == 10
-    assert caplog.text.count("cannot be saved: the disk is full") == 3
+    assert at_station(scene) == ([], list(range(1, 10)))
+    assert caplog.text.count("waits for the store: the disk is full") == 3
+
+
+def test_an_attempt_that_cannot_be_noted_is_counted_all_the_same(at_station, monkeypatch):
+    monkeypatch.setattr("evalwright.host.webhooks.outbox.STORE_RETRY_S", (0.01, 0.02))
+    failures = [StoreError("the disk is full")]
+
+    async def scene(place):
+        await place.subscribe()
+        write = place.log.records.write
+
+        def write_or_fail(changes):
+            if place.received and failures:
+                raise failures.pop()
+            return write(changes)
+
+        monkeypatch.setattr(place.log.records, "write", write_or_fail)
+        await place.record(an_entry())
+        assert await place.outcomes(2) == ["failed", "delivered"]
+        return [
+            (each.headers["Evalwright-Delivery-Attempt"], each.headers["Evalwright-Redelivery"])
+            for each in place.received
+        ]
+
+    assert at_station(scene, answering(500, 200)) == [("1", "false"), ("2", "true")]
 
 
 def test_a_run_that_is_deleted_before_its_events_are_delivered_is_passed_over(
@@ -577,13 +598,12 @@ def test_a_run_that_is_deleted_before_its_events_are_delivered_is_passed_over(
         await place.record(an_entry(), run_id="run_gone")
         await place.record(an_entry(), run_id="run_kept")
         assert await place.outcomes() == ["delivered"]
-        await place.close()
-        return [key.partition("/")[2] for key in place.log.records.keys("webhook_cursor", "acme")]
+        await place.until(lambda: not place.left())
 
-    assert at_station(scene) == ["run_kept"]
+    at_station(scene)
 
 
-def test_cursors_cost_few_commits(at_station):
+def test_deliveries_cost_few_commits(at_station):
     """Many events and runs are covered by one write."""
 
     async def scene(place):
@@ -600,52 +620,101 @@ def test_cursors_cost_few_commits(at_station):
     assert at_station(scene) <= 20
 
 
-def test_a_subscription_to_one_type_reads_the_log_only_for_that_type(at_station, monkeypatch):
-    """Also while it is behind: what is not wanted is passed over, not read again and again."""
+def test_only_events_that_are_wanted_are_looked_up_in_the_log(at_station, monkeypatch):
     reads = []
 
     async def scene(place):
         await place.subscribe("run.paused", "run.completed")
         read = place.log.read
 
-        def noting(run_id, types=(), *rest):
-            reads.append(types)
-            return read(run_id, types, *rest)
+        def noting(run_id, types=(), after=-1, limit=None):
+            reads.append(after + 1)
+            return read(run_id, types, after, limit)
 
         monkeypatch.setattr(place.log, "read", noting)
         await place.record(*some_events(5), an_entry("run.paused"))
-        await arrived.wait()
-        await place.record(*[an_entry("eval.scored", taskId=f"late-{n}") for n in range(5)])
-        go_on.set()
-        assert await place.outcomes() == ["delivered"]
-        [lane] = place.sender.lanes()
-        await place.until(lambda: lane._task is None)
-        before = len(reads)
         for number in range(5):
             await place.record(an_entry(taskId=f"later-{number}"))
         await place.record(an_entry("run.completed"))
-        assert await place.outcomes() == ["delivered"]
-        return len(reads) - before, [delivery.sequence for delivery in place.received]
+        assert await place.outcomes(2) == ["delivered"] * 2
+        return [delivery.sequence for delivery in place.received]
+
+    assert at_station(scene) == [6, 12]
+    assert reads == [6, 12]
+
+
+def test_what_was_claimed_by_a_process_that_was_killed_is_marked_as_a_repeat(
+    at_station, monkeypatch
+):
+    async def scene(place):
+        await place.subscribe()
+        go_on.clear()
+        await place.record(*some_events(3))
+        await arrived.wait()
+        return place.port, place.log.records.rows("SELECT DISTINCT session FROM webhook_outbox")
 
     async def respond(delivery: Delivery):
         arrived.set()
         await go_on.wait()
         return web.Response()
 
-    arrived, go_on = asyncio.Event(), asyncio.Event()
-    assert at_station(scene, respond) == (1, [6, 17])
-    assert all("run.paused" in types and "eval.scored" not in types for types in reads)
-
-
-def test_a_document_that_cannot_be_read_does_not_end_the_lane(at_station, caplog):
-    async def scene(place):
-        subscription = await place.subscribe()
-        key = f"{subscription.webhook_id}/run_damaged"
-        change = RecordChange("webhook_cursor", "acme", key, b"{}")
-        await asyncio.wrap_future(place.log.records.write([change]))
+    async def again(place):
         [lane] = place.sender.lanes()
-        lane._unread = ""
-        await place.record(*some_events(3))
-        return await place.outcomes(3)
+        url = lane.subscription.url.replace(f":{port}/", f":{place.port}/")
+        lane.subscription = msgspec.structs.replace(lane.subscription, url=url)
+        go_on.set()
+        await place.told(3)
+        return [
+            (delivery.sequence, delivery.headers["Evalwright-Redelivery"])
+            for delivery in place.received
+        ]
 
-    assert at_station(scene) == ["delivered"] * 3
+    arrived, go_on = asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr("evalwright.host.webhooks.outbox._UNCLAIM", "SELECT $1")  # it was killed
+    port, sessions = at_station(scene, respond)
+    monkeypatch.setattr("evalwright.host.webhooks.outbox.SESSION", "another")
+    assert sessions not in ([], [(None,)])
+    assert at_station(again, respond) == [(1, "true"), (2, "true"), (3, "true")]
+
+
+def test_cursors_of_a_version_before_go_on_where_they_were(tmp_path, certificate, at_station):
+    """Events before `reach` may have been sent; those that a fork repeated are not sent."""
+
+    async def before(place):
+        subscription = await place.subscribe()
+        await place.close()
+        cursor = {"next": 2, "reach": 4, "session": "old", "attempts": 1, "repeated": [4, 6]}
+        key = f"{subscription.webhook_id}/run_1"
+        written = [
+            RecordChange("webhook_cursor", "acme", key, msgspec.json.encode(cursor)),
+            RecordChange("webhook_cursor", "acme", f"{subscription.webhook_id}/run_2", b"{}"),
+            Execute("DELETE FROM webhook_followers"),
+        ]
+        await asyncio.wrap_future(place.log.records.write(written))
+        await place.record(*some_events(8))
+        assert place.left() == []
+        return place.port
+
+    async def after(place):
+        [lane] = place.sender.lanes()
+        url = lane.subscription.url.replace(f":{port}/", f":{place.port}/")
+        lane.subscription = msgspec.structs.replace(lane.subscription, url=url)
+        assert place.log.records.keys("webhook_cursor", "acme") == []
+        await place.told(5)
+        return [
+            (
+                each.sequence,
+                each.headers["Evalwright-Delivery-Attempt"],
+                each.headers["Evalwright-Redelivery"],
+            )
+            for each in place.received
+        ]
+
+    port = at_station(before)
+    assert at_station(after) == [
+        (2, "2", "true"),
+        (3, "1", "true"),
+        (6, "1", "false"),
+        (7, "1", "false"),
+        (8, "1", "false"),
+    ]

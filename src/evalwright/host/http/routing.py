@@ -121,7 +121,6 @@ class ApiCall:
 
     async def new_run(self) -> RunHandle:
         """A run of the caller that is about to be created."""
-        await self.host.subscriptions.refresh(self.principal.tenant)
         return self.run_with(new_run_id(self.host.clock))
 
     @property

@@ -39,6 +39,7 @@ from evalwright.engine.replay import rebuilt
 from evalwright.engine.runs import event_in
 from evalwright.engine.suites.validation import LogChecker
 from evalwright.host.access.keys import NAME, Principal
+from evalwright.store.outbox import undelivered
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
@@ -324,7 +325,9 @@ def import_run(log: EventLog, transfer: Transfer, name: str) -> dict[str, Any]:
             events = [
                 NewEvent(each.type, each.task_id, each.at_us, each.body) for each in transfer.events
             ]
-            own.append(run_id, events, changes)
+            # Webhooks are for what happens from now on.
+            quiet: Any = [*changes, undelivered(run_id, range(len(events)))]
+            own.append(run_id, events, quiet)
             own.flush(run_id).result()
         elif changes:
             log.records.write(changes).result()

@@ -1,7 +1,7 @@
 """Forks: a new run from the record of another, either replayed in full or branched at an event."""
 
 import asyncio
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -28,6 +28,7 @@ from evalwright.host.http.settings import HostSettings
 from evalwright.host.runs.handle import RunHandle, is_evaluation
 from evalwright.host.runs.planning import Planner
 from evalwright.host.runs.runs import Runs
+from evalwright.store.outbox import undelivered
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import RecordChange
 
@@ -71,11 +72,7 @@ class ForkRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forks:
-    """Forks runs, for one host.
-
-    It adds to `repeated` which events of a new run only repeat those of its source: webhooks do not
-    deliver them again.
-    """
+    """Forks runs, for one host."""
 
     def __init__(
         self,
@@ -83,13 +80,11 @@ class Forks:
         planner: Planner,
         settings: HostSettings,
         clock: Clock,
-        repeated: MutableMapping[str, range],
     ) -> None:
         self._runs = runs
         self._planner = planner
         self._settings = settings
         self._clock = clock
-        self._repeated = repeated
 
     async def fork(
         self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
@@ -99,27 +94,22 @@ class Forks:
         if request.from_sequence > last:
             message = f"$.fromSeq: the last event of the run has the sequence {last}"
             raise ApiError(422, "validation_error", message, {"lastSequence": last})
-        try:
-            if request.mode == "replay":
-                await self._replay(run, request, changes)
-            else:
-                await self._branch(run, request, changes)
-        except BaseException:
-            self._repeated.pop(run.run_id, None)
-            raise
+        if request.mode == "replay":
+            await self._replay(run, request, changes)
+        else:
+            await self._branch(run, request, changes)
 
     async def _replay(
         self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
     ) -> None:
         facts = await asyncio.to_thread(_repeat, run, request, self._clock.now_us())
-        self._repeated[run.run_id] = range(len(facts))
-        await run.append(facts, changes)
+        await run.append(facts, _quietly(run, range(len(facts)), changes))
 
     async def _branch(
         self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
     ) -> None:
         history, facts = await asyncio.to_thread(self._rewind, run, request)
-        self._repeated[run.run_id] = range(_FRAME, _FRAME + len(facts))
+        changes = _quietly(run, range(_FRAME, _FRAME + len(facts)), changes)
         try:
             agent = await run.in_reader(lambda: self._planner.agent_of(run.tenant, history.plan))
             await self._runs.begin(run, history, agent, facts, changes)
@@ -164,6 +154,11 @@ class Forks:
                 traceparent=request.traceparent,
             ),
         )
+
+
+def _quietly(run: RunHandle, repeated: range, changes: Sequence[RecordChange]) -> Any:
+    """Changes that keep webhooks from delivering again what a new run only repeats."""
+    return [*changes, undelivered(run.run_id, repeated)]
 
 
 def _with_marks(tags: list[str], before: list[str]) -> list[str]:

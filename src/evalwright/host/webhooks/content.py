@@ -58,13 +58,21 @@ def is_content_free(event_type: str) -> bool:
 
 def has_content_free(pattern: str) -> bool:
     """Whether a pattern such as `eval.*` covers a type that can be sent without content."""
+    return bool(content_free_patterns(pattern))
+
+
+def content_free_patterns(pattern: str) -> list[tuple[str, bool]]:
+    """The types that a pattern covers and that can be sent without content.
+
+    Each with whether it is the beginning of types.
+    """
     if not pattern.endswith("*"):
-        return is_content_free(pattern)
+        return [(pattern, False)] if is_content_free(pattern) else []
     prefix = pattern.removesuffix("*")
-    return any(
-        known.startswith(prefix) or (known.endswith(".") and prefix.startswith(known))
-        for known in _KEPT
-    )
+    found = [(known, known.endswith(".")) for known in _KEPT if known.startswith(prefix)]
+    return found or [
+        (prefix, True) for known in _KEPT if known.endswith(".") and prefix.startswith(known)
+    ]
 
 
 def without_content(event: Event) -> Event | None:

@@ -28,6 +28,7 @@ class ParkedDelivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     parked_us: int
     last_reason: str
     last_status: int | None = None
+    is_resent: bool = False  # soon, because somebody asked for it
 
     @property
     def key(self) -> str:
@@ -46,6 +47,7 @@ class ParkedDelivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
             attempts=self.attempts + 1,
             last_reason=result.reason,
             last_status=result.status,
+            is_resent=False,
         )
 
     def change(self, tenant: str) -> RecordChange:

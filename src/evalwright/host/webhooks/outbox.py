@@ -1,31 +1,28 @@
 """The outbox: every event that a subscription wants is delivered at least once, in order.
 
-Each subscription has a lane of its own, so a slow receiver does not delay others. What is still to
-be delivered is known from the log and from the cursors beside it, so that a restart loses nothing.
-Of several hosts the leader delivers, and all of them can change what is delivered.
+A row for each of these events is written with it, by whoever appends. Each subscription has a lane
+of its own, so a slow receiver does not delay others. Of several hosts the leader delivers, and all
+of them can change what is delivered.
 """
 
 import asyncio
 import logging
 import random
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from evalwright.contracts.errors import RunNotFound, StoreError
-from evalwright.contracts.events import TERMINAL_TYPES, Event
-from evalwright.contracts.run_plan import Owner
+from evalwright.contracts.events import Event
 from evalwright.engine.clock import Clock
-from evalwright.host.access.keys import place_of, tenant_of
+from evalwright.host.access.keys import place_of
 from evalwright.host.hosts import Hosts
 from evalwright.host.http.settings import WebhookSettings
-from evalwright.host.webhooks import cursors, dead_letters
-from evalwright.host.webhooks.cursors import Cursor, CursorKeeper, cursor_key, first_cursor
+from evalwright.host.webhooks import dead_letters, earlier
 from evalwright.host.webhooks.dead_letters import MOST_KEPT, ParkedDelivery
 from evalwright.host.webhooks.post import (
     TIMEOUT_S,
@@ -37,28 +34,51 @@ from evalwright.host.webhooks.post import (
     delivery_id,
 )
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
-from evalwright.store.protocol import ALL_RUNS, EventLog, NewEvent, RunFacts
-from evalwright.store.records import RecordChange, RecordConflict
+from evalwright.store import outbox
+from evalwright.store.protocol import EventLog
+from evalwright.store.records import Execute, RecordChange, RecordConflict
 
 READERS = 2  # threads that read the log for all lanes
-LISTED_AT_ONCE = 100  # cursors
-MOST_NEWS = 1000  # runs with news that a lane remembers; the others are looked up in the store
-MOST_TIDIED = 1000  # cursors of a lane that say at the end how far events were sent
-DELETED_AT_ONCE = 500
-MOST_OPEN = 100_000  # runs of a tenant that a new subscription joins
+BATCH = 32  # events that may be sent between two writes
+PAGE_BYTES = 1024 * 1024  # of events that a lane holds at most, beyond the first
 STORE_RETRY_S = (0.5, 10.0)  # after a failure of the store: at first, and at most
-JOIN_SECONDS = 0.3  # in which another host may create a run without knowing of it
 LOOK_SECONDS = 10.0  # between two looks at what other hosts do, whatever was heard
 TOGETHER_SECONDS = 0.05  # in which news wait for more
-NEWS = "webhooks"  # told like a run: subscriptions have changed
-RESENDING = "webhook_resending"  # dead letters that the leader is to send again
-_PAGE = 50
+NEWS = "webhooks"  # told like a run: subscriptions or dead letters have changed
+SESSION = secrets.token_hex(4)  # which process was about to send a row
 
 LaneState = Literal["active", "failed", "dead-lettered"]
 Found = TypeVar("Found")
 
 _log = logging.getLogger(__name__)
 _random = random.Random()  # noqa: S311 - it only spreads attempts over time
+
+_DUE = (
+    "SELECT id, run_id, tenant, seq, session, attempts FROM webhook_outbox"
+    " WHERE webhook_id = $1 ORDER BY id LIMIT $2"
+)
+_CLAIM = (
+    "UPDATE webhook_outbox SET session = $1"
+    " WHERE webhook_id = $2 AND id <= $3 AND (session IS NULL OR session <> $1)"
+)
+_UNCLAIM = "UPDATE webhook_outbox SET session = NULL WHERE session = $1 AND attempts = 0"
+_TRIED = "UPDATE webhook_outbox SET attempts = $1 WHERE id = $2"
+_MOST_ATTEMPTS = "SELECT max(attempts) FROM webhook_outbox WHERE webhook_id = $1"
+_PENDING = "SELECT DISTINCT webhook_id FROM webhook_outbox"
+_LEFT_OVER = (
+    "DELETE FROM webhook_outbox WHERE webhook_id NOT IN (SELECT webhook_id FROM webhook_followers)"
+)
+
+
+class _DueDelivery(NamedTuple):
+    """A row of the outbox."""
+
+    id: int
+    run_id: str
+    partition: str
+    sequence: int
+    session: str | None
+    attempts: int
 
 
 class Outbox:
@@ -80,19 +100,21 @@ class Outbox:
         self.settings = settings
         self.report = report
         self.hosts = hosts or Hosts(log.records)
-        self.keeper = CursorKeeper(log.records, self.hosts)
         self._subscriptions = subscriptions
         self._readers = ThreadPoolExecutor(READERS, "webhook-reader")
         self._lanes: dict[str, dict[str, Lane]] = {}  # by tenant and webhook
         self._was_leader = self.hosts.is_leader
         self._others_changed = False  # subscriptions or dead letters, or perhaps anything
-        self._others_runs: dict[str, None] = {}  # to which others have appended
         self._others_came = asyncio.Event()
         self._is_closing = False
 
     async def start(self) -> None:
         """Take up what an earlier process has not delivered."""
-        for subscription in await self.read(self._subscriptions.load):
+        found = await self.read(self._subscriptions.load)
+        await self.write(await self.read(lambda: self._subscriptions.followers(found)))
+        for changes in await self.read(lambda: earlier.rows_of_cursors(self.log, found, SESSION)):
+            await self.write(changes)
+        for subscription in found:
             self._add(subscription)
 
     async def close(self, grace_s: float = TIMEOUT_S) -> None:
@@ -101,27 +123,16 @@ class Outbox:
             return
         self._is_closing = True
         await _stop(self.lanes(), grace_s)
-        await self.keeper.close()
         if self.hosts.is_leader:
+            saved = [change for lane in self.lanes() for change in lane.unsaved()]
             with suppress(StoreError):
-                await self.write([*self.hosts.fence, *await self.read(self._tidied_cursors)])
+                await self.write([*saved, Execute(_UNCLAIM, (SESSION,))])
         await self.poster.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
 
-    def _tidied_cursors(self) -> list[RecordChange]:
-        """The cursors of this process, without the events that it could have sent and did not."""
-        changes = []
-        for subscription in [lane.subscription for lane in self.lanes()]:
-            tenant, webhook_id = subscription.tenant, subscription.webhook_id
-            prefix = f"{webhook_id}/"
-            for each in self.log.records.list(cursors.KIND, tenant, prefix, "", MOST_TIDIED):
-                with suppress(msgspec.MsgspecError):  # it is damaged
-                    changes += cursors.tidied(tenant, webhook_id, each)
-        return changes
-
     def lanes(self) -> Iterable["Lane"]:
         """The lanes of all tenants."""
-        return (lane for of_tenant in self._lanes.values() for lane in of_tenant.values())
+        return [lane for of_tenant in self._lanes.values() for lane in of_tenant.values()]
 
     def lane(self, tenant: str, webhook_id: str) -> "Lane | None":
         """The lane of a subscription."""
@@ -137,10 +148,10 @@ class Outbox:
             return {each: (lane.state, lane.parked) for each, lane in lanes.items()}
 
         def stored(webhook_id: str) -> tuple[LaneState, int]:
-            place = self.log.records, tenant, webhook_id
-            parked = dead_letters.count_dead_letters(*place)
-            failures = cursors.most_attempts(*place)
-            return _state(lanes[webhook_id].subscription, parked, failures), parked
+            records = self.log.records
+            parked = dead_letters.count_dead_letters(records, tenant, webhook_id)
+            ((attempts,),) = records.rows(_MOST_ATTEMPTS, webhook_id)
+            return _state(lanes[webhook_id].subscription, parked, attempts or 0), parked
 
         return await self.read(lambda: {each: stored(each) for each in lanes})
 
@@ -153,9 +164,10 @@ class Outbox:
         """Read the store, not on the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, read)
 
-    async def write(self, changes: Sequence[RecordChange]) -> None:
-        """Write documents as one unit."""
-        await asyncio.wrap_future(self.log.records.write(changes))
+    async def write(self, changes: Sequence[RecordChange | Execute]) -> None:
+        """Write changes as one unit."""
+        if changes:
+            await asyncio.wrap_future(self.log.records.write(changes))
 
     # Subscriptions.
 
@@ -167,69 +179,20 @@ class Outbox:
         Raises `InvalidDocument`, and `EgressRefused` for its URL.
         """
         made = await self._subscriptions.create(tenant, workspace, wanted)
-        # Every run that is created from here on begins with a cursor of this subscription.
-        try:
-            if not self.hosts.is_alone:
-                await asyncio.sleep(JOIN_SECONDS)
-            changes = await self.read(lambda: self._joined_runs(made))
-            await self.write(changes)
-        except StoreError:
-            with suppress(StoreError):
-                await self._subscriptions.delete(made)
-            raise
         self._add(made)
         self.log.publish([NEWS])
         return made
-
-    def _joined_runs(self, subscription: Subscription) -> list[RecordChange]:
-        """The cursors of runs that were open before there was the subscription."""
-        tenant, prefix = subscription.tenant, f"{subscription.webhook_id}/"
-        changes = []
-        for run_id, partition in (*self.log.open_runs(), *self._recent_runs(subscription)):
-            edges: list[Event] = []
-            with suppress(RunNotFound):  # deleted meanwhile
-                edges = self.log.edges(run_id) if tenant_of(partition) == tenant else []
-            if not edges:
-                continue
-            workspace, tags = run_origin(edges[0].body)
-            if subscription.follows(workspace, tags):
-                is_new = not self.hosts.is_alone and edges[0].at_us >= subscription.created_us
-                position = 0 if is_new else edges[-1].sequence + 1
-                first = first_cursor(workspace, position=position)
-                key, body = f"{prefix}{run_id}", msgspec.json.encode(first)
-                changes.append(RecordChange(cursors.KIND, tenant, key, body))
-        known = set(self.log.records.keys(cursors.KIND, tenant, prefix, limit=MOST_OPEN))
-        return [change for change in changes if change.key not in known]
-
-    def _recent_runs(self, subscription: Subscription) -> Iterator[tuple[str, str]]:
-        """Runs that other hosts began since there is the subscription, and that have ended."""
-        before, page = None, list[RunFacts]()
-        while not self.hosts.is_alone and (page := self.log.find_runs(ALL_RUNS, _PAGE, before)):
-            for run in page:
-                if run.started_us < subscription.created_us:
-                    return
-                if run.ended_us is not None:
-                    yield run.run_id, run.tenant
-            before = page[-1].run_id
 
     async def unsubscribe(self, tenant: str, workspace: str | None, webhook_id: str) -> bool:
         """Delete a subscription; False if the tenant, or the workspace, does not have it."""
         found = await self.read(lambda: self._subscriptions.find(tenant, workspace, webhook_id))
         if found is None:
             return False
-
-        def listed(kind: str) -> Sequence[str]:
-            return self.log.records.keys(kind, tenant, f"{webhook_id}/", limit=DELETED_AT_ONCE)
-
         lane = self._lanes.get(tenant, {}).pop(webhook_id, None)
         await _stop([lane] if lane else [])
         try:
-            with self._subscriptions.leaving(found):
-                await self.keeper.forget(tenant, webhook_id)
-                for kind in (cursors.KIND, dead_letters.KIND):
-                    while keys := await self.read(partial(listed, kind)):
-                        await self.write([RecordChange(kind, tenant, key, None) for key in keys])
-                await self._subscriptions.delete(found)
+            letters = await self.dead_letters(tenant, webhook_id, "", MOST_KEPT)
+            await self._subscriptions.delete(found, [each.removal(tenant) for each in letters])
         except BaseException:
             if not self._is_closing:
                 self._add(found)
@@ -251,20 +214,18 @@ class Outbox:
     async def resend(self, lane: "Lane", delivery_ids: Sequence[str] | None) -> int:
         """Send dead letters again: these, or all; gives how many."""
         found = await self._letters(lane, delivery_ids)
-        if self.hosts.is_leader:
-            lane.resend(found)
-        elif found:
-            subscription = lane.subscription
-            place = RESENDING, subscription.tenant, subscription.webhook_id
-            body = msgspec.json.encode([letter.delivery_id for letter in found])
-            await self.write([RecordChange(*place, body)])
-            self.log.publish([NEWS])
+        tenant = lane.subscription.tenant
+        marked = [msgspec.structs.replace(each, is_resent=True) for each in found]
+        await self.write([each.change(tenant) for each in marked])
+        lane.look()
+        self.log.publish([NEWS])
         return len(found)
 
     async def discard(self, lane: "Lane", delivery_id: str) -> bool:
         """Delete a dead letter; False if there is none with this id."""
         found = await self._letters(lane, [delivery_id])
-        await lane.discard(found)
+        await self.write([letter.removal(lane.subscription.tenant) for letter in found])
+        lane.look()
         self.log.publish([NEWS])
         return bool(found)
 
@@ -272,19 +233,25 @@ class Outbox:
         self, lane: "Lane", delivery_ids: Sequence[str] | None
     ) -> list[ParkedDelivery]:
         subscription = lane.subscription
-        found = await self.dead_letters(
-            subscription.tenant, subscription.webhook_id, "", dead_letters.MOST_KEPT
-        )
+        found = await self.dead_letters(subscription.tenant, subscription.webhook_id, "", MOST_KEPT)
         wanted = None if delivery_ids is None else set(delivery_ids)
         return [letter for letter in found if wanted is None or letter.delivery_id in wanted]
 
-    # Several hosts.
+    # What was appended, here and by others.
+
+    def hear(
+        self, tenant: str, workspace: str | None, tags: Sequence[str], events: Sequence[Event]
+    ) -> None:
+        """Take note of durable events of a run; does not block."""
+        if self.hosts.is_leader and not self._is_closing:
+            for lane in self._lanes.get(tenant, {}).values():
+                if lane.subscription.follows(workspace, tags):
+                    lane.hear(events)
 
     def hear_others(self, run_ids: Sequence[str] | None) -> None:
         """Take note of what other processes tell."""
         if run_ids is None or NEWS in run_ids:
             self._others_changed = True
-        self._others_runs.update(dict.fromkeys(run_ids or ()))
         self._others_came.set()
 
     async def beaten(self) -> None:
@@ -296,132 +263,59 @@ class Outbox:
         if is_leader:
             self.hear_others(None)
         else:
-            resting = list(self.lanes())
+            resting = self.lanes()
             await _stop(resting)
-            await self.keeper.drop()
             for lane in resting:
                 self._add(lane.subscription)
 
     async def follow(self) -> None:
-        """Follow the other hosts."""
+        """Follow the other processes."""
         loop = asyncio.get_running_loop()
         looked_at = loop.time()
-        while not self.hosts.is_alone:
+        while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._others_came.wait()
                 await asyncio.sleep(TOGETHER_SECONDS)
             self._others_came.clear()
-            runs, self._others_runs = self._others_runs, {}
-            runs.pop(NEWS, None)
             is_changed = self._others_changed or loop.time() - looked_at > LOOK_SECONDS
             self._others_changed = False
             try:
-                if is_changed:
+                if is_changed and not self.hosts.is_alone:
                     looked_at = loop.time()
                     await self._look_at_everything()
-                elif runs:
-                    await self._look_at_runs(list(runs))
+                elif self.hosts.is_leader and any(self._lanes.values()):
+                    rows = await self.read(lambda: self.log.records.rows(_PENDING))
+                    pending = {webhook_id for (webhook_id,) in rows}
+                    for lane in self.lanes():
+                        if lane.subscription.webhook_id in pending:
+                            lane.wake()
             except StoreError as error:
                 _log.warning("the webhooks of other hosts are not followed: %s", error)
 
     async def _look_at_everything(self) -> None:
-        """Follow what other hosts did to subscriptions and dead letters."""
-        before = list(self.lanes())
+        """Follow what other processes did to subscriptions and dead letters."""
+        before = self.lanes()
         found = {each.webhook_id: each for each in await self.read(self._subscriptions.load)}
         for lane in before:
             subscription = lane.subscription
             if subscription.webhook_id not in found:
                 self._lanes[subscription.tenant].pop(subscription.webhook_id, None)
                 await _stop([lane])
-                await self.keeper.forget(subscription.tenant, subscription.webhook_id)
         for webhook_id, subscription in found.items():
-            lane_or_none = self.lane(subscription.tenant, webhook_id)
-            if lane_or_none is None:
+            known = self.lane(subscription.tenant, webhook_id)
+            if known is None:
                 self._add(subscription)
             else:
-                lane_or_none.look()
-        if not self.hosts.is_leader:
-            return
-        records = self.log.records
-        for tenant, record in await self.read(lambda: records.of_all_tenants(RESENDING)):
-            lane_or_none = self.lane(tenant, record.key)
-            if lane_or_none is not None:
-                wanted = msgspec.json.decode(record.body)
-                lane_or_none.resend(await self._letters(lane_or_none, wanted))
-            removal = RecordChange(RESENDING, tenant, record.key, None, record.body)
-            with suppress(RecordConflict):
-                await self.write([removal])
-
-    async def _look_at_runs(self, run_ids: Sequence[str]) -> None:
-        """Read what other processes have appended."""
-        if not self.hosts.is_leader or not any(self._lanes.values()):
-            return
-
-        def known() -> Iterator[RunFacts]:
-            for run_id in run_ids:
-                with suppress(RunNotFound):
-                    yield self.log.facts(run_id)
-
-        for run in await self.read(lambda: list(known())):
-            tenant, _, workspace = place_of(run.tenant).partition("/")
-            for lane in list(self._lanes.get(tenant, {}).values()):
-                if lane.subscription.follows(workspace or None, run.tags):
-                    lane.look(run.run_id)
-
-    # Runs.
-
-    def first_cursors(
-        self, tenant: str, run_id: str, events: Sequence[NewEvent], repeated: range
-    ) -> list[RecordChange]:
-        """The cursors of a new run, to be written with its first events; any thread may ask."""
-        known = self._subscriptions.remembered(tenant)
-        if not known or _is_replay(repeated):
-            return []
-        workspace, tags = run_origin(events[0].body)
-        body = msgspec.json.encode(first_cursor(workspace, repeated))
-        return [
-            RecordChange(cursors.KIND, tenant, cursor_key(each.webhook_id, run_id), body)
-            for each in known
-            if each.follows(workspace, tags)
-        ]
-
-    def hear(
-        self,
-        tenant: str,
-        workspace: str | None,
-        tags: Sequence[str],
-        events: Sequence[Event],
-        repeated: range = range(0),
-    ) -> None:
-        """Take note of durable events of a run, in order; does not block."""
-        lanes = self._lanes.get(tenant) if self.hosts.is_leader else None
-        if not lanes or self._is_closing or _is_replay(repeated):
-            return
-        for lane in lanes.values():
-            if lane.subscription.follows(workspace, tags):
-                lane.hear(events)
-
-
-class _WebhookOrigin(msgspec.Struct):
-    """The part of `run.started` that decides who follows a run."""
-
-    owner: Owner | None = None
-    tags: list[str] | None = None
-
-
-def run_origin(started: bytes) -> tuple[str | None, list[str]]:
-    """The workspace and the tags of a run, from its `run.started` event."""
-    try:
-        origin = msgspec.json.decode(started, type=_WebhookOrigin)
-    except (msgspec.MsgspecError, UnicodeDecodeError):  # damaged: it is of no workspace
-        return None, []
-    return origin.owner.workspace if origin.owner else None, origin.tags or []
-
-
-def _is_replay(repeated: range) -> bool:
-    """Whether a run repeats another from its first event on."""
-    return bool(repeated) and repeated.start == 0
+                known.look()
+        if (
+            self.hosts.is_leader
+            and before
+            and await self.read(
+                lambda: {each for (each,) in self.log.records.rows(_PENDING)} - found.keys()
+            )
+        ):
+            await self.write([Execute(_LEFT_OVER)])
 
 
 async def _stop(lanes: Iterable["Lane"], grace_s: float = 0.0) -> None:
@@ -438,10 +332,10 @@ def _state(subscription: Subscription, parked: int, failures: int) -> LaneState:
 
 
 class Lane:
-    """The deliveries to one subscription, one after the other, read from the log.
+    """The deliveries to one subscription, one after the other; where another host leads, it rests.
 
-    A lane holds the page of events that it delivers, and the names of runs that have news;
-    everything else is in the log and in the store. Where another host leads, lanes rest.
+    A few rows are claimed for this process, sent, and forgotten together. A row that another
+    process has claimed may have been sent: it is marked as a possible repeat.
     """
 
     def __init__(self, subscription: Subscription, outbox: Outbox) -> None:
@@ -451,11 +345,11 @@ class Lane:
         self._outbox = outbox
         self._place = subscription.tenant, subscription.webhook_id
         self._wants: dict[str, bool] = {}  # by type of event
-        self._news: dict[str, None] = {}  # runs that may have undelivered events, in order
-        self._unread: str | None = ""  # stored cursors after this key have not been looked at
-        self._resending: deque[ParkedDelivery] = deque()
+        self._done: list[int] = []  # rows that were sent, and are still to be forgotten
+        self._attempts: dict[int, int] = {}  # at rows, as far as that may not be stored
         self._task: asyncio.Task[None] | None = None
-        self._is_counted = False
+        self._has_news = True
+        self._looks_at_letters = True
         self._is_posting = False
         self._is_stopping = False
 
@@ -466,22 +360,21 @@ class Lane:
 
     def hear(self, events: Sequence[Event]) -> None:
         """Take note of new events of a run that the subscription follows."""
-        if any(event.type in TERMINAL_TYPES or self._is_wanted(event.type) for event in events):
-            self.look(events[0].run_id)
+        for event in events:
+            if event.type not in self._wants:
+                self._wants[event.type] = self.subscription.wants(event.type)
+            if self._wants[event.type]:
+                self.wake()
+                return
 
-    def look(self, run_id: str | None = None) -> None:
-        """Read the log: there are new events of a run, or perhaps of any."""
-        if run_id is None:
-            self._unread = ""
-            self._is_counted = False  # dead letters, too, may have been discarded
-        elif len(self._news) < MOST_NEWS:
-            self._news[run_id] = None
-        else:
-            self._unread = ""  # the store knows of it
+    def look(self) -> None:
+        """Look at dead letters, too: some may have been discarded, or are to be sent again."""
+        self._looks_at_letters = True
         self.wake()
 
     def wake(self) -> None:
         """Work, unless it is working already."""
+        self._has_news = True
         if self._task is None and not self._is_stopping and self._outbox.hosts.is_leader:
             self._task = asyncio.create_task(self._work())
 
@@ -495,35 +388,21 @@ class Lane:
             task.cancel()
         return task
 
-    def resend(self, letters: Sequence[ParkedDelivery]) -> None:
-        """Attempt to deliver dead letters once more, until one fails."""
-        known = {letter.key for letter in self._resending}
-        self._resending.extend(letter for letter in letters if letter.key not in known)
-        self.wake()
-
-    async def discard(self, letters: Sequence[ParkedDelivery]) -> None:
-        """Delete dead letters; those that are about to be sent again are not sent."""
-        gone = {letter.key for letter in letters}
-        self._resending = deque(each for each in self._resending if each.key not in gone)
-        await self._outbox.write([letter.removal(self.subscription.tenant) for letter in letters])
-        self._is_counted = False
-        self.wake()
-
-    def _is_wanted(self, event_type: str) -> bool:
-        is_wanted = self._wants.get(event_type)
-        if is_wanted is None:
-            is_wanted = self._wants[event_type] = self.subscription.wants(event_type)
-        return is_wanted
+    def unsaved(self) -> list[Execute]:
+        """What is to be written of rows: those that were sent, and attempts at others."""
+        tried = [Execute(_TRIED, (n, row)) for row, n in self._attempts.items()]
+        return [*outbox.sent(self._done), *tried]
 
     async def _work(self) -> None:
         pause_s = STORE_RETRY_S[0]
         try:
-            while self._has_work and self._outbox.hosts.is_leader:
+            while self._has_news and self._outbox.hosts.is_leader:
+                self._has_news = False
                 try:
-                    await self._step()
+                    await self._deliver_all()
                     pause_s = STORE_RETRY_S[0]
                 except Exception as error:  # noqa: BLE001 - one run must not end the lane
-                    self._is_counted = False
+                    self._has_news = self._looks_at_letters = True
                     webhook_id = self.subscription.webhook_id
                     if isinstance(error, StoreError):
                         _log.warning("webhook %s waits for the store: %s", webhook_id, error)
@@ -535,95 +414,98 @@ class Lane:
         finally:
             self._task = None
 
-    @property
-    def _has_work(self) -> bool:
-        if not self._is_counted:
-            return True
-        if self.subscription.secret is None:  # nothing can be signed
-            return False
-        if self._resending:
-            return True
-        return self.parked < MOST_KEPT and bool(self._news or self._unread is not None)
+    async def _write(self, changes: Sequence[RecordChange | Execute] = ()) -> None:
+        """Write changes and all that is unsaved, unless another host leads by now."""
+        done, tried = list(self._done), dict(self._attempts)
+        written = [*self.unsaved(), *changes]
+        if written:
+            await self._outbox.write([*self._outbox.hosts.fence, *written])
+        self._done = self._done[len(done) :]
+        self._attempts = {n: m for n, m in self._attempts.items() if tried.get(n) != m}
 
-    async def _step(self) -> None:
-        records = self._outbox.log.records
-        tenant, webhook_id = self._place
-        if not self._is_counted:
-            self._is_counted = True  # unless others are discarded meanwhile
-            self.parked = await self._outbox.read(
-                lambda: dead_letters.count_dead_letters(records, tenant, webhook_id)
-            )
-        elif self._resending:
-            await self._resend_next()
-        elif self._news:
-            await self._advance(next(iter(self._news)))
-        else:  # look at the next stored cursors
-            after, prefix = self._unread or "", f"{webhook_id}/"
-            found = await self._outbox.read(
-                lambda: records.keys(cursors.KIND, tenant, prefix, after, LISTED_AT_ONCE)
-            )
-            self._unread = found[-1] if len(found) == LISTED_AT_ONCE else None
-            self._news.update((key.removeprefix(prefix), None) for key in found)
-
-    async def _advance(self, run_id: str) -> None:
-        """Deliver a page of a run's events; the run waits for its next turn if there are more."""
-        keeper, log, types = self._outbox.keeper, self._outbox.log, self.subscription.exact_types
-        wanted = (*types, *TERMINAL_TYPES) if types else ()
-        self._news.pop(run_id)  # news from now on enter it again
-        try:
-            cursor = await keeper.load(*self._place, run_id)
-        except StoreError:
-            self._news[run_id] = None
-            raise
-        if cursor is None:
-            return
-        try:
-            page, has_more = await self._outbox.read(lambda: cursor.read(log, wanted))
-            if cursor.is_foreign:  # from here on it is of this process
-                cursor.is_foreign = False
-                keeper.note(cursor)
-            while page and self.parked < MOST_KEPT:  # else somebody has to look first
-                event = page.pop(0)
-                if self._is_wanted(event.type) and event.sequence not in cursor.repeated:
-                    await self._deliver(cursor, event)
-                else:
-                    self._settle(cursor, event)
-            if page or has_more:
-                self._news[run_id] = None
-        except RunNotFound:  # deleted meanwhile
-            cursor.is_done = True
-            keeper.note(cursor)
-        except BaseException:
-            self._news[run_id] = None
-            raise
-
-    def _settle(self, cursor: Cursor, event: Event) -> None:
-        """Go on after an event that was delivered, parked, or not wanted."""
-        cursor.settle(event)
-        self._outbox.keeper.note(cursor)
-
-    async def _deliver(self, cursor: Cursor, event: Event) -> None:
-        """Attempt to deliver an event until it is taken or parked."""
-        if cursor.attempts and self.failures == 0:  # an earlier process has just tried
-            self.failures = cursor.attempts
-            await self._pause()
-        settings, keeper = self._outbox.settings, self._outbox.keeper
+    async def _deliver_all(self) -> None:
+        """Deliver what is due, dead letters that are sent again first."""
+        records, (tenant, webhook_id) = self._outbox.log.records, self._place
         while True:
-            if event.sequence >= cursor.reach:
-                await keeper.save(cursor)
-            number, is_repeat = cursor.attempts + 1, cursor.is_repeat
-            cursor.attempts += 1
-            result = await self._post(event, cursor.workspace, number, is_repeat=is_repeat)
+            if self._attempts:  # before rows are read that do not know of them
+                await self._write()
+            if self._looks_at_letters:
+                self._looks_at_letters = False
+                letters = await self._outbox.dead_letters(tenant, webhook_id, "", MOST_KEPT)
+                self.parked = len(letters)
+                resent = [each for each in letters if each.is_resent]
+                if resent and self.subscription.secret is not None:
+                    self._looks_at_letters = True
+                    await self._resend(resent[0])
+                    continue
+            # What cannot be signed waits; so does everything until somebody looks at dead letters.
+            if self.subscription.secret is None or self.parked >= MOST_KEPT:
+                return
+            limit = BATCH + len(self._done)
+            found = await self._outbox.read(lambda: records.rows(_DUE, webhook_id, limit))  # noqa: B023
+            rows = [row for row in map(_DueDelivery._make, found) if row.id not in self._done]
+            if not rows:
+                await self._write()
+                return
+            await self._write([Execute(_CLAIM, (SESSION, webhook_id, rows[-1].id))])
+            while rows and not self._looks_at_letters and self.parked < MOST_KEPT:
+                page = await self._outbox.read(lambda: self._page(rows))  # noqa: B023
+                for row, event in zip(rows, page, strict=False):
+                    if self.parked >= MOST_KEPT:
+                        break
+                    if event is None:  # its run was deleted
+                        self._done.append(row.id)
+                    else:
+                        await self._deliver(row, event)
+                rows = rows[len(page) :]
+
+    def _page(self, rows: Sequence[_DueDelivery]) -> list[Event | None]:
+        """The events of the first rows."""
+        page: list[Event | None] = []
+        size = 0
+        for row in rows:
+            event = None
+            with suppress(RunNotFound):
+                found = self._outbox.log.read(row.run_id, after=row.sequence - 1, limit=1)
+                event = next(found, None)
+            size += len(event.body) if event else 0
+            if page and size > PAGE_BYTES:
+                break
+            page.append(event)
+        return page
+
+    async def _deliver(self, row: _DueDelivery, event: Event) -> None:
+        """Attempt to deliver an event until it is taken or parked."""
+        settings = self._outbox.settings
+        workspace = place_of(row.partition).partition("/")[2] or None
+        attempts = max(row.attempts, self._attempts.get(row.id, 0))
+        is_repeat = attempts > 0 or row.session not in {None, SESSION}
+        if attempts and self.failures == 0:  # an earlier process has just tried
+            self.failures = attempts
+            await self._pause()
+        while True:
+            attempts += 1
+            try:
+                result = await self._post(event, workspace, attempts, is_repeat=is_repeat)
+            except asyncio.CancelledError:
+                if self._is_posting:  # it may have arrived
+                    self._attempts[row.id] = attempts
+                raise
             if result.is_delivered:
-                self._settle(cursor, event)
+                self._attempts.pop(row.id, None)
+                self._done.append(row.id)
                 self._break_off()
                 return
+            is_repeat = True
             age_s = (self._outbox.clock.now_us() - event.at_us) / 1_000_000
-            if cursor.attempts >= settings.max_attempts or age_s > settings.max_age_s:
-                await self._park(cursor, event, result)
+            if attempts >= settings.max_attempts or age_s > settings.max_age_s:
+                self._attempts.pop(row.id, None)
+                self._done.append(row.id)
+                await self._park(event, workspace, attempts, result)
                 return
-            keeper.note(cursor)
+            self._attempts[row.id] = attempts
             self._break_off()
+            await self._write()
             await self._pause()
 
     def _break_off(self) -> None:
@@ -643,50 +525,52 @@ class Lane:
         name = delivery_id(self.subscription.webhook_id, event.run_id, event.sequence)
         attempt = Attempt(name, number, is_repeat)
         self._is_posting = True
-        try:
-            result = await self._outbox.poster.post(self.subscription, event, workspace, attempt)
-        finally:
-            self._is_posting = False
+        result = await self._outbox.poster.post(self.subscription, event, workspace, attempt)
+        self._is_posting = False
         self.failures = 0 if result.is_delivered else self.failures + 1
         self._report(result.outcome, result.reason, event, result.seconds)
         return result
 
-    async def _park(self, cursor: Cursor, event: Event, result: AttemptResult) -> None:
+    async def _park(
+        self, event: Event, workspace: str | None, attempts: int, result: AttemptResult
+    ) -> None:
         """Give an event up: keep it as a dead letter, and go on with the next one."""
         letter = ParkedDelivery(
             webhook_id=self.subscription.webhook_id,
             run_id=event.run_id,
             sequence=event.sequence,
             event_type=event.type,
-            workspace=cursor.workspace,
-            attempts=cursor.attempts,
+            workspace=workspace,
+            attempts=attempts,
             parked_us=self._outbox.clock.now_us(),
             last_reason=result.reason,
             last_status=result.status,
         )
-        cursor.settle(event)
         self.parked += 1
-        await self._outbox.keeper.save(cursor, [letter.change(self.subscription.tenant)])
+        await self._write([letter.change(self.subscription.tenant)])
         self._report("parked", result.reason, event)
 
-    async def _resend_next(self) -> None:
+    async def _resend(self, letter: ParkedDelivery) -> None:
         """Attempt to deliver a dead letter; after a failure, the others stay as they are."""
-        letter, tenant = self._resending[0], self.subscription.tenant
+        tenant = self.subscription.tenant
         event = await self._outbox.read(lambda: dead_letters.find_event(self._outbox.log, letter))
         result = None
-        if event is not None and letter in self._resending:
+        if event is not None:
             number = letter.attempts + 1
             result = await self._post(event, letter.workspace, number, is_repeat=True)
-        if letter not in self._resending:  # it was discarded meanwhile
+        if result is None or result.is_delivered:
+            await self._write([letter.removal(tenant)])
             return
-        if result is not None and not result.is_delivered:
-            self._resending.clear()
-            await self._outbox.write([letter.tried_again(result).change(tenant)])
-            return
-        await self._outbox.write([letter.removal(tenant)])
-        self.parked -= 1
-        if letter in self._resending:
-            self._resending.remove(letter)
+        letters = await self._outbox.dead_letters(*self._place, "", MOST_KEPT)
+        if letter.key in {each.key for each in letters}:  # else it was discarded meanwhile
+            tried = {letter.key: letter.tried_again(result)}
+            left = [
+                tried.get(each.key) or msgspec.structs.replace(each, is_resent=False)
+                for each in letters
+                if each.is_resent
+            ]
+            with suppress(RecordConflict):
+                await self._write([each.change(tenant) for each in left])
 
     def _report(
         self, outcome: DeliveryOutcome, reason: str, event: Event, seconds: float | None = None

@@ -10,8 +10,8 @@ import hashlib
 import logging
 import re
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -20,8 +20,13 @@ from evalwright.engine.clock import Clock
 from evalwright.host.access.egress import Egress
 from evalwright.host.access.vault import Vault, WrongKey
 from evalwright.host.async_store import read_soon
-from evalwright.host.webhooks.content import has_content_free, is_content_free
-from evalwright.store.records import RecordChange, Records
+from evalwright.host.webhooks.content import (
+    content_free_patterns,
+    has_content_free,
+    is_content_free,
+)
+from evalwright.store.outbox import follow, unfollow
+from evalwright.store.records import Execute, RecordChange, Records
 
 KIND = "webhook"
 MAX_PER_TENANT = 50
@@ -30,7 +35,6 @@ MAX_TAGS = 100
 MAX_TAG_LENGTH = 256
 SECRET_LENGTHS = range(16, 257)
 SECRET_BYTES = 32
-REMEMBERED_S = 5.0  # how long subscriptions made by another process may go unnoticed
 
 _log = logging.getLogger(__name__)
 _PATTERN = re.compile(r"\*|[A-Za-z][\w-]*(?:\.[\w-]+)*(?:\.\*)?", re.ASCII)
@@ -77,11 +81,17 @@ class Subscription(msgspec.Struct, frozen=True):
             for each in self.events
         )
 
-    @property
-    def exact_types(self) -> tuple[str, ...]:
-        """The types that are delivered; empty if there are patterns, which cover more of them."""
-        has_patterns = any(pattern.endswith("*") for pattern in self.events)
-        return () if has_patterns else self.events
+    def patterns(self) -> set[tuple[str, bool]]:
+        """The types that are delivered, each with whether it is the beginning of types."""
+        if self.include_content:
+            return {(each.removesuffix("*"), each.endswith("*")) for each in self.events}
+        return {found for each in self.events for found in content_free_patterns(each)}
+
+    def following(self) -> list[Execute]:
+        """What lets it follow the runs that it is for."""
+        place = self.tenant if self.workspace is None else f"{self.tenant}/{self.workspace}"
+        tags = msgspec.json.encode(self.tags).decode() if self.tags else None
+        return follow(self.webhook_id, self.tenant, place, tags, sorted(self.patterns()))
 
     def __repr__(self) -> str:
         return f"Subscription({self.webhook_id!r}, {self.tenant!r}, {self.fingerprint!r})"
@@ -119,9 +129,7 @@ class Subscriptions:
         self._vault = vault
         self._egress = egress
         self._clock = clock
-        self._remembered: dict[str, tuple[float, tuple[Subscription, ...]]] = {}
-        self._coming: dict[str, Subscription] = {}  # being stored
-        self._leaving: set[str] = set()  # being deleted
+        self._creating = asyncio.Lock()  # so that nobody gets more than the others may have
 
     async def create(
         self, tenant: str, workspace: str | None, wanted: SubscriptionRequest
@@ -131,7 +139,6 @@ class Subscriptions:
         if problems:
             raise InvalidDocument("webhook", problems)
         await self._egress.check_destination(wanted.url, https_only=True)
-        await self._refuse_too_many(tenant)
         stored = StoredSubscription(
             webhook_id=f"wh_{secrets.token_hex(16)}",
             tenant=tenant,
@@ -144,37 +151,25 @@ class Subscriptions:
             secret=wanted.secret or secrets.token_hex(SECRET_BYTES),
         )
         subscription = self._opened(stored)
-        # It counts before it is stored, so that no run can begin in between without a cursor.
-        self._coming[subscription.webhook_id] = subscription
-        try:
-            await self._write(subscription, msgspec.json.encode(self._sealed(stored)))
-            self._remember(tenant, (*self._stored(tenant), subscription))
-        finally:
-            del self._coming[subscription.webhook_id]
+        body = msgspec.json.encode(self._sealed(stored))
+        async with self._creating:
+            known = await read_soon(self._records, tenant, lambda: self.of_tenant(tenant))
+            if len(known) >= MAX_PER_TENANT:
+                message = f"the tenant already has {MAX_PER_TENANT} webhooks"
+                raise InvalidDocument("webhook", [Problem("$", message, "delete one first")])
+            written: list[RecordChange | Execute] = list(subscription.following())
+            written.append(RecordChange(KIND, tenant, subscription.webhook_id, body))
+            await asyncio.wrap_future(self._records.write(written))
         return subscription
 
-    async def _refuse_too_many(self, tenant: str) -> None:
-        coming = list(self._coming.values())
-        stored = await read_soon(self._records, tenant, lambda: self._load(tenant))
-        known = (*stored, *coming, *self._coming.values())  # some were stored meanwhile
-        if len({each.webhook_id for each in known if each.tenant == tenant}) >= MAX_PER_TENANT:
-            message = f"the tenant already has {MAX_PER_TENANT} webhooks"
-            raise InvalidDocument("webhook", [Problem("$", message, "delete one first")])
-
-    async def delete(self, subscription: Subscription) -> None:
-        """Delete a subscription."""
-        await self._write(subscription, None)
-        kept = tuple(each for each in self._stored(subscription.tenant) if each != subscription)
-        self._remember(subscription.tenant, kept)
-
-    @contextmanager
-    def leaving(self, subscription: Subscription) -> Iterator[None]:
-        """Let no run begin with a cursor of a subscription that is about to be deleted."""
-        self._leaving.add(subscription.webhook_id)
-        try:
-            yield
-        finally:
-            self._leaving.discard(subscription.webhook_id)
+    async def delete(
+        self, subscription: Subscription, changes: Sequence[RecordChange] = ()
+    ) -> None:
+        """Delete a subscription, and what was not sent, together with other changes."""
+        change = RecordChange(KIND, subscription.tenant, subscription.webhook_id, None)
+        written: list[RecordChange | Execute] = [change, *unfollow(subscription.webhook_id)]
+        written += changes
+        await asyncio.wrap_future(self._records.write(written))
 
     def find(self, tenant: str, workspace: str | None, webhook_id: str) -> Subscription | None:
         """A subscription of a tenant, or of one of its workspaces, read from the store."""
@@ -183,13 +178,9 @@ class Subscriptions:
         return found if found is not None and workspace in {None, found.workspace} else None
 
     def load(self) -> list[Subscription]:
-        """The subscriptions of all tenants, read from the store and remembered."""
-        found: dict[str, list[Subscription]] = {}
-        for tenant, record in self._records.of_all_tenants(KIND):
-            found.setdefault(tenant, []).append(self._decode(record.body, tenant))
-        for tenant, subscriptions in found.items():
-            self._remember(tenant, tuple(subscriptions))
-        known = [each for subscriptions in found.values() for each in subscriptions]
+        """The subscriptions of all tenants, read from the store."""
+        records = self._records.of_all_tenants(KIND)
+        known = [self._decode(record.body, tenant) for tenant, record in records]
         locked = [each.webhook_id for each in known if each.secret is None]
         if locked:
             _log.error(
@@ -200,42 +191,25 @@ class Subscriptions:
             )
         return known
 
-    def remembered(self, tenant: str) -> list[Subscription]:
-        """The subscriptions of a tenant as far as they are known; any thread may ask."""
-        coming = [each for each in list(self._coming.values()) if each.tenant == tenant]
-        known = [*self._stored(tenant), *coming]
-        return [each for each in known if each.webhook_id not in self._leaving]
+    def followers(self, found: Sequence[Subscription]) -> list[Execute]:
+        """What lets these subscriptions, and no others, follow runs: some may be of a version
+        before, or were imported.
+        """
+        rows = self._records.rows("SELECT webhook_id, pattern, is_prefix FROM webhook_followers")
+        known: dict[str, set[tuple[str, bool]]] = {}
+        for webhook_id, pattern, is_prefix in rows:
+            known.setdefault(webhook_id, set()).add((pattern, bool(is_prefix)))
+        wanted = {each.webhook_id: each for each in found}
+        changes = [each for gone in known.keys() - wanted.keys() for each in unfollow(gone)]
+        for webhook_id, subscription in wanted.items():
+            if known.get(webhook_id) != subscription.patterns():
+                changes += subscription.following()
+        return changes
 
-    async def refresh(self, tenant: str) -> None:
-        """Know what other hosts did: a run of the tenant is about to begin."""
-        if not self._records.is_local:
-            found = await read_soon(self._records, tenant, lambda: self._load(tenant))
-            self._remember(tenant, found)
-
-    def of_tenant(self, tenant: str) -> tuple[Subscription, ...]:
-        """The subscriptions of a tenant, also those that another process made a while ago."""
-        now = self._clock.monotonic_s()
-        loaded_at, found = self._remembered.get(tenant, (None, ()))
-        if loaded_at is None or now - loaded_at >= REMEMBERED_S:
-            found = self._load(tenant)
-            self._remember(tenant, found)
-        return found
-
-    def _load(self, tenant: str) -> tuple[Subscription, ...]:
-        return tuple(
-            self._decode(record.body, tenant)
-            for record in self._records.list(KIND, tenant, limit=MAX_PER_TENANT)
-        )
-
-    def _stored(self, tenant: str) -> tuple[Subscription, ...]:
-        return self._remembered.get(tenant, (0.0, ()))[1]
-
-    def _remember(self, tenant: str, subscriptions: tuple[Subscription, ...]) -> None:
-        self._remembered[tenant] = self._clock.monotonic_s(), subscriptions
-
-    async def _write(self, subscription: Subscription, body: bytes | None) -> None:
-        change = RecordChange(KIND, subscription.tenant, subscription.webhook_id, body)
-        await asyncio.wrap_future(self._records.write([change]))
+    def of_tenant(self, tenant: str) -> list[Subscription]:
+        """The subscriptions of a tenant."""
+        found = self._records.list(KIND, tenant, limit=MAX_PER_TENANT)
+        return [self._decode(record.body, tenant) for record in found]
 
     def seal_clear_secrets(self) -> list[RecordChange]:
         """What replaces subscriptions whose secret is stored in clear text by sealed ones."""

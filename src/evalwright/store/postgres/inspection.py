@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.times import iso_time
-from evalwright.store import checksums
+from evalwright.store import checksums, outbox
 from evalwright.store.inspection import (
     MOST_PER_RULE,
     LogFacts,
@@ -146,7 +146,9 @@ _RULES = (
         "SELECT NULL, NULL::bigint, 'tenant ' || tenant FROM"
         " (SELECT tenant, kind, documents, bytes FROM record_sizes"
         " UNION ALL SELECT tenant, kind, -1, -octet_length(key) - octet_length(body) FROM records"
-        f" UNION ALL SELECT tenant, 'tombstone', -1, -{TOMBSTONE_BYTES} FROM tombstones) AS counted"
+        f" UNION ALL SELECT tenant, 'tombstone', -1, -{TOMBSTONE_BYTES} FROM tombstones"
+        f" UNION ALL SELECT tenant, '{outbox.KIND}', -1, -{outbox.ROW_BYTES} FROM webhook_outbox)"
+        " AS counted"
         " GROUP BY tenant, kind HAVING sum(documents) <> 0 OR sum(bytes) <> 0",
     ),
     _DatabaseRule(

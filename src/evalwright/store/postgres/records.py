@@ -8,7 +8,7 @@ from evalwright.store.postgres.connections import LogConnections, tenants_of
 from evalwright.store.postgres.texts import end_of_prefix, restored, storable
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.readers import LogReading
-from evalwright.store.records import Forget, Record, RecordChange
+from evalwright.store.records import Execute, Forget, Record, RecordChange
 from evalwright.store.writes import Write
 
 T = TypeVar("T")
@@ -74,7 +74,12 @@ class PostgresRecords:
         )
         return [(tenant, Record(restored(key), body, at_us)) for tenant, key, body, at_us in rows]
 
-    def write(self, changes: Sequence[RecordChange], *, is_request: bool = True) -> "Future[None]":
+    def rows(self, statement: str, *values: str | int | None) -> Sequence[Any]:
+        return [tuple(row) for row in self._query(tenants_of([None]), statement, *values)]
+
+    def write(
+        self, changes: Sequence[RecordChange | Execute], *, is_request: bool = True
+    ) -> "Future[None]":
         return self._writer().submit(Write(None, (), changes, None, is_request))
 
     def has_older(self, kind: str, before_us: int) -> bool:

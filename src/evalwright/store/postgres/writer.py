@@ -19,7 +19,14 @@ from evalwright.store.postgres.address import EventRefused
 from evalwright.store.postgres.connections import TenantConnection, new_loop, tenants_of
 from evalwright.store.postgres.growth import RunGrowth, arrays, chunks
 from evalwright.store.postgres.texts import storable
-from evalwright.store.records import ANY, LOCAL_TENANT, Forget, RecordChange, RecordConflict
+from evalwright.store.records import (
+    ANY,
+    LOCAL_TENANT,
+    Execute,
+    Forget,
+    RecordChange,
+    RecordConflict,
+)
 from evalwright.store.writer import Position, Writer
 from evalwright.store.writes import View, Write
 
@@ -207,9 +214,7 @@ class PostgresWriter(Writer):
     def _is_one_statement(self, writes: list[Write]) -> bool:
         """Whether a statement by itself is enough: to append to a few runs, without documents."""
         runs = {write.run_id for write in writes}
-        if len(runs) > MOST_RUNS or any(write.changes for write in writes):
-            return False
-        return not self._companions or runs <= self._positions.keys()
+        return len(runs) <= MOST_RUNS and not any(write.changes for write in writes)
 
     async def _append(
         self, connection: "Connection", writes: list[Write]
@@ -240,7 +245,7 @@ class PostgresWriter(Writer):
 
     async def _gather(
         self, connection: "Connection", writes: list[Write]
-    ) -> tuple[dict[str, RunGrowth], list[RecordChange | Forget]]:
+    ) -> tuple[dict[str, RunGrowth], list[RecordChange | Forget | Execute]]:
         """The runs that writes are for, which are entered if they are new, and the documents."""
         # The runs whose numbers are not known, with the tenants that they get if they are new.
         unknown: dict[str, str] = {}
@@ -250,8 +255,8 @@ class PostgresWriter(Writer):
                 unknown.setdefault(write.run_id, owner)
         found = {row[0]: Position(*row[1:]) for row in await self._enter(connection, unknown)}
         runs: dict[str, RunGrowth] = {}
-        changes: list[RecordChange | Forget] = []
-        for run_id, events, changed, tenant, _, _ in writes:
+        changes: list[RecordChange | Forget | Execute] = []
+        for run_id, _, changed, tenant, _, _ in writes:
             changes += changed
             if run_id is None:
                 continue
@@ -262,8 +267,6 @@ class PostgresWriter(Writer):
                 raise WrongTenant(f"the run does not belong to tenant {tenant}; choose another id")
             if run_id not in runs:
                 runs[run_id] = RunGrowth(run_id, position, tenant)
-                if self._companions and position.following == 0 and events:
-                    changes += self._companion_changes(run_id, position, events)
         return runs, changes
 
     async def _enter(self, connection: "Connection", owners: dict[str, str]) -> list[Any]:

@@ -15,7 +15,7 @@ from openwop_client.webhook_helpers import (
 
 from builders import a_suite, a_task
 from evalwright.host.webhooks.content import is_content_free
-from evalwright.host.webhooks.cursors import WINDOW
+from evalwright.host.webhooks.outbox import BATCH
 from evalwright.store.sqlite import SqliteLog
 from faults.hook_receiver import Arrival, Receiver, receiving
 from faults.soaking import scaled, seeds
@@ -249,7 +249,7 @@ def test_a_store_that_is_locked_for_a_while_stops_deliveries_and_loses_none(
     receiver.answer = lambda _path: 503
     run_id = caller.evaluate(a_suite(30))
     wanted = wanted_of(process)[run_id]
-    assert len(wanted) > 2 * WINDOW
+    assert len(wanted) > 2 * BATCH
     with held_lock(process):
         receiver.answer = lambda _path: 204
         eventually(lambda: len(receiver.taken()) >= 2, "deliveries while the lock is held")
