@@ -189,7 +189,7 @@ async def _work(
     watchdog: "Watchdog | None",
 ) -> int:
     from evalwright.engine.fleet.database import FleetDatabase
-    from evalwright.engine.fleet.metrics_server import serve_metrics
+    from evalwright.engine.fleet.status import serve_metrics
     from evalwright.engine.fleet.worker import Worker
     from evalwright.host.fleet import FleetLimits
 

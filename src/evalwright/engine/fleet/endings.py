@@ -5,9 +5,10 @@ same transaction releases the next tasks; with the last task, it ends the run.""
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,8 +31,6 @@ from evalwright.engine.verdict import Outcome
 from evalwright.scoring.summary import RunSpending
 from evalwright.store.postgres.fleet_schema import DUE, SCORED, UNJUDGED, WAITING, WITHHELD
 from evalwright.store.protocol import EventLog, NewEvent
-
-T = TypeVar("T")
 
 SIGN_SECONDS = 1.0  # after which the server hears that a transaction goes on
 
@@ -75,24 +74,7 @@ class BegunAttempt(NamedTuple):
     attempt: int
 
 
-class Held(NamedTuple):
-    """What is known of a run while it is locked, and which tasks are still this worker's."""
-
-    mine: set[str]
-    remaining: int
-    is_answered: bool
-    first_error: str | None
-    ledger: RunSpending | None
-
-    def machine(self, plan: Plan) -> RunMachine[NewEvent]:
-        """The rules of the run, where it stands."""
-        return RunMachine(
-            plan,
-            left=self.remaining,
-            is_answered=self.is_answered,
-            first_error=self.first_error,
-            spending=self.ledger,
-        )
+States = dict[str, tuple[int, bytes | None]]  # of tasks, each with what is kept of it
 
 
 class Ending:
@@ -113,18 +95,32 @@ class Ending:
         for each in orphans:
             await connection.execute(_DISOWN, *each, self._worker)
 
+    @asynccontextmanager
+    async def _held(
+        self, run: RunAtWork, *attempts: tuple[str, int]
+    ) -> "AsyncIterator[HeldRun | None]":
+        """Lock a run, then the attempts that are still this worker's.
+
+        None: it has ended, or none of them is.
+        """
+        async with self._database.transaction() as connection:
+            ids, numbers = [each for each, _ in attempts], [each for _, each in attempts]
+            row = await connection.fetchrow(_HOLD, run.run_id, ids, numbers, self._worker)
+            is_over = row["remaining"] is None or not row["mine"]
+            held = None if is_over else HeldRun(self._database, connection, run, row, self._clock)
+            yield held
+        if held is not None:
+            self._database.announce(held.due)
+
     async def end(self, run: RunAtWork, finished: Sequence[FinishedTask]) -> set[str]:
         """Write the end of tasks of a run; returns those that were still this worker's."""
         # One that was taken away may have been begun here again, and both ended by now.
         last = {each.task_id: each for each in sorted(finished, key=lambda each: each.attempt)}
-        async with self._database.transaction() as connection:
-            attempts = [(each.task_id, each.attempt) for each in last.values()]
-            held = await self._hold(connection, run.run_id, attempts)
-            mine = [each for each in last.values() if each.task_id in (held.mine if held else ())]
-            if held is None or not mine:
+        attempts = [(each.task_id, each.attempt) for each in last.values()]
+        async with self._held(run, *attempts) as held:
+            if held is None:
                 return set()
-            due = await self._write(connection, run, held, mine)
-        self._database.announce(due)
+            await held.end_tasks([each for each in last.values() if each.task_id in held.mine])
         return held.mine
 
     async def keep(
@@ -136,128 +132,14 @@ class Ending:
         own_from: int,
     ) -> bool:
         """Write the answer to a task that goes on; False if it is another worker's by now."""
-        async with self._database.transaction() as connection:
-            held = await self._hold(connection, run.run_id, [(task_id, attempt)])
-            if held is None or not held.mine:
-                return False
-            if held.ledger is not None:
-                _count(held.ledger, events[own_from:], run.plan)
-                held.ledger.lost[task_id] = attempt  # all that it cost is known
-                await connection.execute(_KEEP, run.run_id, msgspec.json.encode(held.ledger))
-            await self._database.append(connection, run.run_id, run.run, events)
-        return True
-
-    async def _hold(
-        self, connection: Connection, run_id: str, attempts: Sequence[tuple[str, int]]
-    ) -> Held | None:
-        """Lock a run, then the attempts that are still this worker's; None if it has ended."""
-        row = await connection.fetchrow(
-            _HOLD,
-            run_id,
-            [task_id for task_id, _ in attempts],
-            [number for _, number in attempts],
-            self._worker,
-        )
-        assert row is not None
-        if row["remaining"] is None:
-            return None
-        ledger = row["ledger"]
-        return Held(
-            set(row["mine"]),
-            row["remaining"],
-            row["is_answered"],
-            row["first_error"],
-            None if ledger is None else msgspec.json.decode(ledger, type=RunSpending),
-        )
-
-    async def _write(
-        self, connection: Connection, run: RunAtWork, held: Held, mine: Sequence[FinishedTask]
-    ) -> list[str]:
-        """Write the ends of tasks by the rules of the run, and with the last one its own."""
-        machine = held.machine(run.plan)
-        is_first_answer = not held.is_answered and any(each.is_answered for each in mine)
-        if is_first_answer:
-            rows = await connection.fetch(_KEPT, run.run_id, WITHHELD)
-            machine.withheld = [(row["task_id"], decoded(row["note"])) for row in rows]
-            await connection.execute(_RELEASE_WITHHELD, run.run_id, WITHHELD, SCORED)
-        events: list[NewEvent] = []
-        states: dict[str, tuple[int, bytes | None]] = {}
-        for each in mine:
-            for _, verdict in machine.answered(each.error, is_answer=each.is_answered):
-                events += verdict
-        for each in mine:
-            if held.ledger is not None:
-                _count(held.ledger, each.events[each.own_from :], run.plan)
-            if each.unjudged is not None:
-                machine.without_verdict(each.task_id, each.unjudged)
-                events += each.events
-                states[each.task_id] = (UNJUDGED, each.unjudged.encode())
-                continue
-            events += machine.settled(each.task_id, each.events, is_done=True)
-            states[each.task_id] = (SCORED, None)
-            if not machine.is_answered:
-                states[each.task_id] = (WITHHELD, encoded(machine.withheld[-1][1]))
-        last = await self._last(connection, run, machine, events, len(mine))
-        events += self._encoded(last, run.redactor)
-        await self._database.append(connection, run.run_id, run.run, events)
-        if last:
-            return await self._database.due(connection, _LEAVE, run.run_id, len(mine))
-        return await self._settle(connection, run.run_id, states, machine)
-
-    async def _settle(
-        self,
-        connection: Connection,
-        run_id: str,
-        states: dict[str, tuple[int, bytes | None]],
-        machine: RunMachine[NewEvent],
-    ) -> list[str]:
-        """Keep what the machine knows, and release tasks as far as there is room."""
-        ledger = machine.budget and machine.budget.spending
-        return await self._database.due(
-            connection,
-            _SETTLE,
-            run_id,
-            list(states),
-            [state for state, _ in states.values()],
-            [note for _, note in states.values()],
-            machine.is_answered,
-            machine.first_error,
-            ledger and msgspec.json.encode(ledger),
-            machine.room,
-        )
-
-    async def _last(
-        self,
-        connection: Connection,
-        run: RunAtWork,
-        machine: RunMachine[NewEvent],
-        events: Sequence[NewEvent],
-        count: int,
-    ) -> Sequence[Payload]:
-        """The events that end the run, if there is nothing more to do in it, or nothing to pay."""
-        if machine.left:
-            if machine.room or await connection.fetchval(_DUE, run.run_id, DUE) > count:
-                return ()  # what is at work may end first
-        else:
-            rows = await connection.fetch(_KEPT, run.run_id, UNJUDGED)
-            earlier = {row["task_id"]: bytes(row["note"]).decode() for row in rows}
-            machine.unjudged = earlier | machine.unjudged
-        if (failure := machine.failure()) is not None:
-            return failure.events(self._duration_ms(run))
-        if machine.left:
-            return ()
-        work = asyncio.to_thread(_summed_up, run, events, self._duration_ms(run))
-        return await _in_transaction(connection, work)
-
-    def _duration_ms(self, run: RunAtWork) -> int:
-        return max(0, self._clock.now_us() - run.started_us) // 1000
-
-    def _encoded(self, payloads: Sequence[Payload], redactor: Redactor) -> list[NewEvent]:
-        now = self._clock.now_us()
-        return [
-            NewEvent(each.TYPE, None, now, redactor.redact(msgspec.json.encode(each)))
-            for each in payloads
-        ]
+        async with self._held(run, (task_id, attempt)) as held:
+            if held is not None:
+                held.count(events[own_from:])
+                if held.ledger is not None:
+                    held.ledger.lost[task_id] = attempt  # all that it cost is known
+                    await held.keep_ledger()
+                await held.append(events)
+        return held is not None
 
     async def lose(
         self, run: RunAtWork, taken: TakenTask, attempt: int, *, is_lease: bool = True
@@ -266,31 +148,27 @@ class Ending:
 
         `is_lease` says that a worker was lost, rather than the task taken from it.
         """
-        async with self._database.transaction() as connection:
-            held = await self._hold(connection, run.run_id, [(taken.task_id, attempt)])
-            if held is None or not held.mine:
+        async with self._held(run, (taken.task_id, attempt)) as held:
+            if held is None:
                 return False
             if is_lease:
-                await connection.execute(_COUNT_LOST)
+                await held.connection.execute(_COUNT_LOST)
             if (ledger := held.ledger) is None:
                 return True
             # A worker may have been killed before it counted the attempt before its own.
             uncounted = attempt - 1 - ledger.lost.get(taken.task_id, 0)
             ledger.cut_off += [Decimal(0)] * uncounted
             ledger.lost[taken.task_id] = attempt - 1
-            machine = held.machine(run.plan)
-            at_work = await connection.fetchval(_DUE, run.run_id, DUE)
-            if machine.room >= at_work:
-                await connection.execute(_KEEP, run.run_id, msgspec.json.encode(ledger))
+            at_work = await held.tasks_at_work()
+            if held.machine.room >= at_work:
+                await held.keep_ledger()
                 return True
-            failure = machine.failure()
+            failure = held.machine.failure()
             if at_work > 1 or failure is None:
-                due = await self._wait(connection, run, machine, taken.task_id)
+                await held.settle({taken.task_id: (WAITING, None)})
             else:
-                last = self._encoded(failure.events(self._duration_ms(run)), run.redactor)
-                await self._database.append(connection, run.run_id, run.run, last)
-                due = await self._database.due(connection, _LEAVE, run.run_id, 0)
-        self._database.announce(due)
+                await held.append(held.encoded(failure.events(held.duration_ms())))
+                await held.leave(0)
         return False
 
     async def count_scored(self, run: RunAtWork, taken: TakenTask, attempt: int) -> None:
@@ -300,35 +178,147 @@ class Ending:
 
     async def put_back(self, run: RunAtWork, taken: TakenTask, attempt: int) -> None:
         """Let a task wait that was begun in a run which is paused."""
-        async with self._database.transaction() as connection:
-            held = await self._hold(connection, run.run_id, [(taken.task_id, attempt)])
-            if held is None or not held.mine:
-                return
-            due = await self._wait(connection, run, held.machine(run.plan), taken.task_id)
-        self._database.announce(due)
+        async with self._held(run, (taken.task_id, attempt)) as held:
+            if held is not None:
+                await held.settle({taken.task_id: (WAITING, None)})
 
-    async def _wait(
+
+class HeldRun:
+    """A run while it is locked: its rules where it stands, within the transaction."""
+
+    def __init__(
         self,
+        database: FleetDatabase,
         connection: Connection,
         run: RunAtWork,
-        machine: RunMachine[NewEvent],
-        task_id: str,
-    ) -> list[str]:
-        return await self._settle(connection, run.run_id, {task_id: (WAITING, None)}, machine)
+        row: Any,
+        clock: Clock,
+    ) -> None:
+        self._database = database
+        self.connection = connection
+        self._run = run
+        self._clock = clock
+        self.mine = set(row["mine"])  # tasks that are still the worker's
+        kept = row["ledger"]
+        self.ledger = None if kept is None else msgspec.json.decode(kept, type=RunSpending)
+        self.machine = RunMachine[NewEvent](
+            run.plan,
+            left=row["remaining"],
+            is_answered=row["is_answered"],
+            first_error=row["first_error"],
+            spending=self.ledger,
+        )
+        self.due: list[str] = []  # lanes in which tasks became due
 
+    async def end_tasks(self, finished: Sequence[FinishedTask]) -> None:
+        """Write the ends of tasks by the rules of the run, and with the last one its own."""
+        machine, events, states = self.machine, list[NewEvent](), States()
+        if not machine.is_answered and any(each.is_answered for each in finished):
+            rows = await self.connection.fetch(_KEPT, self._run.run_id, WITHHELD)
+            machine.withheld = [(row["task_id"], decoded(row["note"])) for row in rows]
+            await self.connection.execute(_RELEASE_WITHHELD, self._run.run_id, WITHHELD, SCORED)
+        for each in finished:
+            for _, verdict in machine.answered(each.error, is_answer=each.is_answered):
+                events += verdict
+        for each in finished:
+            self.count(each.events[each.own_from :])
+            if each.unjudged is not None:
+                machine.without_verdict(each.task_id, each.unjudged)
+                events += each.events
+                states[each.task_id] = (UNJUDGED, each.unjudged.encode())
+                continue
+            events += machine.settled(each.task_id, each.events, is_done=True)
+            states[each.task_id] = (SCORED, None)
+            if not machine.is_answered:
+                states[each.task_id] = (WITHHELD, encoded(machine.withheld[-1][1]))
+        last = await self._last(events, len(finished))
+        await self.append([*events, *self.encoded(last)])
+        if last:
+            await self.leave(len(finished))
+        else:
+            await self.settle(states)
 
-def _count(ledger: RunSpending, events: Iterable[NewEvent], plan: Plan) -> None:
-    """Count the calls of a task that has ended."""
-    on_attempt, is_verdict = Decimal(0), plan.panel is not None
-    for event in events:
-        if event.type == InvocationStarted.TYPE:
-            on_attempt, is_verdict = Decimal(0), False
-        elif event.type == InvocationCompleted.TYPE:
-            is_verdict = plan.panel is not None
-        elif event.type == ProviderUsage.TYPE:
-            usage = msgspec.json.decode(event.body, type=ProviderUsage)
-            on_attempt = ledger.add(usage, on_attempt, is_verdict=is_verdict)
-    ledger.is_cost_known = True
+    async def _last(self, events: Sequence[NewEvent], count: int) -> Sequence[Payload]:
+        """The events that end the run, if there is nothing more to do in it, or nothing to pay."""
+        machine = self.machine
+        if machine.left:
+            if machine.room or await self.tasks_at_work() > count:
+                return ()  # what is at work may end first
+        else:
+            rows = await self.connection.fetch(_KEPT, self._run.run_id, UNJUDGED)
+            earlier = {row["task_id"]: bytes(row["note"]).decode() for row in rows}
+            machine.unjudged = earlier | machine.unjudged
+        if (failure := machine.failure()) is not None:
+            return failure.events(self.duration_ms())
+        if machine.left:
+            return ()
+        # To sum it up may take long, and the server ends a transaction if it hears nothing.
+        summing = asyncio.create_task(
+            asyncio.to_thread(_summed_up, self._run, events, self.duration_ms())
+        )
+        while not (await asyncio.wait((summing,), timeout=SIGN_SECONDS))[0]:
+            await self.connection.execute("SELECT 1")
+        return await summing
+
+    async def append(self, events: Sequence[NewEvent]) -> None:
+        """Append events to the run."""
+        await self._database.append(self.connection, self._run.run_id, self._run.run, events)
+
+    async def settle(self, states: States) -> None:
+        """Keep what the rules know, and release tasks as far as there is room."""
+        machine = self.machine
+        self.due += await self._database.due(
+            self.connection,
+            _SETTLE,
+            self._run.run_id,
+            list(states),
+            [state for state, _ in states.values()],
+            [note for _, note in states.values()],
+            machine.is_answered,
+            machine.first_error,
+            self.ledger and msgspec.json.encode(self.ledger),
+            machine.room,
+        )
+
+    async def leave(self, count: int) -> None:
+        """Take the run, which has ended, out of the fleet."""
+        self.due += await self._database.due(self.connection, _LEAVE, self._run.run_id, count)
+
+    async def keep_ledger(self) -> None:
+        """Keep what was spent."""
+        kept = msgspec.json.encode(self.ledger)
+        await self.connection.execute(_KEEP, self._run.run_id, kept)
+
+    async def tasks_at_work(self) -> int:
+        """How many tasks of the run are due, or worked on."""
+        return int(await self.connection.fetchval(_DUE, self._run.run_id, DUE))
+
+    def count(self, events: Iterable[NewEvent]) -> None:
+        """Count the calls of a task that has ended."""
+        if (ledger := self.ledger) is None:
+            return
+        on_attempt, is_judged = Decimal(0), self._run.plan.panel is not None
+        is_verdict = is_judged
+        for event in events:
+            if event.type == InvocationStarted.TYPE:
+                on_attempt, is_verdict = Decimal(0), False
+            elif event.type == InvocationCompleted.TYPE:
+                is_verdict = is_judged
+            elif event.type == ProviderUsage.TYPE:
+                usage = msgspec.json.decode(event.body, type=ProviderUsage)
+                on_attempt = ledger.add(usage, on_attempt, is_verdict=is_verdict)
+        ledger.is_cost_known = True
+
+    def duration_ms(self) -> int:
+        """For how long the run has lasted."""
+        return max(0, self._clock.now_us() - self._run.started_us) // 1000
+
+    def encoded(self, payloads: Sequence[Payload]) -> list[NewEvent]:
+        """Events of the run itself."""
+        now, redact = self._clock.now_us(), self._run.redactor.redact
+        return [
+            NewEvent(each.TYPE, None, now, redact(msgspec.json.encode(each))) for each in payloads
+        ]
 
 
 def _summed_up(run: RunAtWork, last: Sequence[NewEvent], duration_ms: int) -> Sequence[Payload]:
@@ -337,14 +327,6 @@ def _summed_up(run: RunAtWork, last: Sequence[NewEvent], duration_ms: int) -> Se
     for each in last:
         history.take(Event(run.run_id, 0, each.type, each.task_id, each.at_us, each.body))
     return completion(Outcome.of(history).summary, duration_ms)
-
-
-async def _in_transaction(connection: Connection, work: Coroutine[Any, Any, T]) -> T:
-    """Do something long within a transaction, which the server ends if it hears nothing."""
-    doing = asyncio.create_task(work)
-    while not (await asyncio.wait((doing,), timeout=SIGN_SECONDS))[0]:
-        await connection.execute("SELECT 1")
-    return await doing
 
 
 def encoded(events: Sequence[NewEvent]) -> bytes:

@@ -1,11 +1,15 @@
-"""How the fleet is doing: what a run waits for, and the numbers that metrics show."""
+"""How the fleet is doing: what a run waits for, and the numbers that its metrics show."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.store.protocol import EventLog
+
+ASK_SECONDS = 5.0  # that a request for metrics may take
+MOST_LINES = 100  # of a request
 
 _STATUS = """
 SELECT r.is_paused, r.owner, r.lane,
@@ -26,11 +30,12 @@ _NUMBERS = """
 SELECT
     count(*) FILTER (WHERE worker IS NULL) AS queued,
     count(*) FILTER (WHERE worker IS NOT NULL) AS begun,
-    greatest(0, extract(epoch FROM now() - min(changed_at) FILTER (WHERE worker IS NULL)))
+    greatest(0, extract(epoch FROM now() - min(changed_at) FILTER (WHERE worker IS NULL)))::float8
         AS oldest_s,
     (SELECT coalesce(sum(waiting), 0) FROM fleet_shares) AS waiting,
     (SELECT count(*) FROM fleet_workers WHERE seen_at > now() - interval '15 s') AS workers,
-    (SELECT coalesce(sum(value), 0) FROM fleet_counters WHERE name = 'leases_lost') AS leases_lost
+    (SELECT coalesce(sum(value), 0)::bigint FROM fleet_counters WHERE name = 'leases_lost')
+        AS leases_lost
 FROM attempts WHERE state = 1
 """
 _OWNERS = "SELECT owner, released, scored FROM fleet_owners WHERE owner <> '' ORDER BY owner"
@@ -127,15 +132,44 @@ def _family(name: str, kind: str, about: str, samples: Sequence[tuple[str, float
 
 async def fleet_numbers(database: FleetDatabase) -> FleetNumbers:
     """The numbers of the fleet, from its tables."""
-    row = await database.fetchrow(_NUMBERS)
-    assert row is not None
     shares = [OwnerShare(*each) for each in await database.fetch(_OWNERS)]
-    return FleetNumbers(
-        row["queued"],
-        row["begun"],
-        float(row["oldest_s"]),
-        row["waiting"],
-        row["workers"],
-        int(row["leases_lost"]),
-        shares,
-    )
+    return FleetNumbers(**dict(await database.fetchrow(_NUMBERS)), shares=shares)
+
+
+@asynccontextmanager
+async def serve_metrics(
+    database: FleetDatabase, place: tuple[str, int] | None
+) -> AsyncIterator[str | None]:
+    """Serve `/metrics` and `/healthz`; gives the address, or None where nothing is served."""
+    if place is None:
+        yield None
+        return
+
+    async def response(reader: asyncio.StreamReader) -> bytes:
+        asked = (await reader.readline()).split()
+        for _ in range(MOST_LINES):
+            if not (await reader.readline()).strip():
+                break
+        path = asked[1] if len(asked) > 1 else b""
+        status, body = b"404 Not Found", b""
+        if path == b"/healthz":
+            status, body = b"200 OK", b"ok\n"
+        elif path == b"/metrics":
+            try:
+                status, body = b"200 OK", await fleet_metrics(database, with_tenants=True)
+            except Exception:  # noqa: BLE001 - the database is out of reach
+                status = b"503 Service Unavailable"
+        head = b"Content-Type: text/plain; version=0.0.4\r\nConnection: close\r\nContent-Length: "
+        return b"HTTP/1.1 %s\r\n%s%d\r\n\r\n%s" % (status, head, len(body), body)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(Exception):  # whoever asks can ask again
+            async with asyncio.timeout(ASK_SECONDS):
+                writer.write(await response(reader))
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, *place)
+    host, port = server.sockets[0].getsockname()[:2]
+    async with server:
+        yield f"http://{host}:{port}/metrics"
