@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -25,22 +25,13 @@ _FIND = (
 )
 
 
-class _RunPlace(NamedTuple):
-    """Where a run belongs."""
-
-    tenant: str  # its partition of the log
-    owner: str  # the tenant that it counts for
-    lane: str
-    plan: bytes  # as far as it may differ from the recorded one
-    run: int  # its number in the log
-
-
 class LoadedRun:
     """A run with its equipment; tasks that were tried before have a fresh memory."""
 
     def __init__(
         self,
         at_work: RunAtWork,
+        lane: str,
         equipment: Equipment,
         history: History,
         clock: Clock,
@@ -48,6 +39,7 @@ class LoadedRun:
     ) -> None:
         self.run_id = at_work.run_id
         self.at_work = at_work
+        self.lane = lane
         self.used_at = time.monotonic()
         self._equipment = equipment
         self._clock = clock
@@ -70,11 +62,12 @@ class LoadedRun:
         async with self._reading:
             may_be_answered = attempt > 1 and self._read_at < begun_at
             if may_be_answered or self._work.has_tried(task_id):
-                self._read_at = time.monotonic()
+                read_at = time.monotonic()
                 history = await asyncio.to_thread(recorded_history, self.at_work.log, self.run_id)
                 history.plan = self.at_work.plan
                 equipment = self._equipment
                 self._work = SingleTasks(equipment.agent, history, equipment.resources, self._clock)
+                self._read_at = read_at
             work = self._at_work_on[task_id, attempt] = self._work
         return await work.work_on(task_id, attempt, keep)
 
@@ -107,7 +100,6 @@ class RunsAtWork:
         self._database = database
         self._equipper = equipper
         self._clock = clock
-        self._places: dict[str, _RunPlace] = {}
         self._loading: dict[str, asyncio.Future[LoadedRun | None]] = {}
         self._equipment: dict[str, asyncio.Future[Equipment]] = {}  # by lane, the oldest first
 
@@ -117,68 +109,53 @@ class RunsAtWork:
         if loading is None:
             await self._forget_idle()
             loading = self._loading[run_id] = asyncio.ensure_future(self._load(run_id))
+        run = None
         try:
             run = await asyncio.shield(loading)
-        except BaseException:
-            self._loading.pop(run_id, None)
-            self._places.pop(run_id, None)  # the run may have ended meanwhile
-            raise
-        if run is None:
-            self._loading.pop(run_id, None)
+        finally:
+            if run is None:
+                self._loading.pop(run_id, None)
         return run
 
     async def lane(self, run_id: str) -> str | None:
         """The lane of a run that is in the fleet."""
-        place = await self._place(run_id)
-        return place and place.lane
-
-    async def _place(self, run_id: str) -> _RunPlace | None:
-        if run_id not in self._places:
-            row = await self._database.patiently(lambda: self._database.fetchrow(_FIND, run_id))
-            if row is None:
-                return None
-            self._places[run_id] = _RunPlace(*row)
-        return self._places[run_id]
+        row = await self._database.patiently(lambda: self._database.fetchrow(_FIND, run_id))
+        return None if row is None else str(row["lane"])
 
     async def _load(self, run_id: str) -> LoadedRun | None:
-        place = await self._place(run_id)
-        if place is None:
+        row = await self._database.patiently(lambda: self._database.fetchrow(_FIND, run_id))
+        if row is None:
             return None
-        log = self._database.log.for_tenant(place.tenant)
-        read_at = time.monotonic()
+        log, read_at = self._database.log.for_tenant(row["tenant"]), time.monotonic()
         history = await asyncio.to_thread(recorded_history, log, run_id)
-        handed = msgspec.json.decode(place.plan, type=HandedPlan)
-        history.plan = handed.applied_to(history.plan)
+        history.plan = msgspec.json.decode(row["plan"], type=HandedPlan).applied_to(history.plan)
         if history.plan.origin is not None:  # a host runs no code that a log names
             history.plan = msgspec.structs.replace(history.plan, source=None)
-        equipment = await self._equip(place, history)
-        redactor = equipment.resources.surroundings.redactor
-        at_work = RunAtWork(run_id, place.run, log, history.plan, history.started_at_us, redactor)
-        return LoadedRun(at_work, equipment, history, self._clock, read_at)
-
-    async def _equip(self, place: _RunPlace, history: History) -> Equipment:
-        loading = self._equipment.get(place.lane)
-        if loading is None:
-            loading = self._equipment[place.lane] = asyncio.ensure_future(
-                self._equipper.equip(place.owner, history.plan)
-            )
+        lane = row["lane"]
+        if lane not in self._equipment:
+            equipping = self._equipper.equip(row["owner"], history.plan)
+            self._equipment[lane] = asyncio.ensure_future(equipping)
         try:
-            return await asyncio.shield(loading)
+            equipment = await asyncio.shield(self._equipment[lane])
         except Exception:
-            self._equipment.pop(place.lane, None)
+            self._equipment.pop(lane, None)
             raise
+        redactor = equipment.resources.surroundings.redactor
+        facts = run_id, row["run"], log, history.plan, history.started_at_us, redactor
+        return LoadedRun(RunAtWork(*facts), lane, equipment, history, self._clock, read_at)
 
     async def _forget_idle(self) -> None:
         """Let go of runs that have had no task for a while, and of equipment nobody uses."""
         before = time.monotonic() - IDLE_SECONDS
+        used = set()
         for run_id, loading in list(self._loading.items()):
             run = _loaded(loading)
             if run is not None and not run.tasks and run.used_at < before:
                 del self._loading[run_id]
-                self._places.pop(run_id, None)
                 run.end()
-        if len(self._equipment) > MOST_EQUIPMENT:
-            used = {self._places[run_id].lane for run_id in self._loading if run_id in self._places}
+            elif run is not None:
+                used.add(run.lane)
+        if len(self._equipment) > MOST_EQUIPMENT and all(map(_loaded, self._loading.values())):
             for lane in [each for each in self._equipment if each not in used]:
                 await self._close(self._equipment.pop(lane))
 
