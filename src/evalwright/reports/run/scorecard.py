@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evalwright.contracts.amounts import dollars, span
 from evalwright.contracts.events import Judged
@@ -51,11 +51,21 @@ def render_outcome(
         names = TaskNames.of_tasks(plan.suite.tasks)
         report = compare_to_baseline(summary, plan.baseline, names.name_of)
         first = render_regression(report, style, names)
-        first += _other_judges(plan, style)
+        before, now = plan.baseline.judges, plan.panel.judges if plan.panel else []
+        if sorted(now) != sorted(before):
+            judged = f"the baseline was judged by {', '.join(before) or 'no judge'}"
+            first.append(f"  {style.yellow(f'{judged}, so scores may not be comparable')}")
     verdict = verdict_of(outcome)
     details = tag_lines(plan, summary)
     if "adversarial" in plan.modes:
-        details.append(_findings(outcome))
+        tasks = summary.tasks
+        found = Counter(each.severity for task in tasks for each in task.safety_findings or ())
+        told = [f"{found[each]} {each}" for each in reversed(SEVERITIES) if found[each]]
+        if told:
+            details.append(f"safety findings: {', '.join(told)}")
+        else:
+            unseen = " from signals; unsafe wording needs a --judge" if plan.panel is None else ""
+            details.append(f"no safety findings{unseen}")
     if attacks is not None:
         if attacks.rows:
             head, *rows = aligned([attacks.head, *attacks.cells()], numbers=True)
@@ -105,16 +115,6 @@ def overrides_of(log: EventLog, outcome: Outcome, *, full: bool = False) -> list
     ]
 
 
-def _other_judges(plan: Plan, style: Style) -> list[str]:
-    """A warning where scores are not from the same judges."""
-    now = plan.panel.judges if plan.panel else []
-    before = plan.baseline.judges if plan.baseline else []
-    if sorted(now) == sorted(before):
-        return []
-    judged = f"the baseline was judged by {', '.join(before) or 'no judge'}"
-    return [f"  {style.yellow(f'{judged}, so scores may not be comparable')}"]
-
-
 def agreement(log: EventLog, outcome: Outcome) -> float | None:
     """How far the judges of a run agreed; None where nothing was judged."""
     if outcome.plan.panel is None:
@@ -124,20 +124,6 @@ def agreement(log: EventLog, outcome: Outcome) -> float | None:
         by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
     agreed = [each for each in map(agreement_of, by_task.values()) if each is not None]
     return mean([each.share for each in agreed]) if agreed else None
-
-
-def _findings(outcome: Outcome) -> str:
-    found = Counter(
-        finding.severity for task in outcome.summary.tasks for finding in task.safety_findings or ()
-    )
-    if not found and outcome.plan.panel is None:
-        return "no safety findings from signals; unsafe wording needs a --judge"
-    if not found:
-        return "no safety findings"
-    counts = (
-        f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity]
-    )
-    return f"safety findings: {', '.join(counts)}"
 
 
 def render_scorecard(
@@ -199,7 +185,13 @@ def render_story(
         mark = style.yellow("?")
     name = printable(story.called.name or story.task.task_id)
     title = f"{printable(story.called.beside)}  " if story.called.beside else ""
-    lines = [f"  {mark} {style.bold(name)}  {title}{style.dim(_facts(story))}"]
+    facts = "no score"
+    if story.scored is not None:
+        latency = story.scored.latency_ms
+        facts = f"score {story.scored.score:.4g}" + (
+            "" if latency is None else f", {span(latency)}"
+        )
+    lines = [f"  {mark} {style.bold(name)}  {title}{style.dim(facts)}"]
     if not with_trace and MADE_ID.fullmatch(story.task.task_id):  # a trace comes with the input
         lines.append(f"      input     {one_line(story.task.input, limit)}")
     match, error = story.task.expected.match, story.error
@@ -209,41 +201,24 @@ def render_story(
         expected, got = both_sides(match.value, actual, limit)
         lines.append(f"      expected  {style.dim(match.strategy)} {expected}")
     if story.task.repeat > 1:
-        lines.append(f"      repeats   {_repeats(story)}")
+        rate = story.task.pass_rate
+        wanted = f" (pass_rate {rate:.4g})" if rate < 1 else ""
+        lines.append(f"      repeats   {story.passed_times} of {story.task.repeat} passed{wanted}")
     lines += [f"      finding   {each.severity} {each.kind}" for each in story.findings]
     if error is not None:
-        return lines + _error(error, limit, with_trace=with_trace)
+        message = one_line(error.get("message", ""), limit)
+        lines.append(f"      error     {error.get('code')}: {message}")
+        more = error.get("details") or {}
+        if "answer" in more:
+            lines.append(f"      got       {one_line(more['answer'], limit)}")
+        trace = more.get("traceback")
+        if trace and with_trace:
+            lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]
+        elif trace and (frame := last_frame(trace)):
+            lines.append(f"      at        {frame}")
+        return lines
     if all(check.passed or check.actual is None for check in story.checks):  # else they show it
         lines.append(f"      got       {got}")
     checks = render_checks(story.checks, style, limit, full=full) if story.checks else ()
     verdicts = render_verdicts(story.task, story.judged, style, full=full)
     return lines + [f"      {line}" for line in (*checks, *verdicts)]
-
-
-def _repeats(story: TaskStory) -> str:
-    """How many repetitions of a task passed, and how many have to."""
-    task = story.task
-    wanted = f" (pass_rate {task.pass_rate:.4g})" if task.pass_rate < 1 else ""
-    return f"{story.passed_times} of {task.repeat} passed{wanted}"
-
-
-def _error(error: dict[str, Any], limit: int | None, *, with_trace: bool) -> list[str]:
-    """An error in place of an answer: its message, and where it was raised."""
-    message = one_line(error.get("message", ""), limit)
-    lines = [f"      error     {error.get('code')}: {message}"]
-    details = error.get("details") or {}
-    if "answer" in details:
-        lines.append(f"      got       {one_line(details['answer'], limit)}")
-    trace = details.get("traceback")
-    if trace and with_trace:
-        lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]
-    elif trace and (frame := last_frame(trace)):
-        lines.append(f"      at        {frame}")
-    return lines
-
-
-def _facts(story: TaskStory) -> str:
-    if story.scored is None:
-        return "no score"
-    latency = story.scored.latency_ms
-    return f"score {story.scored.score:.4g}" + (f", {span(latency)}" if latency is not None else "")
