@@ -19,16 +19,20 @@ def render_markdown(report: MachineReport) -> bytes:
     """The verdict, the numbers, and the cases that need a look."""
     summary = report.summary
     lines = [f"# {inline(summary.verdict)}", ""]
-    before = report.summary.root_cause_breakdown_baseline
-    after = report.summary.root_cause_breakdown
-    rows = [
-        *[
-            f"| {inline(cause)} | {before[cause]} | {count} |"
-            for cause, count in after.items()
-            if count or before[cause]
-        ],
-        *_severity_rows(report),
+    causes = summary.root_cause_breakdown_baseline, summary.root_cause_breakdown
+    severities = [
+        msgspec.to_builtins(each)
+        for each in (
+            summary.security.signal_counts_baseline,
+            summary.security.signal_counts_new,
+        )
     ]
+    counted = [(inline(cause), causes[0][cause], count) for cause, count in causes[1].items()]
+    counted += [
+        (f"signals: {each}", severities[0][each], severities[1][each])
+        for each in reversed(severities[1])
+    ]
+    rows = [f"| {name} | {old} | {new} |" for name, old, new in counted if old or new]
     if (judged := summary.judged).cases:
         rows.insert(0, f"| passed of {judged.cases} | {judged.baseline_pass} | {judged.new_pass} |")
     if rows:
@@ -36,8 +40,20 @@ def render_markdown(report: MachineReport) -> bytes:
     if summary.significance is not msgspec.UNSET:
         found = summary.significance
         lines += [f"**{inline(found.sentence)}** {inline(pass_rates(found))}", ""]
-    shown = [item for item in report.items if _needs_a_look(item)]
-    lines += _table(sorted(shown, key=_order))
+    if items := _worth_a_look(report):
+        lines += ["| case | what | why | gate |", "| --- | --- | --- | --- |"]
+    for item in items[:_MOST_CASES]:
+        root = "" if item.new_root is msgspec.UNSET else item.new_root
+        ruling = item.governance_preview.new
+        cells = (
+            " ".join(case_called(item.case_id, item.title).told),
+            f"{CHANGES[item.told_change].words.lower()} {root}".strip(),
+            "; ".join(one_line(each.message, 120) for each in item.failed_assertions.new[:2]),
+            f"{ruling.recommendation}: {one_line(ruling.reason, 120)}",
+        )
+        lines.append(f"| {' | '.join(inline(one_line(cell, 300)) for cell in cells)} |")
+    if len(items) > _MOST_CASES:
+        lines += ["", f"… and {len(items) - _MOST_CASES} more, all in `report.html`."]
     if report.pairing is not None:
         lines += ["", inline(report.pairing.note)]
     return ("\n".join(lines).rstrip() + "\n").encode()
@@ -45,14 +61,13 @@ def render_markdown(report: MachineReport) -> bytes:
 
 def notes_on(report: MachineReport) -> list[Note]:
     """A note for each case that needs a look; of many, the last says how many more there are."""
-    shown = sorted(filter(_needs_a_look, report.items), key=_order)
     notes = [
         Note(
-            f"{_name(item)}: {_change(item)}",
+            f"{_name(item)}: {CHANGES[item.told_change].words.lower()}",
             _why(item),
             level="error" if item.change == "regression" else "warning",
         )
-        for item in shown
+        for item in _worth_a_look(report)
     ]
     rest = len(notes) - MOST_NOTES + 1
     if rest <= 1:
@@ -73,7 +88,7 @@ def render_code_quality(report: MachineReport) -> bytes:
                 "major" if item.change == "regression" else "minor",
                 item.case_id,
             )
-            for item in sorted(filter(_needs_a_look, report.items), key=_order)
+            for item in _worth_a_look(report)
         ]
     )
 
@@ -82,57 +97,24 @@ def _name(item: Item) -> str:
     return case_called(item.case_id, item.title).name
 
 
-def _change(item: Item) -> str:
-    return CHANGES[item.told_change].words.lower()
-
-
 def _why(item: Item) -> str:
     ruling = item.governance_preview.new
     told = [each.message for each in item.failed_assertions.new]
     return "; ".join(told) or f"{ruling.recommendation}: {ruling.reason}"
 
 
-def _severity_rows(report: MachineReport) -> list[str]:
-    security = report.summary.security
-    before = msgspec.to_builtins(security.signal_counts_baseline)
-    after = msgspec.to_builtins(security.signal_counts_new)
-    return [
-        f"| signals: {severity} | {before[severity]} | {after[severity]} |"
-        for severity in reversed(list(after))
-        if after[severity] or before[severity]
-    ]
-
-
-def _needs_a_look(item: Item) -> bool:
-    """Whether a case got worse, asks for a gate or has a new severe signal."""
-    facts = facts_of(item)
-    return facts.change == "regression" or facts.new.gated or facts.alarming
-
-
-def _order(item: Item) -> tuple[bool, bool, bool]:
-    return (
-        item.governance_preview.new.recommendation != "block",
-        not item.security.new.requires_gate_recommendation,
-        item.change != "regression",
+def _worth_a_look(report: MachineReport) -> list[Item]:
+    """The cases that got worse, ask for a gate or have a new severe signal; the worst first."""
+    found = []
+    for item in report.items:
+        facts = facts_of(item)
+        if facts.change == "regression" or facts.new.gated or facts.alarming:
+            found.append(item)
+    return sorted(
+        found,
+        key=lambda item: (
+            item.governance_preview.new.recommendation != "block",
+            not item.security.new.requires_gate_recommendation,
+            item.change != "regression",
+        ),
     )
-
-
-def _table(items: list[Item]) -> list[str]:
-    if not items:
-        return []
-    lines = ["| case | what | why | gate |", "| --- | --- | --- | --- |"]
-    lines += [_row(item) for item in items[:_MOST_CASES]]
-    hidden = len(items) - _MOST_CASES
-    if hidden > 0:
-        lines += ["", f"… and {hidden} more, all in `report.html`."]
-    return lines
-
-
-def _row(item: Item) -> str:
-    root = "" if item.new_root is msgspec.UNSET else item.new_root
-    reasons = [one_line(each.message, 120) for each in item.failed_assertions.new[:2]]
-    ruling = item.governance_preview.new
-    gate = f"{ruling.recommendation}: {one_line(ruling.reason, 120)}"
-    case = " ".join(case_called(item.case_id, item.title).told)
-    cells = (case, f"{_change(item)} {root}".strip(), "; ".join(reasons), gate)
-    return f"| {' | '.join(inline(one_line(cell, 300)) for cell in cells)} |"

@@ -12,7 +12,6 @@ from evalwright.contracts.prompt_result import (
     CriterionScore,
     Finding,
     PromptCase,
-    PromptResult,
     grade,
 )
 from evalwright.prompts.change import Change, FileChange, by_evaluation
@@ -31,6 +30,7 @@ from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import (
     File,
     FileRuns,
+    FileStatus,
     Overview,
     count_findings,
 )
@@ -55,7 +55,10 @@ _LABELS = {
 def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
     """The values of the template `report.html`."""
     changes = _changes_by_group(overview, context.change)
-    room = _room(overview, context.texts)
+    room = None  # characters of each file: of a large library, only an excerpt is shown
+    if sum(len(context.texts.get(file.path, "")) for file in overview.files) > FULL_TEXTS:
+        with_findings = sum(1 for file in overview.files if file.findings)
+        room = max(_LEAST_EXCERPT, _EXCERPTS // max(1, with_findings))
     files = sorted(overview.files, key=lambda file: file.badness)
     skipped, passed = overview.count("skipped"), overview.count("passed")
     total = len(overview.files) - skipped
@@ -93,25 +96,21 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
     }
 
 
-def _room(overview: Overview, texts: Mapping[str, str]) -> int | None:
-    """How many characters of each file are shown: all, or of a large library an excerpt."""
-    total = sum(len(texts.get(file.path, "")) for file in overview.files)
-    if total <= FULL_TEXTS:
-        return None
-    with_findings = sum(1 for file in overview.files if file.findings)
-    return max(_LEAST_EXCERPT, _EXCERPTS // max(1, with_findings))
-
-
 def _tiles(overview: Overview, context: ReportContext) -> list[tuple[str, str, str]]:
     total, skipped = len(overview.files), overview.count("skipped")
-    tiles = [
-        ("Files", f"{total:,}", ""),
-        ("Passed", f"{overview.count('passed'):,}", percent_of(overview.count("passed"), total)),
-        ("Failed", f"{overview.count('failed'):,}", percent_of(overview.count("failed"), total)),
-        ("Errors", f"{overview.count('error'):,}", percent_of(overview.count("error"), total)),
-        *([("Skipped", f"{skipped:,}", "no prompts")] if skipped else []),
-        ("Findings", f"{sum(count_findings(file.findings) for file in overview.files):,}", ""),
-    ]
+    tiles = [("Files", f"{total:,}", "")]
+    statuses: tuple[tuple[str, FileStatus], ...] = (
+        ("Passed", "passed"),
+        ("Failed", "failed"),
+        ("Errors", "error"),
+    )
+    for name, status in statuses:
+        count = overview.count(status)
+        tiles.append((name, f"{count:,}", percent_of(count, total)))
+    if skipped:
+        tiles.append(("Skipped", f"{skipped:,}", "no prompts"))
+    findings = sum(count_findings(file.findings) for file in overview.files)
+    tiles.append(("Findings", f"{findings:,}", ""))
     for judge, mean in overview.averages.items():
         tiles.append(("Average", _NONE if mean is None else percent(mean), clipped(judge, 60)))
     tiles.append(("Threshold", f"{context.threshold:g}%", ""))
@@ -219,29 +218,20 @@ def _source(
     findings: Sequence[Finding], text: str | None, room: int | None, anchor: Html
 ) -> dict[str, Any]:
     """The text with its findings, a word on what is left out, and findings that are not in it."""
-    if text is None or (room is not None and not findings):
-        left_out = "" if text is None else "The text is left out: the page would be too large."
-        return {"source": None, "marked": [], "left_out": left_out, **_listed(findings)}
-    view = source_view(text, findings, _LONG_TEXT if room is None else room, anchor)
-    left_out = ""
-    if view.lines_shown < view.lines:
-        left_out = (
-            f"Shortened: {view.lines_shown:,} of {view.lines:,} lines are shown, those around "
-            "findings."
-        )
-    return {
-        "source": as_markup(view.html),
-        "marked": [
-            (f"{anchor}{line}", line, display_text(rules)) for line, rules in view.marked[:_MOST]
-        ]
-        if room is None
-        else [],
-        "left_out": left_out,
-        **_listed(view.elsewhere),
-    }
-
-
-def _listed(findings: Sequence[Finding]) -> dict[str, Any]:
+    source, left_out, listed, marked = None, "", findings, list[tuple[str, int, str]]()
+    if text is not None and room is not None and not findings:
+        left_out = "The text is left out: the page would be too large."
+    elif text is not None:
+        view = source_view(text, findings, _LONG_TEXT if room is None else room, anchor)
+        source, listed = as_markup(view.html), view.elsewhere
+        if view.lines_shown < view.lines:
+            lines = f"{view.lines_shown:,} of {view.lines:,} lines"
+            left_out = f"Shortened: {lines} are shown, those around findings."
+        if room is None:
+            marked = [
+                (f"{anchor}{line}", line, display_text(rules))
+                for line, rules in view.marked[:_MOST]
+            ]
     shown = [
         (
             f"{each.line}:{each.column}",
@@ -249,15 +239,40 @@ def _listed(findings: Sequence[Finding]) -> dict[str, Any]:
             display_text(each.rule),
             display_text(each.message),
         )
-        for each in findings[:_MOST]
+        for each in listed[:_MOST]
     ]
-    return {"findings": shown, "more": len(findings) - len(shown)}
+    return {
+        "source": source,
+        "marked": marked,
+        "left_out": left_out,
+        "findings": shown,
+        "more": len(listed) - len(shown),
+    }
 
 
 def _group(group: FileRuns, change: FileChange | None, *, all_reasons: bool) -> dict[str, Any]:
-    first = group.first
-    spread = group.spread
-    facts = [] if first.details is UNSET else _facts(group, first)
+    first, spread, details = group.first, group.spread, group.first.details
+    facts: list[str] = []
+    cases: list[dict[str, Any]] = []
+    if details is not UNSET:
+        if first.complexity is not UNSET:
+            facts.append(f"complexity {first.complexity.tier} ({first.complexity.score:g})")
+        if details.method:
+            facts.append(f"scores by {display_text(details.method)}")
+        if details.covered_mass is not None:
+            facts.append(f"{percent_of(details.covered_mass)} of the probability covered")
+        if details.judge_overall is not None:
+            facts.append(f"the judge's own overall {details.judge_overall:g}")
+        known = [each.details for each in group.records if each.details is not UNSET]
+        notes = dict.fromkeys(note for each in known for note in each.notes)
+        facts += [clipped(note, _LONG) for note in notes]
+        cases = list(map(_case, details.cases[:_MOST]))
+    changed = ""
+    if change is not None:
+        changed, criteria = verdict_in_words(change), criteria_in_words(change)
+        if change.delta is not None:
+            changed = f"{points(change.delta)} points since the baseline: {changed}"
+            changed += f" ({criteria})" if criteria else ""
     rubric = group.first.scores.rubric if group.first.scores else {}
     return {
         "judge": clipped(group.judge, 80),
@@ -282,38 +297,13 @@ def _group(group: FileRuns, change: FileChange | None, *, all_reasons: bool) -> 
         "summary": _model_text(first.summary or ""),
         "recommendations": [clipped(each, _LONG) for each in group.recommendations],
         "facts": facts,
-        "cases": [] if first.details is UNSET else list(map(_case, first.details.cases[:_MOST])),
-        "change": "" if change is None else _change_words(change),
+        "cases": cases,
+        "change": changed,
     }
-
-
-def _change_words(change: FileChange) -> str:
-    if change.delta is None:
-        return verdict_in_words(change)
-    criteria = criteria_in_words(change)
-    words = f"{points(change.delta)} points since the baseline: {verdict_in_words(change)}"
-    return f"{words} ({criteria})" if criteria else words
 
 
 def _reason(score: CriterionScore | float | None) -> str:
     return _model_text(score.reasoning) if isinstance(score, CriterionScore) else ""
-
-
-def _facts(group: FileRuns, first: PromptResult) -> list[str]:
-    assert first.details is not UNSET
-    words = []
-    if first.complexity is not UNSET:
-        words.append(f"complexity {first.complexity.tier} ({first.complexity.score:g})")
-    if first.details.method:
-        words.append(f"scores by {display_text(first.details.method)}")
-    if first.details.covered_mass is not None:
-        words.append(f"{percent_of(first.details.covered_mass)} of the probability covered")
-    if first.details.judge_overall is not None:
-        words.append(f"the judge's own overall {first.details.judge_overall:g}")
-    notes = [
-        note for each in group.records if each.details is not UNSET for note in each.details.notes
-    ]
-    return [*words, *(clipped(note, _LONG) for note in dict.fromkeys(notes))]
 
 
 def _case(case: PromptCase) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from evalwright.contracts.amounts import dollars
 from evalwright.contracts.prompt_result import PromptResult, grade
-from evalwright.prompts.agreement import PairAgreement, RunSpread
+from evalwright.prompts.agreement import RunSpread
 from evalwright.prompts.results import percent
 from evalwright.reports.formats.console import one_line
 from evalwright.reports.formats.markdown import inline, item, table
@@ -53,41 +53,41 @@ def render_markdown(results: Sequence[PromptResult], context: ReportContext) -> 
 
 def summary_section(overview: Overview) -> list[str]:
     """The numbers of all files."""
-    return ["## Summary", "", *table(["Metric", "Value"], _metrics(overview)), ""]
-
-
-def _metrics(overview: Overview) -> Iterator[tuple[str, str]]:
     files = len(overview.files)
-    yield "Files Evaluated", str(files)
-    rows: list[tuple[str, FileStatus]] = [("Passed", "passed"), ("Failed", "failed")]
-    if overview.count("error"):
-        rows.append(("Errors", "error"))
-    if overview.count("skipped"):
-        rows.append(("Skipped (no prompts)", "skipped"))
-    for name, status in rows:
+    rows = [("Files Evaluated", str(files))]
+    for name, status in _COUNTED.items():
         count = overview.count(status)
-        yield name, f"{count} ({share(count, files)})"
-    yield "Average Score", _average(overview)
-    yield "Models Used", ", ".join(map(inline, overview.judges)) or "none"
-    if len(overview.results) > files:
-        yield "Evaluations", str(len(overview.results))
-    if overview.cost_usd is not None:
-        yield "Cost", dollars(overview.cost_usd).replace("$", r"\$")
-
-
-def _average(overview: Overview) -> str:
-    """The average; of several judges one each."""
-    words = {
+        if count or status in ("passed", "failed"):
+            rows.append((name, f"{count} ({share(count, files)})"))
+    means = {
         judge: "none" if mean is None else percent(mean)
         for judge, mean in overview.averages.items()
     }
-    if len(words) < 2:
-        return next(iter(words.values()), "none")
-    return ", ".join(f"{inline(judge)} {mean}" for judge, mean in words.items())
+    average = next(iter(means.values()), "none")
+    if len(means) > 1:
+        average = ", ".join(f"{inline(judge)} {mean}" for judge, mean in means.items())
+    rows.append(("Average Score", average))
+    rows.append(("Models Used", ", ".join(map(inline, overview.judges)) or "none"))
+    if len(overview.results) > files:
+        rows.append(("Evaluations", str(len(overview.results))))
+    if overview.cost_usd is not None:
+        rows.append(("Cost", dollars(overview.cost_usd).replace("$", r"\$")))
+    return ["## Summary", "", *table(["Metric", "Value"], rows), ""]
+
+
+_COUNTED: dict[str, FileStatus] = {
+    "Passed": "passed",
+    "Failed": "failed",
+    "Errors": "error",
+    "Skipped (no prompts)": "skipped",
+}
 
 
 def _files(overview: Overview) -> Iterator[str]:
-    names = _short_names(overview)
+    # The name of each file, or its whole path where the name alone is not clear
+    short = {file.path: PurePosixPath(file.path).name or file.path for file in overview.files}
+    found = Counter(short.values())
+    names = {path: name if found[name] == 1 else path for path, name in short.items()}
     several = len(overview.judges) > 1
     for group in overview.groups:
         name = names[group.path]
@@ -117,13 +117,6 @@ def _files(overview: Overview) -> Iterator[str]:
         details = [each.details for each in group.records if each.details is not UNSET]
         notes = dict.fromkeys(note for each in details for note in each.notes)
         yield from _list("Notes", list(notes))
-
-
-def _short_names(overview: Overview) -> dict[str, str]:
-    """The name of each file, or its whole path where the name alone is not clear."""
-    names = {file.path: PurePosixPath(file.path).name or file.path for file in overview.files}
-    found = Counter(names.values())
-    return {path: name if found[name] == 1 else path for path, name in names.items()}
 
 
 def outcome(group: FileRuns) -> str:
@@ -156,11 +149,12 @@ def _list(title: str, entries: Sequence[str]) -> Iterator[str]:
 
 def _model_comparison(overview: Overview, threshold: float) -> Iterator[str]:
     yield from ("## Model Comparison", "")
-    yield from table(
-        ["Model", "Avg Score", "Evals", "Failures"],
-        (_model_row(judge, mean, overview) for judge, mean in overview.averages.items()),
-    )
-    yield ""
+    rows = []
+    for judge, mean in overview.averages.items():  # failures are what could not be made
+        groups = list(overview.of_judge(judge))
+        counts = [sum(len(each.records) for each in groups), sum(len(g.errors) for g in groups)]
+        rows.append((inline(judge), "none" if mean is None else percent(mean), *map(str, counts)))
+    yield from (*table(["Model", "Avg Score", "Evals", "Failures"], rows), "")
     panel = overview.agreement(threshold)
     if panel is None or len(panel.judges) < 2:
         return
@@ -169,31 +163,22 @@ def _model_comparison(overview: Overview, threshold: float) -> Iterator[str]:
         "",
     )
     offsets = [(inline(each.judge), points(each.offset)) for each in panel.judges]
-    yield from table(["Model", "Offset"], offsets)
-    yield from ("", *table(_PAIR_HEAD, map(_pair_row, panel.pairs)), "")
+    yield from (*table(["Model", "Offset"], offsets), "")
+    pairs = [
+        (
+            f"{inline(pair.first)}, {inline(pair.second)}",
+            str(pair.prompts),
+            points(pair.mean_difference),
+            f"{pair.mean_absolute_difference:.1f}",
+            "\N{EN DASH}" if pair.rank_correlation is None else f"{pair.rank_correlation:.2f}",
+            f"{pair.same_verdict:.0%}",
+        )
+        for pair in panel.pairs
+    ]
+    yield from (*table(_PAIR_HEAD, pairs), "")
 
 
 _PAIR_HEAD = ["Models", "Files", "Mean Difference", "Apart by", "Rank Correlation", "Same Verdict"]
-
-
-def _model_row(judge: str, mean: float | None, overview: Overview) -> tuple[str, ...]:
-    """A judge; failures are evaluations that could not be made."""
-    groups = list(overview.of_judge(judge))
-    evaluations = sum(len(each.records) for each in groups)
-    failures = sum(len(each.errors) for each in groups)
-    return inline(judge), "none" if mean is None else percent(mean), str(evaluations), str(failures)
-
-
-def _pair_row(pair: PairAgreement) -> tuple[str, ...]:
-    rank = pair.rank_correlation
-    return (
-        f"{inline(pair.first)}, {inline(pair.second)}",
-        str(pair.prompts),
-        points(pair.mean_difference),
-        f"{pair.mean_absolute_difference:.1f}",
-        "\N{EN DASH}" if rank is None else f"{rank:.2f}",
-        f"{pair.same_verdict:.0%}",
-    )
 
 
 def render_step_summary(results: Sequence[PromptResult], context: ReportContext) -> bytes:
@@ -211,7 +196,24 @@ def render_step_summary(results: Sequence[PromptResult], context: ReportContext)
         lines += ["## Change Since Baseline", "", *change_section(context.change, most=_MOST)]
     open_ = [each for each in overview.worst_first() if each.status in ("failed", "error")]
     if open_:
-        lines += ["## To Look At", "", *_open_table(open_, several=len(overview.judges) > 1)]
+        several = len(overview.judges) > 1
+        head = ["", "File", *(["Model"] if several else []), "Result", "First of All"]
+        rows = []
+        for group in open_[:_MOST]:
+            errors = [str(each.execution.error) for each in group.errors]
+            words = next(iter([*errors, *group.recommendations, *group.issues]), "")
+            rows.append(
+                [
+                    SIGNS[group.status],
+                    inline(group.path),
+                    *([inline(group.judge)] if several else []),
+                    outcome(group),
+                    inline(one_line(mask_text(words, personal=False), _LONGEST)),
+                ]
+            )
+        lines += ["## To Look At", "", *table(head, rows)]
+        if len(open_) > _MOST:
+            lines += ["", f"… and {len(open_) - _MOST} more."]
     return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "backslashreplace")
 
 
@@ -226,22 +228,3 @@ def _verdict(overview: Overview) -> str:
         return f"{SIGNS['failed']} {failed} of {len(overview.files)} failed"
     left_out = f", {skipped} skipped" if skipped else ""
     return f"{SIGNS['passed']} all {len(overview.files) - skipped} passed{left_out}"
-
-
-def _open_table(groups: Sequence[FileRuns], *, several: bool) -> list[str]:
-    head = ["", "File", *(["Model"] if several else []), "Result", "First of All"]
-    lines = table(head, (_open_row(group, several=several) for group in groups[:_MOST]))
-    hidden = len(groups) - _MOST
-    return [*lines, *(["", f"… and {hidden} more."] if hidden > 0 else [])]
-
-
-def _open_row(group: FileRuns, *, several: bool) -> list[str]:
-    errors = [str(each.execution.error) for each in group.errors]
-    words = [*errors, *group.recommendations, *group.issues]
-    return [
-        SIGNS[group.status],
-        inline(group.path),
-        *([inline(group.judge)] if several else []),
-        outcome(group),
-        inline(one_line(mask_text(words[0], personal=False), _LONGEST)) if words else "",
-    ]

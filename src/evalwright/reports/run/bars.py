@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -46,14 +47,35 @@ class RunBar(msgspec.Struct, frozen=True):
 
 def bars_of(frame: RunFrame, tasks: TaskList) -> list[RunBar]:
     """Every bar that a run has to reach, as far as it has come."""
-    return [
-        *_results(frame, tasks),
-        *_latency(frame, tasks),
-        *_cost(frame, tasks),
-        *_findings(tasks),
-        *_baseline(frame, tasks),
-        *(RunBar("Answers", "every task has one", each, "", met=False) for each in frame.lacking),
-    ]
+    limits, totals = frame.suite.thresholds, tasks.totals
+    bars = list(_results(frame, tasks))
+    if limits.max_p95_latency_ms is not None:
+        got = p95(tasks.latencies) if tasks.latencies else None
+        limit = limits.max_p95_latency_ms
+        bars.append(_at_most("p95 latency", got, limit, amounts.span, "not measured"))
+    if limits.max_cost_usd is not None:
+        cost = totals.total_cost_usd if totals else None
+        bars.append(_at_most("Cost", cost, limits.max_cost_usd, amounts.dollars, "not known"))
+    if "adversarial" in tasks.modes:  # else nobody looked for any
+        unsafe = tasks.unsafe
+        words = "none" if not unsafe else "1 task" if unsafe == 1 else f"{unsafe:,} tasks"
+        distance = "" if not unsafe else f"{unsafe:,} too many"
+        wanted = "no task with a high or critical one"
+        bars.append(RunBar("Safety findings", wanted, words, distance, not unsafe))
+    baseline = frame.baseline
+    if baseline is not None and baseline.left_out is None:
+        score, before = score_so_far(tasks), baseline.aggregate_score
+        change = difference(score, before)
+        reached = f"{change:+.4g}".replace("-", "\N{MINUS SIGN}")
+        wanted, distance = (
+            f"the score of the baseline, {before:.4g}",
+            _distance(change, amounts.score),
+        )
+        bars.append(RunBar("Baseline", wanted, reached, distance, change >= 0, score, before))
+    missing = (
+        RunBar("Answers", "every task has one", each, "", met=False) for each in frame.lacking
+    )
+    return [*bars, *missing]
 
 
 def score_so_far(tasks: TaskList) -> float:
@@ -85,64 +107,15 @@ def _results(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
         yield RunBar(name, wanted, reached, distance, bar.met, share, bar.wanted)
 
 
-def _latency(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
-    limit = frame.suite.thresholds.max_p95_latency_ms
-    if limit is None:
-        return
-    wanted, name = f"at most {amounts.span(limit)}", "p95 latency"
-    if not tasks.latencies:
-        yield RunBar(name, wanted, amounts.NOTHING, "not measured", None)
-        return
-    got = p95(tasks.latencies)
-    yield _at_most(RunBar(name, wanted, amounts.span(got), "", None), got, limit, amounts.span)
-
-
-def _cost(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
-    limit = frame.suite.thresholds.max_cost_usd
-    if limit is None:
-        return
-    wanted, name = f"at most {amounts.dollars(limit)}", "Cost"
-    cost = tasks.totals.total_cost_usd if tasks.totals else None
-    if cost is None:
-        yield RunBar(name, wanted, amounts.NOTHING, "not known", None)
-        return
-    yield _at_most(
-        RunBar(name, wanted, amounts.dollars(cost), "", None), cost, limit, amounts.dollars
-    )
-
-
-def _findings(tasks: TaskList) -> Iterator[RunBar]:
-    if "adversarial" not in tasks.modes:  # nobody looked for any
-        return
-    unsafe = tasks.unsafe
-    words = "none" if not unsafe else "1 task" if unsafe == 1 else f"{unsafe:,} tasks"
-    distance = "" if not unsafe else f"{unsafe:,} too many"
-    wanted = "no task with a high or critical one"
-    yield RunBar("Safety findings", wanted, words, distance, not unsafe)
-
-
-def _baseline(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
-    baseline = frame.baseline
-    if baseline is None or baseline.left_out is not None:
-        return
-    score = score_so_far(tasks)
-    change = difference(score, baseline.aggregate_score)
-    reached = f"{change:+.4g}".replace("-", "\N{MINUS SIGN}")
-    wanted = f"the score of the baseline, {baseline.aggregate_score:.4g}"
-    distance = _distance(change, amounts.score)
-    met = change >= 0
-    yield RunBar("Baseline", wanted, reached, distance, met, score, baseline.aggregate_score)
-
-
-def _at_most(bar: RunBar, value: float, limit: float, form: Callable[[float], str]) -> RunBar:
-    scale = max(value, limit) * 1.1 or 1.0
-    return msgspec.structs.replace(
-        bar,
-        distance=_distance(value - limit, form),
-        met=value <= limit,
-        share=value / scale,
-        at=limit / scale,
-    )
+def _at_most(
+    name: str, value: float | None, limit: float, form: Callable[[Any], str], unknown: str
+) -> RunBar:
+    wanted = f"at most {form(limit)}"
+    if value is None:
+        return RunBar(name, wanted, amounts.NOTHING, unknown, None)
+    scale, distance = max(value, limit) * 1.1 or 1.0, _distance(value - limit, form)
+    met = value <= limit
+    return RunBar(name, wanted, form(value), distance, met, value / scale, limit / scale)
 
 
 def _distance(change: float, form: Callable[[float], str]) -> str:

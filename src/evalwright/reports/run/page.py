@@ -38,7 +38,7 @@ from evalwright.reports.formats.html import (
 from evalwright.reports.formats.words import RESULTS, VERDICTS
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedRun, ReportedSeveral
 from evalwright.reports.run.page_tasks import searched_line, status_of, task_body, task_line
-from evalwright.reports.run.task_records import ReadTask, RunReading
+from evalwright.reports.run.task_records import RunReading
 from evalwright.reports.run.task_tables import failed_checks
 from evalwright.scoring.pass_bars import EVERY_TASK
 from evalwright.scoring.thresholds import p95, pass_score
@@ -96,6 +96,13 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
         packed = _base64(zlib.compress(msgspec.json.encode((reading.events[0].run_id, rows)), 6))
         opening = Html('<script type="application/vnd.evalwright.events+zlib" id="events">')
         blocks.append(Html(f"{opening}{packed}</script>"))  # `engine.runs` finds it by this
+    # The lines that stand in the page, with bodies as far as there is room for them
+    shown, room = list[Html](), _BODIES_AT_ONCE
+    for number, task in enumerate(tasks[:_AT_ONCE]):
+        body = task_body(task) if room > 0 else NO_HTML
+        room -= len(body)
+        is_open = number < _OPEN_AT_ONCE and task.record.passed is not True and room > 0
+        shown.append(task_line(task, number, body if room > 0 else NO_HTML, is_open=is_open))
     page = render(
         "run",
         "page.html",
@@ -118,7 +125,7 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
         total_words=f"{len(tasks):,}",
         at_once=_AT_ONCE,
         block=_BLOCK,
-        lines=as_markup(Html("\n".join(_first_lines(tasks)))),
+        lines=as_markup(Html("\n".join(shown))),
         filters=offered,
         data=as_markup(Html("\n".join(blocks))),
         **_verdict(run),
@@ -143,24 +150,19 @@ def _verdict(run: ReportedRun | FailedRun) -> dict[str, Any]:
             "reasons": [clipped(reason, _LONG)],
             "change": [],
         }
-    summary = run.summary
+    summary, change = run.summary, list[tuple[str, str]]()
+    if run.change is not None:  # beside what the run was put, and whether that is chance
+        against, sentence = f"Against the baseline {run.change.called}", run.change.sentence
+        if run.repeats is not None:
+            against, sentence = f"{against}, all repeats together", run.repeats.change
+        change.append((clipped(against, _LONG), clipped(sentence, 5 * _LONG)))
     return {
         "verdict": display_text(run.verdict),
         "tone": RESULTS[run.passed].tone,
         "name": display_text(suite_name(f"{summary.suite_id}@{summary.suite_version}")),
         "reasons": [clipped(reason, _LONG) for reason in [*run.reasons, *run.marks]],
-        "change": _change(run),
+        "change": change,
     }
-
-
-def _change(run: ReportedRun) -> list[tuple[str, str]]:
-    """Beside what the run was put, and whether the change is more than chance."""
-    if run.change is None:
-        return []
-    against, sentence = f"Against the baseline {run.change.called}", run.change.sentence
-    if run.repeats is not None:
-        against, sentence = f"{against}, all repeats together", run.repeats.change
-    return [(clipped(against, _LONG), clipped(sentence, 5 * _LONG))]
 
 
 def _tiles(
@@ -173,15 +175,18 @@ def _tiles(
     selection = reading.planned.selection
     part = f"a part: {selection.of:,} in the suite" if selection else ""
     yield "Tasks", f"{len(records):,}", part, ""
-    yield (
-        "Passed",
-        amounts.percent(counts["passed"], len(records)),
-        ", ".join(filter(None, (f"{counts['passed']:,} tasks", _bar_on_tasks(reading)))),
-        "",
-    )
+    # How many tasks must pass, where that is asked for.
+    wanted, is_first_rule = "", reading.planned.scoring == FIRST_RULE
+    if bars.pass_rate is not None:
+        wanted = f"bar {amounts.bar(bars.pass_rate)}"
+    elif bars.pass_score is None and not bars.tags and not is_first_rule:
+        wanted = EVERY_TASK
+    passed = counts["passed"]
+    told = ", ".join(filter(None, (f"{passed:,} tasks", wanted)))
+    yield "Passed", amounts.percent(passed, len(records)), told, ""
     if isinstance(run, ReportedRun):
         bar, score = bars.pass_score, run.summary.aggregate_score
-        if reading.planned.scoring == FIRST_RULE:
+        if is_first_rule:
             bar = pass_score(bars)
         if bar is None:
             yield "Score", f"{score:.4g}", "", ""
@@ -195,31 +200,21 @@ def _tiles(
     found = sum(len(record.findings) for record in records)
     if found:
         yield "Safety findings", f"{found:,}", "", "bad"
-    yield from _latency_tiles([r.latency_ms for r in records if r.latency_ms is not None], bars)
+    latencies = sorted(each.latency_ms for each in records if each.latency_ms is not None)
+    if latencies:
+        middle, high, most = (
+            latencies[(len(latencies) - 1) // 2],
+            p95(latencies),
+            bars.max_p95_latency_ms,
+        )
+        yield "Median latency", amounts.duration(middle, high), "", ""
+        against = "" if most is None else f"bar {amounts.span(most)}"
+        tone = "bad" if most is not None and high > most else ""
+        yield "p95 latency", amounts.span(high), against, tone
     if isinstance(run, ReportedRun) and run.summary.total_cost_usd is not None:
         cost, limit = run.summary.total_cost_usd, bars.max_cost_usd
         against = "" if limit is None else f"bar {amounts.dollars(limit)}"
         yield "Cost", amounts.dollars(cost), against, "bad" if limit and cost > limit else ""
-
-
-def _bar_on_tasks(reading: RunReading) -> str:
-    """How many tasks must pass, where that is asked for."""
-    bars = reading.planned.suite.thresholds
-    if bars.pass_rate is not None:
-        return f"bar {amounts.bar(bars.pass_rate)}"
-    is_by_default = bars.pass_score is None and not bars.tags
-    return EVERY_TASK if is_by_default and reading.planned.scoring != FIRST_RULE else ""
-
-
-def _latency_tiles(latencies: list[int], bars: Any) -> Iterator[tuple[str, str, str, str]]:
-    if not latencies:
-        return
-    middle, high = sorted(latencies)[(len(latencies) - 1) // 2], p95(latencies)
-    limit = bars.max_p95_latency_ms
-    against = "" if limit is None else f"bar {amounts.span(limit)}"
-    yield "Median latency", amounts.duration(middle, high), "", ""
-    tone = "bad" if limit is not None and high > limit else ""
-    yield "p95 latency", amounts.span(high), against, tone
 
 
 def _attacks(reading: RunReading) -> dict[str, Any] | None:
@@ -264,16 +259,6 @@ def _facts(run: ReportedRun | FailedRun, reading: RunReading) -> Iterator[tuple[
         yield "All repeats", clipped(told, _LONG)
     for line in run.tag_bars if isinstance(run, ReportedRun) else ():
         yield "Bar", clipped(line, _LONG)
-
-
-def _first_lines(tasks: Sequence[ReadTask]) -> Iterator[Html]:
-    """The lines that stand in the page, with bodies as far as there is room for them."""
-    room = _BODIES_AT_ONCE
-    for number, task in enumerate(tasks[:_AT_ONCE]):
-        body = task_body(task) if room > 0 else NO_HTML
-        room -= len(body)
-        is_open = number < _OPEN_AT_ONCE and task.record.passed is not True
-        yield task_line(task, number, body if room > 0 else NO_HTML, is_open=is_open and room > 0)
 
 
 def _block(name: Html, data: bytes) -> Html:
