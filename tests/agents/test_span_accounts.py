@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from evalwright.agents.account import Account, ToldCall, ToldReturn
 from evalwright.agents.spans import account_of
-from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.span_formats import Span
 
 ORDER = {"id": "A-17", "state": "shipped"}
 ASKED = {"role": "user", "parts": [{"type": "text", "content": "Where is my order?"}]}

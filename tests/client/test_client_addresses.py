@@ -3,7 +3,7 @@
 import pytest
 
 from evalwright.client import AsyncClient, Client
-from evalwright.client.address import parse_address
+from evalwright.client.host_address import parse_address
 from evalwright.contracts.errors import BadInput
 
 KEY = "ew_secret_Xq7"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.client import HostError, Retries, Unreachable
-from evalwright.client.answers import RunEvent
+from evalwright.client.responses import RunEvent
 from evalwright.client.stream_position import StreamPosition, check_end
 from evalwright.contracts.errors import CannotEvaluate, RunFailed
 

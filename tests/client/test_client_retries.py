@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.client import HostError, Retries, Unreachable
-from evalwright.client.retries import Attempts
+from evalwright.client.retry_policy import Attempts
 
 GONE = Unreachable("nobody there")
 

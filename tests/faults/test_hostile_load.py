@@ -13,7 +13,8 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.engine import scoring_pool
-from evalwright.host.http import connection, routing
+from evalwright.host.http import guarded_connection as connection
+from evalwright.host.http import routing
 from faults.soaking import scaled
 from host.attacks.raw_client import connected, request
 from host.server import ECHO, ServedHost, running_host

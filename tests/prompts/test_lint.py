@@ -19,7 +19,7 @@ from evalwright.prompts.lint import (
     safe_fixes,
     selection,
 )
-from evalwright.prompts.rules.catalogue import CATALOGUE
+from evalwright.prompts.rules.rule_table import CATALOGUE
 
 FIXABLE = [rule.id for rule in CATALOGUE if rule.fixable]
 MESSY = "Provide several options.\n\nTODO: more\n\nGive a few examples!!!\n"

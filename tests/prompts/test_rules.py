@@ -11,11 +11,11 @@ from linted import FRONT_MATTER, a_prompt, findings_of, with_front_matter
 
 from evalwright.contracts.prompt_result import WEIGHTS, FindingSeverity
 from evalwright.prompts import rules
-from evalwright.prompts.kinds import PromptKind
+from evalwright.prompts.file_kinds import PromptKind
 from evalwright.prompts.lint import lint, selection
-from evalwright.prompts.rules.catalogue import CATALOGUE
 from evalwright.prompts.rules.clarity import TOKEN_BUDGET
 from evalwright.prompts.rules.prompt_text import Reading
+from evalwright.prompts.rules.rule_table import CATALOGUE
 
 F = FRONT_MATTER
 PAGE = F + "# Reviewer\n\n## Prompt\n\n```text\n{}\n```\n\n{}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.scans.baseline import keep_baseline
+from evalwright.scans.baseline_traces import keep_baseline
 from evalwright.scans.partitions import disk_fault
 from evalwright.scans.shards import TraceFiles
 from evalwright.scans.spread import LocalProcesses

@@ -3,7 +3,7 @@
 import pytest
 
 from evalwright.contracts.summary import EvalSummary, TaskResult
-from evalwright.scoring.side_by_side import VariantRuns, side_by_side
+from evalwright.scoring.agent_comparison import VariantRuns, side_by_side
 
 
 def summary(passed: str, latencies: tuple[int, ...] = (), cost: float | None = None) -> EvalSummary:

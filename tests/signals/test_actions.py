@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from comparing import a_call, a_response, a_result, a_trace, an_action
 from evalwright.contracts.report import SEVERITIES
 from evalwright.signals.kinds import KINDS, detect
-from evalwright.signals.tool_names import profile, words_of
+from evalwright.signals.tool_words import profile, words_of
 from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace
 from strategies import json_values

@@ -12,7 +12,7 @@ from evalwright.signals.disclosure import (
     find_secrets_in_output,
     find_token_exfil,
 )
-from evalwright.signals.masking.report import mask_signals
+from evalwright.signals.masking.masked_report import mask_signals
 from evalwright.signals.trace_view import TraceView
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Trace

@@ -26,7 +26,7 @@ from evalwright.signals.patterns import first_in, occurs_in, quick_pattern, span
 from evalwright.signals.pii import find_pii
 from evalwright.signals.secrets.finder import find_secrets
 from evalwright.signals.sensitive import RecentScans, scan, scan_bytes, scan_each
-from evalwright.signals.tool_names import profile
+from evalwright.signals.tool_words import profile
 from evalwright.signals.trace_facts import calls_with_links
 from evalwright.signals.trace_view import Argument, TraceView
 from evalwright.signals.written_values import (

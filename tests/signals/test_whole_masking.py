@@ -24,12 +24,13 @@ from evalwright.contracts.report import (
     SignalDetails,
     Suppressed,
 )
-from evalwright.signals import links, tool_names, user_request, written_values
+from evalwright.signals import links, user_request, written_values
+from evalwright.signals import tool_words as tool_names
 from evalwright.signals.execution import dangerous
 from evalwright.signals.injection import called_tool, fit, instructions, verbs, words
 from evalwright.signals.injection.authority import UserRequest
 from evalwright.signals.masking import credentials, mask_bytes, mask_capture, mask_value
-from evalwright.signals.masking.report import mask_item, mask_signals
+from evalwright.signals.masking.masked_report import mask_item, mask_signals
 from evalwright.signals.scan import BaselineTraces, scan_traces
 from evalwright.signals.suppression import Suppression, Suppressions, parse_suppressions
 

@@ -34,7 +34,7 @@ from evalwright.store.postgres import leases, migration, schema
 from evalwright.store.postgres.address import driver, explain, masked
 from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.log import PostgresLog
-from evalwright.store.postgres.texts import end_of_prefix, restored, storable
+from evalwright.store.postgres.stored_text import end_of_prefix, restored, storable
 from postgres_server import PostgresServer, in_a_loop
 
 

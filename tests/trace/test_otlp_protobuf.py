@@ -24,7 +24,7 @@ from evalwright.trace.importers.otlp_protobuf import (
     logs_document,
     traces_document,
 )
-from evalwright.trace.importers.spans import spans_of
+from evalwright.trace.importers.span_formats import spans_of
 
 ENOUGH = 100_000
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -10,7 +10,7 @@ from evalwright.agents.outputs import told_value
 from evalwright.agents.usage import parse_usage, usage_told
 from evalwright.contracts.events import ErrorDetail, ProviderUsage
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers.dialects import spent_by_each
+from evalwright.trace.importers.chat_dialects import spent_by_each
 from evalwright.trace.importers.dialogue import Dialogue
 from evalwright.trace.importers.messages import events_of_messages
 from evalwright.trace.importers.streams import assembled

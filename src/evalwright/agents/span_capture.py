@@ -26,7 +26,7 @@ from evalwright.contracts.errors import BadInput
 if TYPE_CHECKING:
     from evalwright.agents.protocol import Invocation
     from evalwright.trace.importers.operation import Operation
-    from evalwright.trace.importers.spans import Span
+    from evalwright.trace.importers.span_formats import Span
 
 _SDK, _API = "opentelemetry.sdk.trace", "opentelemetry.trace"
 _OWNER = "_evalwright_invocation"  # of a span: whose it is
@@ -280,7 +280,7 @@ def _tells(span: Any) -> bool:
 
 def span_of(made: Any) -> "Span":
     """A span of the SDK as importers have them."""
-    from evalwright.trace.importers.spans import Span, SpanEvent
+    from evalwright.trace.importers.span_formats import Span, SpanEvent
 
     context, parent, scope = made.get_span_context(), made.parent, made.instrumentation_scope
     return Span(

@@ -30,7 +30,7 @@ from evalwright.trace.importers.otlp_protobuf import (
     logs_document,
     traces_document,
 )
-from evalwright.trace.importers.spans import LogRecord, Span, spans_of
+from evalwright.trace.importers.span_formats import LogRecord, Span, spans_of
 from evalwright.trace.importers.values import parse_bounded
 
 ENDPOINT_VARIABLE = "EVALWRIGHT_OTLP_ENDPOINT"

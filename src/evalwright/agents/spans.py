@@ -27,9 +27,9 @@ from evalwright.contracts.jsonvalue import json_equal
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers.canonical import CanonicalEvent, is_message
 from evalwright.trace.importers.operation import Operation, cached_tokens, provider_of
+from evalwright.trace.importers.span_formats import LogRecord, Span
 from evalwright.trace.importers.span_groups import SpanGroups, operations_of
-from evalwright.trace.importers.spans import LogRecord, Span
-from evalwright.trace.importers.timeline import Timeline, event_key
+from evalwright.trace.importers.span_timeline import Timeline, event_key
 from evalwright.trace.importers.values import structure_from_text
 from evalwright.trace.model import text_of
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from evalwright.attacks.chance import Chance
 from evalwright.attacks.derived import attack_id, attacked_suite_id, long_attack_id
 from evalwright.attacks.goals import make_order
 from evalwright.attacks.places import put
+from evalwright.attacks.seeded_choice import Chance
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import MAX_TASK_ID, Fixtures, Suite, Task

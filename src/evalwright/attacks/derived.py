@@ -9,7 +9,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import NamedTuple
 
-from evalwright.attacks.chance import Chance
+from evalwright.attacks.seeded_choice import Chance
 from evalwright.contracts.suite import MAX_TASK_ID
 
 _HASH = 8  # hex digits

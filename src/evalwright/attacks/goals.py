@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from evalwright.attacks.chance import Chance
 from evalwright.attacks.places import Place
+from evalwright.attacks.seeded_choice import Chance
 from evalwright.contracts.suite import Task, ToolResponse
 
 _HOST = "collector.example"  # RFC 2606

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from evalwright.attacks.chance import Chance
 from evalwright.attacks.goals import Order
 from evalwright.attacks.places import Place
+from evalwright.attacks.seeded_choice import Chance
 
 
 class AttackStrategy(msgspec.Struct, frozen=True):

@@ -190,7 +190,7 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
         raise BadInput("a path is empty; name a file or a folder, or `.` for the current folder")
     request = _request(tuple(map(Path, paths)), given)
     emit = reserve_stdout() if request.prints_result else write_stdout
-    from evalwright.cli.prompteval.evaluation import evaluate
+    from evalwright.cli.prompteval.prompt_evaluation import evaluate
 
     return evaluate(request, emit)
 
@@ -275,7 +275,7 @@ def _listed(given: dict[str, Any]) -> str:
             + f"\n{_STAND_INS}"
         )
     if given["list_rules"]:
-        from evalwright.prompts.rules.catalogue import CATALOGUE
+        from evalwright.prompts.rules.rule_table import CATALOGUE
 
         return "\n".join(
             f"{rule.id}  {rule.severity:<8} {rule.criterion:<14} {rule.name}: {rule.summary}"

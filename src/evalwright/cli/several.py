@@ -34,7 +34,7 @@ from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.console import Style, printable
 from evalwright.reports.run.junit import Reported, ReportedRun, ReportedSeveral
 from evalwright.reports.run.side_by_side import aligned, render_side_by_side
-from evalwright.scoring.side_by_side import SideBySide, VariantRuns, side_by_side
+from evalwright.scoring.agent_comparison import SideBySide, VariantRuns, side_by_side
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog
 

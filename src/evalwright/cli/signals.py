@@ -97,7 +97,7 @@ def command(
         known = None
         missing: list[str] = []
         if baseline is not None:
-            from evalwright.scans.baseline import keep_baseline
+            from evalwright.scans.baseline_traces import keep_baseline
 
             folder = stack.enter_context(TemporaryDirectory(prefix="evalwright-"))
             known, missing = keep_baseline(TraceFiles(baseline), Path(folder), engine)

@@ -1,6 +1,9 @@
 """The client of an evaluation host: `Client` for ordinary code, `AsyncClient` for asyncio."""
 
-from evalwright.client.answers import (
+from evalwright.client.async_client import AsyncClient
+from evalwright.client.client import Client
+from evalwright.client.errors import HostError, Unreachable
+from evalwright.client.responses import (
     Agent,
     Annotation,
     BulkResult,
@@ -20,10 +23,7 @@ from evalwright.client.answers import (
     SuiteName,
     Webhook,
 )
-from evalwright.client.async_client import AsyncClient
-from evalwright.client.client import Client
-from evalwright.client.errors import HostError, Unreachable
-from evalwright.client.retries import Retries
+from evalwright.client.retry_policy import Retries
 
 __all__ = [
     "Agent",

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from evalwright.client.address import Address
 from evalwright.client.connection import CHUNK, MAX_ANSWER_BYTES, OK, MakeHeaders, Patience
 from evalwright.client.errors import Unreachable
 from evalwright.client.exchange import HostAnswer, HostRequest, refused
+from evalwright.client.host_address import Address
 
 if TYPE_CHECKING:
     import aiohttp

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
-from evalwright.client import calls, prompt_calls
-from evalwright.client.address import Access
-from evalwright.client.answers import CreatedRun, RunEvent
+from evalwright.client import operations, prompt_calls
 from evalwright.client.connection import Connections
 from evalwright.client.errors import HostError, Unreachable
 from evalwright.client.exchange import Flow, HostAnswer, HostRequest
+from evalwright.client.host_address import Access
 from evalwright.client.presentation import present
-from evalwright.client.retries import Attempts, Failure, Retries
+from evalwright.client.responses import CreatedRun, RunEvent
+from evalwright.client.retry_policy import Attempts, Failure, Retries
 from evalwright.client.stream_position import StreamMode, StreamPosition, check_end
 from evalwright.contracts.summary import EvalSummary
 
@@ -77,46 +77,46 @@ class Client:
             self._access.address, self._access.headers, timeout_s, ca_file
         )
 
-    capabilities = _call(calls.capabilities)
-    publish_suite = _call(calls.publish_suite)
-    suites = _paged(calls.suites)
-    suite = _call(calls.suite)
-    delete_suite = _call(calls.delete_suite)
-    agents = _call(calls.agents)
-    agent = _call(calls.agent)
-    register_agent = _call(calls.register_agent)
-    register_manifest = _call(calls.register_manifest)
+    capabilities = _call(operations.capabilities)
+    publish_suite = _call(operations.publish_suite)
+    suites = _paged(operations.suites)
+    suite = _call(operations.suite)
+    delete_suite = _call(operations.delete_suite)
+    agents = _call(operations.agents)
+    agent = _call(operations.agent)
+    register_agent = _call(operations.register_agent)
+    register_manifest = _call(operations.register_manifest)
 
-    create_run = _call(calls.create_run)
-    evaluate = _awaited(calls.create_run)
-    run = _call(calls.run)
-    runs = _paged(calls.runs)
-    poll = _call(calls.poll)
-    summary = _call(calls.summary)
-    diff = _call(calls.diff)
-    compare_report = _call(calls.compare_report)
-    debug_bundle = _call(calls.debug_bundle)
-    fork = _call(calls.fork)
-    cancel = _call(calls.cancel)
-    delete_run = _call(calls.delete_run)
-    bulk_cancel = _call(calls.bulk_cancel)
-    pause = _call(calls.pause)
-    resume = _call(calls.resume)
-    annotate = _call(calls.annotate)
-    annotations = _call(calls.annotations)
+    create_run = _call(operations.create_run)
+    evaluate = _awaited(operations.create_run)
+    run = _call(operations.run)
+    runs = _paged(operations.runs)
+    poll = _call(operations.poll)
+    summary = _call(operations.summary)
+    diff = _call(operations.diff)
+    compare_report = _call(operations.compare_report)
+    debug_bundle = _call(operations.debug_bundle)
+    fork = _call(operations.fork)
+    cancel = _call(operations.cancel)
+    delete_run = _call(operations.delete_run)
+    bulk_cancel = _call(operations.bulk_cancel)
+    pause = _call(operations.pause)
+    resume = _call(operations.resume)
+    annotate = _call(operations.annotate)
+    annotations = _call(operations.annotations)
 
     push_prompts = _call(prompt_calls.push_prompts)
 
-    deployments = _call(calls.deployments)
-    transition = _call(calls.transition)
-    respond = _call(calls.respond)
+    deployments = _call(operations.deployments)
+    transition = _call(operations.transition)
+    respond = _call(operations.respond)
 
-    create_webhook = _call(calls.create_webhook)
-    webhooks = _call(calls.webhooks)
-    delete_webhook = _call(calls.delete_webhook)
-    dead_letters = _call(calls.dead_letters)
-    resend_dead_letters = _call(calls.resend_dead_letters)
-    delete_dead_letter = _call(calls.delete_dead_letter)
+    create_webhook = _call(operations.create_webhook)
+    webhooks = _call(operations.webhooks)
+    delete_webhook = _call(operations.delete_webhook)
+    dead_letters = _call(operations.dead_letters)
+    resend_dead_letters = _call(operations.resend_dead_letters)
+    delete_dead_letter = _call(operations.delete_dead_letter)
 
     def events(
         self, run_id: str, *, mode: StreamMode = "updates", after: int | None = None

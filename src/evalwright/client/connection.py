@@ -6,9 +6,9 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
-from evalwright.client.address import Address
 from evalwright.client.errors import Unreachable
 from evalwright.client.exchange import HostAnswer, HostRequest, refused
+from evalwright.client.host_address import Address
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 CHUNK = 64 * 1024

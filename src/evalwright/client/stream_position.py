@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-from evalwright.client.answers import ENDED, RunEvent, Status
 from evalwright.client.errors import HostError, Unreachable
 from evalwright.client.exchange import HostRequest, get, quoted
-from evalwright.client.retries import Attempts, Failure, Retries
+from evalwright.client.responses import ENDED, RunEvent, Status
+from evalwright.client.retry_policy import Attempts, Failure, Retries
 from evalwright.client.sse import Frame, FrameParser, FrameTooLong
 from evalwright.contracts.errors import CannotEvaluate, RunFailed
 from evalwright.contracts.events import TERMINAL_TYPES, RunFailure

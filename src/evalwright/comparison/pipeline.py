@@ -30,7 +30,7 @@ from evalwright.comparison.side import (
 )
 from evalwright.contracts.report import Artifacts, BothSides, Item
 from evalwright.signals.masking import mask_bytes, mask_capture, mask_value
-from evalwright.signals.masking.report import mask_item
+from evalwright.signals.masking.masked_report import mask_item
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.model import Json, Trace

@@ -28,7 +28,7 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.examination import plain
 from evalwright.signals.kinds import KINDS, detect
 from evalwright.signals.pii import PII_KINDS
-from evalwright.signals.tool_names import is_of, words_of
+from evalwright.signals.tool_words import is_of, words_of
 from evalwright.signals.written_values import leaves
 from evalwright.trace.model import (
     Event,

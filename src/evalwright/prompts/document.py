@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from evalwright.contracts.prompt_result import ErrorCode, InputType
-from evalwright.prompts.kinds import PromptKind, TemplateStyle
+from evalwright.prompts.file_kinds import PromptKind, TemplateStyle
 from evalwright.signals.language import UNKNOWN_LANGUAGE, Language
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from evalwright.contracts.prompt_result import Criterion, FindingSeverity
-from evalwright.prompts.kinds import PromptKind
+from evalwright.prompts.file_kinds import PromptKind
 from evalwright.prompts.rules.prompt_text import Reading
 
 

@@ -14,14 +14,14 @@ from evalwright.prompts.findings import Check, Fix, Hit, Rule
 from evalwright.prompts.not_a_prompt import not_a_prompt
 from evalwright.prompts.parse import parse_prompt
 from evalwright.prompts.rules import task
-from evalwright.prompts.rules.catalogue import (
+from evalwright.prompts.rules.prompt_text import Reading
+from evalwright.prompts.rules.rule_table import (
     CATALOGUE,
     WHOLE_FILE,
     IgnoreComment,
     ignore_comments,
     names_rule,
 )
-from evalwright.prompts.rules.prompt_text import Reading
 
 CATALOGUE_IDS = frozenset(rule.id for rule in CATALOGUE)
 MOST_OF_ONE_RULE = 20  # findings in a file; the rest are counted

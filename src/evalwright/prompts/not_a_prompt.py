@@ -16,7 +16,7 @@ import msgspec
 from evalwright.prompts import document_signs as signs
 from evalwright.prompts import everyday_documents as everyday
 from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
-from evalwright.prompts.kinds import PromptKind
+from evalwright.prompts.file_kinds import PromptKind
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
 from evalwright.signals.language import words

@@ -10,8 +10,8 @@ import msgspec
 
 from evalwright.contracts.prompt_result import InputType
 from evalwright.prompts.document import Block, Prompt, UnfitPrompt
+from evalwright.prompts.file_kinds import OTHER_FORMATS, prompt_kind, template_style
 from evalwright.prompts.front_matter import load_checked, split_front_matter
-from evalwright.prompts.kinds import OTHER_FORMATS, prompt_kind, template_style
 from evalwright.prompts.markdown_blocks import scan_blocks
 from evalwright.prompts.placeholders import find_placeholders
 from evalwright.signals.language import language_of

@@ -15,7 +15,7 @@ import msgspec
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
 from evalwright.prompts.document import Prompt, UnfitPrompt
-from evalwright.prompts.kinds import OTHER_FORMATS
+from evalwright.prompts.file_kinds import OTHER_FORMATS
 from evalwright.prompts.parse import MAX_BYTES, STDIN, input_type, parse_prompt, unsupported
 from evalwright.prompts.results import Failure
 from evalwright.signals.patterns import when_used

@@ -13,7 +13,7 @@ from math import exp, log2
 import msgspec
 
 from evalwright.contracts.prompt_result import WEIGHTS, Criterion, Finding, FindingSeverity, grade
-from evalwright.prompts.kinds import PromptKind
+from evalwright.prompts.file_kinds import PromptKind
 from evalwright.prompts.rubric import (
     ASPECTS,
     LEXICAL,

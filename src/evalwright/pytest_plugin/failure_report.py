@@ -13,7 +13,7 @@ from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.examination import made_calls
 from evalwright.engine.task_names import MADE_ID
 from evalwright.reports.formats.console import Style, one_line, printable
-from evalwright.reports.run.judges import render_verdicts
+from evalwright.reports.run.judge_panel import render_verdicts
 from evalwright.reports.run.stories import TaskStory
 from evalwright.scoring.checks.base import MadeCall
 from evalwright.scoring.golden import explain_difference

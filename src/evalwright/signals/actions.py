@@ -26,7 +26,7 @@ from evalwright.signals.conduct import (
 from evalwright.signals.injection.authority import read_request
 from evalwright.signals.injection.called_tool import read_tool
 from evalwright.signals.patterns import occurs_in
-from evalwright.signals.tool_names import profile, words_of
+from evalwright.signals.tool_words import profile, words_of
 from evalwright.signals.trace_view import Argument, TraceView, arguments
 from evalwright.signals.user_request import Deed, asks_for
 from evalwright.signals.written_values import plain_words, written_forms

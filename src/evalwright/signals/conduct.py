@@ -14,7 +14,7 @@ from evalwright.contracts.report import (
     Signal,
     SignalDetails,
 )
-from evalwright.signals.tool_names import ToolProfile, profile, words_of
+from evalwright.signals.tool_words import ToolProfile, profile, words_of
 from evalwright.signals.trace_facts import calls_with_links, values_given
 from evalwright.signals.trace_view import (
     Argument,

@@ -19,7 +19,7 @@ from evalwright.signals.links import Link, is_address, links_in
 from evalwright.signals.masking.text import mask_of
 from evalwright.signals.sensitive import RecentScans
 from evalwright.signals.sensitive_part import SensitivePart
-from evalwright.signals.tool_names import profile
+from evalwright.signals.tool_words import profile
 from evalwright.signals.trace_view import TraceView
 from evalwright.signals.written_values import leaves
 from evalwright.trace.model import Event, FinalOutput, Message, Retrieval, ToolCall, Trace, text_of

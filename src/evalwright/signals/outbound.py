@@ -17,7 +17,7 @@ from evalwright.signals.conduct import (
 )
 from evalwright.signals.links import Link, is_address, is_email
 from evalwright.signals.searched_text import WORDS, SearchedText, searched
-from evalwright.signals.tool_names import words_of
+from evalwright.signals.tool_words import words_of
 from evalwright.signals.trace_view import Argument, TraceView, UntrustedText, arguments
 from evalwright.signals.url_flow import (
     carried_by_calls,

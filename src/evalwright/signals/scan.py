@@ -9,7 +9,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import Signal
 from evalwright.signals.kinds import detect
 from evalwright.signals.masking import mask_text
-from evalwright.signals.masking.report import mask_signals
+from evalwright.signals.masking.masked_report import mask_signals
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers import Imported
 from evalwright.trace.importers.formats import import_placed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalwright.host.http import connection
+from evalwright.host.http import guarded_connection as connection
 from host.attacks.raw_client import all_of, connected, request
 from host.caller import Caller
 from host.server import ServedHost

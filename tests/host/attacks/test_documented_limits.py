@@ -11,7 +11,8 @@ from evalwright.engine import scoring_pool
 from evalwright.engine.suites import document
 from evalwright.host import host
 from evalwright.host.access import limits
-from evalwright.host.http import connection, routing
+from evalwright.host.http import guarded_connection as connection
+from evalwright.host.http import routing
 from evalwright.host.library import annotations, catalogue
 from evalwright.host.v1 import events
 from evalwright.store import readers

@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from evalwright.host.http import connection
+from evalwright.host.http import guarded_connection as connection
 from evalwright.host.http.app import App
 from host.attacks.raw_client import all_of, connected, request
 from host.caller import Caller

@@ -31,7 +31,7 @@ from evalwright.contracts.run_plan import (
 )
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import Verdict
-from evalwright.host.web.pages import scorecard as scorecard_page
+from evalwright.host.web.pages import run_tasks as scorecard_page
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant, entries_of, write

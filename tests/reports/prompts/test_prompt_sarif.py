@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from evalwright.prompts.rules.catalogue import CATALOGUE
+from evalwright.prompts.rules.rule_table import CATALOGUE
 from evalwright.reports.forms import renderer
 from reports.prompts.prompt_samples import (
     HOSTILE_TEXTS,

@@ -11,7 +11,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.run_plan import JudgePanel
 from evalwright.contracts.verdicts import Verdict
 from evalwright.reports.formats.console import Style
-from evalwright.reports.run.judges import render_panel, render_verdicts
+from evalwright.reports.run.judge_panel import render_panel, render_verdicts
 
 PLAIN = Style(colour=False)
 TASK = a_rubric_task(weights=(0.3, 0.7))

@@ -35,7 +35,7 @@ from evalwright.host.deployments.events import (
     EvidenceRead,
     InterruptRequested,
 )
-from evalwright.host.deployments.evidence import check_evidence
+from evalwright.host.deployments.gate_evidence import check_evidence
 from evalwright.host.deployments.model import (
     DEPLOYMENT,
     GATE,

@@ -17,7 +17,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.engine.workers import complete
 from evalwright.host.host import Host
 from evalwright.host.http.app import App
-from evalwright.host.http.connection import GuardedConnection
+from evalwright.host.http.guarded_connection import GuardedConnection
 from evalwright.host.v1.api import v1_routes
 from evalwright.host.web.sign_in import KeySignIn, LinkSignIn
 from evalwright.host.web.site import Site

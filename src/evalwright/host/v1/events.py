@@ -15,8 +15,8 @@ from evalwright.contracts.events import TERMINAL_TYPES, Envelope, Event
 from evalwright.contracts.times import iso_time
 from evalwright.host.access.keys import ended_key
 from evalwright.host.access.limits import LONG, ByteBudget, send_and_wait
-from evalwright.host.http.connection import ABORT
 from evalwright.host.http.errors import ApiError, invalid
+from evalwright.host.http.guarded_connection import ABORT
 from evalwright.host.http.routing import ApiCall, ResponseDoc
 from evalwright.host.runs.handle import RunHandle
 from evalwright.host.streams.cache import LogPage, PageKey, SnapshotKey

@@ -119,7 +119,7 @@ class _Page:
 
     def changes(self, context: ReportContext) -> Iterator[str]:
         """What changed since the baseline."""
-        from evalwright.reports.prompts.change import change_in_words, worst_changes
+        from evalwright.reports.prompts.change_words import change_in_words, worst_changes
 
         assert context.change is not None
         for each in worst_changes(context.change)[:_MOST_CHANGES]:
@@ -130,7 +130,7 @@ class _Page:
         yield self._style.red(words) if context.change.regressed else words
 
     def _change(self, change: FileChange) -> str:
-        from evalwright.reports.prompts.change import points, verdict_in_words
+        from evalwright.reports.prompts.change_words import points, verdict_in_words
 
         said = f"{points(change.delta):>6}  {verdict_in_words(change)}  "
         path = _shortened_path(one_line(change.path, None), max(self._width - len(said), 12))

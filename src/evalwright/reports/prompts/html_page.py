@@ -19,7 +19,7 @@ from evalwright.prompts.results import percent
 from evalwright.prompts.sources import passed_over_in_words
 from evalwright.reports.formats.html import Html, as_markup, clipped, display_text
 from evalwright.reports.formats.words import VERDICTS
-from evalwright.reports.prompts.change import (
+from evalwright.reports.prompts.change_words import (
     change_in_words,
     criteria_in_words,
     points,

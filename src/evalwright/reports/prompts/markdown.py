@@ -12,7 +12,7 @@ from evalwright.prompts.agreement import RunSpread
 from evalwright.prompts.results import percent
 from evalwright.reports.formats.console import one_line
 from evalwright.reports.formats.markdown import inline, item, table
-from evalwright.reports.prompts.change import change_section, points
+from evalwright.reports.prompts.change_words import change_section, points
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, share
 from evalwright.signals.masking import mask_text

@@ -10,7 +10,7 @@ from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
 from evalwright.prompts.change import percentages
 from evalwright.prompts.evaluate import NO_TASK
 from evalwright.prompts.results import percent
-from evalwright.prompts.rules.catalogue import CATALOGUE
+from evalwright.prompts.rules.rule_table import CATALOGUE
 from evalwright.reports.formats.console import printable
 from evalwright.reports.formats.sarif import fingerprint, rule_name, sarif_document
 from evalwright.reports.prompts.context import ReportContext

@@ -55,7 +55,7 @@ def evident_findings(
     if not recorded:
         return []
     from evalwright.engine.findings import invocation_signals  # with every detector of signals
-    from evalwright.signals.masking.report import mask_signals
+    from evalwright.signals.masking.masked_report import mask_signals
 
     found: list[EvidentFinding] = []
     kinds = {each.kind for each in recorded}

@@ -17,7 +17,7 @@ from evalwright.engine.task_names import MADE_ID, TaskNames
 from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.console import SHORT, Style, one_line, printable
 from evalwright.reports.run.differences import both_sides, last_frame, render_checks
-from evalwright.reports.run.judges import render_panel, render_verdicts
+from evalwright.reports.run.judge_panel import render_panel, render_verdicts
 from evalwright.reports.run.several_runs import render_regression
 from evalwright.reports.run.side_by_side import aligned
 from evalwright.reports.run.stories import TaskStory

@@ -6,7 +6,7 @@ from evalwright.contracts.amounts import NOTHING, dollars, percent, share_interv
 from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.reports.formats.console import Style, printable
 from evalwright.reports.formats.figures import points_in_words
-from evalwright.scoring.side_by_side import SideBySide
+from evalwright.scoring.agent_comparison import SideBySide
 from evalwright.scoring.statistics import p_in_words
 
 MOST_DIFFERENCES = 20

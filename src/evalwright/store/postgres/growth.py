@@ -13,7 +13,7 @@ from evalwright.store.contents import FRAME_EVENTS, SHARED_BYTES
 from evalwright.store.facts import SOURCE_TYPES, Changes, changes_by
 from evalwright.store.postgres.address import AFTER_THE_END, EventRefused
 from evalwright.store.postgres.statements import FACTS
-from evalwright.store.postgres.texts import storable
+from evalwright.store.postgres.stored_text import storable
 from evalwright.store.protocol import NewEvent
 from evalwright.store.writer import Position
 

@@ -23,7 +23,7 @@ from evalwright.store.inspection import (
 from evalwright.store.postgres import address, migration
 from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.schema import EVERY_TENANT, OF_DOCUMENT, OF_TOMBSTONE
-from evalwright.store.postgres.texts import restored
+from evalwright.store.postgres.stored_text import restored
 from evalwright.store.protocol import NewEvent
 from evalwright.store.schema import IS_END, TOMBSTONE_BYTES
 

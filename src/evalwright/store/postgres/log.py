@@ -35,7 +35,7 @@ from evalwright.store.postgres.queries import (
     runs_with,
 )
 from evalwright.store.postgres.records import PostgresRecords
-from evalwright.store.postgres.texts import restored
+from evalwright.store.postgres.stored_text import restored
 from evalwright.store.postgres.upkeep import PostgresUpkeep
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.protocol import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalwright.store import facts
-from evalwright.store.postgres.texts import end_of_prefix, restored, storable
+from evalwright.store.postgres.stored_text import end_of_prefix, restored, storable
 from evalwright.store.protocol import RunFacts, RunFilter
 
 _EVENT = "seq, type, task_id, at_us, body, content, content_at, tenant, checksum"

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from evalwright.store.postgres.connections import LogConnections, tenants_of
-from evalwright.store.postgres.texts import end_of_prefix, restored, storable
+from evalwright.store.postgres.stored_text import end_of_prefix, restored, storable
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.readers import LogReading
 from evalwright.store.records import Execute, Forget, Record, RecordChange

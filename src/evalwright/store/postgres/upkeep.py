@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evalwright.store.postgres.connections import tenants_of
-from evalwright.store.postgres.texts import end_of_prefix, restored, storable
+from evalwright.store.postgres.stored_text import end_of_prefix, restored, storable
 from evalwright.store.upkeep import RUNS, PartitionSize, Tombstone
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from evalwright.store.postgres import address, statements
 from evalwright.store.postgres.address import EventRefused
 from evalwright.store.postgres.connections import TenantConnection, new_loop, tenants_of
 from evalwright.store.postgres.growth import RunGrowth, arrays, chunks
-from evalwright.store.postgres.texts import storable
+from evalwright.store.postgres.stored_text import storable
 from evalwright.store.records import (
     ANY,
     LOCAL_TENANT,

@@ -5,7 +5,7 @@ from typing import Any
 from evalwright.trace.importers.model_io import identified, model_operation, tool_operation
 from evalwright.trace.importers.operation import Operation
 from evalwright.trace.importers.run_trees import TreeDialect
-from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.values import (
     first_identifier,
     milliseconds,

@@ -4,8 +4,8 @@ from collections import deque
 
 from evalwright.trace.importers.canonical import CanonicalEvent
 from evalwright.trace.importers.operation import Operation
-from evalwright.trace.importers.spans import SpanEvent, Stretches
-from evalwright.trace.importers.timeline import event_key
+from evalwright.trace.importers.span_formats import SpanEvent, Stretches
+from evalwright.trace.importers.span_timeline import event_key
 
 
 def first_requests(bare: dict[str, list[Operation]]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import msgspec
 from evalwright.trace.importers.model_io import identified
 from evalwright.trace.importers.operation import Operation
 from evalwright.trace.importers.run_trees import TreeDialect
-from evalwright.trace.importers.spans import Span, is_span, spans_of
+from evalwright.trace.importers.span_formats import Span, is_span, spans_of
 from evalwright.trace.importers.values import (
     first_identifier,
     from_text,

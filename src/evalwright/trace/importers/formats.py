@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from evalwright.trace.importers.agents_sdk import AGENTS_SDK, is_agents_sdk
-from evalwright.trace.importers.dialects import is_foreign_message
+from evalwright.trace.importers.chat_dialects import is_foreign_message
 from evalwright.trace.importers.exports import LANGFUSE, MLFLOW, is_langfuse, is_mlflow
 from evalwright.trace.importers.inspect_logs import InspectLogs, is_inspect
 from evalwright.trace.importers.langsmith import LANGSMITH, is_langsmith
@@ -28,8 +28,8 @@ from evalwright.trace.importers.records import (
     read_records,
 )
 from evalwright.trace.importers.run_trees import RunTrees
+from evalwright.trace.importers.span_formats import is_span
 from evalwright.trace.importers.span_groups import SpanGroups
-from evalwright.trace.importers.spans import is_span
 from evalwright.trace.importers.swe_agent import is_swe_agent, read_swe_agent
 from evalwright.trace.importers.tau_bench import is_tau_bench, read_tau_bench
 from evalwright.trace.importers.transcripts import Transcripts

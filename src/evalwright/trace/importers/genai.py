@@ -9,7 +9,7 @@ from evalwright.trace.importers.canonical import (
     tool_call,
     tool_result,
 )
-from evalwright.trace.importers.dialects import returned
+from evalwright.trace.importers.chat_dialects import returned
 from evalwright.trace.importers.messages import events_of_messages, plain_content
 from evalwright.trace.importers.operation import (
     Kind,
@@ -18,7 +18,7 @@ from evalwright.trace.importers.operation import (
     nested,
     with_outcome,
 )
-from evalwright.trace.importers.spans import Span, SpanEvent
+from evalwright.trace.importers.span_formats import Span, SpanEvent
 from evalwright.trace.importers.values import (
     arguments,
     from_text,

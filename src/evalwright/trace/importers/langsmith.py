@@ -13,7 +13,7 @@ from evalwright.trace.importers.model_io import (
 )
 from evalwright.trace.importers.operation import Operation
 from evalwright.trace.importers.run_trees import TreeDialect
-from evalwright.trace.importers.spans import Span, short_error
+from evalwright.trace.importers.span_formats import Span, short_error
 from evalwright.trace.importers.values import (
     decimal,
     first_identifier,

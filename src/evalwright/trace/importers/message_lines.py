@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from evalwright.trace.importers.dialects import is_foreign_message
+from evalwright.trace.importers.chat_dialects import is_foreign_message
 from evalwright.trace.importers.message_logs import MessageLogs
 from evalwright.trace.importers.records import Imported, ImportRecord
 from evalwright.trace.importers.values import first_identifier

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from evalwright.trace.importers.canonical import CanonicalEvent
-from evalwright.trace.importers.dialects import models_of, spent_in
+from evalwright.trace.importers.chat_dialects import models_of, spent_in
 from evalwright.trace.importers.dialogue import Dialogue
 from evalwright.trace.importers.messages import events_of_messages, plain_content
 from evalwright.trace.importers.records import (

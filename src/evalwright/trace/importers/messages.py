@@ -12,7 +12,7 @@ from evalwright.trace.importers.canonical import (
     tool_result,
     unrecognised,
 )
-from evalwright.trace.importers.dialects import as_chat_messages
+from evalwright.trace.importers.chat_dialects import as_chat_messages
 from evalwright.trace.importers.streams import assembled
 from evalwright.trace.importers.values import arguments, milliseconds, text
 from evalwright.trace.model import Json, text_of

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from evalwright.trace.importers.canonical import CanonicalEvent, message, tool_call, tool_result
-from evalwright.trace.importers.dialects import as_chat_messages, models_of, spent_in
+from evalwright.trace.importers.chat_dialects import as_chat_messages, models_of, spent_in
 from evalwright.trace.importers.messages import events_of, events_of_messages, readable
 from evalwright.trace.importers.operation import Operation, with_outcome
-from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.streams import assembled
 from evalwright.trace.importers.values import (
     first_identifier,

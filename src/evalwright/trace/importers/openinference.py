@@ -10,7 +10,7 @@ from evalwright.trace.importers.canonical import (
     tool_call,
     tool_result,
 )
-from evalwright.trace.importers.dialects import returned
+from evalwright.trace.importers.chat_dialects import returned
 from evalwright.trace.importers.messages import events_of_messages
 from evalwright.trace.importers.operation import (
     Kind,
@@ -19,7 +19,7 @@ from evalwright.trace.importers.operation import (
     nested,
     with_outcome,
 )
-from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.values import (
     arguments,
     first_identifier,

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from evalwright.trace.importers.canonical import CanonicalEvent
-from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.values import text, whole_number
 from evalwright.trace.model import Json
 

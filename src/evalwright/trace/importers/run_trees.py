@@ -8,8 +8,8 @@ import msgspec
 
 from evalwright.trace.importers.operation import Operation
 from evalwright.trace.importers.records import Imported, ImportRecord, PassedOver
+from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.span_groups import SpanGroups
-from evalwright.trace.importers.spans import Span
 from evalwright.trace.model import Json
 
 

@@ -17,14 +17,14 @@ from evalwright.trace.importers.records import (
     faulty,
     words_of_user,
 )
-from evalwright.trace.importers.spans import (
+from evalwright.trace.importers.span_formats import (
     LogRecord,
     Span,
     SpanEvent,
     span_of_logs,
     spans_of,
 )
-from evalwright.trace.importers.timeline import Timeline
+from evalwright.trace.importers.span_timeline import Timeline
 from evalwright.trace.importers.values import identifier, sum_usage
 from evalwright.trace.importers.vendor_spans import read_vendor
 from evalwright.trace.model import Json, text_of

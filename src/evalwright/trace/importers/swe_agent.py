@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from evalwright.trace.importers.canonical import CanonicalEvent, message, tool_call, tool_result
-from evalwright.trace.importers.dialects import spent_in
+from evalwright.trace.importers.chat_dialects import spent_in
 from evalwright.trace.importers.messages import events_of, events_of_messages, readable
 from evalwright.trace.importers.model_io import identified
 from evalwright.trace.importers.transcripts import Transcript

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from evalwright.trace.importers.canonical import CanonicalEvent, message
-from evalwright.trace.importers.dialects import spent_in
+from evalwright.trace.importers.chat_dialects import spent_in
 from evalwright.trace.importers.messages import events_of
 from evalwright.trace.importers.transcripts import Transcript
 from evalwright.trace.importers.values import (

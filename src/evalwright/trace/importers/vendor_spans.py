@@ -10,7 +10,7 @@ from evalwright.trace.importers.model_io import (
     tool_operation,
 )
 from evalwright.trace.importers.operation import Kind, Operation
-from evalwright.trace.importers.spans import Span
+from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.values import (
     decimal,
     from_text,

@@ -140,7 +140,7 @@ class Egress:
         Callers pass `allow_redirects=False`. A redirect that is followed anyway is checked like any
         other URL.
         """
-        from evalwright.host.access.egress.sessions import open_session
+        from evalwright.host.access.egress.checked_sessions import open_session
 
         return open_session(
             self,

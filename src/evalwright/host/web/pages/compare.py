@@ -36,8 +36,8 @@ from evalwright.host.web.page import (
     task_address,
     time_words,
 )
-from evalwright.host.web.pages.repeats import Repeats, dots_html, read_repeats
-from evalwright.host.web.pages.scorecard import shown_task
+from evalwright.host.web.pages.repeated_runs import Repeats, dots_html, read_repeats
+from evalwright.host.web.pages.run_tasks import shown_task
 from evalwright.host.web.recent_runs import refuse_slow
 from evalwright.host.web.run_views import RunView, RunViews, scored_at, views_of
 from evalwright.reports.comparison.machine import ComparisonFacts

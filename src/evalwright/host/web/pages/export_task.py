@@ -12,7 +12,7 @@ from evalwright.engine.suites.from_traces import NoTask, literal
 from evalwright.engine.suites.ids import slug
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import PageCall
-from evalwright.host.web.pages.scorecard import shown_task
+from evalwright.host.web.pages.run_tasks import shown_task
 from evalwright.host.web.run_views import scored_at, views_of
 from evalwright.reports.run.task_records import TaskRecord
 

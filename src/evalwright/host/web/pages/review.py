@@ -39,7 +39,7 @@ from evalwright.host.web.page import (
     see,
 )
 from evalwright.host.web.pages.export_task import suite_of, test_name
-from evalwright.host.web.pages.scorecard import DAMAGED, result_html, shown_task
+from evalwright.host.web.pages.run_tasks import DAMAGED, result_html, shown_task
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, known_suites, recent_runs
 from evalwright.host.web.run_views import Doubts, RunView, scored_at, views_of
 from evalwright.reports.formats.html import as_markup

@@ -17,7 +17,7 @@ from evalwright.host.runs.handle import ENDED
 from evalwright.host.streams.feed import Subscriber
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream, following
 from evalwright.host.web.page import PageCall, page, part, render, run_address, see
-from evalwright.host.web.pages import scorecard
+from evalwright.host.web.pages import run_tasks
 from evalwright.host.web.pages.runs import is_left, is_of_host, state_of, verdict_of
 from evalwright.host.web.progress import MOST_CELLS, RunProgress
 from evalwright.host.web.run_views import views_of
@@ -42,9 +42,9 @@ SIGNS = {
 async def show(call: PageCall) -> Response:
     """The page of a run: its progress while it goes on, its scorecard once it has ended."""
     if call.is_part:
-        return await scorecard.tasks(call)
+        return await run_tasks.tasks(call)
     head = await call.in_reader(lambda: _head(call, waits=call.is_patient))
-    card = await scorecard.card(call) if head["is_over"] and head["is_evaluation"] else None
+    card = await run_tasks.card(call) if head["is_over"] and head["is_evaluation"] else None
     panel: Html | None = None
     if not head["is_over"]:  # where that takes long, it comes with the stream
         state = asyncio.ensure_future(_panel(call))
@@ -74,7 +74,7 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     status = state_of(call, run)
     # The gates of some runs are known only once all their tasks are read.
     is_known = not may_be_held(run) or figures.knows(run)
-    is_reading = not waits and not is_known and run.events > scorecard.LARGE
+    is_reading = not waits and not is_known and run.events > run_tasks.LARGE
     found = None if is_reading else figures.of(call.log, run)
     tone, verdict = READING if is_reading else verdict_of(run, status, found)
     reason = ""  # why it has no result

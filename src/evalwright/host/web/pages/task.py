@@ -27,7 +27,7 @@ from evalwright.contracts.suite import Task
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.filters import number_of
 from evalwright.host.web.page import PageCall, href_html, page, part, task_address
-from evalwright.host.web.pages.scorecard import DAMAGED, result_html, shown_task
+from evalwright.host.web.pages.run_tasks import DAMAGED, result_html, shown_task
 from evalwright.host.web.run_views import RunView, scored_at, views_of
 from evalwright.reports.formats.html import (
     NO_HTML,

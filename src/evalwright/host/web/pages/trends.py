@@ -12,7 +12,7 @@ from evalwright.contracts.short_names import agent_id_of
 from evalwright.engine.runs import read_agent
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, in_time, page, part
-from evalwright.host.web.pages.repeats import dots_html
+from evalwright.host.web.pages.repeated_runs import dots_html
 from evalwright.host.web.recent_runs import (
     KNOWN_FROM,
     RecentRun,

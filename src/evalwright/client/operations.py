@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from evalwright.client.answers import (
+from evalwright.client.exchange import Flow, delete, get, post, quoted
+from evalwright.client.responses import (
     Agent,
     Agents,
     Annotation,
@@ -33,7 +34,6 @@ from evalwright.client.answers import (
     Webhook,
     Webhooks,
 )
-from evalwright.client.exchange import Flow, delete, get, post, quoted
 from evalwright.contracts.suite import Mode, ModelClass, Suite, parse_suite
 from evalwright.contracts.summary import EvalSummary
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
+from evalwright.prompts.file_kinds import KNOWN_KEYS
 from evalwright.prompts.findings import Hit, Rule
-from evalwright.prompts.kinds import KNOWN_KEYS
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.signals.patterns import when_used
 

@@ -18,8 +18,8 @@ from evalwright.prompts.rules import (
     clarity,
     contradiction,
     duplicates,
-    front_matter,
     json_examples,
+    metadata,
     safety,
     slips,
     structure,
@@ -128,7 +128,7 @@ _UNFIT_SUPPRESSION = Rule(
 CATALOGUE: tuple[Rule, ...] = tuple(
     sorted(
         (
-            *front_matter.RULES,
+            *metadata.RULES,
             *variables.RULES,
             *task.RULES,
             *slips.RULES,

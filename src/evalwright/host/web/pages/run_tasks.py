@@ -15,7 +15,7 @@ from evalwright.contracts.suite import Task
 from evalwright.engine.overrides import read_overrides
 from evalwright.host.web.filters import Filters, number_of
 from evalwright.host.web.page import PageCall, href_html, part, run_address, task_address
-from evalwright.host.web.pages.repeats import (
+from evalwright.host.web.pages.repeated_runs import (
     Repeats,
     dots_html,
     read_repeats,

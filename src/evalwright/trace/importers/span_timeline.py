@@ -15,7 +15,7 @@ import msgspec
 from evalwright.trace.importers.canonical import CanonicalEvent, is_message
 from evalwright.trace.importers.dialogue import Dialogue
 from evalwright.trace.importers.operation import Operation
-from evalwright.trace.importers.spans import Stretches
+from evalwright.trace.importers.span_formats import Stretches
 from evalwright.trace.model import Json, text_of
 
 _MOST_LEVELS = 200
