@@ -10,7 +10,7 @@ from asking import Time, VirtualLoop, a_request, model_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.models.rate_limits import HOPELESS_AFTER_S, MOST_CLOSURES, Limiter, NoTurn
+from evalwright.models.limits import HOPELESS_AFTER_S, MOST_CLOSURES, Limiter, NoTurn
 from evalwright.models.retries import TOTAL_S, RetryPolicy
 from evalwright.models.transport import HttpAnswer
 

@@ -6,10 +6,10 @@ from evalwright.contracts.events import ProviderUsage
 from evalwright.models.dialects import HttpDialect
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.failures import NO_MONEY, Failures, read_complaint
+from evalwright.models.limits import Limiter, NoTurn
 from evalwright.models.prices import Meter, Tokens
 from evalwright.models.protocol import ModelError, Reply, Request
 from evalwright.models.quirks import Quirks, learn
-from evalwright.models.rate_limits import Limiter, NoTurn
 from evalwright.models.retries import RetryPolicy, is_worth_retrying, retry_after_s
 from evalwright.models.transport import CallFailed, HttpAnswer, NoConnection, TooLong, Transport
 
