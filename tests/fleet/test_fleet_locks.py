@@ -1,6 +1,7 @@
 """Who works on a run and who gives it orders never wait for each other in a circle."""
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from evalwright.engine.fleet.endings import Ending
 from evalwright.engine.fleet.handover import HandOver
 from evalwright.engine.fleet.heartbeat import HeartbeatProcess
 from evalwright.engine.fleet.queue import take
+from evalwright.engine.fleet.worker import Worker, WorkerSettings
 from evalwright.engine.history import History
 from evalwright.store.protocol import NewEvent
 from fleet.test_fencing import BEGIN, HandWorker, events_of_task, right
@@ -125,6 +127,46 @@ def test_a_worker_held_within_a_transaction_keeps_its_tasks(fleet: Fleet) -> Non
             return counts
 
     assert asyncio.run(work()) == [12, 0]
+
+
+def test_a_worker_that_says_it_is_there_is_not_heard_of_at_an_earlier_time_than_before(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its loop was held within a transaction while another process sent heartbeats for it."""
+    seen = (
+        "SELECT seen_at > clock_timestamp() - interval '0.5 s' FROM fleet_workers WHERE worker = $1"
+    )
+
+    async def work() -> list[bool]:
+        async with fleet.database() as database:
+            worker = Worker(database, GivenEquipment(right), WorkerSettings("held"))
+            await worker._register()
+            async with database.transaction() as begun_before:
+                await begun_before.fetchval("SELECT now()")
+                await asyncio.sleep(0.6)
+                use = contextlib.nullcontext(begun_before)
+                with monkeypatch.context() as patched:
+                    patched.setattr(database, "connection", lambda: use)
+                    await worker._register()
+            return [row[0] for row in await database.fetch(seen, worker.worker)]
+
+    assert asyncio.run(work()) == [True]
+
+
+def test_a_worker_takes_no_task_that_it_has_even_if_it_was_not_heard_of(fleet: Fleet) -> None:
+    async def work() -> list[int]:
+        async with twelve_due(fleet) as (database, _run_id):
+            worker, other = uuid.uuid4(), uuid.uuid4()
+            (lane,) = {row["lane"] for row in await database.fetch("SELECT lane FROM fleet_shares")}
+            register = "INSERT INTO fleet_workers (worker, name, concurrency) VALUES ($1, '', 12)"
+            await database.fetch(register, worker)
+            async with database.connection() as connection:
+                return [
+                    len(await take(connection, by, [lane], 12, 0.0))
+                    for by in (worker, worker, other)
+                ]
+
+    assert asyncio.run(work()) == [12, 0, 12]
 
 
 def test_hosts_that_hand_over_runs_of_the_same_tenants_do_not_wait_in_a_circle(

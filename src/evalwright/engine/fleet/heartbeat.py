@@ -27,7 +27,7 @@ HELD_SECONDS = 300.0  # for which a loop may be held; then others take its tasks
 STATEMENT_SECONDS = 5.0
 _LATE = 1.25  # times the interval of heartbeats, after which the loop counts as held
 
-_SEEN = "UPDATE fleet_workers SET seen_at = now() WHERE worker = $1"
+_SEEN = "UPDATE fleet_workers SET seen_at = clock_timestamp() WHERE worker = $1"
 
 
 class HeartbeatProcess:

@@ -13,14 +13,15 @@ Connection = Any  # of asyncpg, which has no types
 LEASE_SECONDS = 8.0  # without a heartbeat, after which another worker takes a task
 BEATS_PER_LEASE = 4
 
-# Whoever began a task holds it, too. Rows that somebody else has locked are left out.
+# Whoever began a task holds it, too, and does not take it once more: what it has lost sight of, it
+# gives up. Rows that somebody else has locked are left out.
 _TAKE = """
 UPDATE attempts SET holder = $1 WHERE ctid = ANY (ARRAY(
     SELECT a.ctid FROM attempts a JOIN fleet_shares s ON s.run_id = a.run_id
     WHERE a.state = 1 AND s.lane = ANY ($2) AND s.released > 0
     AND a.changed_at <= clock_timestamp() AND NOT EXISTS (
-        SELECT FROM fleet_workers w
-        WHERE w.worker = coalesce(a.holder, a.worker) AND w.seen_at > now() - $4::interval
+        SELECT FROM fleet_workers w WHERE w.worker = coalesce(a.holder, a.worker)
+        AND (w.worker = $1 OR w.seen_at > now() - $4::interval)
     )
     ORDER BY a.changed_at, a.position LIMIT $3 FOR UPDATE OF a SKIP LOCKED
 )) RETURNING run_id, task_id

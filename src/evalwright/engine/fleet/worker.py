@@ -36,9 +36,11 @@ LEAVE_SECONDS = 2.0  # that it takes at most to tell the others
 MOST_ENDING = 4  # times its concurrency: more tasks than that do not wait for the database
 _logger = logging.getLogger(__name__)
 _BEGIN = "SELECT * FROM fleet_begin($1, $2, $3)"
+# By the clock: a loop that is held after it has sent what to prepare, and before what to execute,
+# began its transaction long ago, and would set back what was sent in its place meanwhile.
 _REGISTER = """
 INSERT INTO fleet_workers (worker, name, concurrency, tenants) VALUES ($1, $2, $3, $4)
-ON CONFLICT (worker) DO UPDATE SET seen_at = now()
+ON CONFLICT (worker) DO UPDATE SET seen_at = clock_timestamp()
 """
 
 
