@@ -10,7 +10,7 @@ from evalwright.contracts.events import RunCancelled
 from evalwright.engine.fleet import rates
 from evalwright.engine.fleet.rates import FleetRateLimits
 from evalwright.engine.session import ModelPool
-from evalwright.host.fleet import FleetLimits
+from evalwright.host.runs.fleet import FleetLimits
 from evalwright.models.config import Config, ProviderSettings
 from evalwright.models.protocol import ChatMessage, ModelError, Request, SharedModel
 from evalwright.models.rate_limits import MinuteLimits, OwnRateLimits

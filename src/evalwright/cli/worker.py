@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from evalwright.engine.fleet.equipment import Equipment, Equipper
     from evalwright.engine.fleet.worker import Worker, WorkerSettings
     from evalwright.engine.plan import Plan
-    from evalwright.host.fleet import FleetLimits
+    from evalwright.host.runs.fleet import FleetLimits
     from evalwright.models.config import Config
     from evalwright.store.protocol import EventLog
 
@@ -174,7 +174,7 @@ class _AnyEquipper:
         if plan.origin is None:
             return await self._by_reference.equip(tenant, plan)
         if self._by_settings is None:
-            from evalwright.host.fleet import HostEquipper
+            from evalwright.host.runs.fleet import HostEquipper
 
             self._by_settings = HostEquipper(self._log, self._config, self._limits)
         return await self._by_settings.equip(tenant, plan)
@@ -191,7 +191,7 @@ async def _work(
     from evalwright.engine.fleet.database import FleetDatabase
     from evalwright.engine.fleet.status import serve_metrics
     from evalwright.engine.fleet.worker import Worker
-    from evalwright.host.fleet import FleetLimits
+    from evalwright.host.runs.fleet import FleetLimits
 
     database = FleetDatabase(address, log)
     limits = FleetLimits(database, config)

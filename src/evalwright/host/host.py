@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from evalwright.contracts.errors import StoreError
 from evalwright.contracts.events import TERMINAL_TYPES, Event, Planned, RunStarted
@@ -31,20 +32,18 @@ from evalwright.host.access.quotas import Quotas
 from evalwright.host.access.vault import Vault
 from evalwright.host.async_store import SharedReads
 from evalwright.host.deployments.service import Deployments
-from evalwright.host.executor_maker import ExecutorMaker
-from evalwright.host.hosts import Hosts
 from evalwright.host.http.extension import NO_EXTENSION, Extension
 from evalwright.host.http.settings import HostSettings, host_settings
 from evalwright.host.library.annotations import AnnotationStore
 from evalwright.host.library.catalogue import Catalogue
 from evalwright.host.library.prompts import PromptLibrary
-from evalwright.host.orders import RunOrders
-from evalwright.host.outages import StoreCheck
-from evalwright.host.recovery import Recovery
+from evalwright.host.runs.cluster import Hosts
+from evalwright.host.runs.executor import ExecutorMaker
 from evalwright.host.runs.forks import Forks
 from evalwright.host.runs.handle import RunHandle
 from evalwright.host.runs.log_check import LogCheck
 from evalwright.host.runs.planning import Planner
+from evalwright.host.runs.recovery import Recovery, RunOrders, StoreCheck
 from evalwright.host.runs.retention import Retention
 from evalwright.host.runs.runs import Runs
 from evalwright.host.streams.cache import (
@@ -123,77 +122,6 @@ class Host:
         self.planner = Planner(self.settings, self.catalogue, self.redactor)
         self.vault = vault or Vault.for_database(log.place)
         self.idempotency = Idempotency(self.records, self.vault)
-        self._set_limits()
-        self._set_up_streams()
-        self._set_up_runs()
-        self.forks = Forks(self.runs, self.planner, self.settings, self.clock)
-        self.prompts = PromptLibrary(self.records)
-        self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
-        self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
-        self.retention = Retention(log, self.settings, self.clock)
-        self.quotas = Quotas(log, self.settings.quotas)
-        self.subscriptions = Subscriptions(self.records, self.egress, self.clock, self.vault)
-        self.webhooks = Outbox(
-            log,
-            self.subscriptions,
-            Poster(self.egress, self.clock),
-            self.clock,
-            self.settings.webhooks,
-            self._note_delivery,
-            self.hosts,
-        )
-        self.is_ready = False
-        self.store_check = StoreCheck(log)
-        self._measure()
-        self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
-        self._unheard: dict[str, list[list[Event]]] = {}  # events of runs whose owner is looked up
-        self._finding: set[asyncio.Future[None]] = set()  # who looks
-
-    def _set_up_runs(self) -> None:
-        maker = ExecutorMaker(
-            self.planner,
-            self.models,
-            self.redactor,
-            self.clock,
-            self.settings.tools,
-            self.extension.workflows,
-        )
-        limit = ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant)
-        self.fleet = None
-        if not self.hosts.is_alone:  # a log in a file has no workers
-            from evalwright.host.fleet import HandingRuns, fleet_of
-
-            self.fleet = fleet_of(self.log, self.redactor, self.clock)
-        if self.fleet is not None and self.settings.workers:
-            runs = HandingRuns(self.log, maker, self.redactor, self.clock, limit)
-            runs.fleet = self.fleet
-            self.runs: Runs = runs
-        else:
-            self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
-        self.orders = RunOrders(
-            self.log, self.runs, self.clock, self.fleet.database if self.fleet is not None else None
-        )
-        self.recovery = Recovery(self.log, maker, self.runs, self._adopt, self.hosts)
-
-    def _measure(self) -> None:
-        metrics, lanes = self.telemetry.metrics, self.webhooks.lanes
-        metrics.queue_depth.set_function(lambda: self.log.backlog)
-        metrics.webhooks_failing.set_function(lambda: sum(lane.failures > 0 for lane in lanes()))
-        metrics.webhook_dead_letters.set_function(lambda: sum(lane.parked for lane in lanes()))
-
-    def _set_up_streams(self) -> None:
-        self.feed = Feed()
-        self.snapshots = SharedCache[SnapshotKey, bytes](MOST_SNAPSHOTS)
-        self.pages = SharedCache[PageKey, LogPage](MOST_PAGE_BYTES, is_current=True)
-        self.figures = FiguresCache()
-        self.progress = ProgressCache()
-        self.page_schedule = FairSchedule(PAGES_PER_ROUND)  # of streams that catch up
-        self.arrivals = Arrivals()
-        self.body_schedule = FairSchedule(SHAPES_PER_ROUND)  # of large bodies that arrive
-        self.key_watch = KeyWatch(self.log)
-        self.shared_reads = SharedReads()
-
-    def _set_limits(self) -> None:
         settings, rates = self.settings, self.settings.rates
         self.requests = ConcurrencyLimit(
             "requests", settings.max_requests, settings.max_requests_per_tenant
@@ -216,6 +144,65 @@ class Host:
             for rate in (rates.per_key, rates.per_tenant, rates.per_address)
         )
         self.rates = RateLimits(per_key, per_tenant, per_address)
+        self.feed = Feed()
+        self.snapshots = SharedCache[SnapshotKey, bytes](MOST_SNAPSHOTS)
+        self.pages = SharedCache[PageKey, LogPage](MOST_PAGE_BYTES, is_current=True)
+        self.figures = FiguresCache()
+        self.progress = ProgressCache()
+        self.page_schedule = FairSchedule(PAGES_PER_ROUND)  # of streams that catch up
+        self.arrivals = Arrivals()
+        self.body_schedule = FairSchedule(SHAPES_PER_ROUND)  # of large bodies that arrive
+        self.key_watch = KeyWatch(self.log)
+        self.shared_reads = SharedReads()
+        maker = ExecutorMaker(
+            self.planner,
+            self.models,
+            self.redactor,
+            self.clock,
+            self.settings.tools,
+            self.extension.workflows,
+        )
+        limit = ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant)
+        self.fleet = None
+        if not self.hosts.is_alone:  # a log in a file has no workers
+            from evalwright.host.runs.fleet import HandingRuns, fleet_of
+
+            self.fleet = fleet_of(self.log, self.redactor, self.clock)
+        if self.fleet is not None and self.settings.workers:
+            runs = HandingRuns(self.log, maker, self.redactor, self.clock, limit)
+            runs.fleet = self.fleet
+            self.runs: Runs = runs
+        else:
+            self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
+        self.orders = RunOrders(
+            self.log, self.runs, self.clock, self.fleet.database if self.fleet is not None else None
+        )
+        self.recovery = Recovery(self.log, maker, self.runs, self._adopt, self.hosts)
+        self.forks = Forks(self.runs, self.planner, self.settings, self.clock)
+        self.prompts = PromptLibrary(self.records)
+        self.annotations = AnnotationStore(self.records, self.clock, self.redactor)
+        self.deployments = Deployments(log, self.catalogue, self.settings.deployments, self.clock)
+        self.retention = Retention(log, self.settings, self.clock)
+        self.quotas = Quotas(log, self.settings.quotas)
+        self.subscriptions = Subscriptions(self.records, self.egress, self.clock, self.vault)
+        self.webhooks = Outbox(
+            log,
+            self.subscriptions,
+            Poster(self.egress, self.clock),
+            self.clock,
+            self.settings.webhooks,
+            self._note_delivery,
+            self.hosts,
+        )
+        self.is_ready = False
+        self.store_check = StoreCheck(log)
+        metrics, lanes = self.telemetry.metrics, self.webhooks.lanes
+        metrics.queue_depth.set_function(lambda: self.log.backlog)
+        metrics.webhooks_failing.set_function(lambda: sum(lane.failures > 0 for lane in lanes()))
+        metrics.webhook_dead_letters.set_function(lambda: sum(lane.parked for lane in lanes()))
+        self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
+        self._unheard: dict[str, list[list[Event]]] = {}  # events of runs whose owner is looked up
+        self._finding: set[asyncio.Future[None]] = set()  # who looks
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -241,6 +228,24 @@ class Host:
             LogCheck(self.log).run,
             self.webhooks.follow,
         )
+        async with self._working(*works, leave=(self.webhooks.close, self.hosts.leave)):
+            yield
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Only show the log, and execute what is started here: other processes see to the rest."""
+        self.feed.start(self.log)
+        self.feed.on_news(self.orders.hear)
+        async with self._working(self.orders.run):
+            yield
+
+    @asynccontextmanager
+    async def _working(
+        self,
+        *works: Callable[[], Coroutine[Any, Any, None]],
+        leave: Sequence[Callable[[], Awaitable[None]]] = (),
+    ) -> AsyncIterator[None]:
+        """Serve while this works in the background; then close everything."""
         background = [asyncio.create_task(work()) for work in works]
         self.is_ready = True
         try:
@@ -252,29 +257,8 @@ class Host:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
-            await self.webhooks.close()
-            await self.hosts.leave()
-            if self.fleet is not None:
-                await self.fleet.close()
-            await self.models.close()
-            self.catalogue.close()
-            await asyncio.to_thread(self.parsers.close)
-            self.telemetry.close()
-
-    @asynccontextmanager
-    async def watching(self) -> AsyncIterator[None]:
-        """Only show the log, and execute what is started here: other processes see to the rest."""
-        self.feed.start(self.log)
-        self.feed.on_news(self.orders.hear)
-        hearing = asyncio.create_task(self.orders.run())
-        self.is_ready = True
-        try:
-            yield
-        finally:
-            await self.drain()
-            self.feed.stop()
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
+            for each in leave:
+                await each()
             if self.fleet is not None:
                 await self.fleet.close()
             await self.models.close()
@@ -328,17 +312,15 @@ class Host:
     async def _sweep(self) -> None:
         while True:
             if self.hosts.is_leader:
-                await self._sweep_once()
+                try:
+                    await self.idempotency.forget_old()
+                    now_us = self.clock.now_us()
+                    await forget_sessions(self.records, now_us, self.settings.session_s)
+                    await self.deployments.sweep(now_us)
+                except StoreError as error:
+                    _logger.warning("old documents are not deleted: %s", error)
+                await self.retention.sweep()
             await asyncio.sleep(SWEEP_SECONDS)
-
-    async def _sweep_once(self) -> None:
-        try:
-            await self.idempotency.forget_old()
-            await forget_sessions(self.records, self.clock.now_us(), self.settings.session_s)
-            await self.deployments.sweep(self.clock.now_us())
-        except StoreError as error:
-            _logger.warning("old documents are not deleted: %s", error)
-        await self.retention.sweep()
 
     def _hear(self, run_id: str, events: list[Event]) -> None:
         """Pass durable events on; if their owner is not known, once it was read from the log."""

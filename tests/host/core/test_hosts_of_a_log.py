@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalwright.host.async_store import SharedReads
-from evalwright.host.hosts import DEAD_SECONDS, SILENT_SECONDS, Hosts
+from evalwright.host.runs.cluster import DEAD_SECONDS, SILENT_SECONDS, Hosts
 from evalwright.store.records import RecordConflict
 from evalwright.store.sqlite import Database, SqliteLog
 

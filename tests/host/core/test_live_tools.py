@@ -11,7 +11,7 @@ from builders import a_suite, a_task
 from evalwright.agents.python import PythonAgent
 from evalwright.agents.toolbox import Toolbox
 from evalwright.contracts.errors import StoreError
-from evalwright.host.executors import EvaluationExecutor
+from evalwright.host.runs.executor import EvaluationExecutor
 from host.server import RIGHT, ServedHost, running_host
 from subjects.waiting import eventually
 

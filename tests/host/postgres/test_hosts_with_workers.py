@@ -9,7 +9,7 @@ import pytest
 from builders import a_suite, a_task
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.worker import Worker, WorkerSettings
-from evalwright.host.fleet import FleetLimits, HostEquipper
+from evalwright.host.runs.fleet import FleetLimits, HostEquipper
 from evalwright.models.config import Config
 from evalwright.store.postgres.log import PostgresLog
 from host.caller import Caller

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack, suppress
 
 import msgspec
 
@@ -35,10 +35,8 @@ from evalwright.engine.history import History
 from evalwright.engine.recorder import Recorder
 from evalwright.host.access.limits import ConcurrencyLimit
 from evalwright.host.async_store import claimed
-from evalwright.host.executor_maker import ExecutorMaker
-from evalwright.host.executors import RunningRun
 from evalwright.host.http.errors import ApiError, unavailable
-from evalwright.host.outages import StrandedRuns
+from evalwright.host.runs.executor import ExecutorMaker, RunningRun
 from evalwright.host.runs.handle import ENDED, ExecutedElsewhere, RunHandle, Status
 from evalwright.host.runs.planning import PlannedEvaluation
 from evalwright.signals.masking.credentials import mask_reason
@@ -48,9 +46,55 @@ from evalwright.store.records import RecordChange
 STOP_RETRY_SECONDS = 5  # after which another process may serve
 TAKE_UP_RETRY_SECONDS = 2  # after which a run that the store stopped is likely to go on
 BREAK_OFF_SECONDS = 2  # that runs have to end when they are broken off
+FIRST_DELAY_SECONDS = 0.5  # before a run is taken up again; it doubles each time that fails
+LONGEST_DELAY_SECONDS = 60.0
 CANCEL_SECONDS = 2  # that a request waits for the end of the run it cancels
 
 _logger = logging.getLogger(__name__)
+
+
+class StrandedRuns:
+    """Runs that are not executed because the store failed; each is taken up again after a while."""
+
+    def __init__(self, take_up: Callable[[RunHandle], Awaitable[None]]) -> None:
+        self._take_up = take_up
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._delays: dict[str, float] = {}  # of runs that have been stranded before
+        self._is_closed = False
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._waiting
+
+    def add(self, run: RunHandle) -> None:
+        """Take a run up again soon; later, if it has been stranded before."""
+        if self._is_closed:
+            return
+        delay = self._delays.get(run.run_id, FIRST_DELAY_SECONDS)
+        self._delays[run.run_id] = min(2 * delay, LONGEST_DELAY_SECONDS)
+        self._waiting[run.run_id] = asyncio.create_task(self._wait(run, delay))
+
+    def forget(self, run_id: str) -> None:
+        """Note that a run has ended."""
+        self._delays.pop(run_id, None)
+
+    def close(self) -> None:
+        """Take up no more runs."""
+        self._is_closed = True
+        for task in self._waiting.values():
+            task.cancel()
+
+    async def _wait(self, run: RunHandle, delay: float) -> None:
+        while True:
+            await asyncio.sleep(delay)
+            with suppress(StoreError):
+                await asyncio.wrap_future(run.log.try_out())
+                break
+        try:
+            await self._take_up(run)
+        except StoreError:
+            self.add(run)
+        if self._waiting.get(run.run_id) is asyncio.current_task():
+            del self._waiting[run.run_id]
 
 
 class Runs:
@@ -134,9 +178,14 @@ class Runs:
         try:
             with running.counted:
                 async with claimed(run.log, run.run_id):
-                    await self._run_to_end(running)
+                    try:
+                        await running.executor.run()
+                    except asyncio.CancelledError:
+                        if running.cancelled is not None:
+                            await running.executor.cancel(running.cancelled)
+                        # Else the host stops; the run is resumed later.
         except asyncio.CancelledError:
-            pass  # the host stops; the run is resumed later
+            pass
         except Exception as error:  # noqa: BLE001 - a fault in one run must not end the host
             is_stranded = await self._take_note(run, error)
         finally:
@@ -146,14 +195,6 @@ class Runs:
             else:
                 self._stranded.forget(run.run_id)
             await running.executor.close()
-
-    async def _run_to_end(self, running: RunningRun) -> None:
-        try:
-            await running.executor.run()
-        except asyncio.CancelledError:
-            if running.cancelled is None:
-                raise
-            await running.executor.cancel(running.cancelled)
 
     async def _take_note(self, run: RunHandle, error: Exception) -> bool:
         """Log why a run stopped, or record it; returns whether the run is to be taken up again."""
@@ -202,30 +243,25 @@ class Runs:
         ending = RunCancelled(mask_reason(reason), by)
         running = self._running.get(run.run_id)
         if running is None:
-            await self._end_idle(run, ending)
+            try:
+                async with claimed(run.log, run.run_id):
+                    await self._record(run, ending)
+            except RunBusy:
+                raise ExecutedElsewhere from None
             return "cancelled"
         assert running.task is not None
         if running.cancelled is None:  # a second time would interrupt the recording of the first
             running.cancelled = ending
             running.task.cancel()
         done, _ = await asyncio.wait((running.task,), timeout=CANCEL_SECONDS)
-        return await self._cancelled(run) if done else "cancelling"
-
-    async def _cancelled(self, run: RunHandle) -> Status:
-        """The status of a run that was to be cancelled; raises `ApiError` if it was not."""
+        if not done:
+            return "cancelling"
         status = await self.status(run)
         if status == "cancelled":
             return status
         if status in ENDED:
             raise _conflict(f"the run is {status}", status)
         raise unavailable("the run could not be cancelled", TAKE_UP_RETRY_SECONDS)
-
-    async def _end_idle(self, run: RunHandle, ending: RunCancelled) -> None:
-        try:
-            async with claimed(run.log, run.run_id):
-                await self._record(run, ending)
-        except RunBusy:
-            raise ExecutedElsewhere from None
 
     async def pause(
         self, run: RunHandle, reason: str | None, *, immediately: bool = False
@@ -241,7 +277,9 @@ class Runs:
             raise _conflict(message, status)
         running = self._running.get(run.run_id)
         if running is None:
-            raise self._not_here(run)
+            if run.run_id in self._stranded:
+                raise unavailable("the run is about to be taken up again", TAKE_UP_RETRY_SECONDS)
+            raise ExecutedElsewhere
         policy: DrainPolicy = "immediate" if immediately else "drain-current-node"
         paused = RunPaused(mask_reason(reason), policy)
         if not running.executor.pause(paused, immediately=immediately):
@@ -256,11 +294,6 @@ class Runs:
         """Raise `StoreUnavailable` before anything is done that could not be recorded."""
         await asyncio.wrap_future(self._log.try_out())
 
-    def _not_here(self, run: RunHandle) -> ApiError:
-        if run.run_id in self._stranded:
-            return unavailable("the run is about to be taken up again", TAKE_UP_RETRY_SECONDS)
-        return ExecutedElsewhere()
-
     async def resume(self, run: RunHandle, reason: str | None) -> Event:
         """Resume a paused run; raises `ApiError` 409 for any other."""
         self._refuse_while_stopping()
@@ -270,30 +303,21 @@ class Runs:
             raise _conflict(f"the run is {status}, not paused", status)
         running = self._running.get(run.run_id)
         resumed = RunResumed(mask_reason(reason))
-        if running is None:
-            return await self._wake(run, resumed)
-        with self._awake(run):
-            recorded = await self._record(run, resumed)
-            running.executor.resume()
-        return recorded
-
-    async def _wake(self, run: RunHandle, resumed: RunResumed) -> Event:
-        """Resume a run that was paused when an earlier process ended."""
-        with self._awake(run), self._counted(run) as counted:
-            try:
-                async with claimed(run.log, run.run_id):
-                    recorded = await self._record(run, resumed)
-            except RunBusy:
-                raise ExecutedElsewhere from None
-            await self._go_on(run, counted)
-        return recorded
-
-    @contextmanager
-    def _awake(self, run: RunHandle) -> Iterator[None]:
-        """Count a run as running, so that no other request resumes it too."""
-        self._waking.add(run.run_id)
+        self._waking.add(run.run_id)  # it counts as running: no other request resumes it too
         try:
-            yield
+            if running is not None:
+                recorded = await self._record(run, resumed)
+                running.executor.resume()
+                return recorded
+            # It was paused when an earlier process ended.
+            with self._counted(run) as counted:
+                try:
+                    async with claimed(run.log, run.run_id):
+                        recorded = await self._record(run, resumed)
+                except RunBusy:
+                    raise ExecutedElsewhere from None
+                await self._go_on(run, counted)
+            return recorded
         finally:
             self._waking.discard(run.run_id)
 

@@ -20,8 +20,8 @@ from evalwright.contracts.errors import RunNotFound, StoreError
 from evalwright.contracts.events import Event
 from evalwright.engine.clock import Clock
 from evalwright.host.access.keys import place_of
-from evalwright.host.hosts import Hosts
 from evalwright.host.http.settings import WebhookSettings
+from evalwright.host.runs.cluster import Hosts
 from evalwright.host.webhooks import dead_letters, earlier
 from evalwright.host.webhooks.dead_letters import MOST_KEPT, ParkedDelivery
 from evalwright.host.webhooks.post import (

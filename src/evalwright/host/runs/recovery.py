@@ -1,4 +1,4 @@
-"""Cancelling, pausing and resuming runs, whichever host executes them.
+"""Runs whose host was stopped or killed, or is another one: taken up again, and changed.
 
 A host that does not execute a run leaves an order beside the log, and waits until the log says that
 it was carried out. The host that executes the run hears of the order, or finds it a moment later.
@@ -8,16 +8,23 @@ What workers execute is changed in the tables of the fleet.
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from evalwright.contracts.errors import EvalwrightError, StoreError
+from evalwright.contracts.errors import (
+    DamagedEventLog,
+    EvalwrightError,
+    StoreError,
+    StoreUnavailable,
+)
 from evalwright.contracts.events import DrainPolicy, Event, RunCancelled, RunPaused, RunResumed
 from evalwright.engine.clock import Clock
 from evalwright.host.http.errors import ApiError, unavailable
+from evalwright.host.runs.cluster import Hosts
+from evalwright.host.runs.executor import ExecutorMaker
 from evalwright.host.runs.handle import ENDED, ExecutedElsewhere, RunHandle, Status
 from evalwright.host.runs.runs import CANCEL_SECONDS, Runs
 from evalwright.signals.masking.credentials import mask_reason
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from evalwright.engine.fleet.handover import FleetRuns
 
 KIND = "run_order"
-LOOK_SECONDS = 1.0  # between two looks for orders that were not heard of
+LOOK_SECONDS = 1.0  # between two looks for abandoned runs, and for orders not heard of
 WAIT_SECONDS = 5.0  # that a request waits until a run is paused or resumed
 RETRY_SECONDS = 1
 _STEP_SECONDS = 0.05
@@ -38,6 +45,91 @@ _logger = logging.getLogger(__name__)
 
 Action = Literal["cancel", "pause", "resume"]
 _RECORDED = {"pause": RunPaused.TYPE, "resume": RunResumed.TYPE}
+CHECK_SECONDS = 1.5  # that a check of the store takes at most
+CHECKED_SECONDS = 1.0  # for which a check that succeeded holds
+
+
+class StoreCheck:
+    """Whether the store can be written, found out by writing to it."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._trial: asyncio.Future[None] | None = None  # shared by all who ask meanwhile
+        self._checked_until = 0.0
+
+    async def problem(self) -> str | None:
+        """Why the store cannot be written; None if it can."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._checked_until:
+            return None
+        try:
+            if self._trial is None or self._trial.done():
+                self._trial = asyncio.wrap_future(self._log.try_out())
+                # So that asyncio does not complain that nobody looked.
+                self._trial.add_done_callback(lambda trial: trial.cancelled() or trial.exception())
+            done, _ = await asyncio.wait((self._trial,), timeout=CHECK_SECONDS)
+            if not done:
+                return self._log.fault or f"a write has not ended within {CHECK_SECONDS:g} s"
+            self._trial.result()
+        except StoreUnavailable as error:
+            return error.reason
+        except StoreError as error:
+            return type(error).__name__
+        self._checked_until = loop.time() + CHECKED_SECONDS
+        return None
+
+
+class Recovery:
+    """Finds interrupted runs in the log, and lets this host go on with them."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        maker: ExecutorMaker,
+        runs: Runs,
+        announce: Callable[[RunHandle], Awaitable[None]],
+        hosts: Hosts,
+    ) -> None:
+        self._hosts = hosts
+        self._log = log
+        self._maker = maker
+        self._runs = runs
+        self._announce = announce
+
+    async def recover(self) -> None:
+        """Resume the runs that a crash or a stop of this host interrupted."""
+        if self._hosts.is_alone:
+            for run_id, partition in await asyncio.to_thread(self._log.open_runs):
+                await self._take_up(RunHandle.find(self._log, partition, run_id))
+
+    async def run(self) -> None:
+        """Take up runs of hosts that have ended, again and again.
+
+        A run counts as abandoned when it is so twice in a row: it may have just been created.
+        """
+        before: set[tuple[str, str]] = set()
+        while self._hosts.takes_part and not self._hosts.is_alone:
+            with suppress(StoreError):
+                found = await asyncio.to_thread(self._log.upkeep.abandoned_runs)
+                for run_id, partition in found:
+                    if (run_id, partition) in before and not self._runs.knows(run_id):
+                        await self._take_up(RunHandle.find(self._log, partition, run_id))
+                before = set(found)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _take_up(self, run: RunHandle) -> None:
+        def is_interrupted() -> bool:
+            return self._maker.knows(run) and run.open_status() == "running"
+
+        try:
+            if await run.in_reader(is_interrupted):
+                await run.in_reader(lambda: self._log.verify(run.run_id))
+                await self._announce(run)
+                await self._runs.recover(run)
+        except DamagedEventLog as error:  # one damaged run must not keep the host from starting
+            _logger.error("run %s is not resumed: %s", run.run_id, error)  # noqa: TRY400
+        except msgspec.DecodeError:
+            _logger.error("run %s is not resumed: its log cannot be read", run.run_id)  # noqa: TRY400
 
 
 class RunOrder(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -72,7 +164,8 @@ class RunOrders:
                 raise
         if (fleet := await self._fleet_with(run)) is not None:
             began_us = (await run.read_edges())[0].at_us
-            ending = RunCancelled(mask_reason(reason), by, self._since_ms(began_us))
+            duration_ms = max(0, self._clock.now_us() - began_us) // 1000
+            ending = RunCancelled(mask_reason(reason), by, duration_ms)
             await fleet.end(run.run_id, [_new(self._runs.event(run, ending))])
         else:
             order = RunOrder("cancel", secrets.token_hex(8), reason, by)
@@ -120,9 +213,6 @@ class RunOrders:
             return None
         found = FleetRuns(self._fleet, self._clock)
         return found if await found.has(run.run_id) else None
-
-    def _since_ms(self, began_us: int) -> int:
-        return max(0, self._clock.now_us() - began_us) // 1000
 
     async def _recorded(self, run: RunHandle, order: RunOrder) -> Event:
         """The event that an order led to."""
@@ -175,7 +265,12 @@ class RunOrders:
             if self._runs.executes(run.run_id) or await self._has_ended(run):
                 order = msgspec.json.decode(record.body, type=RunOrder)
                 try:
-                    await self._obey(run, order)
+                    if order.action == "cancel":
+                        await self._runs.cancel(run, order.reason, order.by)
+                    elif order.action == "pause":
+                        await self._runs.pause(run, order.reason, immediately=order.is_immediate)
+                    else:
+                        await self._runs.resume(run, order.reason)
                 except (ApiError, EvalwrightError) as refusal:
                     _logger.info("run %s is not changed: %s", run.run_id, type(refusal).__name__)
                 removal = RecordChange(KIND, partition, record.key, None, record.body)
@@ -186,15 +281,6 @@ class RunOrders:
         with suppress(EvalwrightError):
             return (await run.in_reader(lambda: run.log.facts(run.run_id))).ended_us is not None
         return True
-
-    async def _obey(self, run: RunHandle, order: RunOrder) -> None:
-        match order.action:
-            case "cancel":
-                await self._runs.cancel(run, order.reason, order.by)
-            case "pause":
-                await self._runs.pause(run, order.reason, immediately=order.is_immediate)
-            case "resume":
-                await self._runs.resume(run, order.reason)
 
 
 def _new(event: Event) -> NewEvent:

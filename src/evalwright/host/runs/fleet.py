@@ -17,9 +17,9 @@ from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import ModelPool
 from evalwright.host.access.egress import Egress, EgressPolicy
-from evalwright.host.executor_maker import ExecutorMaker
 from evalwright.host.http.settings import host_settings
 from evalwright.host.library.catalogue import Catalogue
+from evalwright.host.runs.executor import ExecutorMaker
 from evalwright.host.runs.handle import RunHandle
 from evalwright.host.runs.planning import Planner
 from evalwright.host.runs.runs import Runs
