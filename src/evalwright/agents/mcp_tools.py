@@ -203,7 +203,18 @@ class _Connection:
                 raise ToolFailed("tool_error", "the MCP server's answer cannot be read")
             if not calling.done() or calling.cancelled():
                 raise self._went_away()
-            return await self._result(calling)
+            from mcp import MCPError
+            from mcp.types import CONNECTION_CLOSED
+
+            try:
+                return calling.result()
+            except MCPError as error:
+                if error.code == CONNECTION_CLOSED:
+                    await self.close()
+                    raise self._went_away() from None
+                raise ToolFailed("tool_error", error.message) from None
+            except Exception as error:  # noqa: BLE001 - an answer out of shape fails in many ways
+                raise ToolFailed("tool_error", f"{type(error).__name__}: {error}") from None
         finally:
             self._unanswered.discard(unreadable)
             abandon(calling)
@@ -230,20 +241,6 @@ class _Connection:
             self.client = client
             self._ready.set()
             await self._closing.wait()
-
-    async def _result(self, calling: asyncio.Task[T]) -> T:
-        from mcp import MCPError
-        from mcp.types import CONNECTION_CLOSED
-
-        try:
-            return calling.result()
-        except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
-                await self.close()
-                raise self._went_away() from None
-            raise ToolFailed("tool_error", error.message) from None
-        except Exception as error:  # noqa: BLE001 - an answer out of shape fails in many ways
-            raise ToolFailed("tool_error", f"{type(error).__name__}: {error}") from None
 
     def _went_away(self) -> ToolFailed:
         return ToolFailed("tool_unavailable", f"the MCP server went away: {self._reason()}")
