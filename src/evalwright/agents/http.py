@@ -72,26 +72,24 @@ class HttpAgent:
                 async with opened(self._gateway, invocation) as tools:
                     headers = None if spans is None else {"traceparent": spans.traceparent}
                     request = encode_request(invocation, tools, spans)
-                    body = await self._post(request, headers, held)
+                    try:
+                        async with self._session().post(
+                            self._url, data=request, headers=headers, allow_redirects=False
+                        ) as response:
+                            body = await self._read(response, held)
+                    except (aiohttp.ClientError, OSError, ValueError) as error:
+                        raise AgentFailure(
+                            "agent_unreachable", without_query(error, self._url)
+                        ) from None
+                    if response.status != 200:
+                        message = (
+                            f"the agent answered {response.status}, not 200: {quoted(body, 300)}"
+                        )
+                        raise AgentFailure("agent_error", message)
                 output = await take_response(body, invocation, tools, self._limits)
             if spans is not None:
                 await invocation.after_answer(spans.settle())
         return output
-
-    async def _post(
-        self, request: bytes, headers: dict[str, str] | None, held: AsyncExitStack
-    ) -> bytes:
-        try:
-            async with self._session().post(
-                self._url, data=request, headers=headers, allow_redirects=False
-            ) as response:
-                body = await self._read(response, held)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise AgentFailure("agent_unreachable", without_query(error, self._url)) from None
-        if response.status != 200:
-            message = f"the agent answered {response.status}, not 200: {quoted(body, 300)}"
-            raise AgentFailure("agent_error", message)
-        return body
 
     async def _read(self, response: aiohttp.ClientResponse, held: AsyncExitStack) -> bytes:
         chunks, size = [], 0

@@ -249,7 +249,24 @@ class SpanReceiver:
             if body is None:
                 raise OversizedExport(f"it has more than {MAX_BODY_BYTES // 2**20} MiB")
             if signal != "metrics":
-                await self._take(body, encoding, kind, signal, program)
+                read = asyncio.get_running_loop().run_in_executor
+                found, size = await read(_readers, _read_export, body, encoding, kind, signal)
+                touched: dict[str, TaskSpans] = {}
+                strangers = late = 0
+                for each in found:
+                    opened = self._by_trace.get(each.trace_id, program)
+                    if opened is None and each.trace_id not in self._ended:
+                        strangers += 1
+                    elif opened is None or opened.trace_id in self._ended:
+                        late += 1
+                    else:
+                        opened.take(each, size / len(found))
+                        touched[opened.trace_id] = opened
+                for opened in touched.values():
+                    opened.look()
+                for opened in self._by_trace.values() if strangers else ():
+                    opened.strangers += strangers
+                self._strangers, self._late = self._strangers + strangers, self._late + late
         except OversizedExport as error:
             return self._refused(program, 413, f"an export of spans is too large: {error}")
         except Malformed as error:
@@ -266,28 +283,6 @@ class SpanReceiver:
             if program is not None or not opened.is_program:
                 opened.lose(why)
         return plain_answer(status, why)
-
-    async def _take(
-        self, body: bytes, encoding: str, kind: str, signal: str, program: TaskSpans | None
-    ) -> None:
-        read = asyncio.get_running_loop().run_in_executor
-        found, size = await read(_readers, _read_export, body, encoding, kind, signal)
-        touched: dict[str, TaskSpans] = {}
-        strangers = late = 0
-        for each in found:
-            opened = self._by_trace.get(each.trace_id, program)
-            if opened is None and each.trace_id not in self._ended:
-                strangers += 1
-            elif opened is None or opened.trace_id in self._ended:
-                late += 1
-            else:
-                opened.take(each, size / len(found))
-                touched[opened.trace_id] = opened
-        for opened in touched.values():
-            opened.look()
-        for opened in self._by_trace.values() if strangers else ():
-            opened.strangers += strangers
-        self._strangers, self._late = self._strangers + strangers, self._late + late
 
 
 def _chosen_address() -> tuple[str, int] | None:

@@ -75,7 +75,11 @@ class _Loading:
     async def servers(self, entries: list[ServerEntry]) -> list[LiveTool]:
         if not entries:
             return []
-        _require_mcp(self._place)
+        try:
+            from mcp import Client  # noqa: F401 - version 1 of the package has no such thing
+        except ImportError:
+            message = f"{self._place}: $.mcp needs the package mcp, version 2.3 or later"
+            raise BadInput(f"{message}: pip install 'mcp>=2.3'") from None
         from evalwright.agents.mcp_tools import McpServer
 
         servers = [McpServer(entry, self._folder, self._place) for entry in entries]
@@ -106,14 +110,6 @@ def _guarded(call: CallTool, entry: ToolEntry) -> CallTool:
         return await within(entry.timeout_s, call(arguments))
 
     return guarded
-
-
-def _require_mcp(place: str) -> None:
-    try:
-        from mcp import Client  # noqa: F401 - version 1 of the package has no such thing
-    except ImportError:
-        message = f"{place}: $.mcp needs the package mcp, version 2.3 or later"
-        raise BadInput(f"{message}: pip install 'mcp>=2.3'") from None
 
 
 def _read(path: Path) -> bytes:

@@ -175,7 +175,12 @@ def _read(
         rest = {key: msgspec.json.decode(raw) for key, raw in members.items() if key != "tasks"}
         tasks, problems = _read_tasks(raw_tasks, strategies)
         if (key := repeated_key(source)) is not None:
-            problems.append(_duplicate_key(key, raw_tasks))
+            inside = (
+                f"$.tasks[{n}]" for n, raw in enumerate(raw_tasks) if repeated_key(bytes(raw))
+            )
+            problems.append(
+                Problem(next(inside, "$"), f"duplicate key {key!r}", "keep one of them")
+            )
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError):
         # not JSON, or without a list of tasks
         document = parse_json(source, name)
@@ -197,11 +202,6 @@ def _perhaps_wide(members: Any, source: bytes) -> list[Problem]:
         return []
     has_checks = "tasks" in members and b'"checks":' in source
     return [_NOT_SAID] if has_checks or not _OF_OWN_FORM.isdisjoint(members) else []
-
-
-def _duplicate_key(key: str, raw_tasks: list[msgspec.Raw]) -> Problem:
-    inside = (f"$.tasks[{n}]" for n, raw in enumerate(raw_tasks) if repeated_key(bytes(raw)))
-    return Problem(next(inside, "$"), f"duplicate key {key!r}", "keep one of them")
 
 
 def _read_tasks(

@@ -1,7 +1,5 @@
 """Errors for failed calls: the code, what happened, and the remedy."""
 
-from typing import Any
-
 import msgspec
 
 from evalwright.models.endpoints import Endpoint
@@ -67,12 +65,10 @@ def read_complaint(body: bytes) -> Complaint:
     message = error.get("message", error.get("detail"))
     named = [error[key] for key in ("code", "param") if isinstance(error.get(key), str)]
     text = message if isinstance(message, str) else _text(body)
-    return Complaint(" ".join([text, *(f"[{name}]" for name in named)]), _code(error))
-
-
-def _code(error: dict[str, Any]) -> str:
     code = error.get("code") or error.get("type")
-    return code if isinstance(code, str) else ""
+    return Complaint(
+        " ".join([text, *(f"[{name}]" for name in named)]), code if isinstance(code, str) else ""
+    )
 
 
 def _text(body: bytes) -> str:

@@ -368,7 +368,16 @@ def find_problems(
         yield LogProblem("file", place, str(error).removeprefix(f"{place}: "))
         return
     with clear_errors(place), closing(_opened(path)) as connection:
-        yield from _broken_pages(connection)
+        try:
+            for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_PER_RULE})"):
+                if found != "ok":
+                    yield LogProblem(
+                        "sqlite", "file", found.removeprefix("*** in database main ***\n")
+                    )
+        except _DAMAGED as error:
+            if may_pass(error):  # it cannot be read, which says nothing about it
+                raise
+            yield LogProblem("sqlite", "file", in_one_line(error))
         version = _version(connection)
         yield from _missing_objects(connection, version)
         for done, rule in enumerate(_RULES):
@@ -415,18 +424,6 @@ def _version(connection: sqlite3.Connection) -> int:
     except _DAMAGED:
         return 0
     return int(version)
-
-
-def _broken_pages(connection: sqlite3.Connection) -> Iterator[LogProblem]:
-    """What SQLite itself finds: damaged pages, indexes that do not fit, dangling references."""
-    try:
-        for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_PER_RULE})"):
-            if found != "ok":
-                yield LogProblem("sqlite", "file", found.removeprefix("*** in database main ***\n"))
-    except _DAMAGED as error:
-        if may_pass(error):  # it cannot be read, which says nothing about it
-            raise
-        yield LogProblem("sqlite", "file", in_one_line(error))
 
 
 def _missing_objects(connection: sqlite3.Connection, version: int) -> Iterator[LogProblem]:

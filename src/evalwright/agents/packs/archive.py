@@ -104,32 +104,27 @@ class _TarReader:
             at = start + -(-header.size // BLOCK) * BLOCK
             if at > len(tar):
                 raise Refused(f"it has {header.size} bytes, but the archive ends before that")
-            self._accept(header, tar[start : start + header.size])
+            content = tar[start : start + header.size]
+            if header.kind in _EXTENSION:
+                _check_extension(content)
+            elif header.kind == _FOLDER:
+                if header.size:
+                    raise Refused("a folder with content (pack it again)")
+                if header.name not in {b".", b"./"}:
+                    self._names.add(checked_name(header.name.removesuffix(b"/")), is_file=False)
+            elif header.kind in _FILE:
+                name = checked_name(header.name)
+                self._names.add(name, is_file=True)
+                self.files[name] = content
+            else:
+                kind = _KINDS.get(header.kind, f"of the kind {header.kind.decode('latin-1')!r}")
+                raise Refused(f"it is {kind} (a pack holds only plain files and folders)")
             number += 1
         self.place = f"after {number - 1} entries: "
         if len(tar) - at < 2 * BLOCK:
             raise Refused("there is no end mark, so entries may be missing (fetch it again)")
         if tar[at:].strip(b"\0"):
             raise Refused("data after the end mark (pack it again)")
-
-    def _accept(self, header: _EntryHeader, content: bytes) -> None:
-        if header.kind in _EXTENSION:
-            _check_extension(content)
-        elif header.kind == _FOLDER:
-            self._accept_folder(header)
-        elif header.kind in _FILE:
-            name = checked_name(header.name)
-            self._names.add(name, is_file=True)
-            self.files[name] = content
-        else:
-            kind = _KINDS.get(header.kind, f"of the kind {header.kind.decode('latin-1')!r}")
-            raise Refused(f"it is {kind} (a pack holds only plain files and folders)")
-
-    def _accept_folder(self, header: _EntryHeader) -> None:
-        if header.size:
-            raise Refused("a folder with content (pack it again)")
-        if header.name not in {b".", b"./"}:
-            self._names.add(checked_name(header.name.removesuffix(b"/")), is_file=False)
 
 
 def _header(block: bytes) -> _EntryHeader:

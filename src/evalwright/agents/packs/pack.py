@@ -173,20 +173,19 @@ class _Contents:
         others = {name for name in self._names if name.startswith(SUITES) and _is_json(name)}
         for place in sorted(named | others):
             try:
-                self._add_suite(place)
+                if not _is_json(place):
+                    raise BadInput(
+                        f"{place}: a suite in a pack is JSON (write it as {SUITES}NAME.json)"
+                    )
+                source = self._files.content(place, "evalSuiteRef")
+                suite = PackSuite(parse_suite(source, place), source, place)
+                if suite.ref in self.suites:
+                    other = self.suites[suite.ref].place
+                    message = f"{suite.ref} is already the suite of {other}"
+                    raise BadInput(f"{place}: $.suiteId: {message} (give it another id or version)")
+                self.suites[suite.ref] = suite
             except BadInput as error:
                 self.problems += str(error).splitlines()
-
-    def _add_suite(self, place: str) -> None:
-        if not _is_json(place):
-            raise BadInput(f"{place}: a suite in a pack is JSON (write it as {SUITES}NAME.json)")
-        source = self._files.content(place, "evalSuiteRef")
-        suite = PackSuite(parse_suite(source, place), source, place)
-        if suite.ref in self.suites:
-            other = self.suites[suite.ref].place
-            message = f"{suite.ref} is already the suite of {other}"
-            raise BadInput(f"{place}: $.suiteId: {message} (give it another id or version)")
-        self.suites[suite.ref] = suite
 
 
 class _PackFiles:

@@ -208,21 +208,17 @@ def _is_suite(path: Path) -> bool:
     except OSError:
         return False
     if beginning.lstrip()[:1] == b"{":
-        return _is_suite_object(path, beginning)
+        if b'"evalwright"' not in beginning and b'"suiteId"' not in beginning:
+            return False
+        try:
+            members = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        has_version = bytes(members.get("evalwright", msgspec.Raw(b""))).strip() == b"1"
+        return has_version or (
+            {"suiteId", "tasks"} <= members.keys() and _NOT_A_SUITE.isdisjoint(members)
+        )
     return bool(_OWN_FORM.search(beginning)) or len(set(_OPENWOP.findall(beginning))) == 2
-
-
-def _is_suite_object(path: Path, beginning: bytes) -> bool:
-    if b'"evalwright"' not in beginning and b'"suiteId"' not in beginning:
-        return False
-    try:
-        members = msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    has_version = bytes(members.get("evalwright", msgspec.Raw(b""))).strip() == b"1"
-    return has_version or (
-        {"suiteId", "tasks"} <= members.keys() and _NOT_A_SUITE.isdisjoint(members)
-    )
 
 
 class Lowered(msgspec.Struct, frozen=True):

@@ -232,34 +232,34 @@ class DatabaseInspection:
         while rows := self._query(_RUN_ROWS, last, _PAGE):
             for row in rows:
                 last = row["run"]
-                yield from self._changed_in(dict(row))
-
-    def _changed_in(self, known: dict[str, Any]) -> Iterator[LogProblem]:
-        """The same of one run; a part that is missing was found before."""
-        run, run_id, after, is_sound = known["run"], known["run_id"], -1, True
-        check = RunCheck(run_id)
-        while page := self._query(_WHOLE_EVENTS, run, after, known["last_seq"], _PAGE):
-            for seq, kind, task_id, at_us, checksum, body in page:
-                after = seq
-                if body is None:
-                    is_sound = False
-                    continue
-                event = NewEvent(kind, task_id and restored(task_id), at_us, body)
-                place = place_in_log(run_id, seq, kind)
-                if not check.is_sound(event, checksum):
-                    is_sound = False
-                    yield LogProblem("checksum", place, checksums.CHANGED, run_id)
-                elif not _is_json(body):
-                    yield LogProblem("body", place, "the body of the event is not JSON", run_id)
-        if is_sound and self._query(
-            "SELECT 1 FROM runs WHERE run = $1", run
-        ):  # not pruned meanwhile
-            facts = {
-                name: restored(value) if isinstance(value, str) else value
-                for name, value in known.items()
-            }
-            tags = [restored(tag) for (tag,) in self._query(_TAGS, run)]
-            yield from check.problems(facts, tags)
+                # The same of one run; a part that is missing was found before.
+                known = dict(row)
+                run, run_id, after, is_sound = known["run"], known["run_id"], -1, True
+                check = RunCheck(run_id)
+                while page := self._query(_WHOLE_EVENTS, run, after, known["last_seq"], _PAGE):
+                    for seq, kind, task_id, at_us, checksum, body in page:
+                        after = seq
+                        if body is None:
+                            is_sound = False
+                            continue
+                        event = NewEvent(kind, task_id and restored(task_id), at_us, body)
+                        place = place_in_log(run_id, seq, kind)
+                        if not check.is_sound(event, checksum):
+                            is_sound = False
+                            yield LogProblem("checksum", place, checksums.CHANGED, run_id)
+                        elif not _is_json(body):
+                            yield LogProblem(
+                                "body", place, "the body of the event is not JSON", run_id
+                            )
+                if is_sound and self._query(
+                    "SELECT 1 FROM runs WHERE run = $1", run
+                ):  # not pruned meanwhile
+                    facts = {
+                        name: restored(value) if isinstance(value, str) else value
+                        for name, value in known.items()
+                    }
+                    tags = [restored(tag) for (tag,) in self._query(_TAGS, run)]
+                    yield from check.problems(facts, tags)
 
 
 @contextmanager

@@ -91,24 +91,20 @@ async def migrate(url: str) -> tuple[int, int]:
                 await connection.execute(_CREATE_ROLE)
                 break
             await asyncio.sleep(0.05)
-        return await _migrate_beside_others(connection, place)
+        # Migrate while others work, who neither wait for long nor lose to this in a deadlock.
+        deadline = time.monotonic() + MIGRATE_SECONDS
+        while True:
+            try:
+                async with connection.transaction():
+                    await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+                    await connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}")
+                    return await _migrate(connection, place)
+            except Exception as error:
+                if address.state(error) not in _IN_USE or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(LOCK_MS / 1000)
     finally:
         await connection.close()
-
-
-async def _migrate_beside_others(connection: "Connection", place: str) -> tuple[int, int]:
-    """Migrate while others work, who neither wait for long nor lose to this in a deadlock."""
-    deadline = time.monotonic() + MIGRATE_SECONDS
-    while True:
-        try:
-            async with connection.transaction():
-                await connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
-                await connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}")
-                return await _migrate(connection, place)
-        except Exception as error:
-            if address.state(error) not in _IN_USE or time.monotonic() > deadline:
-                raise
-        await asyncio.sleep(LOCK_MS / 1000)
 
 
 def migrate_now(url: str) -> tuple[int, int]:
