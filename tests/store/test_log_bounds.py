@@ -28,7 +28,7 @@ from evalwright.contracts.errors import (
     StoreError,
     StoreUnavailable,
 )
-from evalwright.store import claims, migration, sqlite, writer
+from evalwright.store import claims, migration, writer, written_log
 from evalwright.store.location import blames_the_place, explain
 from evalwright.store.protocol import EventLog
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.both_databases
 def test_the_numbers_of_runs_are_remembered_up_to_a_bound(
     log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(written_log, "MOST_REMEMBERED", 3)
     remembered = []
     for number in range(5):
         log.append(f"run-{number}", [a_start()])

@@ -34,7 +34,7 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.events import Event
-from evalwright.store import claims, location, migration, sqlite, writer
+from evalwright.store import claims, location, migration, sqlite, writer, written_log
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import Record, RecordChange, RecordConflict
 from evalwright.store.sqlite import SqliteLog
@@ -519,7 +519,7 @@ def test_a_run_that_broke_is_watched_no_more(log: EventLog) -> None:
 def test_the_writer_is_a_thread_that_does_not_keep_the_program_alive(log: EventLog) -> None:
     thread = log._database.writer._thread
     assert (thread.name, thread.daemon) == ("event-log-writer", True)
-    assert (writer.GATHER_SECONDS, writer.MOST_BROKEN, sqlite.MOST_REMEMBERED) == (
+    assert (writer.GATHER_SECONDS, writer.MOST_BROKEN, written_log.MOST_REMEMBERED) == (
         0.005,
         10_000,
         10_000,

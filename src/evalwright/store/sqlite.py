@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
@@ -10,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from evalwright.contracts.errors import DamagedEventLog, LogConflict, RunNotFound, StoreError
+from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import Event
 from evalwright.store import checksums, claims, contents, facts, location, migration
 from evalwright.store.location import BUSY_SECONDS, Anchor, Patience, clear_errors, connect
@@ -24,15 +23,13 @@ from evalwright.store.protocol import (
 from evalwright.store.record_table import RecordTable
 from evalwright.store.records import Records
 from evalwright.store.sqlite_writer import SqliteWriter
-from evalwright.store.written_log import WrittenLog
+from evalwright.store.written_log import LogDatabase, WrittenLog
 
 if TYPE_CHECKING:
     from evalwright.store.notes import Notebook
     from evalwright.store.upkeep import Upkeep
 
 T = TypeVar("T")
-
-MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
 
 _SELECT = (
     "SELECT seq, type, task_id, at_us, CAST(body AS BLOB), content, content_at, checksum"
@@ -51,20 +48,17 @@ _NO_BOUND = 2**63 - 1
 _PAGE = 32  # events that a reader holds in memory
 
 
-class Database(RecordTable):
+class Database(LogDatabase, RecordTable):
     """The file of a log, shared by the views of all its tenants; also holds the documents."""
 
     def __init__(self, path: Path, patience: Patience | None = None) -> None:
+        super().__init__()
         self.place = str(path)
         self._patience = patience or Patience()
         # As SQLite sees it: claims made through a link, or after a change of folder, must meet.
         self.path = Path(os.path.realpath(path))
         self.lock_file = self.path.with_name(self.path.name + "-claims")
         self.notes = f"{self.path}-notes-"  # and the number of a run
-        self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
-        self._writer: SqliteWriter | None = None
-        self._closed = False
-        self._change = threading.Lock()  # guards the two above
         self._idle: list[sqlite3.Connection] = []  # those that no query uses
         with clear_errors(self.place):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -82,39 +76,15 @@ class Database(RecordTable):
                 raise
             self._idle.append(first)
 
-    @property
-    def backlog(self) -> int:
-        waiting = self._writer.waiting if self._writer else None
-        return waiting.count + waiting.in_hand if waiting else 0
-
-    @property
-    def writer(self) -> SqliteWriter:
-        """The thread that writes; started when it is first needed."""
-        if self._writer is None:
-            with self._change, clear_errors(self.place):
-                self.refuse_closed()
-                if self._writer is None:  # another thread may have started it meanwhile
-                    self.anchor.check()
-                    self._writer = SqliteWriter(
-                        connect(self.path), self.place, self._patience, self.anchor, self.remember
-                    )
-        return self._writer
-
-    def remember(self, view: tuple[str | None, str], number: int) -> None:
-        """Remember the number of a run as a tenant sees it; it never changes."""
-        if len(self.run_numbers) >= MOST_REMEMBERED:
-            self.run_numbers.clear()
-        self.run_numbers[view] = number
-
-    def refuse_closed(self) -> None:
-        if self._closed:
-            raise StoreError(f"{self.place}: the event log is closed")
+    def start_writer(self) -> SqliteWriter:
+        with clear_errors(self.place):
+            self.anchor.check()
+            return SqliteWriter(
+                connect(self.path), self.place, self._patience, self.anchor, self.remember
+            )
 
     def close(self) -> None:
-        with self._change:
-            self._closed = True
-        if self._writer:
-            self._writer.close()
+        super().close()
         if "reading" in self.__dict__:
             self.reading.threads.close()
         while self._idle:
@@ -134,7 +104,7 @@ class Database(RecordTable):
             raise location.explain(self.place, error) from error
         finally:
             if connection is not None:
-                connection.close() if self._closed else self._idle.append(connection)
+                connection.close() if self._is_closed else self._idle.append(connection)
 
     @cached_property
     def parts(self) -> contents.ContentCache[int]:
@@ -161,7 +131,7 @@ class SqliteLog(WrittenLog[Database]):
     ) -> None:
         super().__init__(database or Database(path, patience), tenant)
         self._mine = "" if tenant is None else " AND tenant = :tenant"
-        self.address = self.place = self._database.place
+        self.address = self.place
         self.records: Records = self._database
 
     @property
@@ -190,12 +160,7 @@ class SqliteLog(WrittenLog[Database]):
         with ExitStack() as held:
             with clear_errors(self.place):
                 self._database.refuse_closed()
-                run = self._number(run_id)  # reading is cheap, and writing may have to wait
-                if run is None:
-                    with suppress(LogConflict):  # for whom it belongs to another, it is not there
-                        self.append(run_id, ())
-                        self.flush(run_id).result()
-                    run = self._run(run_id)
+                run = self.entered_number(run_id)
                 self._database.anchor.check()  # a lock file made elsewhere would lock nothing
                 held.enter_context(claims.claim(self._database.lock_file, run, run_id))
                 notes = f"{self._database.notes}{run}"
@@ -209,14 +174,14 @@ class SqliteLog(WrittenLog[Database]):
 
     def is_claimed(self, run_id: str) -> bool:
         with clear_errors(self.place):
-            return claims.is_claimed(self._database.lock_file, self._run(run_id))
+            return claims.is_claimed(self._database.lock_file, self.number(run_id))
 
     def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
         rows = self._database.query(
             f"{_RUN_IDS}{self._mine} ORDER BY run DESC LIMIT :limit",
             {
                 "tenant": self._tenant,
-                "before": _NO_BOUND if before is None else self._run(before),
+                "before": _NO_BOUND if before is None else self.number(before),
                 "limit": -1 if limit is None else limit,
             },
         )
@@ -233,16 +198,16 @@ class SqliteLog(WrittenLog[Database]):
             {
                 **asked,
                 "tenant": self._tenant,
-                "before": _NO_BOUND if before is None else self._run(before),
+                "before": _NO_BOUND if before is None else self.number(before),
                 "limit": -1 if limit is None else limit,
             },
         )
         return [facts.from_row(row) for row in rows]
 
     def facts(self, run_id: str) -> RunFacts:
-        rows = self._database.query(f"{_FACTS} WHERE run = ?", (self._run(run_id),))
+        rows = self._database.query(f"{_FACTS} WHERE run = ?", (self.number(run_id),))
         if not rows:
-            raise self._not_found(run_id)
+            raise self.not_found(run_id)
         return facts.from_row(rows[0])
 
     def open_runs(self) -> list[tuple[str, str]]:
@@ -257,7 +222,7 @@ class SqliteLog(WrittenLog[Database]):
 
         The reader sees the run as it is when the first event is asked for.
         """
-        run = self._run(run_id)
+        run = self.number(run_id)
         wanted = f" AND type IN ({', '.join('?' * len(types))})" if types else ""
         page = f"{_SELECT} AND seq > ? AND seq <= ?{wanted} ORDER BY seq LIMIT ?"
         ((last,),) = self._database.query("SELECT max(seq) FROM events WHERE run = ?", (run,))
@@ -266,19 +231,19 @@ class SqliteLog(WrittenLog[Database]):
             rows = self._database.query(page, (run, after, last, *types, min(left, _PAGE)))
             if not rows and (last is None or after < last):
                 self.upkeep.refuse_pruned(run_id)  # a part must not pass for the whole
-            yield from self._events(run_id, rows)
+            yield from self.events_of_rows(run_id, rows)
             if len(rows) < _PAGE:
                 return
             after, left = rows[-1][0], left - len(rows)
             del rows  # one page is held at a time
 
     def verify(self, run_id: str) -> None:
-        run = self._run(run_id)
+        run = self.number(run_id)
         rows = self._database.query(
             "SELECT events, summed, checksum FROM run_facts WHERE run = ?", (run,)
         )
         if not rows:
-            raise self._not_found(run_id)
+            raise self.not_found(run_id)
         for events, *known in rows:
             for _ in self.read(run_id, limit=events):
                 pass
@@ -290,12 +255,8 @@ class SqliteLog(WrittenLog[Database]):
             self.upkeep.refuse_pruned(run_id)
             checksums.refuse_broken(self.place, run_id, (each for (each,) in found), tuple(known))
 
-    def edges(self, run_id: str) -> list[Event]:
-        """The first two and the last two events of a run: lists show damaged ones all the same."""
-        known = self.known_edges(run_id)
-        if known is not None:
-            return known
-        run = self._run(run_id)
+    def rows_of_edges(self, run_id: str) -> list[Any]:
+        run = self.number(run_id)
         rows = self._database.query(
             f"{_SELECT} AND seq < 2 UNION ALL SELECT * FROM"  # noqa: S608 - constants only
             f" ({_SELECT} AND seq >= 2 ORDER BY seq DESC LIMIT 2) ORDER BY seq",
@@ -303,11 +264,9 @@ class SqliteLog(WrittenLog[Database]):
         )
         if not rows:
             self.upkeep.refuse_pruned(run_id)
-        edges = list(self._events(run_id, rows, is_checked=False))
-        self._database.reading.ended_runs.put(self._tenant, run_id, edges)
-        return edges
+        return rows
 
-    def _events(
+    def events_of_rows(
         self, run_id: str, rows: Sequence[Any], *, is_checked: bool = True
     ) -> Iterator[Event]:
         seed = checksums.seed_of(run_id)
@@ -329,23 +288,7 @@ class SqliteLog(WrittenLog[Database]):
     def in_reader(self, share: str, read: Callable[[], T]) -> "Future[T]":
         return self._database.in_reader(share, read)
 
-    def _run(self, run_id: str) -> int:
-        number = self._number(run_id)
-        if number is None:
-            raise self._not_found(run_id)
-        return number
-
-    def _number(self, run_id: str) -> int | None:
-        number = self._database.run_numbers.get((self._tenant, run_id))
-        if number is None:
-            rows = self._database.query(
-                f"{_RUN}{self._mine}", {"run_id": run_id, "tenant": self._tenant}
-            )
-            if rows:
-                number = int(rows[0][0])
-                self._database.remember((self._tenant, run_id), number)
-        return number
-
-    def _not_found(self, run_id: str) -> RunNotFound:
-        self.upkeep.refuse_pruned(run_id)
-        return RunNotFound(f"there is no run {run_id} in {self.place}; see `evalwright runs`")
+    def find_number(self, run_id: str) -> int | None:
+        values = {"run_id": run_id, "tenant": self._tenant}
+        rows = self._database.query(f"{_RUN}{self._mine}", values)
+        return int(rows[0][0]) if rows else None

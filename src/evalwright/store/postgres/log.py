@@ -1,6 +1,5 @@
 """The event log in a PostgreSQL database."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -9,7 +8,6 @@ from typing import Any, TypeVar
 
 from evalwright.contracts.errors import (
     DamagedEventLog,
-    LogConflict,
     RunBusy,
     RunNotFound,
     StoreError,
@@ -48,21 +46,21 @@ from evalwright.store.protocol import (
 from evalwright.store.readers import LogReading
 from evalwright.store.records import Records
 from evalwright.store.upkeep import Upkeep
-from evalwright.store.written_log import WrittenLog
+from evalwright.store.written_log import LogDatabase, WrittenLog
 
 T = TypeVar("T")
 
-MOST_REMEMBERED = 10_000  # runs whose numbers are not looked up again
 MOST_THREADS, MOST_THREADS_PER_SHARE = 16, 8  # that read; each waits for an answer
 _NO_BOUND = 2**63 - 1
 _FIRST_PAGE, _LARGEST_PAGE = 32, 1024  # events
 _PAGE_BYTES = 1024 * 1024  # of bodies, after which pages do not grow any more
 
 
-class PostgresDatabase:
+class PostgresDatabase(LogDatabase):
     """The database of a log, shared by the views of all its tenants."""
 
     def __init__(self, url: str, patience: Patience | None = None) -> None:
+        super().__init__()
         self.place = address.masked(url)
         self._url = url
         self._patience = patience or Patience()
@@ -72,40 +70,18 @@ class PostgresDatabase:
         self.news = RunNews(self.connections)
         self.reading = LogReading(MOST_THREADS, MOST_THREADS_PER_SHARE)
         self.records = PostgresRecords(self.connections, lambda: self.writer, self.reading)
-        self.run_numbers: dict[tuple[str | None, str], int] = {}  # by tenant and run id
-        self._writer: PostgresWriter | None = None
-        self._is_closing = False
-        self._change = threading.Lock()  # guards the two above
         try:
             self.connections.run(_open(url, self.place))
         except BaseException:
             self.connections.close()
             raise
 
-    @property
-    def writer(self) -> PostgresWriter:
-        """The thread that writes; started when it is first needed."""
-        if self._writer is None:
-            with self._change:
-                if self._is_closing:
-                    raise StoreError(f"{self.place}: the event log is closed")
-                if self._writer is None:  # another thread may have started it meanwhile
-                    self._writer = PostgresWriter(
-                        self._url, self.place, self._patience, self.remember, self.leases.held
-                    )
-                    self._writer.observe(lambda run_id, *_: self.news.publish([run_id]))
-        return self._writer
-
-    @property
-    def backlog(self) -> int:
-        waiting = self._writer.waiting if self._writer else None
-        return waiting.count + waiting.in_hand if waiting else 0
-
-    def remember(self, view: tuple[str | None, str], number: int) -> None:
-        """Remember the number of a run as a tenant sees it; it never changes."""
-        if len(self.run_numbers) >= MOST_REMEMBERED:
-            self.run_numbers.clear()
-        self.run_numbers[view] = number
+    def start_writer(self) -> PostgresWriter:
+        writer = PostgresWriter(
+            self._url, self.place, self._patience, self.remember, self.leases.held
+        )
+        writer.observe(lambda run_id, *_: self.news.publish([run_id]))
+        return writer
 
     @cached_property
     def parts(self) -> contents.ContentCache[tuple[str, bytes]]:
@@ -120,10 +96,7 @@ class PostgresDatabase:
         return body
 
     def close(self) -> None:
-        with self._change:
-            self._is_closing = True
-        if self._writer:
-            self._writer.close()
+        super().close()
         self.reading.threads.close()
         self.news.close()
         self.connections.close()
@@ -161,7 +134,6 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         super().__init__(database or PostgresDatabase(url, patience), tenant)
         self._tenants = tenants_of([tenant])
         self.address = url
-        self.place = self._database.place
         self.records: Records = self._database.records
 
     @property
@@ -184,12 +156,7 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
 
     @contextmanager
     def claim(self, run_id: str) -> Iterator[None]:
-        run = self._number(run_id)
-        if run is None:
-            with suppress(LogConflict):  # for whom it belongs to another, it is not there
-                self.append(run_id, ())
-                self.flush(run_id).result()
-            run = self._run(run_id)
+        run = self.entered_number(run_id)
         try:
             self._database.leases.claim(run, run_id)
         except RunBusy:
@@ -204,25 +171,25 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
                 self._database.leases.release(run)
 
     def is_claimed(self, run_id: str) -> bool:
-        return self._database.leases.is_claimed(self._run(run_id))
+        return self._database.leases.is_claimed(self.number(run_id))
 
     def run_ids(self, limit: int | None = None, before: str | None = None) -> list[str]:
-        bound = _NO_BOUND if before is None else self._run(before)
+        bound = _NO_BOUND if before is None else self.number(before)
         statement = f"{RUN_IDS}{self._mine(3)} ORDER BY run DESC LIMIT $2"
         return [run_id for (run_id,) in self._query(statement, bound, limit)]
 
     def find_runs(
         self, wanted: RunFilter = ALL_RUNS, limit: int | None = None, before: str | None = None
     ) -> list[RunFacts]:
-        bound = _NO_BOUND if before is None else self._run(before)
+        bound = _NO_BOUND if before is None else self.number(before)
         statement, values = runs_with(wanted, self._tenant, bound, limit)
         rows = self._database.connections.query(self._tenants, statement, *values)
         return [run_facts(row) for row in rows]
 
     def facts(self, run_id: str) -> RunFacts:
-        rows = self._query(f"{FACTS_OF_RUN}{self._mine(2)}", self._run(run_id))
+        rows = self._query(f"{FACTS_OF_RUN}{self._mine(2)}", self.number(run_id))
         if not rows:
-            raise self._not_found(run_id)
+            raise self.not_found(run_id)
         return run_facts(rows[0])
 
     def open_runs(self) -> list[tuple[str, str]]:
@@ -244,7 +211,7 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
             rows = self._query(page, run, after, last, min(left, most), *asked)
             if not rows:
                 self.upkeep.refuse_pruned(run_id)  # a part must not pass for the whole
-            yield from self._events(run_id, rows)
+            yield from self.events_of_rows(run_id, rows)
             if len(rows) < min(left, most):
                 return
             after, left = rows[-1][0], left - len(rows)
@@ -253,10 +220,10 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
             del rows  # one page is held at a time
 
     def verify(self, run_id: str) -> None:
-        run = self._run(run_id)
+        run = self.number(run_id)
         rows = self._rows_of(f"{SUMS_OF_RUN}{self._mine(2)}", run_id)
         if not rows:
-            raise self._not_found(run_id)
+            raise self.not_found(run_id)
         for last, *known in rows:
             for _ in self.read(run_id, limit=last + 1):
                 pass
@@ -264,19 +231,13 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
             self.upkeep.refuse_pruned(run_id)
             checksums.refuse_broken(self.place, run_id, (each for (each,) in found), tuple(known))
 
-    def edges(self, run_id: str) -> list[Event]:
-        """The first two and the last two events of a run: lists show damaged ones all the same."""
-        known = self.known_edges(run_id)
-        if known is not None:
-            return known
+    def rows_of_edges(self, run_id: str) -> list[Any]:
         rows = self._rows_of(f"{EDGES}{self._mine(2)} ORDER BY seq", run_id)
         if not rows:
             self._look_up(run_id)  # raises, unless the run has no events yet
-        edges = list(self._events(run_id, rows, is_checked=False))
-        self._database.reading.ended_runs.put(self._tenant, run_id, edges)
-        return edges
+        return rows
 
-    def _events(
+    def events_of_rows(
         self, run_id: str, rows: Sequence[Any], *, is_checked: bool = True
     ) -> Iterator[Event]:
         seed = checksums.seed_of(run_id)
@@ -315,25 +276,12 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
     def _look_up(self, run_id: str) -> tuple[int, int]:
         rows = self._rows_of(f"{RUN}{self._mine(2)}", run_id)
         if not rows:
-            raise self._not_found(run_id)
+            raise self.not_found(run_id)
         run, last = rows[0]
         self._database.remember((self._tenant, run_id), run)
         return run, last
 
-    def _run(self, run_id: str) -> int:
-        number = self._number(run_id)
-        if number is None:
-            raise self._not_found(run_id)
-        return number
-
-    def _number(self, run_id: str) -> int | None:
-        """The number of a run, which never changes; looked up within the tenant."""
-        number = self._database.run_numbers.get((self._tenant, run_id))
-        if number is None:
-            with suppress(RunNotFound):
-                number, _ = self._look_up(run_id)
-        return number
-
-    def _not_found(self, run_id: str) -> RunNotFound:
-        self.upkeep.refuse_pruned(run_id)
-        return RunNotFound(f"there is no run {run_id} in {self.place}; see `evalwright runs`")
+    def find_number(self, run_id: str) -> int | None:
+        with suppress(RunNotFound):
+            return self._look_up(run_id)[0]
+        return None

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from evalwright.store.postgres.connections import LogConnections, tenants_of
 from evalwright.store.postgres.stored_text import end_of_prefix, restored, storable
-from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.readers import LogReading
 from evalwright.store.records import Execute, Forget, Record, RecordChange
+from evalwright.store.writer import Writer
 from evalwright.store.writes import Write
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class PostgresRecords:
     is_local = False
 
     def __init__(
-        self, connections: LogConnections, writer: Callable[[], PostgresWriter], reading: LogReading
+        self, connections: LogConnections, writer: Callable[[], Writer], reading: LogReading
     ) -> None:
         self._query = connections.query
         self._writer = writer
