@@ -41,7 +41,7 @@ from evalwright.reports.formats.words import (
     badge_html,
     in_words,
 )
-from evalwright.trace.model import Event, FinalOutput, RunnerFailure, Trace
+from evalwright.trace.model import Event, FinalOutput, Trace
 
 STYLE_SOURCES = "'self' file:"  # the pages share a style sheet that lies beside them
 
@@ -107,6 +107,29 @@ def render_case(view: CaseView) -> bytes:
         "Baseline": (files.baseline_failure_body_href, files.baseline_failure_meta_href),
         "New": (files.new_failure_body_href, files.new_failure_meta_href),
     }
+    failures = []  # why there is no answer, in one line each
+    for side in (baseline, new):
+        if (failure := side.trace.failure) is not None:
+            parts = [
+                failure.kind,
+                f"status {failure.status}" if failure.status is not None else "",
+                f"attempt {failure.attempt}" if failure.attempt is not None else "",
+                {True: "transient", False: "not transient", None: ""}[failure.transient],
+                shortened(failure.message, _LONG) if failure.message else "",
+            ]
+            why = ", ".join(part for part in parts if part)
+            failures.append((side.name, why, *map(relative_href, hrefs[side.name])))
+    rules = {rule: view.policy.get(rule) for rule in item.recommended_policy_rules}
+    policy = [
+        (name, rule.title, rule.rationale, rule.remedy) if rule else (name, "", "", "")
+        for name, rule in rules.items()
+    ]
+    # The files of a case, as far as they are in the report folder
+    linked = [(getattr(files, field), name) for field, name in _FILES.items()]
+    if item.repeats is not msgspec.UNSET:
+        for name, repeats in (("Baseline", item.repeats.baseline), ("New", item.repeats.new)):
+            responses = enumerate(repeats.response_hrefs[:_MOST], 1)
+            linked += [(href, f"{name} run {number}") for number, href in responses]
     page = render(
         "comparison",
         "case.html",
@@ -122,11 +145,7 @@ def render_case(view: CaseView) -> bytes:
         gated=item.security.new.requires_gate_recommendation,
         facts=list(_facts(item)),
         divergence=_divergence(item),
-        failures=[
-            (side.name, _failure_words(side.trace.failure), *map(relative_href, hrefs[side.name]))
-            for side in (baseline, new)
-            if side.trace.failure is not None
-        ],
+        failures=failures,
         faults=item.faults or (),
         prompt=prompt[:_PROMPT],
         prompt_cut=f"{_PROMPT:,} of {len(prompt):,} characters" if len(prompt) > _PROMPT else "",
@@ -138,7 +157,7 @@ def render_case(view: CaseView) -> bytes:
             )
             for each in failed[:_MOST]
         ],
-        policy=[_rule(rule, view.policy) for rule in item.recommended_policy_rules],
+        policy=policy,
         preventable=item.preventable_by_policy,
         signals=signals,
         suppressed=[
@@ -153,7 +172,7 @@ def render_case(view: CaseView) -> bytes:
             if (answer := side.unrecorded_answer())
         ],
         actions=[*baseline.actions(), *new.actions()],
-        links=list(_links(item)),
+        links=[(link, name) for href, name in linked if (link := relative_href(href))],
     )
     return display_text(page).encode()
 
@@ -283,25 +302,8 @@ def _divergence(item: Item) -> dict[str, object]:
     }
 
 
-def _failure_words(failure: RunnerFailure) -> str:
-    """Why there is no answer, in one line."""
-    parts = [
-        failure.kind,
-        f"status {failure.status}" if failure.status is not None else "",
-        f"attempt {failure.attempt}" if failure.attempt is not None else "",
-        {True: "transient", False: "not transient", None: ""}[failure.transient],
-        shortened(failure.message, _LONG) if failure.message else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
 def _texts(*values: Any) -> list[str]:
     return [shortened(each, _LONG) for each in values]
-
-
-def _rule(rule_id: str, policy: Mapping[str, PolicyRule]) -> tuple[str, str, str, str]:
-    rule = policy.get(rule_id)
-    return (rule_id, rule.title, rule.rationale, rule.remedy) if rule else (rule_id, "", "", "")
 
 
 def _signal(signal: Signal, side: _Side) -> dict[str, Any]:
@@ -326,17 +328,3 @@ def _signal(signal: Signal, side: _Side) -> dict[str, Any]:
         "details": [(name, shortened(value, _LONG)) for name, value in known if value],
         "evidence": [side.link(ref) for ref in signal.evidence_refs[:_MOST]],
     }
-
-
-def _links(item: Item) -> Iterator[Link]:
-    """The files of a case, as far as they are in the report folder."""
-    hrefs = [(getattr(item.artifacts, field), name) for field, name in _FILES.items()]
-    if item.repeats is not msgspec.UNSET:
-        for side, found in (("Baseline", item.repeats.baseline), ("New", item.repeats.new)):
-            hrefs += [
-                (href, f"{side} run {number}")
-                for number, href in enumerate(found.response_hrefs[:_MOST], 1)
-            ]
-    for href, name in hrefs:
-        if link := relative_href(href):
-            yield link, name

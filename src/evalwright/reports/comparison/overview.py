@@ -197,6 +197,10 @@ def render_overview(view: OverviewView) -> bytes:
         for name, of in labels.items()
     }
     texts = {"rows": rows, "parts": hrefs, "words": shown}
+    significance = "", ""  # whether the change is more than chance, and the figures behind that
+    if (change := summary.significance) is not msgspec.UNSET:
+        more = f"{figures.pass_rates(change)} The test is {change.test}."
+        significance = display_text(change.sentence), more
     labelled = [  # in the form that the script gives the other rows
         (
             row.href,
@@ -223,7 +227,7 @@ def render_overview(view: OverviewView) -> bytes:
         verdict=display_text(summary.verdict),
         tone="good" if view.is_same_run else _TONES[blocks_shipping(summary)],
         tiles=list(_tiles(summary)),
-        significance=_significance(summary),
+        significance=significance,
         notes=[clipped(note, 2_000) for note in view.notes[:_MOST]],
         notes_left_out=max(0, len(view.notes) - _MOST),
         charts=_charts(summary),
@@ -255,15 +259,6 @@ def render_overview(view: OverviewView) -> bytes:
         ],
     )
     return page.encode()
-
-
-def _significance(summary: Summary) -> tuple[str, str]:
-    """Whether the change is more than chance, and the figures behind that; empty without any."""
-    found = summary.significance
-    if found is msgspec.UNSET:
-        return "", ""
-    more = f"{figures.pass_rates(found)} The test is {found.test}."
-    return display_text(found.sentence), more
 
 
 def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
@@ -317,36 +312,36 @@ def _charts(summary: Summary) -> list[dict[str, Any]]:
     severities = [
         _Bar(each, getattr(before, each), getattr(after, each)) for each in reversed(SEVERITIES)
     ]
-    charts = (
+    # Bars for inline SVG, with the same said in words. Places are in percent and pixels: the chart
+    # fits any width, and its text keeps its size.
+    charts = []
+    for name, title, bars in (
         ("roots", "Root causes of failed cases", roots),
         ("severities", "Security signals by severity", severities),
-    )
-    return [_chart(*each) for each in charts if any(bar.baseline or bar.new for bar in each[2])]
-
-
-def _chart(name: str, title: str, bars: Sequence[_Bar]) -> dict[str, Any]:
-    """Bars for inline SVG, with the same said in words.
-
-    Places are in percent and pixels: the chart fits any width, and its text keeps its size.
-    """
-    most = max([1, *(max(bar.baseline, bar.new) for bar in bars)])
-    rows = []
-    for top, bar in zip(count(0, _CHART_ROW), bars, strict=False):
-        sides = [
-            (side, y, f"{width:.2f}%", f"{_CHART_LABELS + width:.2f}%", number)
-            for side, y, number in (("old", top + 3, bar.baseline), ("new", top + 16, bar.new))
-            for width in (_CHART_BARS * number / most,)
-        ]
-        rows.append((bar.label, top + 19, sides))
-    labels = [f"{bar.label}: baseline {bar.baseline}, new {bar.new}" for bar in bars]
-    return {
-        "name": name,
-        "title": title,
-        "height": _CHART_ROW * len(bars) + 4,
-        "left": f"{_CHART_LABELS}%",
-        "rows": rows,
-        "words": "; ".join(labels) or "none",
-    }
+    ):
+        most = max((max(bar.baseline, bar.new) for bar in bars), default=0)
+        if not most:
+            continue
+        rows = []
+        for top, bar in zip(count(0, _CHART_ROW), bars, strict=False):
+            sides = [
+                (side, y, f"{width:.2f}%", f"{_CHART_LABELS + width:.2f}%", number)
+                for side, y, number in (("old", top + 3, bar.baseline), ("new", top + 16, bar.new))
+                for width in (_CHART_BARS * number / most,)
+            ]
+            rows.append((bar.label, top + 19, sides))
+        told = [f"{bar.label}: baseline {bar.baseline}, new {bar.new}" for bar in bars]
+        charts.append(
+            {
+                "name": name,
+                "title": title,
+                "height": _CHART_ROW * len(bars) + 4,
+                "left": f"{_CHART_LABELS}%",
+                "rows": rows,
+                "words": "; ".join(told),
+            }
+        )
+    return charts
 
 
 def _environment(snapshot: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evalwright.contracts.amounts import dollars
-from evalwright.contracts.prompt_result import Finding, FindingSeverity, PromptResult
-from evalwright.prompts.change import FileChange
+from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
 from evalwright.prompts.results import percent
 from evalwright.prompts.sources import passed_over_in_words
 from evalwright.reports.formats.console import Style, one_line
@@ -103,7 +102,10 @@ class _Page:
     def _findings(self, group: FileRuns) -> Iterator[str]:
         found = sorted(group.findings, key=lambda each: _ORDER.index(each.severity))
         most = len(found) if self._alone else _MOST_FINDINGS
-        parts = [_finding(each) for each in found[:most]]
+        parts = [
+            f"{f'{each.line}:{each.column}':<7} {each.severity:<7} {each.rule} {each.message}"
+            for each in found[:most]
+        ]
         if not found:
             parts = group.recommendations[:most] if not self._alone else group.recommendations
         for each in parts:
@@ -119,23 +121,22 @@ class _Page:
 
     def changes(self, context: ReportContext) -> Iterator[str]:
         """What changed since the baseline."""
-        from evalwright.reports.prompts.change_words import change_in_words, worst_changes
+        from evalwright.reports.prompts.change_words import (
+            change_in_words,
+            points,
+            verdict_in_words,
+            worst_changes,
+        )
 
         assert context.change is not None
         for each in worst_changes(context.change)[:_MOST_CHANGES]:
-            yield self._change(each)
+            said = f"{points(each.delta):>6}  {verdict_in_words(each)}  "
+            path = _shortened_path(one_line(each.path, None), max(self._width - len(said), 12))
+            yield (self._style.red(said) if each.verdict == "worse" else said) + path
         for note in context.change.notes:
             yield self._style.yellow(one_line(note, None))
         words = f"since the baseline: {change_in_words(context.change)}"
         yield self._style.red(words) if context.change.regressed else words
-
-    def _change(self, change: FileChange) -> str:
-        from evalwright.reports.prompts.change_words import points, verdict_in_words
-
-        said = f"{points(change.delta):>6}  {verdict_in_words(change)}  "
-        path = _shortened_path(one_line(change.path, None), max(self._width - len(said), 12))
-        paint = self._style.red if change.verdict == "worse" else str
-        return paint(said) + path
 
     def summary(self, context: ReportContext) -> str:
         """One line for all."""
@@ -149,25 +150,15 @@ class _Page:
         if overview.count("skipped"):
             parts.append(f"{overview.count('skipped')} skipped (no prompts)")
         if not self._alone:
-            parts += _averages(overview)
+            # One judge need not be named.
+            for judge, mean in overview.averages.items():
+                named = f" {one_line(judge, 40)}" if len(overview.judges) > 1 else ""
+                parts += [] if mean is None else [f"average{named} {percent(mean)}"]
         parts.append(f"threshold {context.threshold:g}%")
         parts.append(f"tier {context.tier.number} ({context.tier.name})")
         if overview.cost_usd is not None:
             parts.append(dollars(overview.cost_usd))
         return " · ".join(parts)
-
-
-def _averages(overview: Overview) -> list[str]:
-    """The average of each judge that scored anything; one judge need not be named."""
-    known = {judge: mean for judge, mean in overview.averages.items() if mean is not None}
-    if len(overview.judges) == 1:
-        return [f"average {percent(mean)}" for mean in known.values()]
-    return [f"average {one_line(judge, 40)} {percent(mean)}" for judge, mean in known.items()]
-
-
-def _finding(finding: Finding) -> str:
-    place = f"{finding.line}:{finding.column}"
-    return f"{place:<7} {finding.severity:<7} {finding.rule} {finding.message}"
 
 
 def _shortened_path(path: str, room: int) -> str:

@@ -24,7 +24,7 @@ from evalwright.reports.run.junit import (
     ReportedSeveral,
     problem_of,
 )
-from evalwright.reports.run.stories import TaskStory
+from evalwright.scoring.regression import RegressionReport
 from evalwright.scoring.statistics import p_in_words
 from evalwright.scoring.thresholds import p95
 
@@ -71,55 +71,47 @@ def _section(run: Reported) -> Iterator[str]:
     if run.attacks is not None:
         yield from (*run.attacks.in_markdown(), "")
     if run.change is not None:
-        yield from (f"Against the baseline {inline(run.change.called)}:", "")
-        rows = []
-        if run.change.score_change is not None:
-            low, high = run.change.score_change.low, run.change.score_change.high
-            sure = p_in_words(run.change.score_change.p_value)
-            difference = (
-                f"{run.change.score_delta:+.4g} (95% interval {low:+.3g} to {high:+.3g}, {sure})"
-            )
-            before, now = f"{run.change.baseline_score:.4g}", f"{run.change.score:.4g}"
-            rows.append(("score", before, now, difference))
-        if run.change.pass_change is not None:
-            passes = run.change.pass_change
-            points = points_in_words(passes.difference, (passes.low, passes.high))
-            rows.append(
-                ("pass rate", percent(passes.baseline_rate), percent(passes.new_rate), points)
-            )
-        yield from table(("", "baseline", "now", "change"), rows)
-        yield ""
-        if run.repeats is None:  # else they decide together
-            yield from (f"**{inline(run.change.sentence)}**", "")
-        for title, tasks in (
-            ("Newly failing", run.change.newly_failing),
-            ("Newly passing", run.change.newly_passing),
-        ):
-            if tasks:
-                shown = ", ".join(_named(run, task) for task in tasks[:MOST_TASKS])
-                more = f" and {len(tasks) - MOST_TASKS} more" * (len(tasks) > MOST_TASKS)
-                yield from (f"**{title} ({len(tasks)})**: {shown}{more}", "")
-    yield from _failures(run)
+        yield from _against_baseline(run, run.change)
+    if run.stories:
+        new = set(run.change.newly_failing) if run.change is not None else set()
+        ordered = sorted(run.stories, key=lambda story: story.task.task_id not in new)
+        failed = []
+        for story in ordered[:MOST_TASKS]:
+            task_id = story.task.task_id
+            parts = _named(run, task_id), "(new)" * (task_id in new), inline(story.called.beside)
+            message = one_line(problem_of(story).message, _SHORT)
+            failed.append((" ".join(filter(None, parts)), inline(message)))
+        yield from (*table(("Failed task", "Why"), failed), "")
+        if len(ordered) > MOST_TASKS:
+            yield from (f"… and {len(ordered) - MOST_TASKS:,} more failed tasks", "")
     yield from (f"Run `{run.run_id}`", "")
 
 
-def _failures(run: ReportedRun) -> Iterator[str]:
-    if not run.stories:
-        return
-    new = set(run.change.newly_failing) if run.change is not None else set()
-    ordered = sorted(run.stories, key=lambda story: story.task.task_id not in new)
-    yield from table(("Failed task", "Why"), (_row(run, each) for each in ordered[:MOST_TASKS]))
-    hidden = len(ordered) - MOST_TASKS
+def _against_baseline(run: ReportedRun, change: RegressionReport) -> Iterator[str]:
+    yield from (f"Against the baseline {inline(change.called)}:", "")
+    rows = []
+    if change.score_change is not None:
+        low, high = change.score_change.low, change.score_change.high
+        sure = p_in_words(change.score_change.p_value)
+        difference = f"{change.score_delta:+.4g} (95% interval {low:+.3g} to {high:+.3g}, {sure})"
+        before, now = f"{change.baseline_score:.4g}", f"{change.score:.4g}"
+        rows.append(("score", before, now, difference))
+    if change.pass_change is not None:
+        passes = change.pass_change
+        points = points_in_words(passes.difference, (passes.low, passes.high))
+        rows.append(("pass rate", percent(passes.baseline_rate), percent(passes.new_rate), points))
+    yield from table(("", "baseline", "now", "change"), rows)
     yield ""
-    if hidden > 0:
-        yield from (f"… and {hidden:,} more failed tasks", "")
-
-
-def _row(run: ReportedRun, story: TaskStory) -> tuple[str, str]:
-    task_id = story.task.task_id
-    is_new = run.change is not None and task_id in run.change.newly_failing
-    parts = _named(run, task_id), "(new)" * is_new, inline(story.called.beside)
-    return " ".join(filter(None, parts)), inline(one_line(problem_of(story).message, _SHORT))
+    if run.repeats is None:  # else they decide together
+        yield from (f"**{inline(change.sentence)}**", "")
+    for title, tasks in (
+        ("Newly failing", change.newly_failing),
+        ("Newly passing", change.newly_passing),
+    ):
+        if tasks:
+            shown = ", ".join(_named(run, task) for task in tasks[:MOST_TASKS])
+            more = f" and {len(tasks) - MOST_TASKS} more" * (len(tasks) > MOST_TASKS)
+            yield from (f"**{title} ({len(tasks)})**: {shown}{more}", "")
 
 
 def _named(run: ReportedRun, task_id: str) -> str:

@@ -22,29 +22,23 @@ def render_tags(outcome: Outcome, style: Style) -> str:
     found = _tags(outcome)
     if not found:
         return "no task of this run has a tag"
-    head, *lines = aligned([("tag", "tasks", "passed", "score", "bar"), *map(_cells, found)])
-    marks = [_mark(tag, style) for tag in found]
+    rows, marks = [("tag", "tasks", "passed", "score", "bar")], []
+    for tag in found:
+        met = [bar.met for bar in tag.bars]
+        missed = style.red("✗") if False in met else style.yellow("?") if None in met else ""
+        marks.append(missed or (style.green("✓") if met else " "))
+        rows.append(
+            (
+                on_one_line(tag.tag),
+                f"{tag.tasks:,}",
+                f"{tag.passed:,} ({percent(tag.passed, tag.tasks)})" if tag.tasks else NOTHING,
+                NOTHING if tag.score is None else f"{tag.score:.4g}",
+                ", ".join(f"{bar.in_words} {_MET[bar.met]}" for bar in tag.bars),
+            )
+        )
+    head, *lines = aligned(rows)
     shown = (f"{mark} {line}" for mark, line in zip(marks, lines, strict=True))
     return "\n".join([style.dim(f"  {head}"), *shown])
-
-
-def _mark(tag: TagResult, style: Style) -> str:
-    met = [bar.met for bar in tag.bars]
-    if not met:
-        return " "
-    return (
-        style.red("✗") if False in met else style.yellow("?") if None in met else style.green("✓")
-    )
-
-
-def _cells(tag: TagResult) -> tuple[str, ...]:
-    return (
-        on_one_line(tag.tag),
-        f"{tag.tasks:,}",
-        f"{tag.passed:,} ({percent(tag.passed, tag.tasks)})" if tag.tasks else NOTHING,
-        NOTHING if tag.score is None else f"{tag.score:.4g}",
-        ", ".join(f"{bar.in_words} {_MET[bar.met]}" for bar in tag.bars),
-    )
 
 
 def tag_rows(outcome: Outcome) -> list[dict[str, Any]]:
