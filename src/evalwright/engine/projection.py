@@ -73,12 +73,6 @@ class TaskAttempt:
         return self._ended
 
     @property
-    def is_whole(self) -> bool:
-        """Whether somebody saw the invocation end: its process was not stopped."""
-        completed = self.completed
-        return completed is not None and completed.latency_ms is not None
-
-    @property
     def trace(self) -> list[Event]:
         """The calls of tools, their results, and what the agent thought."""
         return [event for event in self.deeds if event.type in TRACE_TYPES]
