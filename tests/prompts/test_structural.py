@@ -1,7 +1,6 @@
 """Scores without a model: in order, spread out, with reasons."""
 
 import os
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from evalwright.prompts.lint import lint
 from evalwright.prompts.parse import parse_prompt
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.sources import discover
-from evalwright.prompts.structural import kept_after, numbers_and_ends, structural_scores
+from evalwright.prompts.structural import kept_after, structural_scores
 
 BESIDE = Path(__file__).parents[3] / "shared" / "data"  # beside the repository, never in it
 LIBRARY = Path(os.environ.get("PROMPT_DATA", BESIDE / "prompts")) / "library" / "prompts"
@@ -193,10 +192,3 @@ def test_scores_of_a_real_library_are_spread_out():
 
     shared = Counter(round(score, 1) for score in scores).most_common(1)[0][1]
     assert shared <= len(prompts) / 10
-
-
-@given(st.text("a_1٣é0.,;!?。 \t\n\r\x1f\u00a0-–→(", max_size=30))
-def test_numbers_and_ends_of_sentences_are_counted_alike_with_and_without_other_letters(text):
-    number, end = r"(?<![\w.])\d[\d,.]*", r"[.!?;。][ \t]+(?=\S)|。(?=\S)"
-
-    assert numbers_and_ends(text) == (len(re.findall(number, text)), len(re.findall(end, text)))

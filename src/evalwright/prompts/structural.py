@@ -24,7 +24,7 @@ from evalwright.prompts.rubric import (
 )
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary, shows_example
-from evalwright.signals.language import WITHOUT_SPACES, beyond_ascii
+from evalwright.signals.language import WITHOUT_SPACES
 from evalwright.signals.patterns import quick_pattern, when_used
 
 # What one finding takes off a score; each further finding of its rule takes half as much.
@@ -66,21 +66,6 @@ _LABEL = re.compile(
 _LEAD = when_used(r"[ \t>*_\-•\d.)\\]{0,9}[^\W\d_][^\n:：.!?。]{1,35}[:：](?:\*\*)?[ \t]*\S")
 # The first letter precedes what looks back at it, so that `re` can skip to the next one.
 _NUMBER = when_used(r"\d(?<![\w.]\d)[\d,.]*")
-_ASCII_NUMBER = when_used(r"\d(?<![\w.]\d)[\d,.]*", re.ASCII)  # twice as fast
-# What each byte is beside a number: a digit, what joins it to another word, a comma, or neither.
-_IN_NUMBERS = bytes(
-    ord("0" if each.isdigit() else "a" if each.isalnum() or each in "_." else each)
-    if each.isascii() and (each.isalnum() or each in "_.,")
-    else 32
-    for each in map(chr, range(256))
-)
-# And beside the end of a sentence: an end, a space in a line, another space, or neither.
-_AT_ENDS = bytes(
-    ord("." if each in ".!?;" else " " if each in " \t" else "\n" if each.isspace() else "a")
-    if each.isascii()
-    else 97
-    for each in map(chr, range(256))
-)
 _KEY = when_used(r"[\"'`“][^\W\d][\w ]{0,30}[\"'`”][ \t]*:")
 _QUOTED = when_used(
     r"\"[^\"\n]{1,80}\"|“[^”\n]{1,80}”|«[^»\n]{1,80}»|「[^」\n]{1,80}」|„[^“”\n]{1,80}[“”]|`[^`\n]{1,60}`"
@@ -282,17 +267,16 @@ def gather(reading: Reading) -> Evidence:
     if _ANY_CLASSES.search(core.encode("utf-8", "surrogatepass")):
         forms += len(_CLASSES.findall(core))
     quotes = any(map(core.__contains__, _QUOTES))
-    numbers, ends = numbers_and_ends(prose)
     templated = len(set(_TEMPLATED.findall(core))) if "{" in core else 0
     variables = max(templated, len({each.name for each in reading.placeholders}))
     spoken_of = concepts["you"] + concepts["forms"] + forms + variables + concepts["inputs"] // 2
     return Evidence(
         words=len(reading.word_list),
-        sentences=lines.lines + ends,
+        sentences=lines.lines + len(_SENTENCE_END.findall(prose)),
         concepts=concepts,
         is_lexical=is_known,
         lines=lines,
-        numbers=numbers,
+        numbers=len(_NUMBER.findall(prose)),
         keys=len(_KEY.findall(core)) if quotes else 0,
         quotes=len(_QUOTED.findall(core)) if quotes else 0,
         examples=sum(shows_example(each.key) for each in reading.sections),
@@ -301,29 +285,6 @@ def gather(reading: Reading) -> Evidence:
         asks=concepts["asks"] > 0 or "?" in core or "？" in core or not is_known,
         addresses=spoken_of > 0 or reading.prompt.kind in _KEPT_IN_MIND or not is_known,
     )
-
-
-def numbers_and_ends(prose: str) -> tuple[int, int]:
-    """How many numbers there are, and ends of sentences with more behind them in the line.
-
-    Where the bytes of ASCII tell, each becomes one that says what it is, and pairs are counted,
-    which is four times as fast as to look for the patterns.
-    """
-    if not all(map(_is_neither, beyond_ascii(prose))):
-        return len(_NUMBER.findall(prose)), len(_SENTENCE_END.findall(prose))
-    data = b" %b" % prose.encode("utf-8", "surrogatepass")
-    numbers, ends = data.translate(_IN_NUMBERS), data.translate(_AT_ENDS)
-    return (
-        len(_ASCII_NUMBER.findall(prose)) if b",0" in numbers else numbers.count(b" 0"),
-        len(_SENTENCE_END.findall(prose))
-        if b".  " in ends
-        else ends.count(b". a") + ends.count(b". ."),
-    )
-
-
-def _is_neither(each: str) -> bool:
-    """Whether a character beyond ASCII is in no number and at no end of a sentence."""
-    return not (each.isalnum() or each.isspace() or each in _ENDS)
 
 
 def line_counts(prose: str, *, is_unspaced: bool) -> LineCounts:

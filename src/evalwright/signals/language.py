@@ -7,7 +7,7 @@ as long as a word is on average, so that a count means the same in every script.
 import re
 from collections import Counter
 from collections.abc import Iterable
-from itertools import chain, repeat
+from itertools import chain
 from typing import Literal
 from unicodedata import category
 
@@ -58,11 +58,9 @@ _SPACED = (
     "\uff41-\uff5a"
 )
 _ASCII = bytes(range(128))
-_BETWEEN_WORDS = bytes(
-    each if chr(each) in "abcdefghijklmnopqrstuvwxyz'-" else 32 for each in range(256)
-)
 _EMOJI_MARK = "\ufe0f"  # says that the symbol before it is an emoji, and is on no letter
 _WORD = when_used(rf"[{_SPACED}][{_SPACED}'-]*|[{_HAN}]{{1,2}}|[{_KANA}]{{1,3}}|[{_THAI}]{{1,5}}")
+_ASCII_WORD = when_used("[a-z][a-z'-]*")
 _PAST_LATIN = "\u0250"
 _LATIN_WORD = when_used("[a-zªµºÀ-ÖØ-öø-\u024f][a-zªµºÀ-ÖØ-öø-\u024f'-]*")
 
@@ -121,8 +119,6 @@ _RUSSIAN = "[ыэъё]"
 
 def words(lowered: str) -> list[str]:
     """The words of a text in lower case; of scripts without spaces, pieces as long as a word."""
-    if has_plain_letters(lowered):
-        return _ascii_words(lowered)
     return _word_pattern(lowered).findall(lowered)
 
 
@@ -131,15 +127,6 @@ def _word_pattern(lowered: str) -> re.Pattern[str]:
     others = beyond_ascii(lowered)
     is_latin = all(each < _PAST_LATIN or _is_symbol(each) for each in others)
     return _LATIN_WORD if is_latin else _WORD
-
-
-def _ascii_words(lowered: str) -> list[str]:
-    """Runs of the letters of ASCII with what stands between them, such as `don't`."""
-    plain = b" %b" % lowered.encode("ascii", "replace").translate(_BETWEEN_WORDS)
-    found = plain.decode("ascii").split()  # much faster than to look for words
-    if b" -" in plain or b" '" in plain:
-        return list(filter(None, map(str.lstrip, found, repeat("'-"))))
-    return found
 
 
 def has_plain_letters(text: str) -> bool:
@@ -237,7 +224,7 @@ def _chinese_or_japanese(sample: str) -> tuple[str, Script]:
 
 
 def _latin_language(sample: str) -> Language:
-    found = _ascii_words(sample[:_LATIN_SAMPLE].lower())
+    found = _ASCII_WORD.findall(sample[:_LATIN_SAMPLE].lower())
     if found and sum(map(_ENGLISH_WORDS.__contains__, found)) >= _MANY_SHARE * len(found):
         return _ENGLISH
     is_plain = has_plain_letters(sample)
