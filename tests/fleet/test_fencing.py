@@ -24,6 +24,7 @@ from evalwright.engine.fleet.repair import reconcile
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.history import History
 from evalwright.engine.single_task import FinishedTask
+from evalwright.reports.run.stories import read_stories
 from evalwright.store.postgres import address
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import LOCAL_TENANT
@@ -152,6 +153,9 @@ def test_a_task_that_loses_its_worker_each_time_ends_as_failed_with_the_reason(
     log = fleet.log.for_tenant("local")
     decided = [each.to_json() for each in log.read(history.run_id) if each.task_id == "task-1"]
     assert b"3 attempts ended with their workers" in b"".join(decided)
+    (told,) = read_stories(log, history.run_id, {"task-1"})
+    assert told.error is not None
+    assert told.error["code"] == "task_lost", "not how its last attempt ended"
 
 
 def test_a_task_that_is_due_though_the_log_has_its_score_is_counted_and_its_run_ends(

@@ -61,6 +61,11 @@ class TaskAttempt:
         return self.decision is not None and self.completion is not None
 
     @property
+    def is_begun(self) -> bool:
+        """Whether its start was recorded."""
+        return bool(self.deeds) and self.deeds[0].type == InvocationStarted.TYPE
+
+    @property
     def decided(self) -> Any:
         """What the agent answered; None if nothing."""
         return None if self.decision is None else self.decision.decode(Decided).decision
@@ -148,7 +153,9 @@ class ProjectedTask:
                 number = repetition_of(event.decode(InvocationStarted).invocation_id)
             self._begin(number).deeds.append(event)
         elif kind in _OF_AGENT:
-            if current.completion is not None:
+            # Of a task that is given up, it is decided after its last attempt has ended.
+            is_given_up = kind == Decided.TYPE and current.is_begun
+            if current.completion is not None and not is_given_up:
                 current = self._begin(1)  # what began it was not recorded
             current.deeds.append(event)
             if kind == Decided.TYPE:
