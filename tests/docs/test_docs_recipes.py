@@ -5,9 +5,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,8 +28,11 @@ RECIPES = (
     "A trace importer",
     "A lint rule",
     "A report form",
+    "A page",
+    "A list column",
 )
 _NEW_FILE = re.compile(r"\bhere\s+(?:is\s+|in\s+)?`([\w/]+\.py)`", re.IGNORECASE)
+_TEMPLATE = re.compile(r"`([\w/]+\.html)`")
 _TABLE = re.compile(r"`(\w+)`\s+in\s+`([\w/]+\.py)`")
 _ENTRY = re.compile(r"Add\s+`([^`]+)`\s+to\s+`")
 _SUITE = """
@@ -47,6 +52,9 @@ def follow(recipe: str, package: Path) -> None:
     """Write the one file, or class, and the one line of the table with its import."""
     text = PAGE.read_text("utf-8").split(f"\n### {recipe}\n")[1].split("\n##")[0]
     module, *more = [each.text for each in blocks(PAGE, text) if each.language == "python"]
+    templates = [each.text for each in blocks(PAGE, text) if each.language == "html"]
+    for file, template in zip(_TEMPLATE.findall(text), templates, strict=True):
+        (package / file).write_text(template, "utf-8")
     new_files, ((table, table_file),) = _NEW_FILE.findall(text), _TABLE.findall(text)
     entry = more[0].rstrip() if more else _ENTRY.findall(text)[0]
     path = package / table_file
@@ -68,7 +76,7 @@ def _with_entry(source: str, table: str, entry: str) -> str:
         for node in ast.parse(source).body
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value
     }
-    rows = next(node for node in ast.walk(values[table]) if isinstance(node, ast.Tuple))
+    rows = next(node for node in ast.walk(values[table]) if isinstance(node, ast.Tuple | ast.List))
     lines = source.splitlines(keepends=True)
     line, column = rows.lineno - 1, rows.col_offset + 1
     lines[line] = f"{lines[line][:column]}\n{entry},\n{lines[line][column:]}"
@@ -278,3 +286,36 @@ def test_a_report_form_is_an_option(evalwright: Evalwright, tmp_path: Path) -> N
     verdict = (tmp_path / "verdict.txt").read_text("utf-8")
     assert verdict.strip()
     assert verdict in ran.stdout
+
+
+def test_a_page_is_in_the_menu_and_shown(extended: Path, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(_SUITE % "yes")
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return 'yes'\n")
+    environment = os.environ | {
+        "EVALWRIGHT_DB": str(tmp_path / "log.db"),
+        "PYTHONPATH": str(extended),
+    }
+    command = [sys.executable, "-m", "evalwright"]
+    run = [*command, "run", "suite.yaml", "--agent", "agent.py:answer", "--tag", "nightly"]
+    subprocess.run(run, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=240)
+    view = [*command, "view", "--no-browser"]
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with subprocess.Popen(view, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as served:
+        assert served.stdout is not None
+        try:
+            link = served.stdout.readline().decode().strip()
+            first = opener.open(link, timeout=60).read().decode()
+            shown = opener.open(f"{link.partition('/?')[0]}/tags", timeout=60).read().decode()
+        finally:
+            served.send_signal(signal.SIGINT)
+    assert '<a href="/tags"' in first
+    assert '<a href="/?tag=nightly">nightly</a> 1' in shown
+
+
+def test_a_column_is_in_the_list_of_runs(evalwright: Evalwright, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(_SUITE % "yes")
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return 'yes'\n")
+    evalwright("run", "suite.yaml", "--agent", "agent.py:answer")
+    head, line = evalwright("runs").stdout.splitlines()
+    assert head.split()[:2] == ["modes", "run"]
+    assert line.startswith("golden ")

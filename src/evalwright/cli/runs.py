@@ -1,7 +1,7 @@
 """`evalwright runs`: list the runs in the log."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import click
 
@@ -15,6 +15,40 @@ from evalwright.store.protocol import EventLog
 T = TypeVar("T")
 
 
+class RunLine(NamedTuple):
+    """A run with how it stands, and what its agent is called."""
+
+    row: RunRow
+    result: str
+    agent: str
+
+
+def _status(listed: RunLine) -> str:
+    row = listed.row
+    live = ", live-shadow" if "live-shadow" in row.modes else ""
+    return f"{row.status}{live}{''.join(f', {mark}' for mark in row.marks)}"
+
+
+def _score(listed: RunLine) -> str:
+    score = listed.row.aggregate_score
+    return "" if score is None else f"{score:.4g}"
+
+
+def _suite(listed: RunLine) -> str:
+    return suite_name(f"{listed.row.suite_id}@{listed.row.suite_version}")
+
+
+COLUMNS: tuple[tuple[str, Callable[[RunLine], str]], ...] = (
+    ("run", lambda listed: listed.row.run_id),
+    ("started", lambda listed: listed.row.started_at[:19].replace("T", " ")),
+    ("status", _status),
+    ("result", lambda listed: listed.result),
+    ("score", _score),
+    ("suite", _suite),
+    ("agent", lambda listed: listed.agent),
+)
+
+
 @click.command(epilog="Example: evalwright runs --limit 5")
 @click.option("--limit", type=click.IntRange(1), help="Show this many at most.")
 @json_option
@@ -23,10 +57,17 @@ def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     """List the runs in the log, newest first."""
     if as_json:
         print_json(_read(db, limit, list_runs))
-    elif rows := _read(db, limit, _standings):
-        tell(_table([_HEAD, *(_cells(*row) for row in rows)]))
-    else:
+        return
+    listed = _read(db, limit, _listed)
+    if not listed:
         say(nothing_recorded(db))
+        return
+    names = [name for name, _ in COLUMNS]
+    rows = [names, *([cell(each) for _, cell in COLUMNS] for each in listed)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        tell("  ".join(cells).rstrip())
 
 
 def _read(
@@ -38,30 +79,8 @@ def _read(
         return read(log, limit)
 
 
-def _standings(log: EventLog, limit: int | None) -> list[tuple[RunRow, str, str]]:
-    """Each run with how it stands, and what its agent is called."""
+def _listed(log: EventLog, limit: int | None) -> list[RunLine]:
     return [
-        (row, result, agent_called(log, row.run_id, row.agent_id))
+        RunLine(row, result, agent_called(log, row.run_id, row.agent_id))
         for row, result in list_results(log, limit)
     ]
-
-
-_HEAD = ["run", "started", "status", "result", "score", "suite", "agent"]
-
-
-def _cells(row: RunRow, result: str, agent: str) -> list[str]:
-    score = "" if row.aggregate_score is None else f"{row.aggregate_score:.4g}"
-    started = row.started_at[:19].replace("T", " ")
-    suite = suite_name(f"{row.suite_id}@{row.suite_version}")
-    live = ", live-shadow" if "live-shadow" in row.modes else ""
-    marks = "".join(f", {mark}" for mark in row.marks)
-    status = f"{row.status}{live}{marks}"
-    return [row.run_id, started, status, result, score, suite, agent]
-
-
-def _table(rows: list[list[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
