@@ -64,7 +64,12 @@ class McpServer:
             raise CannotEvaluate(f"{self._place}: it lists the tool {name!r} {times} times")
         tools = self._allowed(found)
         for tool in tools:
-            self._require_fit_schemas(tool)
+            for name, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
+                if schema is not None:
+                    try:
+                        ValueSchema(schema, f"{self._place}: tool {tool.name!r}: its {name} schema")
+                    except InvalidDocument as error:
+                        raise CannotEvaluate(_printable(str(error))) from None
         return [self._tool(tool) for tool in tools]
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
@@ -104,14 +109,6 @@ class McpServer:
                 self._connection = _Connection(self._open)
                 await self._connection.wait_until_ready()
             return self._connection
-
-    def _require_fit_schemas(self, tool: "ServerTool") -> None:
-        for name, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
-            if schema is not None:
-                try:
-                    ValueSchema(schema, f"{self._place}: tool {tool.name!r}: its {name} schema")
-                except InvalidDocument as error:
-                    raise CannotEvaluate(_printable(str(error))) from None
 
     def _allowed(self, found: "list[ServerTool]") -> "list[ServerTool]":
         allow = self._entry.allow

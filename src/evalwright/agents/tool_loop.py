@@ -16,7 +16,6 @@ from evalwright.models.protocol import (
     Model,
     ModelError,
     OutputSchema,
-    Reply,
     Request,
     ToolSpec,
     ToolUse,
@@ -61,7 +60,36 @@ class ToolLoop:
         for part in PARTS:
             self._invocation.observe(part, "tool loop")
         for turns_left in reversed(range(self._settings.max_turns)):
-            reply = await self._ask()
+            await asyncio.sleep(0)  # a model that answers at once must not keep other tasks waiting
+            await self._invocation.keep_pace()
+            settings = self._settings
+            try:
+                reply = await self._model.ask(
+                    Request(
+                        messages=tuple(self._messages),
+                        tools=self._specs,
+                        output=self._output,
+                        temperature=settings.temperature,
+                        max_tokens=settings.max_tokens,
+                        seed=settings.seed,
+                    )
+                )
+            except ModelError as error:
+                if error.usage is not None:
+                    self._invocation.report_usage(error.usage)
+                raise AgentFailure(error.code, error.message) from None
+            self._invocation.report_usage(reply.usage)
+            # Record the model's reasoning, and its text beside tool calls.
+            said = reply.text if reply.tool_uses else ""
+            for reasoning in (reply.reasoning, said):
+                if reasoning.strip():
+                    self._invocation.record(Reasoned(self._invocation.agent_id, reasoning))
+            if reply.finish == "length":
+                message = "the model's answer was cut off at its limit of tokens"
+                raise AgentFailure("output_truncated", message, {"answer": reply.text})
+            if reply.finish == "filtered":
+                message = "the provider's content filter cut the model's answer off"
+                raise AgentFailure("output_filtered", message, {"answer": reply.text})
             if reply.finish == "refusal":
                 self._invocation.refused = True
                 return reply.text
@@ -74,39 +102,6 @@ class ToolLoop:
                     self._messages.append(ChatMessage("tool", content, call_id=use.call_id))
         message = f"the model still asked for tools after {self._settings.max_turns} turns"
         raise AgentFailure("turn_limit", message)
-
-    async def _ask(self) -> Reply:
-        await asyncio.sleep(0)  # a model that answers at once must not keep other tasks waiting
-        await self._invocation.keep_pace()
-        settings = self._settings
-        try:
-            reply = await self._model.ask(
-                Request(
-                    messages=tuple(self._messages),
-                    tools=self._specs,
-                    output=self._output,
-                    temperature=settings.temperature,
-                    max_tokens=settings.max_tokens,
-                    seed=settings.seed,
-                )
-            )
-        except ModelError as error:
-            if error.usage is not None:
-                self._invocation.report_usage(error.usage)
-            raise AgentFailure(error.code, error.message) from None
-        self._invocation.report_usage(reply.usage)
-        # Record the model's reasoning, and its text beside tool calls.
-        said = reply.text if reply.tool_uses else ""
-        for reasoning in (reply.reasoning, said):
-            if reasoning.strip():
-                self._invocation.record(Reasoned(self._invocation.agent_id, reasoning))
-        if reply.finish == "length":
-            message = "the model's answer was cut off at its limit of tokens"
-            raise AgentFailure("output_truncated", message, {"answer": reply.text})
-        if reply.finish == "filtered":
-            message = "the provider's content filter cut the model's answer off"
-            raise AgentFailure("output_filtered", message, {"answer": reply.text})
-        return reply
 
     async def _answer(self, use: ToolUse) -> str:
         """What a tool says, as text; an error is an answer too."""

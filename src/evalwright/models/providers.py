@@ -127,7 +127,15 @@ def parse_name(text: str, known: Iterable[str] = PROVIDERS) -> ModelName:
     """Take a name apart; `publisher/model` is a model of GitHub Models."""
     known = list(known)
     if text.startswith("azureml:"):
-        text = _github_name(text)
+        # The id of a model in an Azure registry as `publisher/model`.
+        found = _AZUREML.fullmatch(text)
+        if found is None:
+            form = "azureml://registries/REGISTRY/models/MODEL/versions/VERSION"
+            raise BadInput(
+                f"model {text!r}: not the id of a model; write {form}, or publisher/model"
+            )
+        registry, model = found[1].lower(), found[2].lower()
+        text = f"{_REGISTRIES.get(registry, registry.removeprefix('azureml-'))}/{model}"
     provider, colon, model = text.partition(":")
     if "/" in provider or (not colon and "/" in text):
         provider, model = GITHUB, text
@@ -144,16 +152,6 @@ def parse_name(text: str, known: Iterable[str] = PROVIDERS) -> ModelName:
     if not model.strip() or not model.isprintable():
         raise BadInput(f"model {text!r}: after {provider}: the name of a model must follow")
     return ModelName(provider, model)
-
-
-def _github_name(text: str) -> str:
-    """The id of a model in an Azure registry as `publisher/model`."""
-    found = _AZUREML.fullmatch(text)
-    if found is None:
-        form = "azureml://registries/REGISTRY/models/MODEL/versions/VERSION"
-        raise BadInput(f"model {text!r}: not the id of a model; write {form}, or publisher/model")
-    registry, model = found[1].lower(), found[2].lower()
-    return f"{_REGISTRIES.get(registry, registry.removeprefix('azureml-'))}/{model}"
 
 
 def same_model_elsewhere(name: ModelName) -> Iterator[ModelName]:

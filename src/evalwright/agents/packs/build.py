@@ -15,7 +15,6 @@ from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.pack import (
     PACK_FILE,
     SIGNATURE_FILE,
-    PackManifest,
     Signing,
     parse_pack_manifest,
 )
@@ -36,7 +35,10 @@ def build_pack(folder: Path, private_key: Path | None = None) -> Pack:
     if PACK_FILE not in files:
         raise BadInput(f"{folder}: no {PACK_FILE} in this folder (it describes the pack)")
     manifest = parse_pack_manifest(files[PACK_FILE], str(folder / PACK_FILE))
-    _check_fit(manifest, folder)
+    if manifest.nodes:
+        message = "nodes are programs, and only agents are packed here"
+        problem = Problem("$.nodes", message, "keep them in a separate pack")
+        raise InvalidDocument(str(folder / PACK_FILE), [problem])
     if private_key is not None:
         # Sign `pack.json` as it is: it has to say itself that it is signed, and with which key.
         signing = manifest.signing
@@ -56,13 +58,6 @@ def build_pack(folder: Path, private_key: Path | None = None) -> Pack:
         blocks += _header(name, len(files[name])) + files[name]
         blocks += bytes(-len(blocks) % BLOCK)
     return open_pack(_gzip(bytes(blocks + bytes(2 * BLOCK))), str(folder))
-
-
-def _check_fit(manifest: PackManifest, folder: Path) -> None:
-    if manifest.nodes:
-        message = "nodes are programs, and only agents are packed here"
-        problem = Problem("$.nodes", message, "keep them in a separate pack")
-        raise InvalidDocument(str(folder / PACK_FILE), [problem])
 
 
 def _files_of(folder: Path) -> Iterator[tuple[str, bytes]]:

@@ -168,7 +168,25 @@ def _read_separated(file: DataFile) -> Iterator[NumberedRow]:
         delimiter = file.delimiter or likely
         table = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
         try:
-            yield from _separated_rows(table)
+            columns = [cell.strip() for cell in next(table)]
+            for place, name in enumerate(columns):
+                if name in columns[:place] and name:
+                    remedy = "give every column its own name"
+                    raise BadRows("line 1", f"two columns are called {name!r}", remedy)
+            count, start = len(columns), table.line_num
+            for cells in table:
+                line, start = start + 1, table.line_num
+                if len(cells) != count:
+                    if not cells:
+                        continue
+                    if any(cells[count:]):
+                        message = f"{len(cells)} cells, but the first line names {count} columns"
+                        remedy = "put a cell with a separator in it in quotes"
+                        raise BadRows(f"line {line}, column {columns[-1]}", message, remedy)
+                    cells.extend(
+                        [""] * (count - len(cells))
+                    )  # spreadsheets leave out the last ones
+                yield line, dict(zip(columns, cells, strict=False))
         except csv.Error as error:
             message = "text after a closing quote"
             remedy = 'write quotes within a quoted cell twice: "a ""word"" in quotes"'
@@ -188,26 +206,6 @@ def _lines(text: TextIO) -> Iterator[str]:
         if len(line) == MOST_CELL:
             raise BadRows(f"line {number}", f"longer than {MOST_CELL:,} characters", "split it")
         yield line
-
-
-def _separated_rows(table: Any) -> Iterator[NumberedRow]:
-    columns = [cell.strip() for cell in next(table)]
-    for place, name in enumerate(columns):
-        if name in columns[:place] and name:
-            remedy = "give every column its own name"
-            raise BadRows("line 1", f"two columns are called {name!r}", remedy)
-    count, start = len(columns), table.line_num
-    for cells in table:
-        line, start = start + 1, table.line_num
-        if len(cells) != count:
-            if not cells:
-                continue
-            if any(cells[count:]):
-                message = f"{len(cells)} cells, but the first line names {count} columns"
-                remedy = "put a cell with a separator in it in quotes"
-                raise BadRows(f"line {line}, column {columns[-1]}", message, remedy)
-            cells.extend([""] * (count - len(cells)))  # spreadsheets leave out the last ones
-        yield line, dict(zip(columns, cells, strict=False))
 
 
 def _read_lines(file: DataFile) -> Iterator[NumberedRow]:

@@ -200,7 +200,18 @@ def _unsuccessful(
     group = history.plan.group
     found: set[str] = set()
     for each in runs_of_group(log, group.id) if group else [run_id]:
-        errors = _errors(log, each)
+        # The tasks whose last invocation failed, and those that were answered and not scored.
+        outcomes: dict[str, str] = {}
+        for event in log.read(each, (InvocationCompleted.TYPE, Checked.TYPE)):
+            if event.type == InvocationCompleted.TYPE:
+                outcomes[event.task_id or ""] = event.decode(InvocationCompleted).outcome
+            elif event.decode(Checked).error is not None:
+                outcomes[event.task_id or ""] = "failed"
+        history = read_history(log, each)
+        unjudged = outcomes.keys() - history.scored if history.end is not None else set()
+        errors = unjudged | {
+            task_id for task_id, outcome in outcomes.items() if outcome == "failed"
+        }
         results = read_history(log, each).tally.results.values()
         found |= errors
         if not only_errors:
@@ -215,16 +226,3 @@ def _latest_of(log: EventLog, suite_id: str, *, whole: bool = False) -> str | No
         if is_wanted and (run.suite or "").partition("@")[0] == suite_id:
             return run.run_id
     return None
-
-
-def _errors(log: EventLog, run_id: str) -> set[str]:
-    """The tasks whose last invocation failed, and those that were answered and not scored."""
-    outcomes: dict[str, str] = {}
-    for event in log.read(run_id, (InvocationCompleted.TYPE, Checked.TYPE)):
-        if event.type == InvocationCompleted.TYPE:
-            outcomes[event.task_id or ""] = event.decode(InvocationCompleted).outcome
-        elif event.decode(Checked).error is not None:
-            outcomes[event.task_id or ""] = "failed"
-    history = read_history(log, run_id)
-    unjudged = outcomes.keys() - history.scored if history.end is not None else set()
-    return unjudged | {task_id for task_id, outcome in outcomes.items() if outcome == "failed"}

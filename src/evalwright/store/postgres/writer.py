@@ -227,7 +227,11 @@ class PostgresWriter(Writer):
             offsets.append((run, run.add(write.events) if write.events else 0) if run else None)
         before = await self._send(connection, [run for run in runs.values() if run.events])
         if changes and not before:
-            await self._take(connection)
+            self._sent += 1
+            number = self._appends + self._sent
+            statements.refuse_unknown_writer(
+                await connection.fetchval(statements.TAKE, self._writer, number)
+            )
         for change in sorted(changes, key=lambda each: getattr(each, "locks", "")):
             await apply_change(connection, change)
         starts: Starts = []
@@ -294,13 +298,6 @@ class PostgresWriter(Writer):
             statements.refuse_unknown_writer(rows[0]["taken"])
             before |= {row["run"]: row["before"] + 1 for row in rows}
         return before
-
-    async def _take(self, connection: "Connection") -> None:
-        self._sent += 1
-        number = self._appends + self._sent
-        statements.refuse_unknown_writer(
-            await connection.fetchval(statements.TAKE, self._writer, number)
-        )
 
     async def _refusal(self, connection: "Connection", writes: list[Write]) -> Exception:
         (run_id, *_), *others = writes
