@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from measure import NotMeasuredError, Place, Usage
 from subjects import PAUSE
 from suites import checked_suite_file, suite_file

@@ -108,7 +108,7 @@ def events_of(run: int, count: int) -> Iterator[tuple[Any, ...]]:
 
 def write_old_log(path: Path, runs: int, events: int) -> None:
     """A log of schema 2, written without its triggers, which it gets afterwards."""
-    from evalwright.store import schema
+    from evalwright.store.sqlite import schema
 
     scripts = (schema.FIRST_VERSION, schema.TENANTS_AND_RECORDS)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -149,7 +149,7 @@ def seconds_of(work: Callable[[], Any]) -> float:
 
 def open_log(path: str) -> dict[str, Any]:
     """Open a log, which is brought up to date if it is old."""
-    from evalwright.store.sqlite import SqliteLog
+    from evalwright.store.sqlite.log import SqliteLog
 
     seconds = seconds_of(lambda: SqliteLog(Path(path)).close())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
@@ -159,7 +159,7 @@ def open_log(path: str) -> dict[str, Any]:
 def list_log(path: str) -> dict[str, Any]:
     """What `evalwright runs` does, without the start of Python."""
     from evalwright.engine.runs import find_run, list_runs
-    from evalwright.store.sqlite import SqliteLog
+    from evalwright.store.sqlite.log import SqliteLog
 
     log = SqliteLog(Path(path))
     works: dict[str, Callable[[], Any]] = {

@@ -28,7 +28,7 @@ from evalwright.contracts.suite import Suite
 from evalwright.engine.plan import RunOptions, plan_run
 from evalwright.engine.runner import start_run
 from evalwright.models.protocol import Reply, Request, ToolUse
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 SAMPLES = 5
 TOOL = "shop:orders.get"

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from evalwright.agents.bundled import bundled
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 HERE = Path(__file__).parent
 EVALWRIGHT = str(Path(sys.executable).with_name("evalwright"))

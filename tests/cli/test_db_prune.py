@@ -14,7 +14,7 @@ from evalwright.host.runs.retention import plan_pruning, prune_runs, too_recent
 from evalwright.store.inspection import find_problems
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects.command import Evalwright, subject
 
 DAY_US = 86_400_000_000

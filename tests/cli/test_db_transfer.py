@@ -13,7 +13,7 @@ from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.host.runs.export import export_run, import_run, parse_transfer
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects.command import Evalwright, subject
 
 NOTE = {

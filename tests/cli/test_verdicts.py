@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import evalwright as ew
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.web.visitor import Visitor
 from subjects.command import Evalwright
 

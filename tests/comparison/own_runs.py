@@ -7,7 +7,7 @@ from evalwright.comparison.pipeline import Comparer, planned_cases
 from evalwright.comparison.summary import CaseTally, facts_of
 from evalwright.contracts.report import Item, Summary
 from evalwright.signals.suppression import Suppressions
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from reported import TODAY
 from subjects.runs import Workshop
 

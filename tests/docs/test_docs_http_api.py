@@ -16,7 +16,7 @@ from evalwright.host.v1.api import v1_routes
 from evalwright.host.v1.create import CREATE_BODY
 from evalwright.host.v1.deployments import api_error
 from evalwright.models.config import Config
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from evalwright_conformance import EXTENSION
 
 HTTP_API = ROOT / "docs" / "http-api.md"

@@ -18,7 +18,7 @@ from evalwright.engine.single_task import AssembledRun, SingleTasks
 from evalwright.engine.suites.validation import check_events
 from evalwright.engine.task_work import RunResources
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 TASKS = ("greeting", "farewell", "thanks")
 

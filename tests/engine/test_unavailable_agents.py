@@ -11,7 +11,7 @@ from evalwright.agents.python import PythonAgent
 from evalwright.contracts.errors import RunBusy, RunFailed
 from evalwright.engine.continuation import resume_run
 from evalwright.engine.history import read_history
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects import logs
 from subjects.runs import AGENT_ID, Recording, Workshop, as_agent
 from subjects.waiting import TIME_LIMIT_S

@@ -17,8 +17,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from evalwright.store import schema
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import schema
+from evalwright.store.sqlite.log import SqliteLog
 
 Row = tuple[str, int, str, str | None, int, bytes]
 

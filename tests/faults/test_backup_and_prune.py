@@ -17,11 +17,11 @@ import pytest
 from soaking import scaled, seeds
 
 from builders import EPOCH_US
-from evalwright.store import backup
 from evalwright.store.inspection import find_problems
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import backup
+from evalwright.store.sqlite.log import SqliteLog
 from host.caller import Caller
 from host.server import running_host
 from subjects.command import Evalwright
@@ -39,7 +39,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 log, name = SqliteLog(Path(sys.argv[1])), sys.argv[2]
 noted = NewEvent("acme.noted", None, 1, b'{"text":"%s"}' % (b"x" * 500))

@@ -18,7 +18,7 @@ from evalwright.engine.runner import start_run
 from evalwright.store.inspection import find_problems
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from postgres_server import PostgresServer, database_of, execute, in_a_loop
 from subjects.runs import as_agent
 

@@ -12,7 +12,7 @@ from builders import a_suite, a_task
 from evalwright.host.access import key_watch
 from evalwright.host.access.keys import revoke_key
 from evalwright.host.http import app
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.attacks.raw_client import connected, request
 from host.caller import Caller, Reply
 from host.server import ECHO, GATED, TENANT, ServedHost, running_host

@@ -25,7 +25,7 @@ from evalwright.engine.replay import replay_run
 from evalwright.engine.runner import start_run
 from evalwright.store.inspection import find_problems
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from faults.soaking import IS_SOAK, scaled, seeds
 from subjects.runs import as_agent
 

@@ -8,7 +8,7 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.host.v1.api import v1_routes
-from evalwright.store.sqlite import Database
+from evalwright.store.sqlite.log import Database
 from evalwright_conformance import EXTENSION
 from host.caller import Caller
 from host.core.requests_of_routes import SAMPLES, Ids, request_for

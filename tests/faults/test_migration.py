@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from evalwright.contracts.errors import StoreError
-from evalwright.store import migration, sqlite
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import log as sqlite
+from evalwright.store.sqlite import migration
+from evalwright.store.sqlite.log import SqliteLog
 from faults import old_logs
 from faults.soaking import scaled, seeds
 

@@ -17,7 +17,7 @@ from evalwright.contracts.suite import Suite
 from evalwright.store.location import HOST_PATIENCE
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from faults.soaking import IS_SOAK, scaled, seeds
 from faults.store_faults import full, locked, moved, moved_alone, small_disk
 from host.caller import Caller, Reply

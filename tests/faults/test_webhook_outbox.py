@@ -16,7 +16,7 @@ from openwop_client.webhook_helpers import (
 from builders import a_suite, a_task
 from evalwright.host.webhooks.content import is_content_free
 from evalwright.host.webhooks.outbox import BATCH
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from faults.hook_receiver import Arrival, Receiver, receiving
 from faults.soaking import scaled, seeds
 from host.caller import Caller

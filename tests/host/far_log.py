@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from evalwright.store import claims, sqlite
-from evalwright.store.sqlite import Database
+from evalwright.store.sqlite import claims
+from evalwright.store.sqlite import log as sqlite
+from evalwright.store.sqlite.log import Database
 
 
 def _has_loop() -> bool:

@@ -21,7 +21,7 @@ from packing import (
 import evalwright as ew
 from evalwright.agents.packs.build import build_pack
 from evalwright.agents.packs.pack import Pack
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects.command import Evalwright, Finished
 
 MODEL = '- json: "yes"\n'

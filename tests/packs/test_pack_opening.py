@@ -17,7 +17,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.pack import InvalidPack, PackVersionNotFound, integrity_of
 from evalwright.models.protocol import Reply, Request
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 LONG = random.Random(7).randbytes(MAX_FILE_BYTES).hex().encode()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from log_events import Place, opened
 
-from evalwright.store import sqlite
 from evalwright.store.protocol import EventLog
+from evalwright.store.sqlite import log as sqlite
 from postgres_server import PostgresServer, execute
 
 TABLES = (

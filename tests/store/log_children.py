@@ -17,13 +17,13 @@ from pathlib import Path
 from log_events import Place, an_event, nobody_can_write, numbered, opened
 
 from evalwright.contracts.errors import EvalwrightError, StoreError
-from evalwright.store import schema
 from evalwright.store.inspection import find_problems, read_facts
 from evalwright.store.location import Patience
 from evalwright.store.postgres import leases
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import schema
+from evalwright.store.sqlite.log import SqliteLog
 
 ENOUGH = 1_000_000  # more than any test waits for
 

@@ -11,7 +11,7 @@ from typing import Any
 from evalwright.store.location import Patience
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 PATIENCE = 300  # seconds, for what takes a moment: only a test that fails waits so long
 UNUSUAL = 3600  # seconds, for a gathering time that no test would survive

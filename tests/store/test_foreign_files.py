@@ -12,8 +12,8 @@ from log_events import a_start, an_event, raw_connection, types_of, written
 from log_processes import a_child
 
 from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog, StoreError
-from evalwright.store import migration, schema
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import migration, schema
+from evalwright.store.sqlite.log import SqliteLog
 
 PAGE = 4096
 

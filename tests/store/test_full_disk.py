@@ -10,7 +10,7 @@ from log_processes import Child, a_child
 
 from evalwright.contracts.errors import StoreError
 from evalwright.store.location import Patience
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 OWN_MOUNTS = ["unshare", "--mount", "--map-root-user"]
 

@@ -28,9 +28,10 @@ from evalwright.contracts.errors import (
     StoreError,
     StoreUnavailable,
 )
-from evalwright.store import claims, migration, writer, written_log
+from evalwright.store import writer, written_log
 from evalwright.store.location import blames_the_place, explain
 from evalwright.store.protocol import EventLog
+from evalwright.store.sqlite import claims, migration
 
 pytestmark = pytest.mark.both_databases
 

@@ -11,7 +11,7 @@ from log_processes import a_child
 
 from evalwright.contracts.errors import CannotEvaluate, RunBusy, RunNotFound, StoreError
 from evalwright.store.protocol import EventLog
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 pytestmark = pytest.mark.both_databases
 

@@ -25,9 +25,11 @@ from log_events import (
 )
 
 from evalwright.contracts.errors import StoreError
-from evalwright.store import sqlite, sqlite_writer, writer
+from evalwright.store import writer
 from evalwright.store.protocol import EventLog
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import file_writer
+from evalwright.store.sqlite import log as sqlite
+from evalwright.store.sqlite.log import SqliteLog
 
 pytestmark = pytest.mark.both_databases
 
@@ -218,7 +220,7 @@ def test_threads_that_begin_together_share_one_writer(
 ) -> None:
     started: list[str] = []
 
-    class CountedWriter(sqlite_writer.SqliteWriter):
+    class CountedWriter(file_writer.SqliteWriter):
         def __init__(self, connection: sqlite3.Connection, place: str, *rest: Any) -> None:
             started.append(place)
             super().__init__(connection, place, *rest)

@@ -10,9 +10,9 @@ from log_events import a_start, an_end, an_event
 from log_processes import a_child
 
 from evalwright.contracts.events import Event
-from evalwright.store.notes import RunNotes, recover
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
+from evalwright.store.sqlite.notes import RunNotes, recover
 
 USAGE = "provider.usage"
 
@@ -142,7 +142,7 @@ def test_a_place_that_takes_no_notes_never_fails_a_run(
 def test_notes_do_not_grow_with_a_long_run(
     log: SqliteLog, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalwright.store.notes.PART_BYTES", 1000)
+    monkeypatch.setattr("evalwright.store.sqlite.notes.PART_BYTES", 1000)
     started(log)
     with log.claim("run"):
         for number in range(200):

@@ -8,7 +8,7 @@ from log_events import a_start, types_of
 
 from evalwright.contracts.errors import BadInput
 from evalwright.store.location import VARIABLE, chosen_path, open_log
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 
 @pytest.fixture(autouse=True)

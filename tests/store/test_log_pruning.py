@@ -7,8 +7,9 @@ import pytest
 from log_events import Place, a_score, a_start, an_end, an_event, opened, raw_connection, written
 
 from evalwright.contracts.errors import LogConflict, RunNotFound, RunPruned
-from evalwright.store import checksums, schema
+from evalwright.store import checksums
 from evalwright.store.protocol import EventLog
+from evalwright.store.sqlite import schema
 
 pytestmark = pytest.mark.both_databases
 

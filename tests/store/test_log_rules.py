@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from log_events import a_score, a_start, an_end, an_event, raw_connection, types_of
 
 from evalwright.contracts.events import TERMINAL_TYPES
-from evalwright.store import migration
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import migration
+from evalwright.store.sqlite.log import SqliteLog
 
 COLUMNS = "(run, seq, type, task_id, at_us, body)"
 TAKEN = "(1, 2, 'x', NULL, 0, '')"

@@ -10,8 +10,8 @@ from log_events import a_start, an_event, raw_connection, types_of
 from log_processes import children
 
 from evalwright.contracts.errors import NotAnEventLog, StoreError
-from evalwright.store import migration, schema
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import migration, schema
+from evalwright.store.sqlite.log import SqliteLog
 
 
 def pragma(path: Path, name: str) -> object:

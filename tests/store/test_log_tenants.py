@@ -24,8 +24,8 @@ from log_events import (
 )
 
 from evalwright.contracts.errors import LogConflict, RunBusy, RunNotFound
-from evalwright.store import schema
 from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.sqlite import schema
 
 pytestmark = pytest.mark.both_databases
 

@@ -25,8 +25,9 @@ from log_events import (
 )
 
 from evalwright.contracts.errors import LogConflict
-from evalwright.store import sqlite, writer
+from evalwright.store import writer
 from evalwright.store.protocol import EventLog, NewEvent
+from evalwright.store.sqlite import log as sqlite
 
 pytestmark = pytest.mark.both_databases
 

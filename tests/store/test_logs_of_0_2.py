@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from evalwright.store.protocol import RunFilter
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects.command import Evalwright
 
 WRITTEN = Path(__file__).parent / "written_by_0_2"

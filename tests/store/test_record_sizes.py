@@ -9,11 +9,11 @@ import pytest
 from log_documents import a_note, write
 from log_events import a_start, an_end, opened, raw_connection, written
 
-from evalwright.store import migration, schema
 from evalwright.store.inspection import find_problems
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange
-from evalwright.store.schema import TOMBSTONE_BYTES
+from evalwright.store.sqlite import migration, schema
+from evalwright.store.sqlite.schema import TOMBSTONE_BYTES
 
 pytestmark = pytest.mark.both_databases
 

@@ -34,10 +34,12 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.events import Event
-from evalwright.store import claims, location, migration, sqlite, writer, written_log
+from evalwright.store import location, writer, written_log
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import Record, RecordChange, RecordConflict
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite import claims, migration
+from evalwright.store.sqlite import log as sqlite
+from evalwright.store.sqlite.log import SqliteLog
 from snapshots import check_snapshot
 
 pytestmark = pytest.mark.both_databases

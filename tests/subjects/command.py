@@ -14,7 +14,7 @@ import msgspec
 
 from builders import a_suite, as_document
 from evalwright.contracts.suite import Suite
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects.forking import IS_POSSIBLE, the_forge
 
 COMMAND = Path(sys.executable).with_name("evalwright")

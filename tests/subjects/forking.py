@@ -48,7 +48,7 @@ LOADED = (
     "evalwright.prompts.lint",
     "evalwright.reports.run.page",
     "evalwright.signals.kinds",
-    "evalwright.store.sqlite",
+    "evalwright.store.sqlite.log",
 )
 IS_POSSIBLE = (
     hasattr(os, "pidfd_open")

@@ -23,7 +23,7 @@ from evalwright.engine.plan import merged, plan_run
 from evalwright.engine.runner import Runner, start_run
 from evalwright.engine.task_work import RunResources
 from evalwright.engine.verdict import Outcome
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects import logs
 from subjects.waiting import POLL_SECONDS, TIME_LIMIT_S, let_time_pass
 

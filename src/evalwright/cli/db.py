@@ -179,7 +179,7 @@ def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
     owner can read it. Use it with --db, or put it in place of the log while nothing runs.
     """
     from evalwright.host.access.vault import Vault
-    from evalwright.store.backup import back_up
+    from evalwright.store.sqlite.backup import back_up
 
     path = _existing(db)
     done = back_up(path, file, LongWork("{0} of at most {1} bytes written"), replace=force)
@@ -208,8 +208,8 @@ def vacuum(*, as_json: bool, db: str | None) -> None:
 
     Nobody can write meanwhile. It needs as much free space as the log has content.
     """
-    from evalwright.store.backup import compact
     from evalwright.store.inspection import read_facts
+    from evalwright.store.sqlite.backup import compact
 
     path = _existing(db)
     before = read_facts(path).file_bytes

@@ -39,7 +39,7 @@ from evalwright.reports.forms import FORMS_OF
 from evalwright.reports.run.progress import Progress, progress_for
 from evalwright.scoring.pass_bars import missed_bars, results_of
 from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 KEY_VARIABLE = "EVALWRIGHT_KEY"
 

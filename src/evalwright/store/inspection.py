@@ -14,11 +14,12 @@ import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.times import iso_time
-from evalwright.store import checksums, migration, outbox, schema
+from evalwright.store import checksums, outbox
 from evalwright.store.contents import join
 from evalwright.store.facts import SOURCE_TYPES, Changes, changes_by
 from evalwright.store.location import clear_errors, in_one_line, may_pass
 from evalwright.store.protocol import NewEvent
+from evalwright.store.sqlite import migration, schema
 
 _DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)  # what a damaged file may raise
 

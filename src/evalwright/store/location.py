@@ -167,7 +167,7 @@ def open_log(url: str | None = None, patience: Patience | None = None) -> "Event
         from evalwright.store.postgres.log import PostgresLog
 
         return PostgresLog(address, patience=patience)
-    from evalwright.store.sqlite import SqliteLog
+    from evalwright.store.sqlite.log import SqliteLog
 
     return SqliteLog(chosen_path(url), patience=patience)
 

@@ -11,12 +11,13 @@ import msgspec
 
 from evalwright.contracts.errors import RunPruned
 from evalwright.contracts.times import iso_time
-from evalwright.store import checksums, schema
-from evalwright.store.claims import is_claimed
+from evalwright.store import checksums
 from evalwright.store.location import BUSY_SECONDS, clear_errors, connect, primary_code
+from evalwright.store.sqlite import schema
+from evalwright.store.sqlite.claims import is_claimed
 
 if TYPE_CHECKING:
-    from evalwright.store.sqlite import Database
+    from evalwright.store.sqlite.log import Database
 
 MOST_REWRITTEN = 512 * 1024 * 1024  # bytes of a file that is rewritten without being asked to
 

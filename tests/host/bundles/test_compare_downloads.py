@@ -28,7 +28,7 @@ from evalwright.contracts.events import Planned
 from evalwright.host.library import comparison_process, comparisons
 from evalwright.host.library.comparison_process import pack
 from evalwright.store.location import VARIABLE
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.caller import Caller, Reply
 from host.server import ECHO, GATED, WRONG, ServedHost
 from host.web.recorded import entries_of, write

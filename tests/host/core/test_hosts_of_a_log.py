@@ -9,7 +9,7 @@ import pytest
 from evalwright.host.async_store import SharedReads
 from evalwright.host.runs.cluster import DEAD_SECONDS, SILENT_SECONDS, Hosts
 from evalwright.store.records import RecordConflict
-from evalwright.store.sqlite import Database, SqliteLog
+from evalwright.store.sqlite.log import Database, SqliteLog
 
 
 class Clock:

@@ -18,7 +18,7 @@ from evalwright.host.access import idempotency
 from evalwright.host.access.keys import Principal, authenticate
 from evalwright.host.access.vault import Vault
 from evalwright.host.http.errors import ApiError
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.caller import Caller, Reply
 from host.server import HostProcess, ServedHost, running_host
 from subjects.waiting import Journal

@@ -8,7 +8,7 @@ from evalwright.host.http.settings import HostSettings
 from evalwright.host.runs.retention import Retention
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.caller import Caller
 from host.server import ServedHost, running_host
 from subjects.command import Evalwright

@@ -13,7 +13,7 @@ import pytest
 
 from builders import a_suite, a_task
 from evalwright.contracts.suite import Suite
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.caller import Caller
 from host.server import BROKEN, GATED, HostProcess, ServedHost, running_host
 from subjects.waiting import Journal, eventually

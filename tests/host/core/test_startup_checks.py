@@ -8,7 +8,7 @@ from evalwright.contracts.errors import InvalidDocument
 from evalwright.host.host import Host
 from evalwright.host.http.startup_checks import check_settings
 from evalwright.models.config import parse_config
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects.command import subject
 
 OFFERED = '[host.agents."acme.desk"]\nref = '

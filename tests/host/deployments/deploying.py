@@ -21,7 +21,7 @@ from evalwright.host.deployments.service import Deployments, Transitioned
 from evalwright.host.http.settings import DeploymentSettings
 from evalwright.store.protocol import NewEvent
 from evalwright.store.records import Record
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 AGENT_ID = "vendor.acme.clerk"
 EVERYTHING = ("deploy:promote", "deploy:pause", "deploy:rollback", "approvals:respond", "runs:read")

@@ -7,7 +7,7 @@ from builders import a_log, a_suite, a_task
 from evalwright.contracts.events import Event
 from evalwright.engine.replay import replay_run
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.caller import Caller, Reply
 from host.server import GATED, PRICED, TENANT, ServedHost
 from subjects.waiting import Journal

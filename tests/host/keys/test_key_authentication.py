@@ -22,7 +22,7 @@ from evalwright.host.access.keys import (
 )
 from evalwright.host.http.errors import ApiError
 from evalwright.store.records import RecordChange, Records
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

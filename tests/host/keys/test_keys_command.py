@@ -6,7 +6,7 @@ import pytest
 
 from evalwright.host.access.keys import DEFAULT_SCOPES, Principal, authenticate
 from evalwright.host.http.errors import ApiError
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from subjects.command import Evalwright, Finished
 
 

@@ -21,7 +21,7 @@ from evalwright.host.access.keys import (
 )
 from evalwright.host.http.errors import ApiError
 from evalwright.store.records import RecordChange, Records
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)

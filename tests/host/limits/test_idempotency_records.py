@@ -17,7 +17,7 @@ from evalwright.host.access.keys import Principal
 from evalwright.host.access.vault import Vault
 from evalwright.host.http.errors import ApiError
 from evalwright.store.records import Record, RecordChange, Records
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 HOLDER = Principal("k", "acme", "lab", frozenset(), "key:k")
 ENDPOINT = "POST /v1/runs"

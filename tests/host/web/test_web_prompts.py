@@ -14,7 +14,7 @@ from evalwright.host.library.prompts import MOST_EVALUATIONS, PromptLibrary
 from evalwright.host.web.pages import prompts as prompts_page
 from evalwright.prompts.evaluate import lint_files
 from evalwright.store.records import LOCAL_TENANT
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.caller import Caller
 from host.web.visitor import Visitor
 from subjects.command import Evalwright

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from builders import a_suite, a_task
 from evalwright.engine.history import read_history
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from host.caller import Caller
 from host.server import ECHO, RIGHT, running_host
 from host.web.visitor import Visitor, signed_in

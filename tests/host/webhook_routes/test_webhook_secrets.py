@@ -15,7 +15,7 @@ from evalwright.contracts.errors import BadInput, StoreError
 from evalwright.host.access.egress import Egress
 from evalwright.host.access.vault import VARIABLE, Vault, WrongKey
 from evalwright.store.records import RecordChange
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 from evalwright.store.upkeep import SqliteUpkeep
 from host.caller import Caller
 from host.server import TENANT, running_host

@@ -16,7 +16,7 @@ from evalwright.host.webhooks.subscriptions import (
     SubscriptionRequest,
     Subscriptions,
 )
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 URL = "https://hooks.example.com/openwop"
 

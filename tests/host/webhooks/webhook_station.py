@@ -25,7 +25,7 @@ from evalwright.host.webhooks.outbox import Outbox
 from evalwright.host.webhooks.post import DeliveryReport, Poster
 from evalwright.host.webhooks.subscriptions import Subscription, SubscriptionRequest, Subscriptions
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 HOST = "hooks.example.com"
 TENANT = "acme"

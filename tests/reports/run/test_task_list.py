@@ -28,7 +28,7 @@ from evalwright.reports.run.task_list import (
     recorded_tasks,
 )
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite import SqliteLog
+from evalwright.store.sqlite.log import SqliteLog
 
 ROWS = st.lists(
     st.builds(

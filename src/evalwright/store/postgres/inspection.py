@@ -25,7 +25,7 @@ from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.schema import EVERY_TENANT, OF_DOCUMENT, OF_TOMBSTONE
 from evalwright.store.postgres.stored_text import restored
 from evalwright.store.protocol import NewEvent
-from evalwright.store.schema import IS_END, TOMBSTONE_BYTES
+from evalwright.store.sqlite.schema import IS_END, TOMBSTONE_BYTES
 
 _GROUPS = (
     "SELECT tenant, status, count(*), sum(last_seq + 1)::bigint, sum(bytes)::bigint,"

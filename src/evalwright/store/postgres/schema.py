@@ -13,7 +13,7 @@ from typing import NamedTuple
 from evalwright.contracts.events import TERMINAL_TYPES
 from evalwright.store import outbox
 from evalwright.store.postgres.fleet_schema import FLEET, HOLDERS
-from evalwright.store.schema import TOMBSTONE_BYTES
+from evalwright.store.sqlite.schema import TOMBSTONE_BYTES
 
 ROLE = "evalwright_restricted"  # that connections take: rows of other tenants are out of its reach
 SETTING = "evalwright.tenant"  # an array of tenants, or EVERY_TENANT; without it there are no rows

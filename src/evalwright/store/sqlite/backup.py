@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.store.claims import HAS_LOCKS
 from evalwright.store.location import connect, explain, primary_code
-from evalwright.store.migration import inspect_file
+from evalwright.store.sqlite.claims import HAS_LOCKS
+from evalwright.store.sqlite.migration import inspect_file
 from evalwright.store.upkeep import rewrite
 
 if HAS_LOCKS:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import Event
-from evalwright.store import checksums, claims, contents, facts, location, migration
+from evalwright.store import checksums, contents, facts, location
 from evalwright.store.location import BUSY_SECONDS, Anchor, Patience, clear_errors, connect
 from evalwright.store.protocol import (
     ALL_RUNS,
@@ -22,11 +22,12 @@ from evalwright.store.protocol import (
 )
 from evalwright.store.record_table import RecordTable
 from evalwright.store.records import Records
-from evalwright.store.sqlite_writer import SqliteWriter
+from evalwright.store.sqlite import claims, migration
+from evalwright.store.sqlite.file_writer import SqliteWriter
 from evalwright.store.written_log import LogDatabase, WrittenLog
 
 if TYPE_CHECKING:
-    from evalwright.store.notes import Notebook
+    from evalwright.store.sqlite.notes import Notebook
     from evalwright.store.upkeep import Upkeep
 
 T = TypeVar("T")
@@ -114,7 +115,7 @@ class Database(LogDatabase, RecordTable):
     @cached_property
     def notebook(self) -> "Notebook":
         """What is noted of runs before it is durable; those that are free have nothing to note."""
-        from evalwright.store.notes import Notebook
+        from evalwright.store.sqlite.notes import Notebook
 
         return Notebook()
 

@@ -15,8 +15,9 @@ from contextlib import closing
 from pathlib import Path
 
 from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog, StoreError
-from evalwright.store import contents, facts, schema
+from evalwright.store import contents, facts
 from evalwright.store.location import primary_code
+from evalwright.store.sqlite import schema
 
 Connect = Callable[[Path], sqlite3.Connection]
 Step = str | Callable[[sqlite3.Connection, str], None]

@@ -7,7 +7,7 @@ from evalwright.store import location, records
 from evalwright.store.facts import Growth
 from evalwright.store.location import Anchor, Patience, WrongTenant
 from evalwright.store.records import LOCAL_TENANT
-from evalwright.store.schema import ENTER_RUN
+from evalwright.store.sqlite.schema import ENTER_RUN
 from evalwright.store.writer import Position, Writer
 from evalwright.store.writes import View, Write
 

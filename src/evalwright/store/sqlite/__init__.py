@@ -1,0 +1,1 @@
+"""The log in a SQLite file, and what keeps the file whole."""
