@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -67,7 +67,9 @@ class _AnnotationLine(msgspec.Struct, forbid_unknown_fields=True):
     annotation: msgspec.Raw
 
 
-class _LastLine(msgspec.Struct, forbid_unknown_fields=True):
+class LastLine(msgspec.Struct, forbid_unknown_fields=True):
+    """The digest of all lines before it."""
+
     sha256: str
 
 
@@ -83,21 +85,20 @@ def transfer_lines(
     header: TransferHeader, events: Iterable[Event], annotations: Iterable[bytes]
 ) -> Iterator[bytes]:
     """The lines of the file of a run."""
+    notes = (msgspec.json.encode(_AnnotationLine(msgspec.Raw(each))) for each in annotations)
+    yield from sealed(
+        line + b"\n"
+        for line in chain([msgspec.json.encode(header)], (e.to_json() for e in events), notes)
+    )
+
+
+def sealed(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines, and a last one with the digest of all."""
     digest = hashlib.sha256()
-    for line in _content(header, events, annotations):
+    for line in lines:
         digest.update(line)
         yield line
-    yield msgspec.json.encode(_LastLine(digest.hexdigest())) + b"\n"
-
-
-def _content(
-    header: TransferHeader, events: Iterable[Event], annotations: Iterable[bytes]
-) -> Iterator[bytes]:
-    yield msgspec.json.encode(header) + b"\n"
-    for event in events:
-        yield event.to_json() + b"\n"
-    for annotation in annotations:
-        yield msgspec.json.encode(_AnnotationLine(msgspec.Raw(annotation))) + b"\n"
+    yield msgspec.json.encode(LastLine(digest.hexdigest())) + b"\n"
 
 
 def parse_transfer(source: bytes, name: str) -> Transfer:
@@ -155,7 +156,7 @@ class _TransferReader:
             self._add(max(0, found - 1), message, "export the run again")
             return False
         try:
-            digest = msgspec.json.decode(self._lines[-2], type=_LastLine).sha256
+            digest = msgspec.json.decode(self._lines[-2], type=LastLine).sha256
         except (msgspec.DecodeError, UnicodeError) as error:
             self._add(expected - 1, f"not the last line of an exported run: {error}")
             return False
@@ -339,7 +340,10 @@ def _held(log: EventLog, run_id: str) -> Iterator[None]:
     """Hold a run, unless it has ended: what an import held that was killed is free again soon."""
     deadline = time.monotonic() + LAPSE_SECONDS
     with ExitStack() as stack:
-        while not _has_ended(log, run_id):
+        while True:
+            with suppress(RunNotFound):
+                if log.facts(run_id).ended_us is not None:
+                    break
             try:
                 stack.enter_context(log.claim(run_id))
                 break
@@ -348,13 +352,6 @@ def _held(log: EventLog, run_id: str) -> Iterator[None]:
                     raise
             time.sleep(0.2)
         yield
-
-
-def _has_ended(log: EventLog, run_id: str) -> bool:
-    try:
-        return log.facts(run_id).ended_us is not None
-    except RunNotFound:
-        return False
 
 
 def _refuse_another(log: EventLog, transfer: Transfer, name: str) -> None:

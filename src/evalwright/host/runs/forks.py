@@ -95,15 +95,10 @@ class Forks:
             message = f"$.fromSeq: the last event of the run has the sequence {last}"
             raise ApiError(422, "validation_error", message, {"lastSequence": last})
         if request.mode == "replay":
-            await self._replay(run, request, changes)
+            facts = await asyncio.to_thread(_repeat, run, request, self._clock.now_us())
+            await run.append(facts, _quietly(run, range(len(facts)), changes))
         else:
             await self._branch(run, request, changes)
-
-    async def _replay(
-        self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
-    ) -> None:
-        facts = await asyncio.to_thread(_repeat, run, request, self._clock.now_us())
-        await run.append(facts, _quietly(run, range(len(facts)), changes))
 
     async def _branch(
         self, run: RunHandle, request: ForkRequest, changes: Sequence[RecordChange]
@@ -209,20 +204,11 @@ def _repeated_body(event: Event, request: ForkRequest, run_id: str) -> bytes:
     if event.type == RunStarted.TYPE:
         payload.setdefault("owner", msgspec.to_builtins(request.caller))
     elif event.type == Planned.TYPE:
-        payload["origin"] = _origin(payload.get("origin"), request)
-    else:
-        _point_to(payload, request.source, run_id)
+        before = payload.get("origin") or msgspec.to_builtins(Origin(request.caller))
+        payload["origin"] = {**before, "forkedFrom": msgspec.to_builtins(request.forked_from)}
+    else:  # the link from its summary to the difference from a baseline has the run's own id
+        summary = (payload.get("outputs") or {}).get("evalSummary")
+        regression = summary.get("regression") if isinstance(summary, dict) else None
+        if isinstance(regression, dict) and "diffRef" in regression:
+            regression["diffRef"] = regression["diffRef"].replace(request.source, run_id, 1)
     return msgspec.json.encode(payload)
-
-
-def _origin(recorded: dict[str, Any] | None, request: ForkRequest) -> Any:
-    before = recorded or msgspec.to_builtins(Origin(request.caller))
-    return {**before, "forkedFrom": msgspec.to_builtins(request.forked_from)}
-
-
-def _point_to(payload: dict[str, Any], source: str, run_id: str) -> None:
-    """Replace the run's own id in the link from its summary to the difference from a baseline."""
-    summary = (payload.get("outputs") or {}).get("evalSummary")
-    regression = summary.get("regression") if isinstance(summary, dict) else None
-    if isinstance(regression, dict) and "diffRef" in regression:
-        regression["diffRef"] = regression["diffRef"].replace(source, run_id, 1)

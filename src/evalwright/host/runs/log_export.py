@@ -20,7 +20,14 @@ from evalwright.host.access import keys
 from evalwright.host.deployments.model import DEPLOYMENT, GATE
 from evalwright.host.library.catalogue import AGENT, DELETED_SUITE, SUITE
 from evalwright.host.library.prompts import EVALUATION_KIND, FILE_KIND
-from evalwright.host.runs.export import TransferHeader, export_run, import_run, parse_transfer
+from evalwright.host.runs.export import (
+    LastLine,
+    TransferHeader,
+    export_run,
+    import_run,
+    parse_transfer,
+    sealed,
+)
 from evalwright.host.v1.create import SCOPE_KIND
 from evalwright.host.webhooks import dead_letters, subscriptions
 from evalwright.store.protocol import EventLog, RunFilter
@@ -52,10 +59,6 @@ class _DocumentLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body: bytes  # in base64
 
 
-class _Digest(msgspec.Struct, forbid_unknown_fields=True):
-    sha256: str
-
-
 class MovedLog(NamedTuple):
     """What an import has added."""
 
@@ -71,11 +74,7 @@ def is_log_header(line: bytes) -> bool:
 
 def export_log(log: EventLog, progress: Progress = lambda _, __: None) -> Iterator[bytes]:
     """The lines of the file of a log, runs oldest first."""
-    digest = hashlib.sha256()
-    for line in _content(log, progress):
-        digest.update(line)
-        yield line
-    yield msgspec.json.encode(_Digest(digest.hexdigest())) + b"\n"
+    yield from sealed(_content(log, progress))
 
 
 def _content(log: EventLog, progress: Progress) -> Iterator[bytes]:
@@ -126,7 +125,7 @@ def _checked(lines: Iterable[bytes], name: str) -> tuple[LogHeader, list[_Docume
         before = line
         last.append(line)
     try:
-        said = msgspec.json.decode(before, type=_Digest).sha256
+        said = msgspec.json.decode(before, type=LastLine).sha256
     except (msgspec.DecodeError, UnicodeError):
         said = ""
     if said != digest.hexdigest() or len(last) <= header.documents:

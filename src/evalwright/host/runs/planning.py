@@ -78,7 +78,9 @@ class Planner:
         """Check everything; raises `ApiError` 400 if the run is not possible."""
         tenant = tenant_of(partition)
         suite = self._suite(place_of(partition), request)
-        registered = self._agent(tenant, request)
+        registered = self._catalogue.agent(tenant, request.agent_id, request.agent_version)
+        if registered is None:
+            raise _refused([Problem("$.agentId", "no such agent; GET /v1/agents lists them")])
         baseline = self._baseline(log, suite, request)
         try:
             agent = self._load(tenant, registered)
@@ -127,12 +129,6 @@ class Planner:
             message = f"this host does not support {', '.join(unable)}; it supports {supported}"
             raise _refused([Problem("$.configurable.evalModes", message)])
         return suite
-
-    def _agent(self, tenant: str, request: EvalRequest) -> RegisteredAgent:
-        registered = self._catalogue.agent(tenant, request.agent_id, request.agent_version)
-        if registered is None:
-            raise _refused([Problem("$.agentId", "no such agent; GET /v1/agents lists them")])
-        return registered
 
     def _load(self, tenant: str, registered: RegisteredAgent) -> Agent:
         """Load an agent; why an agent of the operator cannot be loaded goes only to the host's log.

@@ -95,19 +95,18 @@ def references_of(log: EventLog, run: RunFacts) -> Iterator[Reference]:
                 named = (
                     [Reference(baseline, f"is the baseline of {run.run_id}")] if baseline else []
                 )
-                yield from dict.fromkeys((*named, *_planned_with(log, run)))
+                for planned in log.read(run.run_id, (Planned.TYPE,), limit=1):
+                    links = msgspec.json.decode(planned.body, type=_PlanLinks)
+                    if links.baseline is not None:
+                        what = f"is the baseline of {run.run_id}"
+                        named.append(Reference(links.baseline.run_id, what))
+                    origin = links.origin
+                    if origin is not None and origin.forked_from is not None:
+                        what = f"is the source of {run.run_id}"
+                        named.append(Reference(origin.forked_from.run_id, what))
+                yield from dict.fromkeys(named)
     except msgspec.MsgspecError:  # damaged: it refers to nothing that can be read
         return
-
-
-def _planned_with(log: EventLog, run: RunFacts) -> Iterator[Reference]:
-    for event in log.read(run.run_id, (Planned.TYPE,), limit=1):
-        links = msgspec.json.decode(event.body, type=_PlanLinks)
-        if links.baseline is not None:
-            yield Reference(links.baseline.run_id, f"is the baseline of {run.run_id}")
-        origin = links.origin
-        if origin is not None and origin.forked_from is not None:
-            yield Reference(origin.forked_from.run_id, f"is the source of {run.run_id}")
 
 
 def _evidence_of(run: RunFacts, edges: list[Event]) -> Iterator[Reference]:
@@ -295,28 +294,23 @@ def _new_runs(log: EventLog, known: set[str]) -> Iterator[RunFacts]:
 
 def why_needed(log: EventLog, run: RunFacts) -> str | None:
     """Why an ended run cannot be deleted alone; None if nothing needs it."""
-    companions = _companions(log, run)
-    if companions:
-        return f"it goes with {companions[0]}, as a repeat or a continuation"
-    own = (
-        reference
-        for other in log.upkeep.mentioning(run.run_id)
-        for reference in references_of(log, log.facts(other))
-    )
-    for reference in chain(own, references_of_documents(log)):
-        if reference.run_id == run.run_id:
-            return f"it {reference.reason}"
-    return None
-
-
-def _companions(log: EventLog, run: RunFacts) -> list[str]:
-    """The other repeats of its group, and the runs that it continues or that continue it."""
     found = log.find_runs(RunFilter(resumed_from=run.run_id))
     if run.repeats is not None:
         found += log.find_runs(RunFilter(repeats=run.repeats))
     if run.resumed_from is not None:
         found += log.find_runs(RunFilter(beginning=run.resumed_from))
-    return [other.run_id for other in found if other.run_id != run.run_id]
+    for other in found:
+        if other.run_id != run.run_id:
+            return f"it goes with {other.run_id}, as a repeat or a continuation"
+    own = (
+        reference
+        for mentioning in log.upkeep.mentioning(run.run_id)
+        for reference in references_of(log, log.facts(mentioning))
+    )
+    for reference in chain(own, references_of_documents(log)):
+        if reference.run_id == run.run_id:
+            return f"it {reference.reason}"
+    return None
 
 
 def delete_run(log: EventLog, run_id: str) -> str | None:
