@@ -158,7 +158,6 @@ class NamedBaseline(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """Where it is kept."""
         return _APART.join((self.name, self.suite_id, self.agent_id))
 
 

@@ -72,13 +72,11 @@ class History:
         return self.end.type.removeprefix("run.") if self.end else "open"
 
     def failure(self) -> RunFailure | None:
-        """How the run failed, where it did."""
         if self.end is None or self.end.type != RunFailure.TYPE:
             return None
         return self.end.decode(RunFailure)
 
     def take(self, event: Event) -> None:
-        """Fold one event in."""
         self.is_new = False
         task_id = event.task_id or ""
         match event.type:

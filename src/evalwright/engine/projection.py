@@ -84,7 +84,6 @@ class TaskAttempt:
 
     @property
     def usages(self) -> list[ProviderUsage]:
-        """What the agent used of models."""
         return _decoded(self.deeds, ProviderUsage)
 
     @property
@@ -94,7 +93,6 @@ class TaskAttempt:
 
     @property
     def judged(self) -> list[Judged]:
-        """What judges said of the answer."""
         return _decoded(self.said, Judged)
 
     @property
@@ -141,7 +139,6 @@ class ProjectedTask:
         self._score: Event | None = None
 
     def take(self, event: Event) -> None:
-        """Take the next event of the task."""
         kind, current = event.type, self.current
         if kind in _MEANWHILE and current.completion is None:
             current.deeds.append(event)
@@ -177,7 +174,6 @@ class ProjectedTask:
 
     @property
     def scored(self) -> EvalScored | None:
-        """The score of the task, where it has one."""
         return None if self._score is None else self._score.decode(EvalScored)
 
     @property
@@ -209,7 +205,6 @@ class RunProjection:
         self.tasks = {task.task_id: ProjectedTask(task) for task in tasks or ()}
 
     def take(self, event: Event) -> None:
-        """Take the next event."""
         found = self.tasks.get(event.task_id or "")
         if found is not None:
             found.take(event)

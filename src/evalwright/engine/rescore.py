@@ -52,7 +52,6 @@ class RecordedAgent:
         self.model_class: str | None = facts.model_class
 
     async def invoke(self, invocation: Invocation) -> Any:
-        """Refuse."""
         message = f"task {invocation.task.task_id} has no recorded answer"
         raise AgentFailure("not_recorded", message)
 

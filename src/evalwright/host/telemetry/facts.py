@@ -57,12 +57,10 @@ class NodeEnded(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def node_type(self) -> str:
-        """The type of the node."""
         return self.began.node_type
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
         return max(0, self.at_us - self.began.at_us) / 1e6
 
 

@@ -90,7 +90,6 @@ class RunProgress:
 
     @property
     def scored(self) -> int:
-        """How many tasks have a score."""
         return self.counts["passed"] + self.counts["failed"] + self.counts["error"]
 
     @property

@@ -33,12 +33,10 @@ class RunFigures(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """The share of tasks that passed."""
         return self.passed / self.tasks if self.tasks else 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of that share."""
         return wilson(self.passed, self.tasks) if self.tasks else (0.0, 1.0)
 
 
@@ -74,7 +72,6 @@ class FiguresCache:
         return self._kept.get(key)
 
     def agent_of(self, log: EventLog, run: RunFacts) -> str:
-        """What the agent of a run is called."""
         key = _key(run)
         if key not in self._agents:
             self._agents[key] = agent_called(log, run.run_id, run.agent or "")

@@ -61,7 +61,6 @@ class RunView(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing will be added to it."""
         return self.facts.ended_us is not None
 
     @property
@@ -71,7 +70,6 @@ class RunView(NamedTuple):
 
     @property
     def names(self) -> TaskNames:
-        """What its tasks are called."""
         return self.frame.names
 
     def task(self, task_id: str) -> Task:
@@ -88,7 +86,6 @@ class RunView(NamedTuple):
         return read_task_events(self.run.log, self.run.run_id, task.task_id, task.repeat, last)
 
     def near(self, task: Task, last: int | None) -> list[Event] | None:
-        """The same, if they are quickly found."""
         return read_near_score(self.run.log, self.run.run_id, task.task_id, task.repeat, last)
 
 
@@ -126,7 +123,6 @@ class RunViews:
         return RunView(run, facts, frame, found)
 
     async def names(self, run: RunHandle) -> TaskNames:
-        """What the tasks of a run are called."""
         key = run.partition, run.run_id
         return (await self._frames.get(key, partial(_read_frame, run))).names
 
@@ -147,7 +143,6 @@ class RunViews:
         return (run.partition, run.run_id) in self._tasks
 
     async def tasks(self, run: RunHandle, facts: RunFacts) -> TaskList:
-        """The tasks of a run."""
         key = run.partition, run.run_id
         return await self._tasks.get(key, partial(self._read_tasks, run, facts))
 
@@ -166,7 +161,6 @@ class RunViews:
         return len(found.rows), found, facts.ended_us is not None
 
     async def timeline(self, view: RunView, task: Task) -> TaskTimeline:
-        """The steps of a task."""
         run = view.run
         key = run.partition, run.run_id, task.task_id
 

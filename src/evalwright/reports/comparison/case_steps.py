@@ -70,12 +70,10 @@ class SideWriter:
         self._start = next((event.ts for event in trace.events if event.ts is not None), 0)
 
     def step(self, step: Step) -> Html:
-        """A call and its result, or another event."""
         events = (step.event,) if step.result is None else (step.event, step.result)
         return Html("".join([self.event(each) for each in events]))
 
     def event(self, event: Event) -> Html:
-        """One event that is not compared."""
         return Html(f"{self.head(event)}{self.rows(payload_of(event))}{_END}")
 
     def head(self, event: Event, twin: int | None = None) -> Html:
@@ -129,7 +127,6 @@ class SideWriter:
         return Html(f"{_opening(short_name(key), _PARTLY)}{Html(''.join(pieces))}{cut}")
 
     def _cut(self, text: str, start: int = 0) -> Html:
-        """The remark that a text was shortened."""
         shown = min(self.characters, len(text) - start)
         place = Html(f", from {start:,} on" if start else "")
         return Html(f" {self._remark(Html(f'{shown:,} of {len(text):,} characters{place}'))}")

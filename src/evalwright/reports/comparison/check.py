@@ -30,7 +30,6 @@ class Listed(msgspec.Struct):
     first: list[str] = []
 
     def add(self, each: str) -> None:
-        """Take one."""
         self.count += 1
         if self.count <= _MOST_LISTED:
             self.first.append(each)

@@ -197,7 +197,6 @@ class SortedRows:
             self._files[number].write(rows)
 
     def chunks(self, size: int) -> Iterator[list[OverviewRow]]:
-        """All rows, some at a time."""
         for file in self._files:
             file.seek(0)
         lines = chain.from_iterable(self._files)
@@ -205,7 +204,6 @@ class SortedRows:
             yield [msgspec.json.decode(line, type=OverviewRow) for line in chunk]
 
     def close(self) -> None:
-        """Close the files."""
         for file in self._files:
             file.close()
 

@@ -49,19 +49,15 @@ class Style(NamedTuple):
         return cls(colour=wanted and stream.isatty())
 
     def bold(self, text: str) -> str:
-        """Bold text."""
         return self._mark("1", text)
 
     def dim(self, text: str) -> str:
-        """Faint text."""
         return self._mark("2", text)
 
     def red(self, text: str) -> str:
-        """Red text."""
         return self._mark("31", text)
 
     def green(self, text: str) -> str:
-        """Green text."""
         return self._mark("32", text)
 
     def yellow(self, text: str) -> str:

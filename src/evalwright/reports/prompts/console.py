@@ -55,7 +55,6 @@ class _Page:
         self._alone = len(overview.files) == 1
 
     def groups(self) -> Iterator[str]:
-        """The worst groups; how many are left out is said."""
         ranked = self._overview.worst_first()
         most = len(ranked) if self._alone else _MOST_GROUPS
         for group in ranked[:most]:
@@ -120,7 +119,6 @@ class _Page:
         return " " * indent + (line if self._alone or len(line) <= room else line[: room - 1] + "…")
 
     def changes(self, context: ReportContext) -> Iterator[str]:
-        """What changed since the baseline."""
         from evalwright.reports.prompts.change_words import (
             change_in_words,
             points,
@@ -139,7 +137,6 @@ class _Page:
         yield self._style.red(words) if context.change.regressed else words
 
     def summary(self, context: ReportContext) -> str:
-        """One line for all."""
         overview, style = self._overview, self._style
         parts = [f"{len(overview.files)} {'file' if self._alone else 'files'}"]
         parts.append(style.green(f"{overview.count('passed')} passed"))

@@ -55,17 +55,14 @@ class FileRuns:
 
     @property
     def score(self) -> float | None:
-        """The mean of the successful runs, in percent."""
         return self.spread.mean if self.spread else None
 
     @property
     def grade(self) -> Grade | None:
-        """The grade of the mean."""
         return None if self.score is None else grade(self.score)
 
     @cached_property
     def criteria(self) -> dict[Criterion, float]:
-        """The mean of each criterion, in percent."""
         return criterion_percentages(self.records)
 
     @cached_property
@@ -81,7 +78,6 @@ class FileRuns:
 
     @property
     def errors(self) -> list[PromptResult]:
-        """The runs that could not be made."""
         return [each for each in self.records if each.execution.status == "error"]
 
     @cached_property
@@ -120,7 +116,6 @@ class File:
 
     @property
     def findings(self) -> list[Finding]:
-        """What the linter found."""
         return next((each.findings for each in self.groups if each.findings), [])
 
 
@@ -147,7 +142,6 @@ class Overview:
         self.judges = list(dict.fromkeys(shown.values()))
 
     def count(self, status: FileStatus) -> int:
-        """How many files have a status."""
         return sum(file.status == status for file in self.files)
 
     @property
@@ -177,7 +171,6 @@ class Overview:
         )
 
     def of_judge(self, judge: str) -> Iterator[FileRuns]:
-        """The groups of one judge."""
         return (group for group in self.groups if group.judge == judge)
 
     def agreement(self, threshold: float) -> PanelAgreement | None:

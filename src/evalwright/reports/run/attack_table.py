@@ -60,7 +60,6 @@ class AttackTable(NamedTuple):
             yield (name, *(f"{count:,}" for count in shown))
 
     def in_markdown(self) -> list[str]:
-        """The table, and the notes below it."""
         notes = [line for note in self.notes() for line in ("", inline(note))]
         return [*(table(self.head, self.cells()) if self.rows else ()), *notes]
 

@@ -34,7 +34,6 @@ class ReportedSeveral(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether they passed, and by what though tasks failed."""
         return " ".join(filter(None, ("Passed", self.words))) if self.passed else "Failed"
 
 
@@ -74,11 +73,9 @@ class ReportedRun(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether it passed, and by what though tasks failed."""
         return " ".join(filter(None, ("Passed", self.words))) if self.passed else "Failed"
 
     def records(self) -> "Sequence[TaskRecord]":
-        """Every task, in the order of the suite."""
         return [] if self.read is None else [task.record for task in self.read().tasks]
 
 
@@ -92,7 +89,6 @@ class FailedRun(NamedTuple):
     file: "NotedFile | None" = None
 
     def records(self) -> "Sequence[TaskRecord]":
-        """Every task, as far as it came."""
         return [] if self.read is None else [task.record for task in self.read().tasks]
 
 

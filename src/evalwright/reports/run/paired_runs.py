@@ -56,7 +56,6 @@ class PairedTask(NamedTuple):
 
     @property
     def group(self) -> ChangeGroup:
-        """How it changed."""
         before, after = self.before, self.after
         if before is None or after is None or before.score is None or after.score is None:
             return "alone"
@@ -86,7 +85,6 @@ class ScoreBounds(NamedTuple):
     after_most: float | None = None
 
     def take(self, task: PairedTask) -> bool:
-        """Whether a task is within all of them."""
         return _within(task.before, self.before_least, self.before_most) and _within(
             task.after, self.after_least, self.after_most
         )
@@ -166,7 +164,6 @@ class PairedRuns:
 
     @cached_property
     def verdict(self) -> ChangeVerdict:
-        """Whether that is more than chance."""
         return self.verdict_on({}, {})
 
     def verdict_on(self, before: Repeats, after: Repeats) -> ChangeVerdict:

@@ -54,7 +54,6 @@ class Progress:
         pass
 
     def take(self, events: Sequence[DurableEvent]) -> None:
-        """Count events."""
         for event in events:
             if event.type == EvalScored.TYPE:
                 scored = msgspec.json.decode(event.body, type=EvalScored)
@@ -85,7 +84,6 @@ class Progress:
         return " · ".join(parts)
 
     def slowest_line(self) -> str:
-        """The slowest tasks so far."""
         ranked = sorted(self.slowest, reverse=True)
         return ", ".join(f"{task} {span(latency)}" for latency, task in ranked)
 

@@ -57,7 +57,6 @@ class TaskRow(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
     @property
     def status(self) -> str:
-        """`failed`, `open` or `passed`."""
         return "open" if self.passed is None else "passed" if self.passed else "failed"
 
 
@@ -70,7 +69,6 @@ class TaskFilter(NamedTuple):
     most: float | None = None
 
     def takes(self, row: TaskRow) -> bool:
-        """Whether a task belongs in the list."""
         if self.status and row.status != self.status:
             return False
         if self.text and self.text not in row.task_id:
@@ -115,17 +113,14 @@ class TaskList:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The place of each task, by its id."""
         return {row.task_id: place for place, row in enumerate(self.rows)}
 
     @cached_property
     def latencies(self) -> list[int]:
-        """How long the tasks took, in milliseconds, those for which it is known, in order."""
         return sorted(row.latency_ms for row in self.rows if row.latency_ms is not None)
 
     @cached_property
     def findings(self) -> int:
-        """How many safety findings there are."""
         return sum(len(row.safety_findings) for row in self.rows if row.safety_findings)
 
     @cached_property
@@ -135,7 +130,6 @@ class TaskList:
 
     @cached_property
     def _in_order(self) -> list[TaskRow]:
-        """Failures first."""
         by_status: dict[str, list[TaskRow]] = {status: [] for status in STATUSES}
         for row in self.rows:
             by_status[row.status].append(row)
@@ -191,7 +185,6 @@ class PlannedBaseline(msgspec.Struct, frozen=True, rename="camel", gc=False):
     group: str | None = None
 
     def read(self) -> Baseline:
-        """The same with its tasks."""
         return Baseline(
             **{
                 **msgspec.structs.asdict(self),
@@ -225,7 +218,6 @@ class RunFrame(msgspec.Struct, frozen=True, rename="camel", dict=True):
 
     @property
     def name(self) -> str:
-        """The suite and its version."""
         return f"{self.suite.suite_id}@{self.suite.version}"
 
     def task(self, task_id: str, place: int | None = None) -> Task | None:
@@ -242,7 +234,6 @@ class RunFrame(msgspec.Struct, frozen=True, rename="camel", dict=True):
 
     @cached_property
     def names(self) -> TaskNames:
-        """What its tasks are called."""
         places = {_id_of(each): place for place, each in enumerate(self.suite.tasks)}
         return TaskNames(places, lambda task_id: self.task(task_id, places.get(task_id)))
 
@@ -299,7 +290,6 @@ class ScoreReader:
         self._last = -1
 
     def read(self, log: EventLog, run_id: str) -> TaskList:
-        """The tasks as they are now."""
         for event in log.read(run_id, (EvalScored.TYPE,), self._last):
             row = _scored_row(event)
             self._last = event.sequence

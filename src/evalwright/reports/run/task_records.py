@@ -109,7 +109,6 @@ class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def called(self) -> TaskName:
-        """What lists call it."""
         return called(self.task_id, self.title)
 
     @property

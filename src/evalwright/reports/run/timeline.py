@@ -64,11 +64,9 @@ class TaskTimeline(msgspec.Struct, frozen=True):
     ends: Sequence[int]  # of each step, the place behind all that is within it
 
     def offset(self, step: TraceStep) -> float:
-        """Where a step begins, as a share of the whole time."""
         return (step.at_us - self.started_us) / self.took_us if self.took_us else 0.0
 
     def share(self, step: TraceStep) -> float:
-        """How long a step took, as a share of the whole time."""
         return step.took_us / self.took_us if self.took_us else 0.0
 
 
