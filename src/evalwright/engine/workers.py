@@ -89,16 +89,12 @@ def complete(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[T]") -> T:
         raise CannotEvaluate(CLOSED_DESCRIPTORS) from None
     finally:
         with suppress(OSError, RuntimeError):  # of a loop whose descriptors are closed
-            _clean_up(loop)
-
-
-def _clean_up(loop: asyncio.AbstractEventLoop) -> None:
-    rest = asyncio.all_tasks(loop)
-    for each in rest:
-        each.cancel()
-    if rest:  # a moment for agents to clean up; one that will not end is left
-        _, unending = loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
-        LEFT_BEHIND.extend(unending)
-    loop.set_exception_handler(lambda _loop, _context: None)  # no complaint about those left
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    loop.close()
+            rest = asyncio.all_tasks(loop)
+            for each in rest:
+                each.cancel()
+            if rest:  # a moment for agents to clean up; one that will not end is left
+                _, unending = loop.run_until_complete(asyncio.wait(rest, timeout=GRACE_SECONDS))
+                LEFT_BEHIND.extend(unending)
+            loop.set_exception_handler(lambda _loop, _context: None)  # no complaint about those
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()

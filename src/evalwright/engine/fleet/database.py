@@ -7,8 +7,8 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -79,7 +79,7 @@ class FleetDatabase:
         """
         idle = self._idle[hurried]
         async with self._free[hurried]:
-            with self._explained():
+            try:
                 while idle and idle[-1].is_closed():
                     idle.pop()
                 held = idle.pop() if idle else await self._connected(hurried=hurried)
@@ -88,37 +88,28 @@ class FleetDatabase:
                 except BaseException:
                     held.terminate()  # nobody knows in which state it is
                     raise
+            except StoreUnavailable:
+                raise
+            except Exception as error:
+                if not address.may_pass(error):
+                    raise
+                raise address.unavailable(address.masked(self.url), error) from error
             if held.is_closed():
                 return
             idle.append(held)
-            self._let_go_of(idle)
-
-    def _let_go_of(self, idle: list[Connection]) -> None:
-        """Close the connection that nobody has needed for longest: others may be short of one."""
-        now = time.monotonic()
-        self._used_at[idle[-1]] = now
-        if len(idle) > 1 and self._used_at[idle[0]] < now - IDLE_SECONDS:
-            closing = asyncio.create_task(self._close(idle.pop(0)))
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+            # The one that nobody has needed for longest is closed: others may be short of one.
+            now = time.monotonic()
+            self._used_at[held] = now
+            if len(idle) > 1 and self._used_at[idle[0]] < now - IDLE_SECONDS:
+                closing = asyncio.create_task(self._close(idle.pop(0)))
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
 
     async def _close(self, connection: Connection) -> None:
         with suppress(Exception):
             if (writer := self._writers.get(connection)) is not None:
                 await connection.execute(statements.FORGET, writer.name, timeout=1)
             await connection.close(timeout=1)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise `StoreUnavailable` for what may pass, as the log does."""
-        try:
-            yield
-        except StoreUnavailable:
-            raise
-        except Exception as error:
-            if not address.may_pass(error):
-                raise
-            raise address.unavailable(address.masked(self.url), error) from error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -136,18 +127,15 @@ class FleetDatabase:
             await connection.execute("SET synchronous_commit = off")
             return connection
         if not self._has_written:
-            await self._refuse_reader(connection)
+            try:
+                await address.refuse_reader(connection)
+            except address.ReaderLogin as error:
+                connection.terminate()
+                raise address.explain(address.masked(self.url), error) from None
         writer = self._writers[connection] = _ConnectionWriter()
         await connection.execute(statements.REGISTER, writer.name, 0)
         self._has_written = True
         return connection
-
-    async def _refuse_reader(self, connection: Connection) -> None:
-        try:
-            await address.refuse_reader(connection)
-        except address.ReaderLogin as error:
-            connection.terminate()
-            raise address.explain(address.masked(self.url), error) from None
 
     async def fetch(self, statement: str, *values: Any) -> list[Any]:
         """The rows of a statement."""
@@ -172,7 +160,9 @@ class FleetDatabase:
                 if delay > LONGEST_DELAY_SECONDS and not self._is_away:
                     self._is_away = True
                     _logger.warning("the database is out of reach, trying again: %s", error)
-                self._forget_idle()
+                for idle in self._idle.values():  # most likely lost, too
+                    while idle:
+                        idle.pop().terminate()
             else:
                 if self._is_away:
                     self._is_away = False
@@ -180,12 +170,6 @@ class FleetDatabase:
                 return result
             await asyncio.sleep(min(delay, LONGEST_DELAY_SECONDS))
             delay *= 2
-
-    def _forget_idle(self) -> None:
-        """Connections that were made before an outage are most likely lost, too."""
-        for idle in self._idle.values():
-            while idle:
-                idle.pop().terminate()
 
     # Events, in the transaction of their caller.
 

@@ -64,22 +64,25 @@ class ReferenceEquipper:
 
     async def equip(self, tenant: str, plan: Plan) -> Equipment:
         """What the tasks of a run of this plan need."""
-        session = await asyncio.to_thread(self._session, plan, self._rate_limits(tenant))
+        facts, rate_limits = plan.agent, self._rate_limits(tenant)
+
+        def make() -> Session:
+            return Session(
+                facts.ref,
+                options_of(plan, RunOptions()),
+                config=self._config,
+                notify=self._notify,
+                rate_limits=rate_limits,
+            )
+
+        session = await asyncio.to_thread(make)
+        session.agent.agent_id, session.agent.model_class = facts.agent_id, facts.model_class
         try:
             resources = await session.begin(plan)
         except BaseException:
             await session.close()
             raise
         return Equipment(session.agent, resources, session.close)
-
-    def _session(self, plan: Plan, rate_limits: RateLimiter | None) -> Session:
-        facts = plan.agent
-        options = options_of(plan, RunOptions())
-        session = Session(
-            facts.ref, options, config=self._config, notify=self._notify, rate_limits=rate_limits
-        )
-        session.agent.agent_id, session.agent.model_class = facts.agent_id, facts.model_class
-        return session
 
 
 def lane_of(tenant: str, plan: Plan) -> str:

@@ -303,9 +303,13 @@ class HandedRuns:
         if not history.is_new:
             seen = await asyncio.to_thread(lambda: log.facts(run_id).events - 1)
         has_ended = history.end is not None
+
+        def read() -> list[Event]:
+            return list(log.read(run_id, after=seen, limit=MOST_EVENTS))
+
         while not has_ended:
-            events = await self._new_events(database, run_id, seen)
-            if events:
+            # While the log is out of reach, workers go on all the same.
+            if events := await database.patiently(lambda: asyncio.to_thread(read)):
                 seen, quiet_s = events[-1].sequence, 0.0
                 has_ended = events[-1].type in TERMINAL_TYPES
                 if (watcher := self._watchers.get(run_id)) is not None:
@@ -314,7 +318,12 @@ class HandedRuns:
             await asyncio.sleep(LOOK_SECONDS)
             quiet_s += LOOK_SECONDS
             if quiet_s >= WONDER_SECONDS:
-                quiet_s, said = 0.0, await self._wonder(database, run_id, said)
+                quiet_s = 0.0
+                with suppress(Exception):
+                    waits = await waiting_for(database, run_id)
+                    if waits not in (None, said):  # each thing once
+                        self._notify(f"run {run_id} waits for {waits}")
+                    said = waits
         history = await database.patiently(lambda: asyncio.to_thread(read_history, log, run_id))
         if history.end is not None and history.end.type == RunCancelled.TYPE:
             raise CannotEvaluate(f"run {history.run_id} was cancelled; it has no result")
@@ -322,23 +331,6 @@ class HandedRuns:
         if observer is not None:
             observer.run_ended(outcome)
         return outcome
-
-    async def _new_events(self, database: FleetDatabase, run_id: str, after: int) -> list[Event]:
-        """The next events of a run; while the log is out of reach, workers go on all the same."""
-
-        def read() -> list[Event]:
-            return list(database.log.read(run_id, after=after, limit=MOST_EVENTS))
-
-        return await database.patiently(lambda: asyncio.to_thread(read))
-
-    async def _wonder(self, database: FleetDatabase, run_id: str, said: str | None) -> str | None:
-        """Say what a run waits for, each thing once."""
-        with suppress(Exception):
-            waits = await waiting_for(database, run_id)
-            if waits is not None and waits != said:
-                self._notify(f"run {run_id} waits for {waits}")
-            return waits
-        return said
 
 
 def recorded_history(log: EventLog, run_id: str) -> History:

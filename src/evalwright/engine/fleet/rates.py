@@ -58,17 +58,12 @@ class FleetRateLimits:
             try:
                 await asyncio.sleep(row[0])
             except asyncio.CancelledError:
-                await self._give_back(provider, expected)
+                # Others have what was set aside for a call that is not made; if not now, never.
+                with suppress(Exception):
+                    async with asyncio.timeout(_GIVE_BACK_SECONDS):
+                        await self.pay(provider, 0, expected)
                 raise
         return expected
-
-    async def _give_back(self, provider: str, tokens: int) -> None:
-        """Let others have what was set aside for a call that is not made; if not now, never."""
-        scopes, prices = self._priced(provider, -tokens)
-        if scopes:
-            with suppress(Exception):
-                async with asyncio.timeout(_GIVE_BACK_SECONDS):
-                    await self._database.fetchrow(_PAY, scopes, prices)
 
     async def pay(self, provider: str, tokens: int, expected: int = 0) -> None:
         """Count the tokens of a call that has ended, in place of those set aside for it."""
