@@ -143,7 +143,6 @@ def _parsed(body: bytes) -> _RpcMessage:
 
 
 def _decoded(value: str | None) -> str | None:
-    """A header's value, out of its base64 where it is in any."""
     begin, end = _BASE64
     if value is None or not (value.startswith(begin) and value.endswith(end)):
         return value

@@ -243,7 +243,6 @@ class _Connection:
         return ToolFailed("tool_unavailable", f"the MCP server went away: {self._reason()}")
 
     def _reason(self) -> str:
-        """Why the session ended, as far as it is known."""
         if not self._holder.done() or self._holder.cancelled():
             return "the connection was closed"
         error = self._holder.exception()

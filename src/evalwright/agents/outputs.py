@@ -117,7 +117,6 @@ def _key(key: Any) -> Any:
 
 
 def _number(value: Decimal) -> float | int | str:
-    """A number where a double is exactly the same decimal, else its digits."""
     if value == value.to_integral_value() and value.adjusted() < 15:
         return int(value)
     number = float(value)
@@ -131,7 +130,6 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _has(*names: str) -> Callable[[Any], bool]:
-    """Whether a value, not a class, offers all of these."""
     return lambda value: (
         not isinstance(value, type) and all(hasattr(type(value), name) for name in names)
     )

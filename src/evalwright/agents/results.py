@@ -174,7 +174,6 @@ def _of_agents_run(run: Any) -> Result:
 
 
 def _usages_of_agents(run: Any) -> tuple[list[ProviderUsage], bool]:
-    """The usage of each response by the model of its agent, and of runs within this one."""
     agents = {id(_get(each, "raw_item")): _get(each, "agent") for each in run.new_items}
     usages = []
     for response in run.raw_responses:
@@ -314,7 +313,6 @@ def _of_message(message: Any) -> Result:
 
 
 def _of_list(output: list[Any]) -> Result | None:
-    """Messages of LangChain, or an answer of a model as a stream brought it."""
     if not output or isinstance(output[0], dict | str) or not _has(type(output[0]), "model_dump"):
         return None
     if all(map(_is_message, output)):

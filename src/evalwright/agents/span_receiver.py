@@ -137,7 +137,6 @@ class TaskSpans:
             self.lose(or_else)
 
     def lose(self, why: str) -> None:
-        """Notice that not all spans are known; the first reason is told."""
         self.lost = self.lost or why
 
     def _missing(self) -> str:
@@ -172,7 +171,6 @@ class SpanReceiver:
 
     @asynccontextmanager
     async def open(self, invocation: Invocation, *, is_program: bool) -> AsyncIterator[TaskSpans]:
-        """Take the spans of an invocation until the block is left, and record what they tell."""
         await self.start()
         path = f"/{self._secret}" + (f"/{secrets.token_urlsafe(16)}" if is_program else "")
         opened = TaskSpans(
@@ -286,7 +284,6 @@ class SpanReceiver:
 
 
 def _chosen_address() -> tuple[str, int] | None:
-    """The secret path and the port that the user chose, for agents that were started before."""
     given = os.environ.get(ENDPOINT_VARIABLE)
     if not given:
         return None

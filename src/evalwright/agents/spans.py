@@ -202,7 +202,6 @@ class _Requests:
         return [each for each in models if each.span.span_id not in self._within]
 
     def answer_of(self, request: Operation) -> bool:
-        """Whether any layer tells what was answered, or that nothing was."""
         layer: Operation | None = request
         while layer is not None:
             if layer.output or layer.span.failed:

@@ -43,8 +43,6 @@ async def load_tools(path: Path, *, live: bool = True) -> Toolbox:
 
 
 class _Loading:
-    """Tools on their way into a toolbox; what they open is closed through `resources`."""
-
     def __init__(self, path: Path, resources: AsyncExitStack) -> None:
         self.secrets: dict[str, str] = {}
         self._place = str(path)
@@ -100,7 +98,6 @@ class _Loading:
 
 
 def _guarded(call: CallTool, entry: ToolEntry) -> CallTool:
-    """A call that is checked before it is made and ends in time."""
     schema = ValueSchema(entry.parameters, entry.name) if entry.parameters else None
 
     async def guarded(arguments: dict[str, Any]) -> Any:

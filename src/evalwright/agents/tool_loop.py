@@ -104,7 +104,6 @@ class ToolLoop:
         raise AgentFailure("turn_limit", message)
 
     async def _answer(self, use: ToolUse) -> str:
-        """What a tool says, as text; an error is an answer too."""
         # The tool that a model means, even one that it was not offered.
         tool = self._names.tool(use.name)
         tool = tool if tool is not None else self._unoffered(use.name)

@@ -63,7 +63,6 @@ class Toolbox:
         return list(self._tools)
 
     def describe(self, name: str) -> ToolDescription:
-        """What is known about a tool; the name alone if nobody described it."""
         tool = self._tools.get(name)
         return tool.description if tool else ToolDescription(name)
 

@@ -38,7 +38,6 @@ class Coverage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     lost: str | None = None  # why the calls are not observed, though some of them were
 
     def claimed(self, tools: ToolsClaim | None, usage: UsageClaim | None) -> "Coverage":
-        """The same with what the user claims in place of what was not observed."""
         if tools is usage is None:
             return self
         return Coverage(

@@ -106,7 +106,6 @@ class Scores(_ResultFields, frozen=True):
     overall_normalized: Percentage | UnsetType = UNSET
 
     def by_criterion(self) -> dict[Criterion, float]:
-        """The score of each criterion alone, whatever the form of the rubric."""
         return {
             name: each.score if isinstance(each, CriterionScore) else each
             for name, each in self.rubric.items()

@@ -238,7 +238,6 @@ def _strategy(task: Any) -> str | None:
 
 
 def _check_task(task: dict[str, Any], first: dict[Any, int]) -> list[Problem]:
-    """The rules for a task that the schema cannot express; `first` maps ids to earlier tasks."""
     problems = []
     task_id = task.get("taskId")
     if isinstance(task_id, str) and task_id in first:

@@ -92,7 +92,6 @@ def _refuse(node_or_event: Any, message: str) -> NoReturn:
 
 
 def _mapping(loader: JsonLoader, node: yaml.Node) -> dict[str, Any]:
-    """Build a mapping; refuse duplicate keys and keys that are not strings."""
     if not isinstance(node, yaml.MappingNode):
         _refuse(node, "tagged as a mapping, but not one")
     built: dict[str, Any] = {}

@@ -86,7 +86,6 @@ def _is_below(value: Any, level: int) -> bool:
 
 
 def _is_shallow(value: Any, levels: int) -> bool:
-    """Whether a value has only so many levels, few members, and no remarks."""
     if isinstance(value, Noted):
         return False
     if not isinstance(value, dict | list | tuple):
@@ -109,7 +108,6 @@ def _texts(lead: str, value: Any, indent: str) -> Iterator[str]:
 
 
 def _is_block(text: str) -> bool:
-    """Whether a text is better read, and can be read back, as lines below its key."""
     if "\n" not in text and len(text) <= _WIDEST:
         return False
     return not text[0].isspace() and text.replace("\n", "").replace("\t", "").isprintable()

@@ -164,7 +164,6 @@ class SuiteChecker:
         )
 
     def repetition(self, task: Task) -> int:
-        """The number of the repetition that a task is at, from 1."""
         return len(self._done.get(task.task_id, ())) + 1
 
     def verdict(

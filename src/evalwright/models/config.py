@@ -107,7 +107,6 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def _defaults(provider: str) -> dict[str, Any]:
-    """What a provider's settings are without a file, where they differ from those of others."""
     return {"timeout_s": PROVIDERS[provider].timeout_s} if provider in PROVIDERS else {}
 
 
@@ -216,7 +215,6 @@ def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
 
 
 def _settings_of(document: dict[str, Any], name: str) -> dict[str, Any]:
-    """The table `[tool.evalwright]`; in a file of our own, also everything beside it."""
     tool = document.get("tool", {})
     table = tool.get("evalwright", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):

@@ -127,7 +127,6 @@ class Failures:
         return ModelError("invalid_input", f"{self._about}: the request is not JSON: {reason}")
 
     def _shown(self, text: str) -> str:
-        """Words of others, without keys, on one line, and not too many."""
         line = " ".join(self._endpoint.without_key(text).split())
         return line if len(line) <= LONGEST_COMPLAINT else f"{line[:LONGEST_COMPLAINT]}…"
 

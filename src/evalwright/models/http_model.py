@@ -177,7 +177,6 @@ class HttpModel:
 
 
 def _is_down(outcome: HttpAnswer | CallFailed) -> bool:
-    """Whether the provider cannot be reached, or only fails."""
     if isinstance(outcome, HttpAnswer):
         return outcome.status >= 500
     return isinstance(outcome, NoConnection)

@@ -61,7 +61,6 @@ class LocalServer:
 
     @property
     def address(self) -> LocalAddress | None:
-        """Where it answers; None if it does not run."""
         is_running = self._process is not None and self._process.poll() is None
         return self._address if is_running else None
 

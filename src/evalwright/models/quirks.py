@@ -83,7 +83,6 @@ def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
 
 
 def _fewer_tokens(quirks: Quirks, request: Request, complaint: str) -> int | None:
-    """How many tokens to ask for instead: what the complaint names as the most, else half."""
     sent = quirks.max_tokens(request)
     if sent is None or sent <= _FEWEST_TOKENS or not _TOO_MANY.search(complaint):
         return None

@@ -65,7 +65,6 @@ class RequestKeys:
         self._output: tuple[OutputSchema | None, str] = (None, "")
 
     def key(self, request: Request) -> str:
-        """The key; raises `NotJson` for a request that JSON cannot carry."""
         return hashlib.sha256(self.text(request).encode()).hexdigest()
 
     def text(self, request: Request) -> str:

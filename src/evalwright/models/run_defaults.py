@@ -83,7 +83,6 @@ def spelled(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _agent_from(folder: Path, ref: str) -> str:
-    """A reference with the path of its file; modules, addresses and commands stay as they are."""
     if ref.lower().startswith((*_ADDRESSES, "cmd:")):
         return ref
     path = ref.partition("#")[0]

@@ -197,7 +197,6 @@ class Script:
         self._rules = [(rule, _pattern(rule)) for rule in rules]
 
     def say(self, request: Request) -> ScriptedReply:
-        """The answer of the first rule that fits; none that fits is an error."""
         facts = _Facts(request)
         for number, (rule, pattern) in enumerate(self._rules):
             if facts.fit(rule.when, pattern):

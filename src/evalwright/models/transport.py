@@ -62,7 +62,6 @@ class Transport:
         self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool] = WeakKeyDictionary()
 
     async def post(self, path: str, body: bytes) -> HttpAnswer:
-        """Send JSON and read the answer; raises `CallFailed`."""
         import aiohttp
 
         loop = asyncio.get_running_loop()

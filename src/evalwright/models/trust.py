@@ -118,7 +118,6 @@ class TrustedFolders:
         return sorted((each for each in found if each is not None), key=lambda each: each.folder)
 
     def add(self, trusted: TrustedFolder) -> None:
-        """Trust a folder; what was trusted of it before is replaced."""
         file = self._file(Path(trusted.folder))
         beside = file.with_name(f".{secrets.token_hex(8)}")
         try:
@@ -134,7 +133,6 @@ class TrustedFolders:
                 beside.unlink(missing_ok=True)
 
     def remove(self, folder: Path) -> bool:
-        """Trust a folder no more; False where it was not trusted."""
         try:
             self._file(folder).unlink()
         except FileNotFoundError:

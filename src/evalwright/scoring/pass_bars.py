@@ -23,8 +23,7 @@ class ScoredTask(Protocol):
     """What a bar asks of a task that has its score."""
 
     @property
-    def score(self) -> float:
-        """From 0 to 1."""
+    def score(self) -> float: ...
 
     @property
     def passed(self) -> bool: ...
@@ -48,8 +47,7 @@ class BarTask(Protocol):
     def weight(self) -> float: ...
 
     @property
-    def expected(self) -> _ExpectedAnswer:
-        """What is expected of it: `checks` are those of suites of our own form."""
+    def expected(self) -> _ExpectedAnswer: ...
 
 
 class PassBar(msgspec.Struct, frozen=True):
@@ -93,7 +91,6 @@ class PassBar(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Why a run that misses it does not pass."""
         where = f"{self.place}: " if self.is_over_part else ""
         if not self.tasks:
             return f"{where}no task was evaluated"

@@ -29,7 +29,6 @@ class TaskRepeats(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> Literal["passed", "failed", "flaky"]:
-        """Passed in every run, in none, or in some."""
         if self.passes == self.runs:
             return "passed"
         return "flaky" if self.passes else "failed"
@@ -66,7 +65,6 @@ class RepeatsReport(msgspec.Struct, frozen=True):
         return tuple(task.task_id for task in self.tasks if task.verdict == "failed")
 
     def pass_hat(self, k: int) -> float:
-        """pass^k of a task of this suite, on average; 0 without tasks."""
         _check_k(k, self.runs)
         return mean([task.pass_hat(k) for task in self.tasks])
 

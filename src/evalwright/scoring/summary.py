@@ -137,7 +137,6 @@ class Tally:
     def add_usage(
         self, usage: ProviderUsage, task_id: str = "", *, is_verdict: bool = False
     ) -> None:
-        """Take the usage of one model call, made for a task by its agent or by a judge."""
         self._calls += 1
         if usage.cost_estimate_usd is None:
             self._unpriced += 1
@@ -161,7 +160,6 @@ class Tally:
         return self.spending.cost
 
     def broken_bars(self) -> list[str]:
-        """Why the run does not pass; empty when it does."""
         measured = [result.latency_ms for result in self.results.values()]
         latencies = [latency for latency in measured if latency is not None]
         unmeasured = len(measured) - len(latencies) if self._is_recorded else 0

@@ -179,7 +179,6 @@ class Growth:
     firsts: dict[int, int] = field(default_factory=dict)  # of them
 
     def add(self, run_id: str, start: tuple[int, int, str], events: Sequence[NewEvent]) -> None:
-        """Add events to a run, given with its number, next sequence and tenant."""
         run, first, tenant = start
         seed, sums = checksums.seed_of(run_id), self.sums.setdefault(run, [])
         self.firsts.setdefault(run, first)
@@ -239,7 +238,6 @@ class Growth:
 def _whole(
     kind: str, task_id: str | None, at_us: int, body: bytes, at: int | None, part: bytes | None
 ) -> NewEvent:
-    """An event from its row and the part that is kept elsewhere."""
     return NewEvent(
         kind, task_id, at_us, body if at is None else contents.join(body, at, part or b"")
     )

@@ -64,8 +64,6 @@ class LogProblem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class _LogRule(NamedTuple):
-    """A rule of the log, and the query that finds what breaks it: run id, place and detail."""
-
     versions: range  # of the schema
     name: str
     message: str
@@ -298,7 +296,6 @@ class RunCheck:
         return True
 
     def problems(self, known: Mapping[str, Any], tags: Collection[str]) -> Iterator[LogProblem]:
-        """What is wrong with the run as a whole, by its row of facts and its tags."""
         run = f"run {self._run_id}"
         summed = len(self._checksums), checksums.batch(self._checksums)[1]
         if summed != (known["summed"], known["checksum"]):
@@ -428,7 +425,6 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _missing_objects(connection: sqlite3.Connection, version: int) -> Iterator[LogProblem]:
-    """Tables, indexes and triggers that enforce the rules, and are not there or are others."""
     if not 0 < version <= migration.VERSION:
         return
     listed = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
@@ -471,7 +467,6 @@ _TAGS = "SELECT tag FROM run_tags WHERE run = ?"
 
 
 def _changed_events(connection: sqlite3.Connection) -> Iterator[LogProblem]:
-    """Events that are not what was written, and runs that are without one."""
     try:
         runs = connection.execute(_RUN_ROWS)
         names = [column[0] for column in runs.description]

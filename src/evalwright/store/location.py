@@ -312,7 +312,6 @@ class Faults(NamedTuple):
     broken_rule: Callable[[Exception], str | None]  # which what was to be written breaks
 
     def explain_refusal(self, place: str, run_id: str | None, error: Exception) -> StoreError:
-        """The error for what was not written: events of a run, or a document."""
         if isinstance(error, StoreUnavailable):
             return StoreUnavailable(str(error), error.reason)
         if self.blames_the_place(error):

@@ -38,7 +38,6 @@ class EndedRuns:
         return known[2] if known is not None and self._clock() < known[0] else None
 
     def put(self, tenant: str | None, run_id: str, edges: list[Event]) -> None:
-        """Remember the edges of a run, unless it goes on."""
         if not edges or edges[-1].type not in TERMINAL_TYPES:
             return
         size = sum(len(event.body) for event in edges)
@@ -154,7 +153,6 @@ class ReadingThreads:
         return share, work
 
     def close(self) -> None:
-        """Do what is queued, and end the threads."""
         with self._change:
             self._closed = True
             self._change.notify_all()

@@ -233,12 +233,10 @@ class Writer(ABC):
         return [write for write in writes if not write.is_request]
 
     @abstractmethod
-    def _transact(self, writes: list[Write]) -> list[Position | None]:
-        """Write all in one transaction; returns where each write's run was before it."""
+    def _transact(self, writes: list[Write]) -> list[Position | None]: ...
 
     @abstractmethod
-    def _disconnect(self) -> None:
-        """Close the connection; nothing will be written any more."""
+    def _disconnect(self) -> None: ...
 
     def _break(self, writes: list[Write], error: Exception) -> None:
         """Let runs that lost events take no more: what follows would hide the loss."""

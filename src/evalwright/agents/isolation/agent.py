@@ -258,7 +258,6 @@ class AgentSlot(asyncio.Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has not ended; one that has keeps its number for its group."""
         if self._process.returncode is not None:
             return False
         if not hasattr(os, "waitid"):
@@ -436,7 +435,6 @@ class AgentSlot(asyncio.Protocol):
             self._connection.close()
 
     def kill(self) -> None:
-        """End the process at once, with those that it has started."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -446,6 +444,5 @@ class AgentSlot(asyncio.Protocol):
             self._connection.close()
 
     def wait(self) -> None:
-        """Wait until a process that was killed has ended."""
         with suppress(subprocess.TimeoutExpired, ChildProcessError):
             self._process.wait(_EXIT_SECONDS)

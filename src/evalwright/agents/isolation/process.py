@@ -65,7 +65,6 @@ class TalkToRun:
         os.register_at_fork(after_in_child=connection.close)
 
     def send(self, message: ToRun) -> None:
-        """Send; waits while the run does not read."""
         data = framed(message)
         with self._writing:
             self._connection.sendall(data)

@@ -77,7 +77,6 @@ class Pack(msgspec.Struct, frozen=True):
         return next(suite for suite in self.suites.values() if suite.place == _plain(ref))
 
     def agent(self, agent_id: str, model: Model, ref: str | None = None) -> ManifestAgent:
-        """An agent of the pack, played by a model; `ref` is how runs record it."""
         manifest = self._manifest_of(agent_id)
         return agent_of(manifest, self.parts[agent_id], model, ref or f"{self.ref}#{agent_id}")
 

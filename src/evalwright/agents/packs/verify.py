@@ -57,7 +57,6 @@ class Verification(msgspec.Struct, frozen=True):
         return not self._in_the_way(allow_unsigned=allow_unsigned)
 
     def require(self, *, allow_unsigned: bool) -> Pack:
-        """The pack, or the error that says why it may not be used."""
         for check in self._in_the_way(allow_unsigned=allow_unsigned):
             remedy = " (--allow-unsigned accepts that)" if check.status == "not checked" else ""
             kind = _ERRORS.get(check.check)

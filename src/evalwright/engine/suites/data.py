@@ -97,7 +97,6 @@ class DataFile(NamedTuple):
 
     @property
     def noun(self) -> str:
-        """What a place in it is called: it has lines, or only rows."""
         return "line" if self.format in ("csv", "tsv", "jsonl") else "row"
 
 
@@ -281,7 +280,6 @@ def read_huggingface(
 
 
 def _plain_rows(rows: Iterable[Row]) -> Iterator[NumberedRow]:
-    """Rows whose values may be dates, decimals and the like, as JSON has them."""
     for number, row in enumerate(rows, 1):
         try:
             yield number, msgspec.to_builtins(row, str_keys=True)

@@ -154,7 +154,6 @@ def read_document(
 
 
 def _broken_entries(problems: list[Problem], document: Any) -> set[str] | None:
-    """The tasks and data that are not of the form; None where more than these are not."""
     if not isinstance(document, dict):
         return None
     broken = set()
@@ -236,7 +235,6 @@ class SuiteReading:
         self.notices: list[str] = []
 
     def sound_tasks(self) -> Iterator[Task]:
-        """All tasks, as long as there is any use in looking for more problems."""
         made, has_weight, count = self._bounded_tasks(), False, 0
         empty = dict.fromkeys(self._document.get("thresholds", {}).get("tags", {}))
         try:
@@ -258,13 +256,11 @@ class SuiteReading:
             return
 
     def places(self) -> Iterator[tuple[str, str]]:
-        """The id of each task, and where it stands."""
         with suppress(TooManyProblems):
             for task in self._bounded_tasks():
                 yield task.task_id, self._ids.last_place
 
     def all_problems(self) -> list[Problem]:
-        """Every problem of entries that are not broken."""
         with suppress(TooManyProblems):
             for _ in self._bounded_tasks():
                 pass
@@ -284,7 +280,6 @@ class SuiteReading:
             yield task
 
     def tasks(self) -> Iterator[Task]:
-        """All tasks: those that stand in the document, then those of its data."""
         document = self._document
         if "agent" in document and not self._allow_code:
             self.problems.add("$.agent", "code is not run here", "leave it out")

@@ -190,7 +190,6 @@ class TaskMaker:
         self._count = 0
 
     def wrong_with(self, recording: Recording) -> tuple[str, ...]:
-        """What went wrong in a recording, gravest first; nothing, if it is good."""
         found = [" ".join(each.split())[:_LONGEST_WRONG] for each in _wrong(recording)]
         return tuple(mask_text(each) if self._masked else each for each in found)
 
@@ -232,7 +231,6 @@ class TaskMaker:
         return MadeTask(document, (place,), tuple(wrong), unanswered, len(trace.retrievals))
 
     def new_id(self, recording: Recording) -> str:
-        """An id that nothing but the case, or else what the user said, decides."""
         self._count += 1
         wanted = row_id(mask_text(recording.case_id)) if recording.case_id else None
         wanted = wanted or _id_of_words(mask_text(words_in(recording.trace)))
@@ -319,7 +317,6 @@ def _data(payload: Any) -> Any:
 
 
 def _checks(trace: Trace, recording: Recording, given: Any) -> list[Any]:
-    """Checks that hold of the recording itself, both as it is and as its fixtures tell it."""
     assert trace.output is not None
     content = trace.output.content
     wanted = calls_to_expect(_last_calls(trace), trace)
@@ -479,7 +476,6 @@ class RecordedSuite:
         return f"no suite can hold it: {problems[0].message}" if problems else None
 
     def notes(self) -> Iterator[str]:
-        """What became of the recordings that are no tasks, and what the tasks lack."""
         yield from self._told()
         if count := self._remarks["calls"]:
             yield f"{_several(count, 'call')} without a recorded result: fixtures answer null"

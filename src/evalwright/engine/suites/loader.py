@@ -47,7 +47,6 @@ class SuiteSubject(NamedTuple):
     claims: Claims = NO_CLAIMS  # of its own agent
 
     def with_claims(self, options: RunOptions) -> RunOptions:
-        """The options with what the suite claims of its agent, where they claim nothing."""
         if self.claims == NO_CLAIMS:
             return options
         return msgspec.structs.replace(
@@ -190,7 +189,6 @@ def find_suites(named: Iterable[Path]) -> FoundSuites:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Every file below a folder that is not hidden, nor in a hidden folder or one of libraries."""
     for place, folders, files in os.walk(folder):
         folders[:] = [
             name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS

@@ -186,7 +186,6 @@ def _none_left(log: EventLog, option: str, run_id: str, found: Collection[str]) 
 def _unsuccessful(
     log: EventLog, suite: Suite, run: str, *, only_errors: bool
 ) -> tuple[str, set[str]]:
-    """A run by its name, and its tasks that failed, or ended in an error; of repeats, in any."""
     named = _latest_of(log, suite.suite_id) if run == OF_THIS_SUITE else find_run(log, run)
     if named is None:
         raise NothingSelected(
@@ -220,7 +219,6 @@ def _unsuccessful(
 
 
 def _latest_of(log: EventLog, suite_id: str, *, whole: bool = False) -> str | None:
-    """The latest run of a suite, or of all its tasks."""
     for run in log.find_runs(RunFilter(is_evaluation=True)):
         is_wanted = not (whole and PARTIAL in run.tags)
         if is_wanted and (run.suite or "").partition("@")[0] == suite_id:

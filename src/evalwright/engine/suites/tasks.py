@@ -48,7 +48,6 @@ class Problems:
             raise TooManyProblems
 
     def add_bad_template(self, bad: BadTemplate, place: str) -> None:
-        """Note that a template cannot be rendered for a task at `place`."""
         self.add(place, bad.message, bad.remedy)
         if isinstance(bad, TooMuch):
             raise TooManyProblems
@@ -60,7 +59,6 @@ class Problems:
                 self.see_check(check, f"{path}[{index}]")
 
     def see_check(self, check: Any, path: str, row: str = "") -> None:
-        """Note what is wrong with a check; `row` is the one that it was rendered for."""
         prepared, found = prepare_checks([check], "$", _signal_kinds(check))
         for ask in (ask for each in prepared for ask in each.asks if isinstance(ask, CodeAsk)):
             missing = self._refuse_code(ask.function) if self._refuse_code else None
@@ -221,7 +219,6 @@ def _fixtures(given: Any) -> Fixtures | None:
 
 
 def _signal_kinds(check: Any) -> Collection[str] | None:
-    """The kinds that `no_signals` may name, where a check may have it in it."""
     if b'"no_signals"' not in msgspec.json.encode(check):
         return None
     from evalwright.signals.kinds import KINDS  # with every detector

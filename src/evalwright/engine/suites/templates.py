@@ -235,7 +235,6 @@ def _array(items: list[Any], renders: list[Render | None]) -> Render | None:
 
 
 def _lookup(name: str, path: JsonPath) -> Render:
-    """The value of a name, with its type."""
     first, *rest = name.split(".")
 
     def found(values: Mapping[str, Any]) -> Any:

@@ -55,7 +55,6 @@ def check_file(source: bytes, name: str, notes: list[str] | None = None) -> str:
 
 
 def _check_written(document: Any, source: bytes, name: str) -> tuple[str, list[Problem]]:
-    """The kind of a document that people write, and its problems; it is a suite if in doubt."""
     if isinstance(document, dict) and _MANIFEST_KEYS & document.keys():
         parse_manifest(source, name)
         return "AgentManifest", []

@@ -219,7 +219,6 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
 
     @cached_property
     def composed(self) -> str:
-        """The text in one form of its characters, NFC."""
         return normalize("NFC", self.text)
 
     @property
@@ -233,7 +232,6 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
 
     @cached_property
     def trace(self) -> Trace | None:
-        """The whole way to the answer, where it was recorded."""
         if self.whole is not None:
             return self.whole.trace
         return self.make_trace() if self.make_trace else None

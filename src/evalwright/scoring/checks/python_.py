@@ -87,7 +87,6 @@ def portable(returned: Any) -> Any:
 
 
 def _field(returned: Any, name: str) -> Any:
-    """A field of a result, which may be a mapping or an object."""
     if isinstance(returned, dict):
         return returned.get(name, returned.get("pass") if name == "passed" else None)
     if returned is None or isinstance(returned, bool | int | float | str | list | tuple):

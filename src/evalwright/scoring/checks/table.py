@@ -166,7 +166,6 @@ class _Preparation(NamedTuple):
             raise refused.below(path) from None
 
     def is_check(self, value: Any) -> bool:
-        """Whether a value is written as a check: the name of one, and fields that go with it."""
         if not isinstance(value, dict):
             return False
         return any(value.keys() - {name, WEIGHT} <= _beside(name) for name in value.keys() & CHECKS)

@@ -56,7 +56,6 @@ class _OneText(AnswerCheck):
         )
 
     def _instead(self, examined: Examined) -> str:
-        """What is there instead of a text: the same in another case, or only its beginning."""
         text, output, finds = self.value, examined.text, self.finds
         if not output:
             return ": the output is empty"
@@ -165,7 +164,6 @@ def _seek(text: str, ignore_case: bool) -> Seek:  # noqa: FBT001
 
 
 def _sought_texts(argument: Any) -> tuple[list[str], bool]:
-    """The texts of an argument with one or several, none of them empty; and whether in any case."""
     has_fields = isinstance(argument, dict)
     value = argument["value"] if has_fields else argument
     listed = isinstance(value, list)

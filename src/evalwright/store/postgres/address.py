@@ -234,7 +234,6 @@ def explain(place: str, error: BaseException) -> StoreError:
 
 
 def _words(error: BaseException) -> str:
-    """What an error says, and what helps against the common ones; a few say nothing."""
     if isinstance(error, socket.gaierror):
         return f"{error}; check the host in the address"
     if isinstance(error, ConnectionRefusedError):

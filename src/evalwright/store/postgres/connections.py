@@ -42,7 +42,6 @@ class TenantConnection:
         self.used_at = 0.0
 
     async def see(self, tenants: Tenants) -> "Connection":
-        """The connection, which sees the rows of these tenants from now on."""
         if tenants != self.tenants:
             self.tenants = None
             await self.connection.execute(f"SET {SETTING} = {quoted(tenants)}")
@@ -88,7 +87,6 @@ class LogConnections:
             raise StoreError(f"{self.place}: the event log is closed")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the loop of the connections, and wait for it."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self.loop).result()
         except EvalwrightError:
@@ -144,7 +142,6 @@ class LogConnections:
             self._asking = asyncio.get_running_loop().create_task(self._ask())
 
     async def _ask(self) -> None:
-        """Find out whether the server answers, on a connection of its own."""
         try:
             async with asyncio.timeout(SILENT_SECONDS):
                 connection = await address.connect(self.url)
@@ -204,7 +201,6 @@ class LogConnections:
             return result
 
     def _next_idle(self, tenants: Tenants) -> TenantConnection:
-        """An idle connection: one that sees these tenants already, if there is one."""
         for place in range(len(self._idle) - 1, -1, -1):
             if self._idle[place].tenants == tenants:
                 return self._idle.pop(place)

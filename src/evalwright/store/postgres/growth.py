@@ -35,7 +35,6 @@ class RunGrowth:
     size: int = 0
 
     def add(self, events: Sequence[NewEvent]) -> int:
-        """Add events; returns how many were there before them."""
         before = len(self.events)
         run, following, _ = self.start
         seed = checksums.seed_of(self.run_id)

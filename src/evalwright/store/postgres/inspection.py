@@ -49,8 +49,6 @@ _PAGE = 1000  # events whose bodies are looked at together
 
 
 class _DatabaseRule(NamedTuple):
-    """A rule of the log, and the query that finds what breaks it: run id, place and detail."""
-
     name: str
     message: str
     query: str
@@ -227,7 +225,6 @@ class DatabaseInspection:
         yield from islice(self._changed_events(), MOST_PER_RULE)
 
     def _changed_events(self) -> Iterator[LogProblem]:
-        """Events that are not what was written, and runs that are without one."""
         last = 0
         while rows := self._query(_RUN_ROWS, last, _PAGE):
             for row in rows:

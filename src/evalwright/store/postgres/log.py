@@ -85,7 +85,6 @@ class PostgresDatabase(LogDatabase):
 
     @cached_property
     def parts(self) -> contents.ContentCache[tuple[str, bytes]]:
-        """The parts of events that are kept once, by tenant and hash."""
         return contents.ContentCache(self._read_part)
 
     def _read_part(self, key: tuple[str, bytes]) -> bytes:

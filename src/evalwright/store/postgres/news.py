@@ -58,7 +58,6 @@ class RunNews:
         self._wake()
 
     def close(self) -> None:
-        """Tell what is left to tell, and listen no more."""
         self._is_closing = True
         if self._work is not None:
             with suppress(Exception):
@@ -96,7 +95,6 @@ class RunNews:
             delay = min(2 * delay, RETRY_SECONDS[1])
 
     async def _serve(self, connection: "Connection") -> None:
-        """Tell and hear, until the connection is gone."""
         connection.add_termination_listener(lambda _: self._awake.set())
         # All who notify wait for each other's commits, and nobody needs news after a crash.
         await connection.execute("SET synchronous_commit = off")

@@ -165,7 +165,6 @@ class PostgresWriter(Writer):
         self._doubtful = []
 
     async def _found(self, connection: "Connection", write: Write) -> Position | None:
-        """Where the events of a write are in the log; None if they are not."""
         assert write.run_id is not None
         row = await connection.fetchrow(statements.RUN, write.run_id)
         if row is None:
@@ -219,7 +218,6 @@ class PostgresWriter(Writer):
     async def _append(
         self, connection: "Connection", writes: list[Write]
     ) -> tuple[Starts, dict[str, Position]]:
-        """Send what is to be written; returns where runs were before each write, and are now."""
         runs, changes = await self._gather(connection, writes)
         offsets: list[tuple[RunGrowth, int] | None] = []
         for write in writes:
@@ -284,7 +282,6 @@ class PostgresWriter(Writer):
         return rows
 
     async def _send(self, connection: "Connection", runs: list[RunGrowth]) -> dict[int, int]:
-        """Send the events of runs; returns the sequences that they begin with."""
         before: dict[int, int] = {}
         for part in chunks(runs, MOST_RUNS):
             self._sent += 1

@@ -188,7 +188,6 @@ def _is_still(part: Path, descriptor: int) -> bool:
 
 @contextmanager
 def _explained(source: Path, written: Path) -> Iterator[None]:
-    """Name the file at fault: the one being written, unless the log itself is damaged."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -204,7 +203,6 @@ def _explained(source: Path, written: Path) -> Iterator[None]:
 
 
 def _report(connection: sqlite3.Connection, written: Path, progress: Progress) -> None:
-    """Report the size of the file that is written about every second; Ctrl-C ends the work."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (page_size,) = connection.execute("PRAGMA page_size").fetchone()
     last = time.monotonic()

@@ -109,7 +109,6 @@ class Database(LogDatabase, RecordTable):
 
     @cached_property
     def parts(self) -> contents.ContentCache[int]:
-        """The parts of events that are kept once."""
         return contents.ContentCache(partial(contents.read_part, self.query, self.place))
 
     @cached_property
