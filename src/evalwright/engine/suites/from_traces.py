@@ -125,7 +125,12 @@ def calls_to_expect(calls: Sequence[ToolCall], trace: Trace) -> list[dict[str, A
 
 
 def _wanted(call: ToolCall, trace: Trace) -> Any:
-    args = stable_part(call.args, said_before(trace, call.index))
+    # All that the user said, and tools answered, before an event.
+    said = [trace.prompt]
+    said += [text_of(each.content) for each in trace.messages if each.role == "user"]
+    said += [text_of(each.payload) for each in trace.results if each.index < call.index]
+    said += [text_of(each.content) for each in trace.retrievals if each.index < call.index]
+    args = stable_part(call.args, "\n".join(said))
     return {"tool": call.tool, "args": args} if args else call.tool
 
 
@@ -137,15 +142,6 @@ def _one_by_one(calls: Sequence[ToolCall], trace: Trace) -> bool:
         end is not None and end.index < after.index
         for end, after in zip(ends, calls[1:], strict=False)
     )
-
-
-def said_before(trace: Trace, index: int) -> str:
-    """All that the user said, and tools answered, before an event."""
-    said = [trace.prompt]
-    said += [text_of(each.content) for each in trace.messages if each.role == "user"]
-    said += [text_of(each.payload) for each in trace.results if each.index < index]
-    said += [text_of(each.content) for each in trace.retrievals if each.index < index]
-    return "\n".join(said)
 
 
 def facts_in(answer: str, trace: Trace) -> list[str]:
