@@ -99,7 +99,7 @@ class Runner:
             await self._recorder.flush()  # what was shown as done must be durable
             raise
         finally:
-            self._work.close()
+            self._work.checker.close()
         if self._is_draining and len(self._history.tally.results) < len(tasks):
             await self._recorder.flush()
             raise errors.Interrupted("the run was stopped; it can be resumed")

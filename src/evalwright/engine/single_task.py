@@ -216,7 +216,7 @@ class SingleTasks:
 
     def end(self) -> None:
         """Let go of what the checks of the run hold."""
-        self._work.close()
+        self._work.checker.close()
 
     def _begin(self, index: int, attempt: int) -> list[NewEvent]:
         """Count the attempt; returns the events of those before it, which ended with a worker.

@@ -98,10 +98,6 @@ class TaskWork:
             watch=resources.watch,
         )
 
-    def close(self) -> None:
-        """Let go of what the checks of the run hold."""
-        self.checker.close()
-
     async def work_on(self, index: int) -> tuple[TaskAnswer, bool]:
         """Have a task answered, unless it was before, and look at the answer.
 
