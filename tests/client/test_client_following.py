@@ -43,19 +43,19 @@ def test_a_stream_that_breaks_anywhere_is_taken_up_where_it_broke(breaks):
             break
         seen = int(place.request().headers.get("Last-Event-ID", "-1"))
         rest = b"".join(frames[seen + 1 :])
-        told += [event.sequence for event in place.take(rest[:length])]
+        told += [event.sequence for event in place.feed(rest[:length])]
     assert told == list(range(6))
 
 
 def test_what_a_host_tells_again_is_told_once():
     place = followed()
-    told = place.take(frame(0) + frame(1) + frame(1) + frame(0) + frame(2))
+    told = place.feed(frame(0) + frame(1) + frame(1) + frame(0) + frame(2))
     assert [event.sequence for event in told] == [0, 1, 2]
 
 
 def test_notices_that_stand_in_no_log_are_told_and_move_nothing():
     place = followed()
-    told = place.take(frame(0) + frame(0, "run.annotated") + frame(1))
+    told = place.feed(frame(0) + frame(0, "run.annotated") + frame(1))
     assert [event.type for event in told] == ["eval.scored", "run.annotated", "eval.scored"]
     assert place.request().headers["Last-Event-ID"] == "1"
 
@@ -70,7 +70,7 @@ def test_a_host_that_stays_away_is_given_up():
 def test_as_long_as_events_come_a_stream_may_break_any_number_of_times():
     place = followed()
     for sequence in range(100):
-        place.take(frame(sequence))
+        place.feed(frame(sequence))
         place.wait_after(BROKEN)
 
 
@@ -99,7 +99,7 @@ def test_time_runs_out_and_the_run_goes_on():
 @pytest.mark.parametrize("data", [b"no json", b"{}", b'"text"', b"\xff"])
 def test_a_stream_of_something_else_is_an_error(data):
     with pytest.raises(HostError, match="the stream of run run_a cannot be read"):
-        followed().take(b"data: " + data + b"\n\n")
+        followed().feed(b"data: " + data + b"\n\n")
 
 
 def ended(kind: str, payload: dict[str, object]) -> RunEvent:

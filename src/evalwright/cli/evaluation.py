@@ -364,7 +364,7 @@ class ProgressObserver:
             display = progress_for(Streams.err, count, done, passed, cost, quiet=quiet)
         self._shown.enter_context(display)
         if not quiet:
-            self._watch(history.run_id, display.take)
+            self._watch(history.run_id, display.add)
 
     def run_ended(self, outcome: Outcome) -> None:  # noqa: ARG002 - the observer's signature
         self._shown.close()

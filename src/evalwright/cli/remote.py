@@ -243,7 +243,7 @@ class _Watch:
                 if event.type == EvalStarted.TYPE:
                     display = shown.enter_context(self._display(event))
                 elif display is not None:
-                    display.take([taken])
+                    display.add([taken])
         await asyncio.wrap_future(self._log.flush(run_id))
 
     def _display(self, event: RunEvent) -> Progress:

@@ -174,7 +174,7 @@ class AsyncClient:
             try:
                 async with self._connections.stream(asked, position.patience_s) as pieces:
                     async for piece in pieces:
-                        for event in position.take(piece):
+                        for event in position.feed(piece):
                             yield event
                         if position.is_over():
                             return

@@ -185,7 +185,7 @@ class Client:
             try:
                 with self._connections.stream(position.request(), position.patience_s) as pieces:
                     for piece in pieces:
-                        yield from position.take(piece)
+                        yield from position.feed(piece)
                         if position.is_over():
                             return
             except (HostError, Unreachable) as failure:

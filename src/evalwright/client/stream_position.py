@@ -67,7 +67,7 @@ class StreamPosition:
             )
         return min(left, SILENCE_S)
 
-    def take(self, chunk: bytes) -> list[RunEvent]:
+    def feed(self, chunk: bytes) -> list[RunEvent]:
         """The events that these bytes complete."""
         try:
             events = [self._event(frame) for frame in self._parser.feed(chunk)]

@@ -290,7 +290,7 @@ def events_in(lines: Iterable[bytes], name: str) -> Iterator[Event]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith(_AROUND_EXPORT):
             continue
-        checker.take(line, f"line {number}")
+        checker.add(line, f"line {number}")
         if checker.problems:
             break
         yield event_in(line)

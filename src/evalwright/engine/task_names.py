@@ -33,14 +33,14 @@ class TaskName(NamedTuple):
     title: str
 
     @property
-    def beside(self) -> str:
+    def subtitle(self) -> str:
         """The title where it says more than the name; else nothing."""
         return "" if self.title == self.name else self.title
 
     @property
     def told(self) -> list[str]:
         """The name, and the title where that says more."""
-        return list(filter(None, (self.name, self.beside)))
+        return list(filter(None, (self.name, self.subtitle)))
 
 
 class TaskNames:

@@ -135,9 +135,9 @@ def test_progress_is_a_fold_that_goes_on_where_it_was():
     )
     progress = RunProgress(plan)
     started = InvocationStarted("inv-0001", "acme.agent", "run-api")
-    progress.take([an_event(started, sequence=3, task_id="a")])
+    progress.add([an_event(started, sequence=3, task_id="a")])
     assert progress.counts["running"] == 1
-    progress.take(
+    progress.add(
         [
             an_event(a_usage(0.5), sequence=4, task_id="a"),
             an_event(a_usage(), sequence=5, task_id="a"),
@@ -168,13 +168,13 @@ def a_progress(tasks: int) -> RunProgress:
     names = ",".join(f'{{"taskId":"t{n}"}}' for n in range(tasks))
     progress = RunProgress(f'{{"suite":{{"tasks":[{names}]}}}}'.encode())
     started = InvocationStarted("inv-0001", "acme.agent", "run-api")
-    progress.take([an_event(started, "t0", at_us=EPOCH_US)])
+    progress.add([an_event(started, "t0", at_us=EPOCH_US)])
     return progress
 
 
 def score(progress: RunProgress, number: int, second: float) -> None:
     at_us = EPOCH_US + int(second * 1_000_000)
-    progress.take([an_event(a_score(f"t{number}", 1.0), f"t{number}", at_us=at_us)])
+    progress.add([an_event(a_score(f"t{number}", 1.0), f"t{number}", at_us=at_us)])
 
 
 def test_the_time_that_is_left_follows_from_the_pace_so_far():
@@ -192,10 +192,10 @@ def test_a_pause_does_not_count_as_time_that_tasks_take():
     progress = a_progress(10)
     for number in range(LEAST_SCORES):
         score(progress, number, number + 1.0)
-    progress.take([an_event(RunPaused(), at_us=EPOCH_US + 10_000_000)])
+    progress.add([an_event(RunPaused(), at_us=EPOCH_US + 10_000_000)])
     assert progress.ends_us is None
     hour = 3600.0
-    progress.take([an_event(RunResumed(), at_us=EPOCH_US + int(hour * 1_000_000))])
+    progress.add([an_event(RunResumed(), at_us=EPOCH_US + int(hour * 1_000_000))])
     for number in range(LEAST_SCORES, 2 * LEAST_SCORES):
         score(progress, number, hour + number - LEAST_SCORES + 1.0)
     left = 10 - 2 * LEAST_SCORES

@@ -81,11 +81,11 @@ def test_the_statistics_say_whether_it_is_more_than_chance():
 
 def test_scores_can_be_bounded_on_both_sides():
     task = PairedTask("t", TaskRow("t", 0.9, True), TaskRow("t", 0.4, False))
-    assert ScoreBounds().take(task)
-    assert ScoreBounds(before_least=0.8, after_most=0.5).take(task)
-    assert not ScoreBounds(before_most=0.8).take(task)
-    assert not ScoreBounds(after_least=0.5).take(task)
-    assert not ScoreBounds(after_least=0.0).take(task._replace(after=TaskRow("t")))
+    assert ScoreBounds().holds(task)
+    assert ScoreBounds(before_least=0.8, after_most=0.5).holds(task)
+    assert not ScoreBounds(before_most=0.8).holds(task)
+    assert not ScoreBounds(after_least=0.5).holds(task)
+    assert not ScoreBounds(after_least=0.0).holds(task._replace(after=TaskRow("t")))
 
 
 def warnings(before: ComparedSide, after: ComparedSide) -> str:

@@ -57,15 +57,15 @@ def test_before_the_first_score_only_the_count_is_told(watch):
 
 def test_the_pass_rate_is_of_the_tasks_that_are_done(watch):
     counted = Progress(total=4)
-    counted.take([scored("a"), scored("b", 0.0), scored("c")])
+    counted.add([scored("a"), scored("b", 0.0), scored("c")])
     assert "3/4 tasks · 66.7% passed" in counted.line()
 
 
 def test_the_cost_is_told_as_soon_as_a_price_is_known(watch):
     counted = Progress(total=1)
-    counted.take([spent(None)])
+    counted.add([spent(None)])
     assert "$" not in counted.line()
-    counted.take([spent(0.1)] * 3)
+    counted.add([spent(0.1)] * 3)
     assert "$0.3" in counted.line()
 
 
@@ -73,7 +73,7 @@ def test_the_time_to_go_follows_from_the_pace(watch):
     counted = Progress(total=10)
     assert "left" not in counted.line()
     watch.now += 20
-    counted.take([scored(f"t{n}") for n in range(4)])
+    counted.add([scored(f"t{n}") for n in range(4)])
     assert counted.line().endswith("about 30 s left")
 
 
@@ -81,14 +81,14 @@ def test_a_resumed_run_takes_its_pace_from_what_is_new(watch):
     counted = Progress(total=100, done=80, passed=40)
     assert counted.line() == "80/100 tasks · 50.0% passed"
     watch.now += 10
-    counted.take([scored("a"), scored("b")])
+    counted.add([scored("a"), scored("b")])
     assert counted.line().endswith("about 1:30 min left")
 
 
 def test_when_all_is_done_no_time_is_left(watch):
     counted = Progress(total=1)
     watch.now += 5
-    counted.take([scored("a")])
+    counted.add([scored("a")])
     assert counted.line() == "1/1 tasks · 100.0% passed"
 
 
@@ -100,21 +100,21 @@ def test_when_all_is_done_no_time_is_left(watch):
 def test_the_time_to_go_is_told_as_people_say_it(watch, seconds, told):
     counted = Progress(total=2)
     watch.now += seconds
-    counted.take([scored("a")])
+    counted.add([scored("a")])
     assert counted.line().endswith(f"about {told} left")
 
 
 def test_the_three_slowest_tasks_are_told_slowest_first(watch):
     counted = Progress(total=9)
     latencies = {"a": 30, "b": 900, "c": 5, "d": 400, "e": None, "f": 31}
-    counted.take([scored(task, latency_ms=latency) for task, latency in latencies.items()])
+    counted.add([scored(task, latency_ms=latency) for task, latency in latencies.items()])
     assert counted.slowest_line() == "b 900 ms, d 400 ms, f 31 ms"
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20))
 def test_the_slowest_are_the_slowest_in_whatever_order_they_came(latencies):
     counted = Progress(total=len(latencies))
-    counted.take([scored(f"t{n}", latency_ms=ms) for n, ms in enumerate(latencies)])
+    counted.add([scored(f"t{n}", latency_ms=ms) for n, ms in enumerate(latencies)])
     told = re.findall(r"t\d+ ([^,]+(?:,\d{3} ms)?)", counted.slowest_line())
     assert told == [span(ms) for ms in sorted(latencies, reverse=True)[:3]]
 
@@ -125,7 +125,7 @@ def test_the_slowest_are_the_slowest_in_whatever_order_they_came(latencies):
 def test_a_quiet_run_shows_nothing():
     stream = Terminal()
     with progress_for(stream, 1, quiet=True) as shown:
-        shown.take([scored("a")])
+        shown.add([scored("a")])
     assert stream.getvalue() == ""
 
 
@@ -133,12 +133,12 @@ def test_a_pipe_gets_a_plain_line_now_and_then_and_one_at_the_end(watch):
     stream = io.StringIO()
     with progress_for(stream, 3, quiet=False) as shown:
         assert isinstance(shown, PlainProgress)
-        shown.take([scored("a")])
+        shown.add([scored("a")])
         assert stream.getvalue() == ""
         watch.now += LINE_EVERY_SECONDS
-        shown.take([scored("b")])
+        shown.add([scored("b")])
         assert stream.getvalue().startswith("2/3 tasks · 100.0% passed")
-        shown.take([scored("c", 0.0)])
+        shown.add([scored("c", 0.0)])
     assert stream.getvalue().splitlines()[1:] == ["3/3 tasks · 66.7% passed"]
     assert "\x1b" not in stream.getvalue()
 
@@ -150,7 +150,7 @@ def test_a_terminal_gets_a_display_with_all_of_it(monkeypatch, no_color):
     monkeypatch.setenv("COLUMNS", "120")
     stream = Terminal()
     with progress_for(stream, 2, quiet=False) as shown:
-        shown.take([scored("slow-one", latency_ms=900), spent(0.5)])
+        shown.add([scored("slow-one", latency_ms=900), spent(0.5)])
     text = stream.getvalue()
     assert "1/2 tasks · 100.0% passed · $0.5" in text
     assert "slowest: slow-one 900 ms" in text

@@ -36,7 +36,7 @@ class Journal:
             )
 
     @classmethod
-    def beside(cls, outputs: Sequence[tuple[Path, str]], *, resume: bool) -> "Journal":
+    def next_to(cls, outputs: Sequence[tuple[Path, str]], *, resume: bool) -> "Journal":
         """The journal of the first report that is a file; without one there is none."""
         files = [
             (path, name)

@@ -50,13 +50,13 @@ def judge_files(
     )
     judges = load_judges(models, settings)
     results: list[PromptResult] = []
-    with Journal.beside(request.outputs, resume=request.resume) as journal:
+    with Journal.next_to(request.outputs, resume=request.resume) as journal:
         total = len(files) * len(judges) * settings.runs
         with PromptProgress(total, Streams.err, quiet=request.quiet) as progress:
 
             def keep(result: PromptResult) -> None:
                 journal.add(result)
-                progress.take(result)
+                progress.add(result)
 
             def take(result: PromptResult) -> None:
                 results.append(result)
@@ -108,7 +108,7 @@ class PromptProgress:
         self._began = time.monotonic()
         self._said_at = self._began
 
-    def take(self, result: PromptResult) -> None:
+    def add(self, result: PromptResult) -> None:
         """Count a record."""
         self._done += 1
         self._passed += result.passed

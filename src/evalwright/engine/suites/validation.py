@@ -130,7 +130,7 @@ def check_events(lines: Iterable[bytes], noun: str) -> list[Problem]:
     checker = LogChecker()
     for number, line in enumerate(lines, 1):
         if line.strip():
-            checker.take(line, f"{noun} {number}")
+            checker.add(line, f"{noun} {number}")
     return checker.finish()
 
 
@@ -146,7 +146,7 @@ class LogChecker:
         self._open: dict[str, str] = {}
         self._event_ids: set[str] = set()
 
-    def take(self, line: bytes, where: str) -> None:
+    def add(self, line: bytes, where: str) -> None:
         try:
             event = parse(line)
         except NotJson as error:

@@ -174,7 +174,7 @@ class _TransferReader:
                 break
             line = self._lines[index]
             before = len(checker.problems)
-            checker.take(line, f"line {index + 1}")
+            checker.add(line, f"line {index + 1}")
             if len(checker.problems) == before:
                 event = self._event(line, index, header)
                 events += [] if event is None else [event]

@@ -191,7 +191,7 @@ class RunFold:
         if said.metadata is not None and _is_there(said.metadata.resumed_from):
             self._repeats_some = True
 
-    def take(self, event: Event) -> list[Fact]:
+    def add(self, event: Event) -> list[Fact]:
         """The facts in an event; none if it cannot be decoded."""
         try:
             return list(self._facts(event))

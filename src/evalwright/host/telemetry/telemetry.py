@@ -86,7 +86,7 @@ class Telemetry:
         self.metrics.count_append(events, now_us)
         is_traced, fold, export = self._tracer.is_recording, run.fold, self._tracer.export
         for event in events:
-            for fact in fold.take(event):
+            for fact in fold.add(event):
                 self.metrics.count(fact)
                 logs.run_fact(fact, run.names)
                 if is_traced and (span := run.spans.span(fact, fold.workflow_id, fold.began_us)):

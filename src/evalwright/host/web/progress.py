@@ -100,7 +100,7 @@ class RunProgress:
             return None
         return times[-1] + left * (times[-1] - times[0]) // (len(times) - 1)
 
-    def take(self, events: Iterable[Event]) -> None:
+    def add(self, events: Iterable[Event]) -> None:
         """Go on with these events, a slice of the log at most."""
         number = 0
         for number, event in enumerate(events, 1):  # noqa: B007 - how many there were
@@ -169,7 +169,7 @@ class ProgressCache:
             return
         try:
             if not progress.is_over:
-                progress.take(run.log.read(run.run_id, _TYPES, progress.last, SLICE))
+                progress.add(run.log.read(run.run_id, _TYPES, progress.last, SLICE))
             yield progress
         finally:
             progress.lock.release()

@@ -180,7 +180,7 @@ async def add_names(call: "PageCall", rows: Sequence[dict[str, Any]]) -> None:
     def add() -> None:
         for row in rows:
             called = names[row["run_id"]].of(row["task_id"])
-            row |= {"called": called.name, "title": called.beside}
+            row |= {"called": called.name, "title": called.subtitle}
 
     await call.in_reader(add)
 

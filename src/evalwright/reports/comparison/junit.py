@@ -42,5 +42,5 @@ def render_junit(report: MachineReport) -> bytes:
         if kind:
             problem = JunitProblem(tag, kind, message, "\n".join(lines))
         called = case_called(item.case_id, item.title)
-        cases.append(JunitCase(name, called.name, latency, problem, title=called.beside))
+        cases.append(JunitCase(name, called.name, latency, problem, title=called.subtitle))
     return junit_document([JunitSuite(name, cases, None, properties)])

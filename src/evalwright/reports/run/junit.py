@@ -155,7 +155,7 @@ def _case(
     if names is None:
         return JunitCase(suite, result.task_id, took, problem)
     called = names.of(result.task_id)
-    return JunitCase(suite, called.name, took, problem, title=called.beside)
+    return JunitCase(suite, called.name, took, problem, title=called.subtitle)
 
 
 def problem_of(story: TaskStory) -> JunitProblem:

@@ -81,7 +81,7 @@ def task_line(task: ReadTask, number: int, body: Html = NO_HTML, *, is_open: boo
 
 def title_html(record: TaskRecord) -> Html:
     """The title of a task beside its name, or what is asked in more words than that has."""
-    title = record.called.beside or cut(asked(record.input))
+    title = record.called.subtitle or cut(asked(record.input))
     return Html(f'<span class="why">{text_html(title)}</span>' if title else "")
 
 

@@ -84,7 +84,7 @@ class ScoreBounds(NamedTuple):
     after_least: float | None = None
     after_most: float | None = None
 
-    def take(self, task: PairedTask) -> bool:
+    def holds(self, task: PairedTask) -> bool:
         return _within(task.before, self.before_least, self.before_most) and _within(
             task.after, self.after_least, self.after_most
         )

@@ -53,7 +53,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def take(self, events: Sequence[DurableEvent]) -> None:
+    def add(self, events: Sequence[DurableEvent]) -> None:
         for event in events:
             if event.type == EvalScored.TYPE:
                 scored = msgspec.json.decode(event.body, type=EvalScored)
@@ -96,9 +96,9 @@ class PlainProgress(Progress):
         self._stream = stream
         self._next = time.monotonic() + LINE_EVERY_SECONDS
 
-    def take(self, events: Sequence[DurableEvent]) -> None:
+    def add(self, events: Sequence[DurableEvent]) -> None:
         """Count events, and write a line when it is time."""
-        super().take(events)
+        super().add(events)
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_EVERY_SECONDS
             self.__exit__()

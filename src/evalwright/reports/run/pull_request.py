@@ -78,7 +78,7 @@ def _section(run: Reported) -> Iterator[str]:
         failed = []
         for story in ordered[:MOST_TASKS]:
             task_id = story.task.task_id
-            parts = _named(run, task_id), "(new)" * (task_id in new), inline(story.called.beside)
+            parts = _named(run, task_id), "(new)" * (task_id in new), inline(story.called.subtitle)
             message = one_line(problem_of(story).message, _SHORT)
             failed.append((" ".join(filter(None, parts)), inline(message)))
         yield from (*table(("Failed task", "Why"), failed), "")

@@ -184,7 +184,7 @@ def render_story(
     if story.scored is None and story.answered:
         mark = style.yellow("?")
     name = printable(story.called.name or story.task.task_id)
-    title = f"{printable(story.called.beside)}  " if story.called.beside else ""
+    title = f"{printable(story.called.subtitle)}  " if story.called.subtitle else ""
     facts = "no score"
     if story.scored is not None:
         latency = story.scored.latency_ms

@@ -105,7 +105,7 @@ def render_repeats(
                 f"{task.passes} of {task.runs}",
                 f"{percent(task.pass_rate)} (95% interval {share_interval(*task.interval)})",
                 f"score {spread.mean:.4g}{between}",
-                printable(called.beside),
+                printable(called.subtitle),
             )
         )
     marks = {"flaky": style.bold("~"), "failed": style.red("✗"), "passed": style.green("✓")}

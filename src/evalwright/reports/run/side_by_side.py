@@ -51,7 +51,7 @@ def render_side_by_side(
         marks = ("✓" if passed else "✗" for passed in task.passed)
         scores = [f"{mark} {each:.4g}" for mark, each in zip(marks, task.scores, strict=True)]
         called = names.of(task.task_id)
-        rows.append([printable(called.name), *scores, printable(called.beside)])
+        rows.append([printable(called.name), *scores, printable(called.subtitle)])
     lines.append(f"  {count} {'task differs' if count == 1 else 'tasks differ'}")
     lines += [f"  {line}" for line in aligned(rows)]
     if count > MOST_DIFFERENCES:

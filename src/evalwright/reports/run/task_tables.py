@@ -77,7 +77,7 @@ def render_tasks(records: Sequence[TaskRecord], style: Style) -> str:
     """A table for a console."""
     ordered = failures_first(records)
     rows = [("task", "title", "score", "latency", "cost", ""), *map(_cells, ordered)]
-    if not any(each.called.beside for each in ordered):
+    if not any(each.called.subtitle for each in ordered):
         rows = [(name, *rest) for name, _, *rest in rows]
     head, *lines = aligned(rows)
     colours = {True: style.green, False: style.red, None: style.yellow}
@@ -91,7 +91,7 @@ def render_tasks(records: Sequence[TaskRecord], style: Style) -> str:
 def _cells(record: TaskRecord) -> tuple[str, ...]:
     return (
         printable(record.called.name),
-        printable(record.called.beside),
+        printable(record.called.subtitle),
         NOTHING if record.score is None else f"{record.score:.4g}",
         NOTHING if record.latency_ms is None else span(record.latency_ms),
         NOTHING if record.usage.cost_usd is None else dollars(record.usage.cost_usd),

@@ -45,7 +45,7 @@ _MESSAGE_KEYS = ("messages", "request", "response", "input", "output", "items", 
 class Importer(Protocol):
     """Reads the records of one format, of one file."""
 
-    def take(self, record: ImportRecord) -> Iterable[Imported | PassedOver]:
+    def read(self, record: ImportRecord) -> Iterable[Imported | PassedOver]:
         """Take the next record; gives the cases that are complete with it."""
         ...
 
@@ -91,7 +91,7 @@ class AgentTraces:
     def __init__(self, name: str) -> None:
         del name
 
-    def take(self, record: ImportRecord) -> Iterator[Imported]:
+    def read(self, record: ImportRecord) -> Iterator[Imported]:
         """One record as a response: it has the canonical form, so nothing of it is changed."""
         response: dict[str, Any] = record.value
         seconds = number(response.get("duration_s"))
@@ -286,7 +286,7 @@ def _import(
             yield _fault(record), record
         else:
             is_alone = found.importer is not MessageLogs  # they wait for later records
-            given = importers[found.name].take(record)
+            given = importers[found.name].read(record)
             yield from ((each, record if is_alone else None) for each in given)
     stretch.is_free = all(importer.is_idle() for importer in importers.values())
     for importer in importers.values():

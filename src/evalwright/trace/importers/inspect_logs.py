@@ -46,7 +46,7 @@ class InspectLogs:
         self._header: dict[str, Any] = {}
         self._place: str | None = None
 
-    def take(self, record: ImportRecord) -> Iterator[Imported]:
+    def read(self, record: ImportRecord) -> Iterator[Imported]:
         value = record.value
         if _is_sample(value):
             self._place = None

@@ -49,7 +49,7 @@ class MessageLines:
         self._first: ImportRecord | None = None
         self._talk: str | None = None
 
-    def take(self, record: ImportRecord) -> Iterator[Imported]:
+    def read(self, record: ImportRecord) -> Iterator[Imported]:
         message, talk = _plain(record.value), first_identifier(record.value, *_TALK)
         if self._messages and (talk != self._talk or self._begins(message)):
             yield from self.pause()
@@ -68,7 +68,7 @@ class MessageLines:
             return
         value = {"case_id": self._talk, "messages": messages}
         logs = MessageLogs(self._name)
-        yield from logs.take(msgspec.structs.replace(first, value=value))
+        yield from logs.read(msgspec.structs.replace(first, value=value))
         yield from logs.pause()
 
     def rest(self) -> Iterable[Imported]:

@@ -56,7 +56,7 @@ class MessageLogs:
         del name
         self._waiting: list[_Exchange] = []  # in the order in which they began
 
-    def take(self, record: ImportRecord) -> Iterator[Imported]:
+    def read(self, record: ImportRecord) -> Iterator[Imported]:
         """Take a record; gives the cases that have ended with it or before it."""
         exchange = _exchange(record)
         if exchange is None:

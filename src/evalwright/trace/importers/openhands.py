@@ -85,7 +85,7 @@ class OpenHandsEvents:
         self._events: list[Any] = []
         self._first = 0
 
-    def take(self, record: ImportRecord) -> Iterator[Imported]:
+    def read(self, record: ImportRecord) -> Iterator[Imported]:
         if isinstance(record.value, dict) and _is_event(record.value):
             if self._events and record.value.get("id") == 0:
                 yield from self.pause()

@@ -256,13 +256,13 @@ def _lines(chunks: Iterable[bytes], before: int) -> Iterator[_Line]:
         if place == 1:
             stripped = pending.is_first_line() and chunk[:1] != b"\n" and pending.is_whole()
         if stripped:
-            yield pending.take()
+            yield pending.line()
         *ended, rest = chunk.split(b"\n")
         for part in ended:
             pending.add(part)
-            yield pending.take()
+            yield pending.line()
         pending.add(rest)
-    yield pending.take()
+    yield pending.line()
 
 
 class _Pending:
@@ -288,7 +288,7 @@ class _Pending:
         """Whether there is a whole value already: then chunks are lines without line ends."""
         return isinstance(_value(b"".join(self._parts)), dict | list)
 
-    def take(self) -> _Line:
+    def line(self) -> _Line:
         self._number += 1
         line = _Line(self._number, b"".join(self._parts), self._size > MAX_RECORD_BYTES)
         self._parts, self._size = [], 0

@@ -36,7 +36,7 @@ class RunTrees:
         self._nodes: dict[str, dict[str, Any]] = {}
         self._turns: Counter[str] = Counter()
 
-    def take(self, record: ImportRecord) -> Iterator[Imported | PassedOver]:
+    def read(self, record: ImportRecord) -> Iterator[Imported | PassedOver]:
         nodes = self._dialect.nodes(record.value)
         if self._dialect.is_whole(record.value):
             yield from self._cases(nodes, record.place)

@@ -95,7 +95,7 @@ class SpanGroups:
         self._cut = 0
         self._taken = False
 
-    def take(self, record: ImportRecord) -> Iterable[Imported]:
+    def read(self, record: ImportRecord) -> Iterable[Imported]:
         self._taken = True
         for found in spans_of(record.value):
             self.take_found(found)

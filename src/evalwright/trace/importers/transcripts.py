@@ -66,7 +66,7 @@ class Transcripts:
         self._read = read
         self._name = name
 
-    def take(self, record: ImportRecord) -> Iterator[Imported]:
+    def read(self, record: ImportRecord) -> Iterator[Imported]:
         found = [each for each in self._read(record.value, self._name) if each.says_something]
         for each in found:
             yield each.imported(record.number)

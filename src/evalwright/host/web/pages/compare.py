@@ -349,7 +349,7 @@ def bounds_told(asked: CompareAsked) -> dict[str, Any]:
 
 def _within(pair: PairedRuns, group: ChangeGroup, bounds: ScoreBounds) -> Sequence[PairedTask]:
     tasks = pair.groups[group]
-    return tasks if bounds == ScoreBounds() else [each for each in tasks if bounds.take(each)]
+    return tasks if bounds == ScoreBounds() else [each for each in tasks if bounds.holds(each)]
 
 
 def waiting_told(call: PageCall, runs: Sequence[RunFacts]) -> dict[str, Any]:
@@ -462,8 +462,8 @@ def _lines(
         named_in = pair.after if task.task_id in pair.after.tasks.places else pair.before
         called = named_in.frame.names.of(task.task_id)
         head = Html(f"{_BADGES[task.group]} <code>{name_html(called.name)}</code>")
-        if called.beside:
-            head = Html(f"{head} <span>{text_html(called.beside)}</span>")
+        if called.subtitle:
+            head = Html(f"{head} <span>{text_html(called.subtitle)}</span>")
         scores, links = [], list[Html]()
         for words, side, row in (
             (Html("baseline trace"), pair.before, task.before),
@@ -566,7 +566,7 @@ def _several_told(pairs: Sequence[PairedRuns], asked: CompareAsked) -> dict[str,
         for row in side.tasks.rows:
             by_task.setdefault(row.task_id, [None] * len(sides))[place] = row.passed
     differ = [(name, passed) for name, passed in by_task.items() if len(set(passed)) > 1]
-    within = {task.task_id for pair in pairs for task in pair.tasks if asked.bounds.take(task)}
+    within = {task.task_id for pair in pairs for task in pair.tasks if asked.bounds.holds(task)}
     differing = [(name, passed) for name, passed in differ if name in within]
     differing.sort(key=lambda each: (not _got_worse(each[1]), each[1][-1] is True))
     shown = differing[(asked.page - 1) * AT_ONCE : asked.page * AT_ONCE]
@@ -606,7 +606,7 @@ def _several_line(
             href = href_html(address_in(side, task_id))
             links.append(Html(f' <a href="{href}">trace in {name_html(side.run_id[-8:])}</a>'))
     assert called is not None, "one of the runs has the task"
-    title = Html(f" <span>{text_html(called.beside)}</span>" if called.beside else "")
+    title = Html(f" <span>{text_html(called.subtitle)}</span>" if called.subtitle else "")
     return Html(
         f'<li data-task{Html(" data-failed") if passed[-1] is False else NO_HTML}><div class="row">'
         f"{badge}<code>{name_html(called.name)}</code> "

@@ -205,7 +205,7 @@ def _listed(
         called = names[facts.run_id].of(item.row.task_id)
         row = {
             "called": called.name,
-            "title": called.beside,
+            "title": called.subtitle,
             "address": asked.item_address(facts.run_id, called.name),
             "run_id": facts.run_id,
             "suite": facts.suite,
@@ -315,7 +315,7 @@ async def _item_told(
         "run_id": view.run.run_id,
         "task_id": task.task_id,
         "called": called.name,
-        "asked": called.beside,
+        "asked": called.subtitle,
         "suite": view.facts.suite,
         "agent": view.frame.agent.name,
         "address": review_address(view.run.run_id, called.name),

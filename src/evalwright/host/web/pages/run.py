@@ -226,7 +226,7 @@ def _panel_values(
 
 def _called(names: TaskNames, task_id: str) -> tuple[str, str]:
     found = names.of(task_id)
-    return found.name, found.beside
+    return found.name, found.subtitle
 
 
 # What can be done.

@@ -314,8 +314,8 @@ def _line(
     called = view.names.of(row.task_id)
     address = href_html(task_address(view.run.run_id, called.name))
     name = Html(f'<a href="{address}"><code>{name_html(called.name)}</code></a>')
-    if called.beside:
-        name = Html(f"{name} <span>{text_html(called.beside)}</span>")
+    if called.subtitle:
+        name = Html(f"{name} <span>{text_html(called.subtitle)}</span>")
     facts = [] if row.score is None else [f"score {amounts.score(row.score)}"]
     facts += [read.record.checks_on_pages] if read and read.record.checks_on_pages else []
     facts += [] if row.latency_ms is None else [amounts.span(row.latency_ms)]

@@ -110,7 +110,7 @@ async def show(call: PageCall) -> Response:
         run_id=view.run.run_id,
         task_id=task.task_id,
         called=called._asdict(),
-        asked=called.beside,
+        asked=called.subtitle,
         tiles=_tiles(timeline),
         here_around=f"{address}?beside=1",
         **(_around(view, task.task_id) if view.is_whole else {"around": None}),
