@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from builders import a_suite
+from builders import a_rubric_task, a_suite, a_task, golden_score
 from evalwright.contracts.errors import InvalidDocument
+from evalwright.contracts.events import Judged
 from evalwright.contracts.suite import Expected, Suite, Task
+from evalwright.contracts.verdicts import Verdict
+from evalwright.engine.examination import checks_of
 from evalwright.engine.replay import replay_run
+from evalwright.scoring.checks.base import Examined, run_checks, verdict_of
+from evalwright.scoring.golden import STRATEGIES
+from strategies import json_values
 from subjects.runs import Recording, Workshop
 
 
@@ -184,3 +192,25 @@ def test_a_run_of_which_every_invocation_fails_has_no_scores(workshop: Workshop)
     assert not failed.of("evalwright.checked")
     resumed: Recording = workshop.resume(failed.run_id, says("shipped"))
     assert resumed.summary.passed_count == 1
+
+
+# Tasks of OpenWOP suites.
+
+
+@given(strategy=st.sampled_from(sorted(STRATEGIES)), value=json_values, output=json_values)
+def test_a_golden_task_is_a_check_with_the_verdict_of_its_strategy(strategy, value, output):
+    expected = a_task(strategy=strategy, value=value).expected
+    checks, problems = checks_of(expected, 0.7)
+    score, passed = verdict_of(run_checks(checks, Examined(output=output)), None)
+    assert problems == []
+    assert (score, passed) == (golden_score(output, expected.match), score == 1)
+
+
+@given(met=st.lists(st.booleans(), min_size=1, max_size=4), bar=st.sampled_from([0, 0.5, 0.7, 1]))
+def test_a_rubric_is_a_check_that_passes_at_the_bar_of_its_suite(met, bar):
+    expected = a_rubric_task(weights=(1.0,) * len(met)).expected
+    said = [Verdict(f"c{n}", "so it is", each) for n, each in enumerate(met, 1)]
+    (check,), _ = checks_of(expected, bar)
+    told = {check.asks[0]: [Judged("rubric", "judge", 1, "1", said)]}
+    found = check.evaluate(Examined(told=told))
+    assert (found.score, found.passed) == (sum(met) / len(met), sum(met) / len(met) >= bar)
