@@ -176,7 +176,7 @@ def suite_file(
 
     Only a suite with checks names its agent.
     """
-    if any(task.expected.kind == "checks" for task in suite.tasks):
+    if suite.has_checks:
         from evalwright.engine.suites.export import to_document
 
         value = to_document(suite, agent, claims)

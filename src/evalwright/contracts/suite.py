@@ -128,6 +128,11 @@ class Suite(Closed, frozen=True):
     allowed_models: list[ModelClass] | None = None
     thresholds: Thresholds = Thresholds()
 
+    @property
+    def has_checks(self) -> bool:
+        """Whether it is of our own form: tasks of OpenWOP suites say by which mode they score."""
+        return any(task.expected.kind == "checks" for task in self.tasks)
+
 
 def parse_suite(source: bytes, name: str, strategies: Collection[str] = ()) -> Suite:
     """Read a suite from the content of a JSON or YAML file; all its problems at once.

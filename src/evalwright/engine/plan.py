@@ -176,7 +176,7 @@ def plan_run(
 
     checks, problems = plan_checks(suite, source, functions)
     asked = options.modes
-    if not asked and _is_of_checks(suite):
+    if not asked and suite.has_checks:
         asked = check_modes(suite, options)
     modes, unfit = _choose_modes(suite, asked, baseline)
     problems += unfit
@@ -223,11 +223,6 @@ def plan_run(
     )
 
 
-def _is_of_checks(suite: Suite) -> bool:
-    """Whether it is no OpenWOP suite, whose tasks say by which mode they are scored."""
-    return any(task.expected.kind == "checks" for task in suite.tasks)
-
-
 def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
     """The modes of a suite with checks, where none were asked for."""
     from evalwright.attacks.derived import is_derived
@@ -270,7 +265,7 @@ def looks_for_findings(suite: Suite, asked: Sequence[str]) -> bool:
     """
     if asked:
         return "adversarial" in asked
-    if not _is_of_checks(suite):
+    if not suite.has_checks:
         return "adversarial" in suite.modes
     return "adversarial" in (check_modes(suite, RunOptions()) or suite.modes)
 

@@ -86,9 +86,7 @@ class Tally:
         self._spent_on: dict[str, Decimal] = {}  # tasks without a score, in their last attempt
         # With checks only: the bar of an OpenWOP suite is on what is known, by the specification.
         self._asks_usage = (
-            scoring != FIRST_RULE
-            and suite.thresholds.max_cost_usd is not None
-            and any(task.expected.kind == "checks" for task in suite.tasks)
+            scoring != FIRST_RULE and suite.thresholds.max_cost_usd is not None and suite.has_checks
         )
         self._unseen: set[str] = set()  # tasks of which an answer came without its usage
         self._used: set[str] = set()  # tasks with usage, also where a log knows no coverage
