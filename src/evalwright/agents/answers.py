@@ -76,6 +76,7 @@ class Answer:
         usage: Any = None,
         calls: Iterable[Mapping[str, Any]] | None = None,
     ) -> "Answer":
+        """An answer from its conversation: the output is what the assistant said last."""
         listed = _as_list("messages", messages)
         told = read_messages([told_value(each) for each in listed])
         return cls(told.output, messages=listed, usage=usage, calls=calls)
