@@ -96,7 +96,6 @@ _SUBSTANCE: dict[type, Callable[[Event], Json]] = {
 
 
 def _say_the_same(a: Event, b: Event) -> bool:
-    """Whether two events of the same kind have the same substance."""
     substance = _SUBSTANCE[type(a)]
     return bool(substance(a) == substance(b))
 

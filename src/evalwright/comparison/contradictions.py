@@ -181,7 +181,6 @@ def _fields_of(payload: Any) -> Iterator[tuple[Label, str]]:
 
 
 def _rival(stated: Statement, known: KnownText) -> Rival | None:
-    """The value of the results that a statement contradicts."""
     if known.holds(stated.value):
         return None
     if stated.kind == "id" and not stated.exact:

@@ -160,7 +160,6 @@ def _differences(left: list[Event], right: list[Event]) -> Iterator[EventDiff]:
 def _pairs(
     left: list[Event], right: list[Event], facts: tuple[list[_Fact], list[_Fact]]
 ) -> Iterator[EventDiff]:
-    """Differences by place alone."""
     for old, new, a_fact, b_fact in zip_longest(left, right, *facts):
         if a_fact == b_fact:
             continue

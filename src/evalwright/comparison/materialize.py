@@ -154,7 +154,6 @@ def _lines(unnamed: Iterable[Unnamed], before: int) -> Iterator[bytes]:
 
 
 def _write_response(record: Imported, path: Path) -> bytes:
-    """Write a response; gives its line of the listing."""
     response: dict[str, Any] = {**record.response}
     if _is_unnamed(record):
         response.pop("case_id", None)  # it says no more than where it was found

@@ -263,7 +263,6 @@ class _SameId:
 
 
 def _count(run: RunFolder | None) -> int:
-    """How many responses there are on a side."""
     return 0 if run is None else sum(1 for _ in chain(run.stems(), run.listed()))
 
 
@@ -276,7 +275,6 @@ def _unnamed(side: int, run: RunFolder | None) -> Iterator[_Row]:
 
 
 def _there(side: int, run: RunFolder | None) -> Iterator[_Row]:
-    """The cases of a side that an id names."""
     if run is None:
         return
     for stem in run.stems():
@@ -293,7 +291,6 @@ def _there(side: int, run: RunFolder | None) -> Iterator[_Row]:
 
 
 def _prompts(cases: Cases) -> Iterator[_Row]:
-    """The cases of a case file with a digest of their prompts."""
     for number, value in enumerate(cases.ids()):
         if isinstance(value, str) and value:
             case = parse_case(cases.case(number), value)

@@ -101,7 +101,6 @@ def _understood(recording: Recording) -> Recording:
 
 
 def _of_folder(run: RunFolder) -> Iterator[Recording]:
-    """The responses of a run directory, with the prompts of its case file."""
     cases = find_cases(run)
     prompts = _prompts(cases) if cases is not None else {}
     for stem in sorted(each for each in run.stems() if each != _CASES_STEM):

@@ -441,7 +441,6 @@ def _span(side: SideResult) -> float | None:
 
 
 def _delta(baseline: float | None, new: float | None) -> Delta | None:
-    """A measure of both sides, where both have it."""
     if baseline is None or new is None:
         return None
     return Delta(baseline, new, new - baseline)

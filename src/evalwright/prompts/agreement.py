@@ -138,7 +138,6 @@ def _share_within(angle: float, freedom: int) -> float:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value; equal ones share the mean of theirs."""
     places: dict[float, list[int]] = {}
     for place, value in enumerate(sorted(values), 1):
         places.setdefault(value, []).append(place)

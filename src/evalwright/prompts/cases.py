@@ -266,7 +266,6 @@ def load_named(models: Models, name: str, where: str) -> Model | None:
 
 
 def _notes(file: PromptFile, named: Mapping[str, Model]) -> Iterable[str]:
-    """What was not done as the file may lead one to expect."""
     if not file.evaluators:
         yield "the file has no evaluators, so every case passed"
     for evaluator in file.evaluators:

@@ -287,7 +287,6 @@ def read_results(source: bytes, name: str) -> list[PromptResult]:
 
 
 def _documents(source: bytes, name: str) -> Iterable[tuple[str, Any]]:
-    """Each record with its place: a path in the document, or a line."""
     try:
         whole = parse(source)
     except NotJson as error:

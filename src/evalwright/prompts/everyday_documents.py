@@ -201,5 +201,4 @@ def _is_short(line: str) -> bool:
 
 @once
 def _lowered(reading: Reading) -> str:
-    """The body in lower case, as far as it is searched."""
     return reading.prompt.body[:_LONGEST_SEARCHED].lower()

@@ -83,7 +83,6 @@ class PromptJudge:
         return msgspec.structs.replace(ran, notes=[*ran.notes, note])
 
     def _subject(self, file: PromptFile) -> Model:
-        """The model that a file names for its cases, else the judge."""
         if file.model is None or not file.rows:
             return self._model
         where = f"{file.source}: model {file.model}"

@@ -231,7 +231,6 @@ def _has_variables(reading: Reading) -> bool:
 
 
 def _hits(reading: Reading, *concepts: Concept) -> int:
-    """How many words stand for some concepts, each counted once."""
     once = dict.fromkeys(reading.words, 1)
     found = concept_counts(reading.prompt.language.code, reading.lowered, once)
     return sum(found[each] for each in concepts)
@@ -294,7 +293,6 @@ def _directed(reading: Reading) -> float:
 
 
 def _named(reading: Reading, kind: DocumentKind) -> bool:
-    """Whether a file has the name of such a document."""
     return signs.DOCUMENT_NAMES[kind].search(_stem(reading)) is not None
 
 
@@ -304,7 +302,6 @@ def _stem(reading: Reading) -> str:
 
 
 def _phrases(reading: Reading, phrases: Collection[str]) -> int:
-    """How many of some phrases a file holds."""
     text = _signed_body(reading).lower()
     return sum(phrase in text for phrase in phrases) if text else 0
 
@@ -318,7 +315,6 @@ def _signed_body(reading: Reading) -> str:
 
 
 def _addresses(reading: Reading, end: int = _LONGEST_SEARCHED) -> bool:
-    """Whether a text speaks to a model, before an end."""
     codes = {"en", reading.prompt.language.code} & signs.ADDRESSES.keys()
     return any(_address_pattern(code).search(reading.lowered, 0, end) for code in codes)
 

@@ -152,7 +152,6 @@ def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
 
 
 def _conversation(messages: Any) -> str:
-    """The messages as text, each under its role."""
     if not isinstance(messages, list) or not messages:
         raise UnfitPrompt("invalid_input", "`messages` is missing: a list of {role, content}")
     parts = []
@@ -173,7 +172,6 @@ def _conversation(messages: Any) -> str:
 
 
 def _contents(text: str) -> "list[yaml.ScalarNode]":
-    """Where the contents of the messages are in the file."""
     import yaml
 
     from evalwright.contracts.yaml_loader import JsonLoader

@@ -209,8 +209,6 @@ def _unfit(shown: str, error: OSError | ValueError) -> UnfitPrompt:
 
 
 class _Folder:
-    """A folder that was named, and the walk through what lies below it."""
-
     def __init__(self, path: Path, shown: str, search: PromptSearch) -> None:
         self.path = path
         self.search = search
@@ -340,7 +338,6 @@ def _only_placeholders(prompt: Prompt) -> bool:
 
 
 def _without(text: str, style: str, names: set[str]) -> str:
-    """The text without the placeholders of these names."""
     opening, closing = map(re.escape, _BRACKETS[style])
     bracketed = when_used(rf"{opening}([^\n]{{1,{_LONGEST_NAME}}}?){closing}")
     return bracketed.sub(lambda found: "" if found[1].strip() in names else found[0], text)

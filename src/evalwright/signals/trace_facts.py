@@ -73,7 +73,6 @@ def calls_with_links(trace: Trace) -> set[int]:
 
 
 def _written_args(trace: Trace) -> str:
-    """All that was given to tools, in one text."""
     try:
         return msgspec.json.encode([call.args for call in trace.calls]).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -88,7 +88,6 @@ class _NamedHosts:
 
 
 def _hosts(view: TraceView) -> set[str]:
-    """The hosts of all links in what the agent wrote."""
     given = (value for act in linking(view) for _, value in act.values)
     texts = [value for value in given if "://" in value]
     hosts = {Link(value, image=False).host for value in texts}
@@ -98,7 +97,6 @@ def _hosts(view: TraceView) -> set[str]:
 
 @lru_cache(maxsize=1)
 def _baseline_text(view: TraceView) -> str:
-    """All that the baseline saw and did."""
     if view.baseline is None:
         return ""
     known = TraceView(view.baseline)

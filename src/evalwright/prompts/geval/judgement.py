@@ -162,7 +162,6 @@ class GEval:
         return [_sample(answered[at : at + size]) for at in range(0, len(answered), size)]
 
     def _unused_probabilities(self, sample: _Sample) -> str | None:
-        """Why token probabilities that were given are not used."""
         if not sample.has_logprobs:
             return None
         missing = [name for name in CRITERIA if name not in sample.weighted]
@@ -253,7 +252,6 @@ def _reader(group: CriterionGroup) -> Read:
 
 
 def _sample(asked: Sequence[Asked]) -> _Sample:
-    """The answers of one sample together."""
     criteria: dict[Criterion, CriterionReply] = {}
     weighted: dict[Criterion, Weighted] = {}
     for each in asked:

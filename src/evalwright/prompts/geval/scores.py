@@ -100,8 +100,6 @@ def weigh(
 
 
 class _ReplyTokens:
-    """The tokens of a reply and the text that they spell."""
-
     def __init__(self, logprobs: Sequence[TokenLogprob]) -> None:
         self.text = "".join(entry.token for entry in logprobs)
         self._logprobs = logprobs

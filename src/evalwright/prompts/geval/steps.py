@@ -106,8 +106,6 @@ class JudgeSteps:
         await ask_all(self._model, asked, spending)
 
     def _keeper(self, name: Criterion) -> Read:
-        """Reads steps and keeps them, whatever becomes of those of other criteria."""
-
         def read(reply: Reply) -> None:
             steps = read_steps(reply)
             try:

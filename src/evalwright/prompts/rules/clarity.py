@@ -199,7 +199,6 @@ def _is_prose(text: str) -> bool:
 
 
 def _length(reading: Reading, text: str) -> int:
-    """The length in words, in any script."""
     script = reading.language.script
     if script in WITHOUT_SPACES:
         return len(words(text.lower()))
@@ -208,14 +207,12 @@ def _length(reading: Reading, text: str) -> int:
 
 
 def _shortest(reading: Reading) -> int:
-    """The fewest characters of a long sentence."""
     is_dense = reading.language.script in (*WITHOUT_SPACES, "hangul")
     return LONG_SENTENCE if is_dense else 2 * LONG_SENTENCE
 
 
 @once
 def _paragraphs(reading: Reading) -> list[tuple[int, int]]:
-    """Paragraphs and list items that are long enough to hold a long sentence."""
     spans = (match.span() for match in _PARAGRAPH.finditer(reading.prose))
     return [
         (start, end)

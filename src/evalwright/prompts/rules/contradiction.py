@@ -307,7 +307,6 @@ def _in_one_breath(reading: Reading) -> Iterator[Hit]:
 
 
 def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
-    """Where an instruction is given, and not the opposite of it."""
     if phrase.needs is not None and phrase.needs not in reading.words:
         return
     for place in sorted(reading.places(*phrase.words.split())):

@@ -189,7 +189,6 @@ def _paired(text: str) -> str:
 
 
 def _closing(text: str) -> str:
-    """The brackets that a text leaves open, outside its strings."""
     opened: list[str] = []
     for sign in re.sub(r'"(?:[^"\\\n]|\\.)*"', "", text):
         if sign in "{[":
@@ -200,7 +199,6 @@ def _closing(text: str) -> str:
 
 
 def _are_values(example: str) -> bool:
-    """Whether each line is JSON by itself."""
     lines = [line for line in example.split("\n") if line.strip()]
     return len(lines) > 1 and all(_is_json(line.strip().rstrip(",")) for line in lines)
 

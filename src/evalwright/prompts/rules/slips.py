@@ -216,7 +216,6 @@ def _line_end(text: str, start: int) -> int:
 
 
 def _lines_with(sign: BytesPattern, data: bytes) -> Iterator[int]:
-    """Where the lines start that hold a sign, as indices into the text."""
     matches = sign.finditer(data)
     at = index = 0
     for start in dict.fromkeys(data.rfind(b"\n", 0, each.span()[0]) + 1 for each in matches):

@@ -180,13 +180,11 @@ def _unused(reading: Reading) -> Iterator[Hit]:
 
 
 def _written(reading: Reading, name: str, offset: int) -> str:
-    """A name as its declaration spells it."""
     match = _NAME.match(reading.text, offset)
     return match[0].strip() if offset and match is not None else name
 
 
 def _outside(reading: Reading) -> str:
-    """The normalised core, without the sections that declare."""
     if reading.core_section is not None or reading.prompt.type != "markdown":
         return _normalised(reading.core)
     parts = []
@@ -277,7 +275,6 @@ def _is_shown_as_code(reading: Reading, offset: int) -> bool:
 
 
 def _tag(match: re.Match[str]) -> str:
-    """What is written there, up to its end."""
     closing = "%}" if match["block"] else "}}"
     tag = match.string[match.start() : match.start() + _LONGEST_TAG]
     before, end, _ = tag.partition(closing)

@@ -234,7 +234,6 @@ class Obedience:
         return bool(self._naming(call))
 
     def _naming(self, call: ToolCall) -> list[int]:
-        """The places of the sources before a call that name its tool."""
         if call.tool not in self._places_of_tools:
             texts = enumerate(self._view.untrusted_texts)
             self._places_of_tools[call.tool] = [at for at, text in texts if call.tool in text]

@@ -137,7 +137,6 @@ class SpokenAnswer:
 
     @cached
     def _known(self) -> bytes:
-        """What the user, the operator and the baseline's answer say."""
         baseline = self._view.baseline
         said = plain_words(baseline.answer) if baseline is not None else b""
         return self._view.trusted_words + said
@@ -231,7 +230,6 @@ class SpokenAnswer:
         return self._count(word) <= copies * told.words.count(word)
 
     def _count(self, words: bytes) -> int:
-        """How often all texts have these words, which many sentences and orders ask."""
         known = self._counts.get(words)
         if known is None:
             known = self._counts[words] = self._view.joined_words.count(words)
@@ -258,7 +256,6 @@ class SpokenAnswer:
 
 
 def _longest_run(words: list[bytes], text: bytes) -> list[bytes]:
-    """The most words in a row that occur so in a text."""
     best: list[bytes] = []
     start = 0
     for end in range(1, len(words) + 1):

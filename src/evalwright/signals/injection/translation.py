@@ -34,7 +34,6 @@ _SAID = {form: f" {word} " for word, forms in _TABLES["phrases"].items() for for
 
 
 def _forms(title: str) -> dict[str, str]:
-    """The English word for each form in the tables of all languages."""
     return {
         form: f" {word} "
         for name, table in _TABLES.items()

@@ -93,7 +93,6 @@ _PROMPT = (
 
 
 def _either(table: dict[str, str]) -> str:
-    """A pattern for what a table has in any language."""
     return "|".join(table.values())
 
 

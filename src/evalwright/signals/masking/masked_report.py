@@ -66,7 +66,6 @@ def _mask_ref(ref: EvidenceRef) -> EvidenceRef:
 
 
 def _mask_optional(text: str | None) -> str | None:
-    """A text masked, or None."""
     return None if text is None else mask_text(text)
 
 

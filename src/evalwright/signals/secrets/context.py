@@ -123,7 +123,6 @@ def whole_value(value: bytes) -> bytes:
 
 
 def _kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
-    """Whether a value has small letters, capitals, digits, and anything else."""
     text = value.decode("latin-1")
     return (
         any("a" <= each <= "z" for each in text),

@@ -43,7 +43,6 @@ def _line(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _members(archive: zipfile.ZipFile, place: str) -> list[zipfile.ZipInfo]:
-    """The header, then the samples in the order in which they ended."""
     members = {member.filename: member for member in archive.infolist()}
     header = next((members[name] for name in _HEADERS if name in members), None)
     samples = [

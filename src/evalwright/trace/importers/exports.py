@@ -61,7 +61,6 @@ def _is_span(value: Json) -> bool:
 
 
 def _info(value: dict[str, Any]) -> dict[str, Any]:
-    """What is said of the whole trace: apart, or in the columns of a row."""
     found = structure_from_text(value.get("info", value.get("trace_info")))
     if isinstance(found, dict):
         return found
@@ -127,7 +126,6 @@ def _is_observation(value: Json) -> bool:
 
 
 def _is_observed(value: Json) -> bool:
-    """Whether this is an observation, were it known of which trace."""
     if not isinstance(value, dict) or _either(value, "startTime") is None:
         return False
     is_nested = "parentObservationId" in value or "parent_observation_id" in value
@@ -153,7 +151,6 @@ def _is_event(value: dict[str, Any]) -> bool:
 
 
 def _either(raw: dict[str, Any], key: str) -> Json:
-    """A field as the API spells it, or as the columns of a table do."""
     found = raw.get(key)
     snake = "".join(f"_{char.lower()}" if char.isupper() else char for char in key)
     return raw.get(snake) if found is None else found

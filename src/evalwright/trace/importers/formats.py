@@ -338,7 +338,6 @@ class _Known:
 
 
 def _is_part(value: Json) -> bool:
-    """Whether a record may be part of one that is a list: a message or an event."""
     return is_lone_message(value) or is_openhands(value)
 
 

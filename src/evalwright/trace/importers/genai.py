@@ -160,7 +160,6 @@ def _take_event(operation: Operation, event: SpanEvent) -> None:
 
 
 def _offered(message: Json) -> list[str]:
-    """The tools that Traceloop writes as if the user had said them."""
     content = message.get("content") if isinstance(message, dict) else None
     if not isinstance(content, dict) or list(content) != ["tools"]:
         return []

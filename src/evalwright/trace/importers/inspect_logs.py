@@ -181,7 +181,6 @@ def _events(turn: Json) -> list[CanonicalEvent]:
 
 
 def _named(call: dict[str, Any]) -> dict[str, Any]:
-    """The name of a function stands where chat APIs have an object with it."""
     return {"name": call["function"]} if isinstance(call.get("function"), str) else {}
 
 

@@ -75,7 +75,6 @@ def _nodes(value: Json) -> list[dict[str, Any]]:
 
 
 def _is_whole(value: Json) -> bool:
-    """Whether a record is a root with all that is below it."""
     return _is_run(value) and bool(value.get("child_runs")) and not value.get("parent_run_id")
 
 

@@ -100,7 +100,6 @@ def _exchange(record: ImportRecord) -> _Exchange | None:
 
 
 def _request(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
-    """The request, and the messages in it; a record may be the request itself."""
     if _messages_in(record) is not None:
         return record, _messages_in(record)
     for key in _REQUEST_KEYS:
@@ -137,7 +136,6 @@ def _response(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
 
 
 def _answer_in(response: dict[str, Any]) -> Json:
-    """The message or the items that a model answered with."""
     choices = response.get("choices")
     if isinstance(choices, list):
         first = choices[0] if choices else None

@@ -220,7 +220,6 @@ _LOG_RECORD: Final[_Message] = {
 
 
 def _request(kind: str, leaf: str, message: _Message) -> _Message:
-    """An export request: by resource, then by scope."""
     scope = {
         1: _Field("scope", _LENGTH, _one(_SCOPE)),
         2: _Field(leaf, _LENGTH, _one(message), True),

@@ -242,7 +242,6 @@ def _record(number: int, place: str, line: _Line) -> ImportRecord:
 
 
 def _written(lines: Iterable[_Line]) -> Iterator[_Line]:
-    """The lines that say something, the first without its byte order mark."""
     for line in lines:
         content = line.text.removeprefix(BOM) if line.number == 1 else line.text
         if content.strip():
