@@ -184,7 +184,12 @@ def _rival(stated: Statement, known: KnownText) -> Rival | None:
     if known.holds(stated.value):
         return None
     if stated.kind == "id" and not stated.exact:
-        return _other_id(stated.value, known)
+        pattern = same_shape(stated.value)
+        for index, text in known.results:
+            match = pattern.search(text)
+            if match:
+                return Rival(match.group(0), index)
+        return None
     rivals = _rivals(stated, known)
     # A number may be written otherwise in the text of a result, and yet be the same.
     if any(rival.value == stated.value for rival in rivals):
@@ -196,25 +201,21 @@ def _rival(stated: Statement, known: KnownText) -> Rival | None:
 
 def _rivals(stated: Statement, known: KnownText) -> list[Rival]:
     if stated.before:
-        return _of_same_entity(stated, known)
+        # An amount or a date that a result holds close to a name in the answer, too.
+        if is_derived(stated.around):
+            return []
+        for entity in entities_in(stated.before):
+            for index, text in known.results:
+                place = text.find(entity)
+                if place >= 0:
+                    near = text[max(0, place - _REACH) : place + len(entity) + _REACH]
+                    value = first_value(stated.kind, near)
+                    return [Rival(value, index)] if value else []
+        return []
     found = [each for each in _same_thing(stated, known) if _comparable(stated, each)]
     # one of several persons is often rightly called by another name
     several = stated.kind == "name" and len({each.value for each in found}) > 1
     return [] if several else found
-
-
-def _of_same_entity(stated: Statement, known: KnownText) -> list[Rival]:
-    """The amount or date that a result holds close to a name which the answer names as well."""
-    if is_derived(stated.around):
-        return []
-    for entity in entities_in(stated.before):
-        for index, text in known.results:
-            place = text.find(entity)
-            if place >= 0:
-                near = text[max(0, place - _REACH) : place + len(entity) + _REACH]
-                value = first_value(stated.kind, near)
-                return [Rival(value, index)] if value else []
-    return []
 
 
 def _may_contradict(stated: Statement, trace: Trace) -> bool:
@@ -231,15 +232,6 @@ def _may_contradict(stated: Statement, trace: Trace) -> bool:
         prefix = prefix_of(value)
         return any(prefix in text for text in texts)
     return True
-
-
-def _other_id(identifier: str, known: KnownText) -> Rival | None:
-    pattern = same_shape(identifier)
-    for index, text in known.results:
-        match = pattern.search(text)
-        if match:
-            return Rival(match.group(0), index)
-    return None
 
 
 def _same_thing(stated: Statement, known: KnownText) -> list[Rival]:

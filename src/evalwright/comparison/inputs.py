@@ -233,7 +233,12 @@ def open_side(
         return own, own.cases
     if is_folder and not _holds_files_of_traces(path):
         run = RunFolder(path)
-        _refuse_other_folders(run, named)
+        # Any other folder would be a side on which every case is missing.
+        if run.is_empty and not run.has_meta:
+            inside = sorted(each.name for each in run.root.iterdir() if (each / RUN_META).is_file())
+            hint = f"; did you mean {Path(named) / inside[0]}?" if inside else ""
+            message = f"{named}: not a run directory: no {RUN_META} and no response in it{hint}"
+            raise BadInput(message)
         run.above = tuple(folders_above(path))
         return run, find_cases(run)
     if exists:
@@ -293,15 +298,6 @@ def _holds_files_of_traces(folder: Path) -> bool:
     from evalwright.scans.shards import MANY_TRACES
 
     return any(each.name.lower().endswith(MANY_TRACES) for each in folder.iterdir())
-
-
-def _refuse_other_folders(run: RunFolder, named: str) -> None:
-    """Any other folder would be a side on which every case is missing."""
-    if run.is_empty and not run.has_meta:
-        inside = sorted(each.name for each in run.root.iterdir() if (each / RUN_META).is_file())
-        hint = f"; did you mean {Path(named) / inside[0]}?" if inside else ""
-        message = f"{named}: not a run directory: no {RUN_META} and no response in it{hint}"
-        raise BadInput(message)
 
 
 def find_cases(run: RunFolder) -> Path | None:

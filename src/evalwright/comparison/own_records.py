@@ -68,7 +68,21 @@ def step_of(payload: Payload) -> dict[str, Any]:
             "args": args,
         }
     if isinstance(payload, ToolReturned):
-        return _result(payload)
+        # The status is `ok`, `error` or `timeout`, where the log says which.
+        result: dict[str, Any] = {
+            "type": "tool_result",
+            "call_id": payload.call_id,
+            "tool": payload.tool_name,
+            "payload": None if payload.outcome is UNSET else payload.outcome,
+        }
+        if payload.error is not UNSET:
+            result["status"] = "timeout" if "timeout" in payload.error.code else "error"
+            result["error_message"] = payload.error.message
+        elif payload.status is not UNSET:
+            result["status"] = "ok" if payload.status == "ok" else "error"
+        if payload.duration_ms is not UNSET:
+            result["latency_ms"] = payload.duration_ms
+        return result
     assert isinstance(payload, Reasoned)
     return {
         "type": "message",
@@ -76,24 +90,6 @@ def step_of(payload: Payload) -> dict[str, Any]:
         "content": payload.reasoning,
         "reasoning": True,
     }
-
-
-def _result(returned: ToolReturned) -> dict[str, Any]:
-    """A tool's result; its status is `ok`, `error` or `timeout`, where the log says which."""
-    result: dict[str, Any] = {
-        "type": "tool_result",
-        "call_id": returned.call_id,
-        "tool": returned.tool_name,
-        "payload": None if returned.outcome is UNSET else returned.outcome,
-    }
-    if returned.error is not UNSET:
-        result["status"] = "timeout" if "timeout" in returned.error.code else "error"
-        result["error_message"] = returned.error.message
-    elif returned.status is not UNSET:
-        result["status"] = "ok" if returned.status == "ok" else "error"
-    if returned.duration_ms is not UNSET:
-        result["latency_ms"] = returned.duration_ms
-    return result
 
 
 def why_failed(suite: Suite, task: Task, attempt: TaskAttempt, output: Any) -> dict[str, Any]:

@@ -271,7 +271,12 @@ def _notes(file: PromptFile, named: Mapping[str, Model]) -> Iterable[str]:
     for evaluator in file.evaluators:
         if isinstance(evaluator, LlmEvaluator):
             yield from _judge_notes(evaluator, named)
-    yield from _undefined_notes(file)
+    # Placeholders without a value, and in which rows; they were sent unfilled.
+    used = list(dict.fromkeys(_placeholders(file)))
+    for name in used:
+        rows = [number for number, row in enumerate(file.rows, 1) if name not in row]
+        if rows:
+            yield f"{{{{{name}}}}} has no value in {_rows(rows, file)}; it was left as it is"
 
 
 def _judge_notes(evaluator: LlmEvaluator, named: Mapping[str, Model]) -> Iterable[str]:
@@ -282,15 +287,6 @@ def _judge_notes(evaluator: LlmEvaluator, named: Mapping[str, Model]) -> Iterabl
         )
     if evaluator.model_id and evaluator.model_id not in named:
         yield f"evaluator {evaluator.name!r}: judged by the run's judge, not {evaluator.model_id}"
-
-
-def _undefined_notes(file: PromptFile) -> Iterable[str]:
-    """Placeholders without a value, and in which rows; they were sent unfilled."""
-    used = list(dict.fromkeys(_placeholders(file)))
-    for name in used:
-        rows = [number for number, row in enumerate(file.rows, 1) if name not in row]
-        if rows:
-            yield f"{{{{{name}}}}} has no value in {_rows(rows, file)}; it was left as it is"
 
 
 def _placeholders(file: PromptFile) -> Iterable[str]:

@@ -177,28 +177,22 @@ def _file(
     """The change of one file; one that has no score on either side has nothing to tell."""
     old, new = percentages(before), percentages(after)
     if old and new:
-        return _compared(key, before, after, noise)
+        sd, margin = noise.of(key, before, after) or (None, None)
+        change = FileChange(
+            *key,
+            "same",
+            before=round(fmean(percentages(before)), _DIGITS),
+            after=round(fmean(percentages(after)), _DIGITS),
+            noise=sd,
+            margin=margin,
+            criteria=_criteria(before, after),
+            content_changed=_content_changed(before, after),
+            lost_cases=_passed_all_cases(before) and not any(all(_cases(each)) for each in after),
+        )
+        return msgspec.structs.replace(change, verdict=_verdict(change))
     if old:
         return FileChange(*key, "only before", before=round(fmean(old), _DIGITS))
     return FileChange(*key, "only now", after=round(fmean(new), _DIGITS)) if new else None
-
-
-def _compared(
-    key: Key, before: Sequence[PromptResult], after: Sequence[PromptResult], noise: _Noise
-) -> FileChange:
-    sd, margin = noise.of(key, before, after) or (None, None)
-    change = FileChange(
-        *key,
-        "same",
-        before=round(fmean(percentages(before)), _DIGITS),
-        after=round(fmean(percentages(after)), _DIGITS),
-        noise=sd,
-        margin=margin,
-        criteria=_criteria(before, after),
-        content_changed=_content_changed(before, after),
-        lost_cases=_passed_all_cases(before) and not any(all(_cases(each)) for each in after),
-    )
-    return msgspec.structs.replace(change, verdict=_verdict(change))
 
 
 def _verdict(change: FileChange) -> Verdict:

@@ -116,8 +116,24 @@ def prompt_kind(
     if by_name is not None:
         return by_name
     if frontmatter:
-        return _kind_by_keys(frontmatter, body)
-    return _kind_by_text(name, body, style)
+        keys = frontmatter.keys()
+        if keys & _RULES_KEYS:
+            return "agent_rules"
+        if keys & _CALL_KEYS or isinstance(frontmatter.get("model"), dict):
+            return "chat" if _ROLE_LINE.search(body) else "template"
+        pages, skills = len(keys & _PAGE_KEYS), len(keys & _SKILL_KEYS)
+        named = {"name", "description"} <= keys
+        if skills > pages or (named and (skills or not pages) and "title" not in keys):
+            return "skill"
+        if not pages and keys <= {"description", "name", "model"} | _SKILL_KEYS:
+            return "skill"
+        return "library_page"
+    if _ROLE_LINE.search(body[:_OPENING]):
+        return "chat"
+    if _CORE_HEADING.search(body):
+        return "library_page"
+    is_template = style != "none" or name.endswith(_TEMPLATE_SUFFIXES)
+    return "template" if is_template else "system_prompt"
 
 
 def _kind_by_name(name: str) -> PromptKind | None:
@@ -126,27 +142,3 @@ def _kind_by_name(name: str) -> PromptKind | None:
     if name in RULES_FILES or name.endswith(_RULES_SUFFIXES):
         return "agent_rules"
     return "chat" if name.endswith(".prompty") else None
-
-
-def _kind_by_keys(fields: Mapping[str, Any], body: str) -> PromptKind:
-    keys = fields.keys()
-    if keys & _RULES_KEYS:
-        return "agent_rules"
-    if keys & _CALL_KEYS or isinstance(fields.get("model"), dict):
-        return "chat" if _ROLE_LINE.search(body) else "template"
-    pages, skills = len(keys & _PAGE_KEYS), len(keys & _SKILL_KEYS)
-    named = {"name", "description"} <= keys
-    if skills > pages or (named and (skills or not pages) and "title" not in keys):
-        return "skill"
-    if not pages and keys <= {"description", "name", "model"} | _SKILL_KEYS:
-        return "skill"
-    return "library_page"
-
-
-def _kind_by_text(name: str, body: str, style: TemplateStyle) -> PromptKind:
-    if _ROLE_LINE.search(body[:_OPENING]):
-        return "chat"
-    if _CORE_HEADING.search(body):
-        return "library_page"
-    is_template = style != "none" or name.endswith(_TEMPLATE_SUFFIXES)
-    return "template" if is_template else "system_prompt"

@@ -43,7 +43,29 @@ def parse_prompt(data: bytes, shown: str, note: str | None = None) -> Prompt:
     notes = () if note is None else (note,)
     if kind == "prompt_yaml":
         return _from_yaml(text, shown, notes)
-    return _from_markdown(text, shown, notes)
+    frontmatter, offset, remarks = split_front_matter(text)
+    body = text[offset:]
+    if not body or body.isspace():
+        raise UnfitPrompt("invalid_input", "the file has front matter and no prompt below it")
+    blocks = scan_blocks(body, text.count("\n", 0, offset))
+    placeholders = find_placeholders(text, blocks, offset)
+    style = template_style(body, {each.style for each in placeholders})
+    return Prompt(
+        path=shown,
+        type="markdown",
+        title=_title(frontmatter or {}, "title", blocks, shown),
+        category=_category(frontmatter or {}, shown),
+        frontmatter=frontmatter,
+        text=text,
+        body=body,
+        body_offset=offset,
+        blocks=blocks,
+        placeholders=placeholders,
+        notes=notes + remarks,
+        kind=prompt_kind(shown, "markdown", frontmatter, body, style),
+        language=language_of(body),
+        template=style,
+    )
 
 
 def input_type(shown: str) -> InputType | None:
@@ -89,32 +111,6 @@ def _decode(data: bytes) -> str:
 
 
 # Markdown
-
-
-def _from_markdown(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
-    frontmatter, offset, remarks = split_front_matter(text)
-    body = text[offset:]
-    if not body or body.isspace():
-        raise UnfitPrompt("invalid_input", "the file has front matter and no prompt below it")
-    blocks = scan_blocks(body, text.count("\n", 0, offset))
-    placeholders = find_placeholders(text, blocks, offset)
-    style = template_style(body, {each.style for each in placeholders})
-    return Prompt(
-        path=shown,
-        type="markdown",
-        title=_title(frontmatter or {}, "title", blocks, shown),
-        category=_category(frontmatter or {}, shown),
-        frontmatter=frontmatter,
-        text=text,
-        body=body,
-        body_offset=offset,
-        blocks=blocks,
-        placeholders=placeholders,
-        notes=notes + remarks,
-        kind=prompt_kind(shown, "markdown", frontmatter, body, style),
-        language=language_of(body),
-        template=style,
-    )
 
 
 # Prompt YAML

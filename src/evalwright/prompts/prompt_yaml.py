@@ -102,7 +102,23 @@ def parse_prompt_yaml(text: str, name: str) -> PromptFile:
     try:
         # The name decides between YAML and JSON, and this is YAML whatever the file is called.
         document = parse_document(text.encode("utf-8"), "prompt.yml")
-        return _prompt_file(document, name)
+        fields = _mapping(document, "$")
+        response_format = _response_format(fields)
+        return PromptFile(
+            source=name,
+            messages=_messages(fields),
+            name=_optional_text(fields, "name", "$"),
+            description=_optional_text(fields, "description", "$"),
+            model=_optional_text(fields, "model", "$"),
+            parameters=_parameters(fields),
+            response_format=response_format,
+            output=_output(fields, response_format),
+            rows=tuple(_mapping(row, place) for row, place in _items(fields, "testData", "$")),
+            evaluators=tuple(
+                _evaluator(_mapping(entry, place), place, number)
+                for number, (entry, place) in enumerate(_items(fields, "evaluators", "$"), 1)
+            ),
+        )
     except UnicodeEncodeError:
         problem = Problem("$", "there is half of a surrogate pair", "save the file as UTF-8")
     except InvalidDocument as error:
@@ -125,26 +141,6 @@ def fill(template: str, values: Row) -> str:
 def placeholders(template: str) -> list[str]:
     """The names of a template's placeholders, each once, in order."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(template)))
-
-
-def _prompt_file(document: Any, source: str) -> PromptFile:
-    fields = _mapping(document, "$")
-    response_format = _response_format(fields)
-    return PromptFile(
-        source=source,
-        messages=_messages(fields),
-        name=_optional_text(fields, "name", "$"),
-        description=_optional_text(fields, "description", "$"),
-        model=_optional_text(fields, "model", "$"),
-        parameters=_parameters(fields),
-        response_format=response_format,
-        output=_output(fields, response_format),
-        rows=tuple(_mapping(row, place) for row, place in _items(fields, "testData", "$")),
-        evaluators=tuple(
-            _evaluator(_mapping(entry, place), place, number)
-            for number, (entry, place) in enumerate(_items(fields, "evaluators", "$"), 1)
-        ),
-    )
 
 
 def _messages(fields: Row) -> tuple[ChatMessage, ...]:

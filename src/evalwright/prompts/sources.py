@@ -317,15 +317,6 @@ def _is_scaffold(path: Path) -> bool:
         return True
     if any(_says_scaffold(stated.get(key)) for key in _SAYS_WHAT_IT_IS):
         return True
-    return _only_placeholders(prompt)
-
-
-def _says_scaffold(value: Any) -> bool:
-    texts = value if isinstance(value, list) else [value]
-    return any(isinstance(text, str) and _SCAFFOLD.search(text) for text in texts)
-
-
-def _only_placeholders(prompt: Prompt) -> bool:
     if not prompt.placeholders:
         return False
     rest = "\n".join(block.text for block in prompt.blocks if block.kind != "heading")
@@ -335,6 +326,11 @@ def _only_placeholders(prompt: Prompt) -> bool:
     for style, known in names.items():
         rest = _without(rest, style, known)
     return not _WORD.search(rest)
+
+
+def _says_scaffold(value: Any) -> bool:
+    texts = value if isinstance(value, list) else [value]
+    return any(isinstance(text, str) and _SCAFFOLD.search(text) for text in texts)
 
 
 def _without(text: str, style: str, names: set[str]) -> str:

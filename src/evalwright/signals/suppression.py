@@ -137,20 +137,16 @@ def _check_field(key: str, value: Any, path: str) -> Problem | None:
         remedy = _REQUIRED.get(key, "leave it out to match everything")
         return Problem(path, f"`{key}` must be a text that is not empty", remedy)
     if key == "kind":
-        return _check_kind(value, path)
+        from evalwright.signals.kinds import KIND_NAMES  # brings every detector with it
+
+        if value in KIND_NAMES:
+            return None
+        return Problem(path, f"{value!r} is not a kind of signal", _nearest(value, KIND_NAMES))
     if key == "side" and value not in get_args(Side):
         return Problem(path, f"{value!r} is not a side", "baseline or new")
     if key == "expires" and not _is_day(value):
         return Problem(path, f"{value!r} is not a date", _REQUIRED["expires"])
     return None
-
-
-def _check_kind(value: str, path: str) -> Problem | None:
-    from evalwright.signals.kinds import KIND_NAMES  # brings every detector with it
-
-    if value in KIND_NAMES:
-        return None
-    return Problem(path, f"{value!r} is not a kind of signal", _nearest(value, KIND_NAMES))
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:

@@ -117,7 +117,17 @@ class GEval:
         notes = _perhaps_cut(requests, first.counted)
         unused = self._unused_probabilities(first)
         if first.has_logprobs and unused is None:
-            return self._weighted(first, spending, notes)
+            criteria = {
+                name: CriterionJudgement(
+                    first.weighted[name].score,
+                    first.criteria[name].reason,
+                    first.weighted[name].covered_mass,
+                )
+                for name in CRITERIA
+            }
+            least = min(weighted.covered_mass for weighted in first.weighted.values())
+            made = Judgement(criteria, _summary(first), "probabilities", least, first.overall)
+            return self._finished(made, spending, notes)
         notes += [] if unused is None else [unused]
         if self._settings.samples == 1:
             return self._averaged([first], "plain", spending, notes)
@@ -172,19 +182,6 @@ class GEval:
         if mass < self._settings.least_mass:
             return f"token probabilities cover only {mass:.2f} of the score of {name}"
         return None
-
-    def _weighted(self, sample: _Sample, spending: Spending, notes: Sequence[str]) -> Judgement:
-        criteria = {
-            name: CriterionJudgement(
-                sample.weighted[name].score,
-                sample.criteria[name].reason,
-                sample.weighted[name].covered_mass,
-            )
-            for name in CRITERIA
-        }
-        least = min(weighted.covered_mass for weighted in sample.weighted.values())
-        made = Judgement(criteria, _summary(sample), "probabilities", least, sample.overall)
-        return self._finished(made, spending, notes)
 
     def _averaged(
         self, samples: Sequence[_Sample], method: Method, spending: Spending, notes: Sequence[str]

@@ -57,7 +57,8 @@ def opposite_sentences(language: str, text: str, near: int) -> Iterator[tuple[De
         first = bisect_left(forbidden, one.start - near, key=_START)
         last = bisect_right(forbidden, one.start + near, key=_START)
         for other in forbidden[first:last]:
-            if _are_same(one.rest, other.rest):
+            # “Never” changes the endings of words in many languages.
+            if len(one.rest) == len(other.rest) and all(map(_are_forms, one.rest, other.rest)):
                 yield one, other
                 break
 
@@ -108,11 +109,6 @@ def _demand(language: str, match: re.Match[str]) -> Demand | None:
     if len("".join(rest)) < enough:
         return None
     return Demand(match.start(), match.end(), bool(has_never), rest)
-
-
-def _are_same(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether words are the same but for their endings, which “never” changes in many languages."""
-    return len(one) == len(other) and all(map(_are_forms, one, other))
 
 
 def _are_forms(one: str, other: str) -> bool:

@@ -210,24 +210,20 @@ def _is_personal(found: SensitivePart, value: str) -> bool:
     if found.rule not in _GRAVE_PII or found.confidence != "high":
         return False
     if found.rule == "email":
-        return _is_address_of_somebody(value)
+        local, _, domain = value.partition("@")
+        parts = re.split(r"[._+\d-]+", local.lower())
+        is_role = parts[0] in _NOBODY or not _NOBODY.isdisjoint(parts[1:-1]) or parts[-1] == "doe"
+        if is_role or len(local) <= _INITIALS or "noreply" in domain:
+            return False
+        if re.search(_MADE_UP_MAIL, value) is not None:
+            return False
+        return _NO_TLD.match(value.rpartition(".")[2]) is None
     if found.rule == "date-of-birth":
         return all(int(year) > _LONG_AGO for year in _YEAR.findall(value))
     digits = re.sub(r"\W+", "", value)
     if digits in _SAMPLES or (found.rule == "phone" and _HOTLINE.match(digits)):
         return False
     return found.rule != "phone" or re.search(_MADE_UP_PHONE, value) is None
-
-
-def _is_address_of_somebody(value: str) -> bool:
-    local, _, domain = value.partition("@")
-    parts = re.split(r"[._+\d-]+", local.lower())
-    is_role = parts[0] in _NOBODY or not _NOBODY.isdisjoint(parts[1:-1]) or parts[-1] == "doe"
-    if is_role or len(local) <= _INITIALS or "noreply" in domain:
-        return False
-    if re.search(_MADE_UP_MAIL, value) is not None:
-        return False
-    return _NO_TLD.match(value.rpartition(".")[2]) is None
 
 
 def _injection(reading: Reading) -> Iterator[Hit]:

@@ -159,7 +159,17 @@ def _empty_section(reading: Reading) -> Iterator[Hit]:
                 f"The section “{_shown(section)}” is empty: write what it promises below the "
                 "heading, such as “Answer in two sentences.”, or remove it.",
             )
-    yield from _broken_promise(reading)
+    # A prompt that ends where it announces a list.
+    ended = reading.text.rstrip()
+    last = ended.rfind("\n") + 1
+    if reading.prompt.kind in ("template", "chat") or last < reading.prompt.body_offset:
+        return
+    if _PROMISE.search(ended, last):
+        yield Hit(
+            last,
+            "The prompt ends where it announces something: write what follows the colon, such as "
+            "“1. Name the file before you change it.”",
+        )
 
 
 def _is_empty(reading: Reading, number: int) -> bool:
@@ -214,20 +224,6 @@ def _is_cue(reading: Reading, section: Section) -> bool:
 
 
 _LONG_SECTION = 2000
-
-
-def _broken_promise(reading: Reading) -> Iterator[Hit]:
-    """A prompt that ends where it announces a list."""
-    ended = reading.text.rstrip()
-    last = ended.rfind("\n") + 1
-    if reading.prompt.kind in ("template", "chat") or last < reading.prompt.body_offset:
-        return
-    if _PROMISE.search(ended, last):
-        yield Hit(
-            last,
-            "The prompt ends where it announces something: write what follows the colon, such as "
-            "“1. Name the file before you change it.”",
-        )
 
 
 def _glued_heading(reading: Reading) -> Iterator[Hit]:

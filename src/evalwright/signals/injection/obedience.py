@@ -138,9 +138,6 @@ class Obedience:
             best = self._best(search) or self._spelled_out(search)
             if best is not None:
                 return best
-        return self._described(call, tool)
-
-    def _described(self, call: ToolCall, tool: CalledTool) -> Obeyed | None:
         if call.tool in self._view.baseline_tools or not self._was_instructed_before(call):
             return None
         named = any(map(self._is_instructed_stem, tool.clues))

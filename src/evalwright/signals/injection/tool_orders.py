@@ -102,7 +102,17 @@ class ToolOrders:
                 continue
             if self._novelty.is_proven(instruction, source):
                 return True
-        return self._is_told_in_other_words(tool, source)
+        # The agent may be pressed to such a deed in a language whose things are not known.
+        if source.as_read is source.text:
+            return False
+        if self._view.baseline is None and not (
+            source.reading.is_assault and self._authority.is_silent_on(tool)
+        ):
+            return False
+        return any(
+            not (tool.kinds.isdisjoint(each.kinds) or each.names_a_value)
+            for each in source.reading.pressed
+        )
 
     def is_next_step(self, source: UntrustedText, tool: str) -> bool:
         """Whether a service says how to go on, with another tool, after what the user wanted."""
@@ -115,19 +125,6 @@ class ToolOrders:
     def is_new(self, passage: str, source: UntrustedText, tool: str) -> bool:
         """Whether a passage that names a tool is new, and not how a service goes on."""
         return self._novelty.is_new(passage, source) and not self.is_next_step(source, tool)
-
-    def _is_told_in_other_words(self, tool: CalledTool, source: UntrustedText) -> bool:
-        """Whether the agent is pressed to such a deed in a language whose things are not known."""
-        if source.as_read is source.text:
-            return False
-        if self._view.baseline is None and not (
-            source.reading.is_assault and self._authority.is_silent_on(tool)
-        ):
-            return False
-        return any(
-            not (tool.kinds.isdisjoint(each.kinds) or each.names_a_value)
-            for each in source.reading.pressed
-        )
 
     def _naming_thing(self, call: ToolCall, tool: CalledTool) -> list[int]:
         """The places of the sources before a call that name what the tool deals with."""
