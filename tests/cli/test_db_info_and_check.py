@@ -56,7 +56,7 @@ def test_info_shows_what_is_in_the_log(evalwright: Evalwright, log: Path) -> Non
     assert (shown.code, shown.err) == (0, "")
     facts = shown.json()
     assert facts["database"] == str(log)
-    assert facts["schema"] == 5
+    assert facts["schema"] == 6
     assert facts["runs"] == {"completed": 2}
     assert facts["fileBytes"] == log.stat().st_size
     assert facts["pages"] * 4096 == facts["fileBytes"]
@@ -68,7 +68,7 @@ def test_info_shows_what_is_in_the_log(evalwright: Evalwright, log: Path) -> Non
     assert facts["bytes"] > 5000
 
     text = evalwright("db", "info").out
-    assert f"{log}: schema 5, " in text
+    assert f"{log}: schema 6, " in text
     assert "runs: 2 completed; " in text
     assert "tenant local: 2 completed; " in text
 
