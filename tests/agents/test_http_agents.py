@@ -455,7 +455,7 @@ def test_an_address_whose_query_was_not_kept_must_be_given_again(evalwright: Eva
     "url", ["http://", "http:///path", "https://?q=1", "http://host:port/", "http://host:99999/"]
 )
 def test_an_address_without_a_place_is_bad_input(url: str) -> None:
-    with pytest.raises(BadInput, match="--agent"):
+    with pytest.raises(BadInput, match="agent"):
         load_agent(url)
 
 

@@ -242,7 +242,7 @@ def test_a_reference_that_leads_nowhere_is_bad_input(folder: Path, ref: str, why
     with pytest.raises(BadInput) as raised:
         load_agent(ref)
     assert raised.value.exit_code == 2
-    assert "--agent" in str(raised.value)
+    assert "agent" in str(raised.value)
     assert why in str(raised.value)
 
 

@@ -190,5 +190,5 @@ def test_the_settings_and_pytest_can_ask_for_spans(evalwright: Evalwright) -> No
 
 
 def test_spans_of_an_agent_in_this_process_are_not_received() -> None:
-    with pytest.raises(BadInput, match="--otlp is for agents outside this process"):
+    with pytest.raises(BadInput, match="otlp=True is for agents outside this process"):
         ew.run([ew.Task(input="Where?", checks=[ew.contains("x")])], "evalwright:run", otlp=True)

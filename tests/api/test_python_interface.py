@@ -184,16 +184,16 @@ def test_an_unknown_option_is_refused_by_name(db):
     [
         ({"fail_on": ["treshold"]}, r"fail_on\[0\]: .*treshold.*there are: threshold, "),
         ({"fail_on": "none"}, r"fail_on: expected a list, such as \['none'\]"),
-        ({"fail_on": ["none", "threshold"]}, "--fail-on none"),
+        ({"fail_on": ["none", "threshold"]}, 'fail_on=."none". cannot be'),
         ({"flaky_as": "pass", "repeat": 2}, "flaky_as: .*pass"),
-        ({"flaky_as": "fail"}, "--flaky-as needs --repeat"),
+        ({"flaky_as": "fail"}, "flaky_as needs repeat"),
         ({"repeat": 0}, "repeat: expected `int` >= 1"),
         ({"concurrency": -1}, "concurrency: expected `int` >= 1"),
         ({"task_timeout_s": 0}, "task_timeout_s: expected `float` > 0"),
         ({"max_cost_usd": float("inf")}, "max_cost_usd: expected `float` <="),
         ({"judges": "openai:gpt-4.1-mini"}, r"judges: expected a list, such as \['openai:gpt"),
-        ({"judge_samples": 3}, "--judge-samples needs --judge"),
-        ({"record": True}, "--record needs --cassette"),
+        ({"judge_samples": 3}, "judge_samples needs judges"),
+        ({"record": True}, 'record=True needs cassette="FILE"'),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_before_the_run(db, options, message):

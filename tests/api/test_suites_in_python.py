@@ -386,7 +386,11 @@ def test_an_option_that_does_not_exist_is_refused_with_the_nearest_name(db):
         ([ew.judge("is polite")], {}, r"judges: .*name a model with judges=\["),
         ([ew.similar("yes", by="embedding")], {}, "embedding_model: .* with embedding_model"),
         ([ew.contains("yes")], {"modes": ["regression"]}, "name it with baseline"),
-        ([ew.contains("yes")], {"read_only": True}, "read_only: .* with modes live-shadow"),
+        (
+            [ew.contains("yes")],
+            {"read_only": True},
+            r'read_only=True: .* with modes=."live-shadow".',
+        ),
     ],
 )
 def test_options_are_called_as_in_python(db, checks, options, message):

@@ -106,7 +106,7 @@ def test_an_agent_at_an_address_counts_only_where_it_is_trusted(tmp_path: Path) 
     (tmp_path / "evalwright.toml").write_text('agent = "https://agents.example/x"\n')
     config = load_config(tmp_path)
     assert config.run.agent is None
-    assert "agent ignored" in config.notices[0]
+    assert "agent ignored" in str(config.notices[0])
     assert load_config(named=tmp_path / "evalwright.toml").run.agent == "https://agents.example/x"
 
 

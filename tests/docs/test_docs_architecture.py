@@ -20,7 +20,7 @@ def test_the_packages_are_those_that_the_import_linter_knows_in_its_order() -> N
 
 def test_every_table_of_a_recipe_exists() -> None:
     found = _TABLE.findall(prose(PAGE))
-    assert len(found) == 10
+    assert len(found) == 11
     for table, module in found:
         name = f"evalwright.{module.replace('/', '.')}"
         assert hasattr(importlib.import_module(name), table), f"{name} has no {table}"

@@ -30,7 +30,10 @@ RECIPES = (
     "A report form",
     "A page",
     "A list column",
+    "A run option",
+    "A command",
 )
+_PLACED = re.compile(r"# (\S+), above `(.+)`\n(.*)", re.DOTALL)
 _NEW_FILE = re.compile(r"\bhere\s+(?:is\s+|in\s+)?`([\w/]+\.py)`", re.IGNORECASE)
 _TEMPLATE = re.compile(r"`([\w/]+\.html)`")
 _TABLE = re.compile(r"`(\w+)`\s+in\s+`([\w/]+\.py)`")
@@ -55,6 +58,10 @@ def follow(recipe: str, package: Path) -> None:
     templates = [each.text for each in blocks(PAGE, text) if each.language == "html"]
     for file, template in zip(_TEMPLATE.findall(text), templates, strict=True):
         (package / file).write_text(template, "utf-8")
+    if _PLACED.match(module):
+        for block in (module, *more):
+            put_above(block, package)
+        return
     new_files, ((table, table_file),) = _NEW_FILE.findall(text), _TABLE.findall(text)
     entry = more[0].rstrip() if more else _ENTRY.findall(text)[0]
     path = package / table_file
@@ -69,6 +76,16 @@ def follow(recipe: str, package: Path) -> None:
     path.write_text(_import_of(entry, new_file, module) + source, "utf-8")
 
 
+def put_above(block: str, package: Path) -> None:
+    """Write lines above the one in a file that their first line names."""
+    found = _PLACED.match(block)
+    assert found is not None
+    path, anchor, lines = package / found[1], found[2], found[3]
+    before, line, after = path.read_text("utf-8").partition(f"\n{anchor}")
+    assert line, (anchor, path)
+    path.write_text(f"{before}\n{lines.rstrip()}{line}{after}", "utf-8")
+
+
 def _with_entry(source: str, table: str, entry: str) -> str:
     """The entry as the first row of a table."""
     values = {
@@ -76,7 +93,8 @@ def _with_entry(source: str, table: str, entry: str) -> str:
         for node in ast.parse(source).body
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value
     }
-    rows = next(node for node in ast.walk(values[table]) if isinstance(node, ast.Tuple | ast.List))
+    kinds = ast.Tuple | ast.List | ast.Dict
+    rows = next(node for node in ast.walk(values[table]) if isinstance(node, kinds))
     lines = source.splitlines(keepends=True)
     line, column = rows.lineno - 1, rows.col_offset + 1
     lines[line] = f"{lines[line][:column]}\n{entry},\n{lines[line][column:]}"
@@ -87,7 +105,8 @@ def _import_of(entry: str, new_file: str, module: str) -> str:
     """What the entry uses of the new module: the module itself, names of it, or nothing."""
     *folders, name = new_file.removesuffix(".py").split("/")
     package = ".".join(["evalwright", *folders])
-    used = {node.id for node in ast.walk(ast.parse(f"({entry},)")) if isinstance(node, ast.Name)}
+    row = f"{{{entry}}}" if entry.startswith('"') else f"({entry},)"
+    used = {node.id for node in ast.walk(ast.parse(row)) if isinstance(node, ast.Name)}
     if name in used:
         return f"from {package} import {name}\n"
     defined = set[str]()
@@ -319,3 +338,60 @@ def test_a_column_is_in_the_list_of_runs(evalwright: Evalwright, tmp_path: Path)
     head, line = evalwright("runs").stdout.splitlines()
     assert head.split()[:2] == ["modes", "run"]
     assert line.startswith("golden ")
+
+
+SUITE_WITH_A_CHECK = "evalwright: 1\ntasks:\n  - { input: Hi, checks: [{ contains: Hi }] }\n"
+
+
+def test_a_run_option_is_offered_by_every_edge_and_kept_in_the_log(
+    evalwright: Evalwright, extended: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "suite.yaml").write_text(SUITE_WITH_A_CHECK)
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return task.input\n")
+    command = ("run", "suite.yaml", "--agent", "agent.py:answer")
+    ran = evalwright(*command, "--note", "before the release", "--out", "out")
+    assert ran.returncode == 0, ran.stderr
+    events = map(json.loads, (tmp_path / "out" / "events.jsonl").read_text().splitlines())
+    planned = next(each for each in events if each["type"] == "evalwright.planned")
+    assert planned["payload"]["settings"]["note"] == "before the release"
+    assert options_that_edges_lack(extended) == ""
+
+
+def options_that_edges_lack(folder: Path) -> str:
+    """What the test of every edge says of a copy of the package."""
+    test = ROOT / "tests" / "test_run_options.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "option", str(test)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    return "" if done.returncode == 0 else done.stdout
+
+
+def test_an_option_that_an_edge_forgot_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "evalwright"
+    shutil.copytree(ROOT / "src" / "evalwright", package)
+    text = PAGE.read_text("utf-8").split("\n### A run option\n")[1].split("\n##")[0]
+    field = next(each.text for each in blocks(PAGE, text) if each.language == "python")
+    put_above(field, package)
+    told = options_that_edges_lack(tmp_path)
+    edges = ("the_command_line", "python", "pytest", "a_host")
+    missed = [edge for edge in edges if "FAILED" in told and f"test_{edge}_offers" in told]
+    assert missed == list(edges)
+    assert "test_a_resumed_run_takes_every_option" in told
+
+
+def test_a_command_is_listed_and_called(evalwright: Evalwright, tmp_path: Path) -> None:
+    (tmp_path / "suite.yaml").write_text(SUITE_WITH_A_CHECK)
+    (tmp_path / "agent.py").write_text("def answer(task):\n    return task.input\n")
+    for tags in (("nightly",), ("nightly", "eu")):
+        options = [word for tag in tags for word in ("--tag", tag)]
+        assert (
+            evalwright("run", "suite.yaml", "--agent", "agent.py:answer", *options).returncode == 0
+        )
+    assert evalwright("tags").stdout == "eu: 1\nnightly: 2\n"
+    assert "Count the runs that have a tag." in evalwright("--help").stdout

@@ -23,9 +23,9 @@ def test_a_run_stops_when_its_budget_is_spent(workshop: Workshop) -> None:
     recording = workshop.run(a_suite(10), costing(0.4), concurrency=1, max_cost_usd=1.0)
     assert recording.failure is not None
     assert recording.failure.code == "budget_exhausted"
-    assert "$0.8 was spent, the next task may cost $0.4, and --max-cost is $1" in str(
-        recording.failure
-    )
+    why = "$0.8 was spent, the next task may cost $0.4, and {} is $1"
+    assert why.format("max_cost_usd") in str(recording.failure)
+    assert recording.of("run.failed")[0]["error"]["message"] == why.format("--max-cost")
     assert len(recording.of("eval.scored")) == 2
     (breached,) = recording.of("cap.breached")
     assert breached == {"kind": "budget-cost", "limit": 1.0, "observed": 1.2}
@@ -96,3 +96,54 @@ def test_whoever_has_given_a_price_may_go_on(workshop: Workshop) -> None:
     resumed = workshop.resume(failed.run_id, costing(0.1))
     assert resumed.summary.passed_count == 4
     assert resumed.summary.total_cost_usd is None
+
+
+def of_tokens(count: int) -> Any:
+    def answer(task: Any) -> str:
+        task.report_usage(model="small-1", input_tokens=count - 1, output_tokens=1)
+        return "yes"
+
+    return answer
+
+
+def test_tokens_are_a_budget_whatever_they_cost(workshop: Workshop) -> None:
+    failed = workshop.run(a_suite(10), of_tokens(400), concurrency=1, max_tokens_total=1000)
+    assert failed.failure is not None
+    assert failed.failure.code == "budget_exhausted"
+    why = "800 tokens were used, the next task may use 400, and {} is 1,000"
+    assert why.format("max_tokens_total") in str(failed.failure)
+    assert failed.of("run.failed")[0]["error"]["message"] == why.format("--max-tokens-total")
+    assert failed.of("cap.breached") == [
+        {"kind": "budget-tokens", "limit": 1000.0, "observed": 1200.0}
+    ]
+    assert len(failed.of("eval.scored")) == 2
+    again = workshop.resume(failed.run_id, of_tokens(400))
+    assert again.failure is not None
+    assert again.failure.code == "budget_exhausted"
+    assert len(again.of("eval.scored")) == 2
+    resumed = workshop.resume(again.run_id, of_tokens(400), max_tokens_total=9000)
+    assert resumed.summary.passed_count == 10
+
+
+def test_a_task_that_uses_more_tokens_than_all_fails_the_run(workshop: Workshop) -> None:
+    failed = workshop.run(a_suite(2), of_tokens(1200), concurrency=1, max_tokens_total=1000)
+    assert "1,200 tokens were used, and max_tokens_total is 1,000" in str(failed.failure)
+
+
+def test_tokens_of_judges_and_of_models_on_this_machine_count_and_recorded_ones_do_not() -> None:
+    tally = Tally(a_suite(4))
+    tally.add_usage(ProviderUsage("acme", "small-1", 10, 5), "task-1")
+    tally.add_usage(ProviderUsage("acme", "judge-1", 20, 5), "task-1", is_verdict=True)
+    tally.add_usage(ProviderUsage("local", "smollm2", 3, 2, total_tokens=6), "task-2")
+    tally.add_usage(ProviderUsage("acme", "small-1", 100, 5, cache_hit=True), "task-2")
+    assert (tally.spending.tokens, tally.spending.most_tokens) == (46, 40)
+
+
+def test_of_two_budgets_the_narrower_one_holds(workshop: Workshop) -> None:
+    limits: dict[str, Any] = {"max_cost_usd": 1.0, "max_tokens_total": 100}
+    by_cost = workshop.run(a_suite(10), costing(0.4), concurrency=1, **limits)
+    assert by_cost.of("cap.breached")[0]["kind"] == "budget-cost"
+    limits["max_cost_usd"] = 100.0
+    by_tokens = workshop.run(a_suite(60), costing(0.4), concurrency=1, **limits)
+    assert by_tokens.of("cap.breached")[0]["kind"] == "budget-tokens"
+    assert len(by_tokens.of("eval.scored")) == 50

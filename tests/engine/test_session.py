@@ -222,6 +222,7 @@ def test_options_go_over_the_wire_and_back() -> None:
         run_timeout_s=60.0,
         max_cost_usd=0.5,
         task_cost_usd=0.01,
+        max_tokens_total=1000,
     )
     wire = to_configurable(options)
     assert wire.keys() == CONFIGURABLE.keys()
@@ -238,11 +239,11 @@ def test_every_option_of_the_tables_is_a_field() -> None:
 @pytest.mark.parametrize(
     ("changed", "flag"),
     [
-        ({"modes": ("golden",)}, "--mode"),
-        ({"judges": ("openai:gpt-4.1",)}, "--judge"),
-        ({"fail_on": ("none",)}, "--fail-on"),
-        ({"repeat": 2}, "--repeat"),
-        ({"record": True}, "--record"),
+        ({"modes": ("golden",)}, "modes"),
+        ({"judges": ("openai:gpt-4.1",)}, "judges"),
+        ({"fail_on": ("none",)}, "fail_on"),
+        ({"repeat": 2}, "repeat"),
+        ({"record": True}, "record"),
     ],
 )
 def test_what_a_run_began_with_cannot_change(

@@ -152,7 +152,7 @@ def test_with_an_estimate_that_is_too_low_all_are_scored_and_the_run_fails() -> 
     agent, recording = run([60] * 4, 100, 4, task_cost_usd=0.01)
     assert len(agent.paid) == len(recording.of("eval.scored")) == 4
     assert code(recording) == "budget_exhausted"
-    assert "$2.4 was spent, and --max-cost is $1" in str(recording.failure)
+    assert "$2.4 was spent, and max_cost_usd is $1" in str(recording.failure)
 
 
 def test_a_free_agent_keeps_its_concurrency_after_the_first_answer() -> None:

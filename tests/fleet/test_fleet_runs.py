@@ -111,13 +111,15 @@ def test_a_run_without_a_verdict_fails_and_names_the_tasks(fleet: Fleet) -> None
     assert len(together.of("agent.invocation.completed")) == 4
 
 
-def test_a_budget_holds_across_workers(fleet: Fleet, workshop: Workshop) -> None:
-    budget = {"max_cost_usd": 1.0, "concurrency": 4}
-    alone = workshop.run(a_suite(10), costing, **budget)
-    together = fleet.run(a_suite(10), costing, workers=3, **budget)
+@pytest.mark.parametrize("budget", [{"max_cost_usd": 1.0}, {"max_tokens_total": 5}], ids=str)
+def test_a_budget_holds_across_workers(
+    fleet: Fleet, workshop: Workshop, budget: dict[str, Any]
+) -> None:
+    alone = workshop.run(a_suite(10), costing, concurrency=4, **budget)
+    together = fleet.run(a_suite(10), costing, workers=3, concurrency=4, **budget)
 
     assert together.failure is not None
-    assert str(together.failure).split(": ", 1)[1] == str(alone.failure).split(": ", 1)[1]
+    assert together.of("run.failed")[0]["error"] == alone.of("run.failed")[0]["error"]
     assert len(together.of("eval.scored")) == 2
     assert together.of("cap.breached") == alone.of("cap.breached")
 

@@ -181,7 +181,7 @@ def test_a_broken_line_is_told_with_its_number(tape: Path) -> None:
 
 
 def test_a_cassette_that_is_not_there_is_bad_input_unless_recording(tape: Path) -> None:
-    with pytest.raises(BadInput, match="there is no such cassette; record one with --record"):
+    with pytest.raises(BadInput, match="there is no such cassette; record one with record=True"):
         Cassette(tape, record=False)
     Cassette(tape, record=True)
 

@@ -39,7 +39,7 @@ def statuses(verification: Verification) -> dict[str, str]:
 
 
 def message(verification: Verification, name: str) -> str:
-    return next(check.message for check in verification.checks if check.check == name)
+    return next(str(check.message) for check in verification.checks if check.check == name)
 
 
 def test_a_signed_pack_with_its_integrity_is_verified(keys: Keys) -> None:

@@ -419,7 +419,12 @@ def test_repetitions_of_a_task_are_one_item(bench: Bench) -> None:
     assert ew.load().tasks["often"].score == 0.5
 
 
-def test_a_budget_is_kept_and_a_run_beyond_it_fails(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("option", "limit", "told"), [("max-cost", "1", "$1"), ("max-tokens-total", "5", "5")]
+)
+def test_a_budget_is_kept_and_a_run_beyond_it_fails(
+    bench: Bench, option: str, limit: str, told: str
+) -> None:
     bench.write(
         "agent.py",
         """\
@@ -428,10 +433,10 @@ def test_a_budget_is_kept_and_a_run_beyond_it_fails(bench: Bench) -> None:
             return "Hello."
         """,
     )
-    result = bench.pytest("--evalwright", "--evalwright-max-cost", "1", "-k", "not order")
+    result = bench.pytest("--evalwright", f"--evalwright-{option}", limit, "-k", "not order")
     result.assert_outcomes(passed=2, failed=1, deselected=1)
     assert "budget_exhausted" in text(result)
-    assert "--evalwright-max-cost is $1" in text(result)
+    assert f"--evalwright-{option} is {told}" in text(result)
     assert bench.history().status == "failed"
 
 

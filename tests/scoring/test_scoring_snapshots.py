@@ -10,6 +10,7 @@ import pytest
 from builders import a_rubric_task, a_score, a_suite, a_task, a_usage, as_document, golden_score
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.events import Judged
+from evalwright.contracts.messages import IN_LOGS
 from evalwright.contracts.run_plan import Baseline, BaselineTask
 from evalwright.contracts.suite import Match
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
@@ -281,7 +282,9 @@ def test_bars_and_costs():
         "exceeded": [
             [cost.exceeds(0.5), cost.exceeds(0.50001, 1), cost.exceeds(1e9, 2)] for cost in costs
         ],
-        "why": [[cost.why_exceeded(limit) for limit in (0.5, 1.2345678)] for cost in costs],
+        "why": [
+            [cost.why_exceeded(limit).told(IN_LOGS) for limit in (0.5, 1.2345678)] for cost in costs
+        ],
         "p95": {count: p95([*range(count)]) for count in (1, 2, 19, 20, 21, 40, 41, 100)},
         "mean": told_of(mean, ([],), ([0.1, 0.2],), ([0.1, 0.2, 0.3],), ([1.0, 0.0, 0.0],)),
         "sum": str(decimal_sum([0.1, 0.2, -0.05])),

@@ -191,12 +191,12 @@ def test_calls_without_a_price_count_from_the_first_unless_said_otherwise():
 
 
 def test_why_a_budget_is_exceeded_is_told_by_what_is_spent_first():
-    assert Cost(1.5, 4, 2).why_exceeded(1.0) == "$1.5 was spent, and --max-cost is $1"
-    assert Cost(1.00000001, 4).why_exceeded(1.0, "the budget") == (
-        "$1.00000001 was spent, and the budget is $1.0"
+    assert str(Cost(1.5, 4, 2).why_exceeded(1.0)) == "$1.5 was spent, and max_cost_usd is $1"
+    assert str(Cost(1.00000001, 4).why_exceeded(1.0)) == (
+        "$1.00000001 was spent, and max_cost_usd is $1.0"
     )
-    assert Cost(1.0, 4, 2).why_exceeded(1.0) == (
-        "2 of 4 model calls have no known price, so --max-cost $1 cannot be enforced; "
+    assert str(Cost(1.0, 4, 2).why_exceeded(1.0)) == (
+        "2 of 4 model calls have no known price, so max_cost_usd $1 cannot be enforced; "
         "add prices to evalwright.toml"
     )
 

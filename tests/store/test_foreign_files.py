@@ -155,7 +155,7 @@ def test_a_file_that_is_no_log_is_refused_and_left_untouched(
     make(path, held)
     before = snapshot(path.parent)
 
-    with pytest.raises(error, match="--db") as refusal:
+    with pytest.raises(error, match="with db") as refusal:
         SqliteLog(path)
 
     assert str(refusal.value).startswith(f"{path}: ")
@@ -228,7 +228,7 @@ def test_what_is_no_file_is_refused(
 ) -> None:
     make(path, held)
 
-    with pytest.raises(NotAnEventLog, match=r"log\.db: not a file; name another place with --db"):
+    with pytest.raises(NotAnEventLog, match=r"log\.db: not a file; name another place with db"):
         SqliteLog(path)
     assert [item.name for item in path.parent.iterdir()] == ["log.db"]
 
@@ -250,7 +250,7 @@ def test_garbage_among_the_events_is_found_when_they_are_read(path: Path) -> Non
     path.write_bytes(content)
     log = SqliteLog(path)
 
-    with pytest.raises(DamagedEventLog, match=r"log\.db: the database is damaged .*--db"):
+    with pytest.raises(DamagedEventLog, match=r"log\.db: the database is damaged .*with db"):
         list(log.read("run"))
     log.close()
     assert path.read_bytes() == content
@@ -261,7 +261,7 @@ def test_writing_to_a_damaged_log_is_a_clear_error(path: Path) -> None:
     content = bytearray(a_log(path, events=200))
     content[PAGE:] = random.Random(1).randbytes(len(content) - PAGE)
     path.write_bytes(content)
-    with pytest.raises(DamagedEventLog, match=r"log\.db: the database is damaged .*--db"):
+    with pytest.raises(DamagedEventLog, match=r"log\.db: the database is damaged .*with db"):
         _append(path)
     assert path.read_bytes() == content
 

@@ -100,7 +100,9 @@ def test_a_place_where_no_file_can_be_is_a_clear_error(
     monkeypatch.chdir(tmp_path)
     Path("a file").touch()
 
-    with pytest.raises(StoreError, match=f"^{place}: .* cannot be opened: {reason}.*--db") as error:
+    with pytest.raises(
+        StoreError, match=f"^{place}: .* cannot be opened: {reason}.*with db"
+    ) as error:
         SqliteLog(Path(place))
     assert error.value.exit_code == 3
 

@@ -236,7 +236,7 @@ def _is_open(number: int) -> bool:
 def test_a_lock_file_that_cannot_be_opened_is_a_clear_error(log: EventLog, path: Place) -> None:
     path.with_name("log.db-claims").mkdir()
 
-    with pytest.raises(StoreError, match=r"log\.db: .*Is a directory.*--db"), log.claim("run"):
+    with pytest.raises(StoreError, match=r"log\.db: .*Is a directory.*with db"), log.claim("run"):
         pass
 
 

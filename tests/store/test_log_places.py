@@ -7,6 +7,7 @@ import pytest
 from log_events import a_start, types_of
 
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import IN_LOGS
 from evalwright.store.location import VARIABLE, chosen_path, open_log
 from evalwright.store.sqlite.log import SqliteLog
 
@@ -62,7 +63,7 @@ def test_a_name_that_is_no_place_for_a_log_is_refused_with_what_to_write(
     with pytest.raises(BadInput) as refusal:
         open_log(url)
 
-    assert str(refusal.value).startswith(message)
+    assert refusal.value.told(IN_LOGS).startswith(message)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -113,7 +114,7 @@ def test_an_empty_variable_is_as_none(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_an_empty_name_is_refused_and_not_taken_for_the_users_own_log() -> None:
     """A script whose variable is not set would write there."""
-    with pytest.raises(BadInput, match="--db is empty"):
+    with pytest.raises(BadInput, match="db is empty"):
         open_log("")
 
 

@@ -18,6 +18,7 @@ from evalwright.agents.wire import (
     received,
 )
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import phrase
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway, GatewaySession
@@ -105,14 +106,16 @@ def load_command(
     try:
         arguments = shlex.split(ref.removeprefix(PREFIX))
     except ValueError as error:
-        raise BadInput(f"--agent {ref}: {error}") from None
+        raise BadInput(phrase("{@agent:{ref}}: {why}", ref=ref, why=str(error))) from None
     if not arguments:
-        raise BadInput("--agent cmd: name a program, for example cmd:./agent.sh")
+        raise BadInput(phrase("{@agent:cmd:} name a program, for example cmd:./agent.sh"))
     program = shutil.which(arguments[0])
     if program is None and Path(arguments[0]).is_file():
-        raise BadInput(f"--agent {ref}: {arguments[0]} is not executable; try chmod +x")
+        message = "{@agent:{ref}}: {program} is not executable; try chmod +x"
+        raise BadInput(phrase(message, ref=ref, program=arguments[0]))
     if program is None:
-        raise BadInput(f"--agent {ref}: there is no program {arguments[0]!r}")
+        message = "{@agent:{ref}}: there is no program {program!r}"
+        raise BadInput(phrase(message, ref=ref, program=arguments[0]))
     return CommandAgent(
         arguments,
         ref=ref,

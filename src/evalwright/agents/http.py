@@ -22,6 +22,7 @@ from evalwright.agents.wire import (
     take_response,
 )
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import phrase
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
@@ -141,16 +142,23 @@ def load_http(
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise BadInput(f"--agent {url}: not an address: {error}") from None
+        raise BadInput(
+            phrase("{@agent:{url}}: not an address: {why}", url=url, why=str(error))
+        ) from None
     if not host:
-        raise BadInput(f"--agent {url}: the address names no host")
+        raise BadInput(phrase("{@agent:{url}}: the address names no host", url=url))
     if parts.username or parts.password:
         raise BadInput(
-            "--agent: an address with a user name or password would be written into the log; "
-            f"put the token into {TOKEN_VARIABLE} instead"
+            phrase(
+                "{@agent}: an address with a user name or password would be written into the log; "
+                "put the token into {variable} instead",
+                variable=TOKEN_VARIABLE,
+            )
         )
     if url.endswith(HIDDEN_QUERY):
-        raise BadInput("--agent: the log does not keep the address's query; give --agent again")
+        raise BadInput(
+            phrase("{@agent}: the log does not keep the address's query; give {@agent} again")
+        )
     _refuse_open_token(parts)
     address = url.partition("#")[0].partition("?")[0]
     return HttpAgent(
@@ -173,5 +181,9 @@ def _refuse_open_token(parts: SplitResult) -> None:
         is_local = host == "localhost"
     if not is_local:
         raise BadInput(
-            f"--agent: {TOKEN_VARIABLE} is not sent over http:// to {host}; use https://"
+            phrase(
+                "{@agent}: {variable} is not sent over http:// to {host}; use https://",
+                variable=TOKEN_VARIABLE,
+                host=host,
+            )
         )

@@ -1,10 +1,11 @@
-"""From what `--agent` says to an agent."""
+"""From the reference of an agent to the agent."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import phrase
 
 if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
@@ -34,21 +35,30 @@ def load_agent(
     """
     if isolate and not is_python(ref):
         raise BadInput(
-            f"--isolate is for agents in Python, which --agent {ref} is not: "
-            "its code does not run in this process; leave it out"
+            phrase(
+                "{@isolate} is for agents in Python, which {@agent:{ref}} is not: "
+                "its code does not run in this process; leave it out",
+                ref=ref,
+            )
         )
     if not is_outside(ref):
-        for option, given in (("--gateway", gateway), ("--otlp", receiver)):
+        for option, given in (("{@gateway}", gateway), ("{@otlp}", receiver)):
             if given is not None:
                 raise BadInput(
-                    f"{option} is for agents outside this process: an http(s):// address or cmd:; "
-                    f"leave it out for --agent {ref}"
+                    phrase(
+                        f"{option} is for agents outside this process: an http(s):// address or "
+                        "cmd:; leave it out for {@agent:{ref}}",
+                        ref=ref,
+                    )
                 )
     if is_manifest(ref):
         return _load_manifest(ref, agent_id, model_class, model)
     if model is not None:
         raise BadInput(
-            f"--model is for an agent manifest, which --agent {ref} is not; leave it out"
+            phrase(
+                "{@model} is for an agent manifest, which {@agent:{ref}} is not; leave it out",
+                ref=ref,
+            )
         )
     if ref.lower().startswith(("http://", "https://")):
         from evalwright.agents.http import load_http
@@ -94,11 +104,16 @@ def _load_manifest(
     model: "Model | None",
 ) -> Agent:
     if model is None:
-        raise BadInput(f"--agent {ref}: a manifest runs on a model; name it with --model")
+        raise BadInput(
+            phrase("{@agent:{ref}}: a manifest runs on a model; name it with {@model}", ref=ref)
+        )
     if agent_id is not None or model_class is not None:
         raise BadInput(
-            f"--agent {ref}: its id and model class are in the manifest; "
-            "leave out --agent-id and --model-class"
+            phrase(
+                "{@agent:{ref}}: its id and model class are in the manifest; "
+                "leave out {@agent_id} and {@model_class}",
+                ref=ref,
+            )
         )
     if ref.partition("#")[0].lower().endswith(ARCHIVES):
         from evalwright.agents.packs.pack import load_packed

@@ -11,6 +11,7 @@ from evalwright.contracts.documents import open_input, parse_document
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson, parse, plain
 from evalwright.contracts.manifest import Manifest, parse_manifest, parse_pack, problem_of_ref
+from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.schema import ValueSchema
 from evalwright.models.protocol import Model, OutputSchema
 
@@ -197,25 +198,28 @@ class FolderFiles:
 
 
 def _read_manifest(path: Path, chosen: str, ref: str) -> Manifest:
-    source = _read_file(path, f"--agent {ref}")
+    source = _read_file(path, phrase("{@agent:{ref}}", ref=ref))
     if path.name != PACK:
         manifest = parse_manifest(source, str(path))
         if chosen and chosen != manifest.agent_id:
-            raise BadInput(f"--agent {ref}: the agent of {path} is called {manifest.agent_id}")
+            message = "{@agent:{ref}}: the agent of {path} is called {id}"
+            raise BadInput(phrase(message, ref=ref, path=path, id=manifest.agent_id))
         return manifest
     agents = {manifest.agent_id: manifest for manifest in parse_pack(source, str(path))}
     if chosen in agents:
         return agents[chosen]
     known = ", ".join(agents)
     if chosen:
-        raise BadInput(f"--agent {ref}: the pack has no agent {chosen!r} (it has: {known})")
+        message = "{@agent:{ref}}: the pack has no agent {chosen!r} (it has: {known})"
+        raise BadInput(phrase(message, ref=ref, chosen=chosen, known=known))
     if len(agents) > 1:
         example = f"{path.parent}#{next(iter(agents))}"
-        raise BadInput(f"--agent {ref}: the pack has several agents: {known}; write {example}")
+        message = "{@agent:{ref}}: the pack has several agents: {known}; write {example}"
+        raise BadInput(phrase(message, ref=ref, known=known, example=example))
     return next(iter(agents.values()))
 
 
-def _read_file(path: Path, place: str) -> bytes:
+def _read_file(path: Path, place: Text) -> bytes:
     try:
         if not path.is_file():
             missing = "is not a file" if path.exists() else "is not there"

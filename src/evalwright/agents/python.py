@@ -32,6 +32,7 @@ from evalwright.agents.user_code import (
     unnamed_function,
 )
 from evalwright.contracts.errors import AgentBroken, BadInput
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.short_names import function_id
 
 MAX_MESSAGE = MAX_TRACEBACK = 4000  # characters
@@ -267,15 +268,15 @@ def load_python(
     """Load `module:callable` or `path/file.py:callable`."""
     source, _, name = ref.rpartition(":")
     if not source or not name:
-        raise BadInput(f"--agent {ref}: {unnamed_function(ref) or FORMS}")
+        raise _unusable(ref, unnamed_function(ref) or FORMS)
     module = _load_file(Path(source), ref) if source.endswith(".py") else _load_module(source, ref)
     try:
         function = operator.attrgetter(name)(module)
     except AttributeError:
         offered = ", ".join(sorted(_own_callables(module))[:20]) or "nothing that can be called"
-        raise BadInput(f"--agent {ref}: {source} has no {name!r} (it has: {offered})") from None
+        raise _unusable(ref, f"{source} has no {name!r} (it has: {offered})") from None
     if inspect.isclass(function) or not callable(function):
-        raise BadInput(f"--agent {ref}: {name} is not a function; name a function or an instance")
+        raise _unusable(ref, f"{name} is not a function; name a function or an instance")
     derived = function_id(source, name)
     return PythonAgent(
         function,
@@ -283,6 +284,10 @@ def load_python(
         agent_id=agent_id or getattr(function, "agent_id", None) or derived,
         model_class=model_class or getattr(function, "model_class", None),
     )
+
+
+def _unusable(ref: str, why: str) -> BadInput:
+    return BadInput(phrase("{@agent:{ref}}: {why}", ref=ref, why=why))
 
 
 def callable_agent(
@@ -329,14 +334,13 @@ def _load_module(name: str, ref: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(ref, error) from error
-        missing = f"--agent {ref}: there is no module {name!r} here or in the environment"
-        raise BadInput(f"{missing}; {FORMS}") from None
+        missing = f"there is no module {name!r} here or in the environment"
+        raise _unusable(ref, f"{missing}; {FORMS}") from None
     except (TypeError, ValueError) as error:
         if not name.startswith(".") and name:
             raise _broken(ref, error) from error
-        raise BadInput(
-            f"--agent {ref}: there is no module {name!r}; relative names are not supported"
-        ) from None
+        relative = f"there is no module {name!r}; relative names are not supported"
+        raise _unusable(ref, relative) from None
     except (Exception, SystemExit) as error:
         raise _broken(ref, error) from error
 
@@ -344,7 +348,7 @@ def _load_module(name: str, ref: str) -> Any:
 def _load_file(path: Path, ref: str) -> Any:
     if not path.is_file():
         where = "" if path.is_absolute() else f" in {Path.cwd().name or '/'}"
-        raise BadInput(f"--agent {ref}: there is no file {path}{where}")
+        raise _unusable(ref, f"there is no file {path}{where}")
     try:
         return load_code(path)
     except (Exception, SystemExit) as error:
@@ -401,7 +405,8 @@ def _short(filename: str) -> str:
 
 def _broken(ref: str, error: BaseException) -> AgentBroken:
     trace = own_trace(error).rstrip()
-    return AgentBroken(f"--agent {ref}: the agent's code failed while loading\n{trace}")
+    message = "{@agent:{ref}}: the agent's code failed while loading\n{trace}"
+    return AgentBroken(phrase(message, ref=ref, trace=trace))
 
 
 def _clean(text: str) -> str:

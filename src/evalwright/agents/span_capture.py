@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalwright.agents.context import at_work, current, of_checks
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import phrase
 
 if TYPE_CHECKING:
     from evalwright.agents.protocol import Invocation
@@ -61,7 +62,8 @@ class Captured:
 def require_sdk() -> None:
     """Raise `BadInput` where spans are to be observed, and nothing can make any."""
     if not _is_there(_SDK):
-        raise BadInput("--observe otel needs OpenTelemetry: pip install 'PATH_TO_THE_CLONE[otel]'")
+        message = "{@observe:otel} needs OpenTelemetry: pip install 'PATH_TO_THE_CLONE[otel]'"
+        raise BadInput(phrase(message))
 
 
 def _is_there(module: str) -> bool:

@@ -24,6 +24,7 @@ from evalwright.agents.protocol import Invocation
 from evalwright.agents.spans import SPANS, account_of
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.jsonvalue import NotJson, burden
+from evalwright.contracts.messages import Text
 from evalwright.trace.importers.otlp_protobuf import (
     Malformed,
     OversizedExport,
@@ -158,7 +159,7 @@ class TaskSpans:
 class SpanReceiver:
     """Takes the spans of all invocations of a run; it starts with the first of them."""
 
-    def __init__(self, notify: Callable[[str], None]) -> None:
+    def __init__(self, notify: Callable[[Text], None]) -> None:
         self._notify = notify
         self._secret, port = _chosen_address() or (secrets.token_urlsafe(32), 0)
         self._server = LoopbackServer("receiver of spans", self._answer, port)

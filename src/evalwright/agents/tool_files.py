@@ -1,4 +1,4 @@
-"""From what `--tools` says to the tools of a run."""
+"""From the file of tools to the tools of a run."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -17,6 +17,7 @@ from evalwright.agents.toolbox import (
 from evalwright.agents.user_code import Threads
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.schema import ValueSchema
 from evalwright.contracts.tools import HttpCall, ServerEntry, ToolEntry, parse_tools
 
@@ -114,4 +115,5 @@ def _read(path: Path) -> bytes:
         with open_input(path) as file:
             return file.read()
     except OSError as error:
-        raise BadInput(f"--tools {path}: it cannot be read: {error.strerror}") from None
+        message = "{@tools:{path}}: it cannot be read: {why}"
+        raise BadInput(phrase(message, path=path, why=error.strerror)) from None

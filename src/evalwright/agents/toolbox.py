@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.suite import Fixtures
 
@@ -56,7 +57,8 @@ class Toolbox:
         for tool in tools:
             name = tool.description.name
             if name in self._tools:
-                raise BadInput(f"--tools: two tools are called {name!r}; give each its own name")
+                message = "{@tools}: two tools are called {name!r}; give each its own name"
+                raise BadInput(phrase(message, name=name))
             self._tools[name] = tool
 
     def names(self) -> list[str]:

@@ -71,7 +71,7 @@ class Check:
         for problem in prepare_checks([msgspec.json.decode(text)], "$")[1]:
             place = problem.path.removeprefix("$[0]").removeprefix(f".{self.name}").lstrip(".")
             where = f"{self._call}, {place}" if place else self._call
-            is_of_files = problem.remedy.startswith("write it as `")
+            is_of_files = str(problem.remedy).startswith("write it as `")
             remedy = f" ({problem.remedy})" if problem.remedy and not is_of_files else ""
             raise BadInput(f"{where}: {problem.message}{remedy}")
 

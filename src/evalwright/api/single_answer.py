@@ -19,12 +19,13 @@ from evalwright.contracts.events import (
     Planned,
     ProviderUsage,
 )
+from evalwright.contracts.messages import Text
 from evalwright.contracts.run_plan import RunOptions
+from evalwright.engine.assembly import assembled, planned
 from evalwright.engine.clock import SystemClock, new_run_id
 from evalwright.engine.examination import made_calls
 from evalwright.engine.history import History
-from evalwright.engine.plan import with_defaults, without_spare_judges
-from evalwright.engine.session import Session, price_by, unheard
+from evalwright.engine.session import price_by, unheard
 from evalwright.engine.single_task import SingleTasks
 from evalwright.models.config import Config, load_config
 from evalwright.reports.run.task_records import read_tasks
@@ -165,7 +166,7 @@ async def answer_once(
     options: RunOptions | None = None,
     config: Config | None = None,
     agent_id: str | None = None,
-    notify: Callable[[str], None] = unheard,
+    notify: Callable[[Text], None] = unheard,
 ) -> Answered:
     """Have an agent work on one task, and its checks look at the answer; nothing is logged.
 
@@ -173,14 +174,17 @@ async def answer_once(
     """
     settings = config or load_config()
     subject = Suite("evaluate", tasks=[task]).subject()
-    named = agent if isinstance(agent, str) else agent.ref
-    _, options = with_defaults(settings.run, named, options or RunOptions(), subject.suite)
-    options = without_spare_judges(options, subject.suite)
-    session = Session(agent, options, agent_id=agent_id, config=settings, notify=notify)
+    session = assembled(
+        subject,
+        "evaluate",
+        options or RunOptions(),
+        agent,
+        settings,
+        agent_id=agent_id,
+        notify=notify,
+    )
     try:
-        (plan,) = session.plan(
-            subject.suite, "evaluate", source=subject.source, functions=subject.functions
-        )
+        (plan,) = planned(session, subject, "evaluate", None)
         run_id = new_run_id(clock := SystemClock())
         history = History(run_id, plan, clock.now_us())
         run = SingleTasks(session.agent, history, await session.begin(plan))
@@ -197,5 +201,5 @@ async def answer_once(
         for number, each in enumerate([*opening, *recorded])
     ]
     reading = read_tasks(events, show_secrets=True)
-    planned = next(each.decode(Planned) for each in events if each.type == Planned.TYPE)
-    return Answered(planned, recorded, task_report(reading.tasks[0]))
+    opened = next(each.decode(Planned) for each in events if each.type == Planned.TYPE)
+    return Answered(opened, recorded, task_report(reading.tasks[0]))

@@ -1,7 +1,6 @@
 """Running suites: `run`, `arun` and `load`, with the options of the command line."""
 
 import asyncio
-import re
 import signal
 import sys
 import threading
@@ -21,7 +20,8 @@ from evalwright.api.runs import RunResult
 from evalwright.api.suites import AgentGiven, Suite, Task
 from evalwright.contracts import suite as contract
 from evalwright.contracts.coverage import NO_CLAIMS, Observe, ToolsClaim, UsageClaim
-from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import Text
 from evalwright.contracts.run_plan import (
     MAX_CONCURRENCY,
     MAX_JUDGE_SAMPLES,
@@ -29,11 +29,11 @@ from evalwright.contracts.run_plan import (
     FailOn,
     RunOptions,
 )
+from evalwright.engine.assembly import assembled, planned
 from evalwright.engine.history import read_history
-from evalwright.engine.plan import refuse_combinations, with_defaults, without_spare_judges
+from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.replay import project
 from evalwright.engine.runs import find_runs, last_continuation, log_for, runs_of_group
-from evalwright.engine.session import Session
 from evalwright.engine.suites.loader import SuiteSubject, given_subject, is_data_file, read_subject
 from evalwright.engine.suites.selection import Wanted, select
 from evalwright.engine.workers import complete, run_until_signalled
@@ -71,6 +71,7 @@ class Options(TaskOptions, total=False):
     scoring_s: Limit
     max_cost_usd: Limit
     task_cost_usd: Limit
+    max_tokens_total: Count
     known_costs_only: bool
     read_only: bool
     tools: str
@@ -141,38 +142,22 @@ async def arun(
     place = log_place(db, settings)
     if wanted is not None:
         subject = _selected(subject, wanted, name, place)
-    named = "a function" if callable(agent) else agent
-    default, chosen = with_defaults(settings.run, named, chosen, subject.suite)
-    chosen = subject.with_claims(without_spare_judges(chosen, subject.suite))
-    agent = agent or default
-    if agent is None:
-        raise BadInput(f"{name}: names no agent; give one: ew.run(…, agent=answer)")
     if chosen.concurrency is None:
         chosen = msgspec.structs.replace(chosen, concurrency=settings.run.concurrency)
     for notice in settings.notices:
-        warn(notice, stacklevel=2)
-    session = Session(
-        agent if isinstance(agent, str) else callable_agent(agent, agent_id, model_class),
+        warn(str(notice), stacklevel=2)
+    session = assembled(
+        subject,
+        name,
         chosen,
+        callable_agent(agent, agent_id, model_class) if callable(agent) else agent,
+        settings,
         agent_id=agent_id,
         model_class=model_class,
-        config=settings,
-        notify=warn,
+        notify=_warn,
     )
-    baseline = session.options.baseline
     try:
-        with log_for(str(place), baseline) if baseline else nullcontext() as recorded:
-            plans = session.plan(
-                subject.suite,
-                name,
-                recorded,
-                source=subject.source,
-                selection=subject.selection,
-                functions=subject.functions,
-            )
-    except InvalidDocument as error:
-        await session.close()
-        raise InvalidDocument(error.name, list(map(_as_keywords, error.problems))) from None
+        plans = planned(session, subject, name, str(place))
     except BaseException:
         await session.close()
         raise
@@ -180,18 +165,8 @@ async def arun(
         return RunResult(place, await session.run(log, plans))
 
 
-def _as_keywords(problem: Problem) -> Problem:
-    """A problem in which options have their names in Python: `judges` for `--judge`."""
-    remedy = problem.remedy.replace("--judge provider:model", 'judges=["provider:model"]')
-    texts = (problem.path, problem.message, remedy)
-    return Problem(*(_OPTION.sub(lambda found: _KEYWORDS[found[1]], text) for text in texts))
-
-
-# Options of the command line that are not called like their keyword.
-_OTHERWISE = {"judge": "judges", "mode": "modes", "tag": "tags"}
-_KEYWORDS = {name.replace("_", "-"): name for name in RunOptions.__struct_fields__} | _OTHERWISE
-_KEYWORDS |= {name.replace("_", "-"): name for name in ("agent", "agent_id", "model_class")}
-_OPTION = re.compile(rf"--({'|'.join(sorted(_KEYWORDS, key=len, reverse=True))})(?![\w-])")
+def _warn(notice: Text) -> None:
+    warn(str(notice), stacklevel=2)
 
 
 def load(run: str | Path | RunResult = "latest", *, db: str | Path | None = None) -> RunResult:

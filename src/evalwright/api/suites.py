@@ -11,8 +11,9 @@ from evalwright.agents.outputs import output_value
 from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check, as_checks
 from evalwright.contracts import suite as contract
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
-from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.jsonvalue import NotJson
+from evalwright.contracts.messages import PYTHON, told
 from evalwright.contracts.suite import Mode, ModelClass
 from evalwright.engine.suites.loader import SuiteSubject, given_subject, is_data_file, read_subject
 
@@ -224,7 +225,10 @@ class Suite:
         except InvalidDocument as error:
             from evalwright.engine.suites.problems import placed
 
-            problems = [_in_python(each) for each in placed(error.problems, b"", document)]
+            problems = [
+                msgspec.structs.replace(each, remedy=told(each.remedy, OF_ROWS))
+                for each in placed(error.problems, b"", document)
+            ]
             raise InvalidDocument(error.name, problems) from None
 
     def _document(self, own: OwnFunctions) -> dict[str, Any]:
@@ -268,19 +272,13 @@ class _FileSuite(Suite):
         return dict(parse_document(read_input(str(self._path)), str(self._path)))
 
 
-def _in_python(problem: Problem) -> Problem:
-    """A problem whose remedy is one of a suite file, in the words of Python."""
-    return Problem(problem.path, problem.message, _REMEDIES.get(problem.remedy, problem.remedy))
-
-
-_REMEDIES = {
-    "say which it is with map: {input.question: COLUMN}, or --input COLUMN": "say which it is: "
-    "input=COLUMN",
-    "give `expected`; of rows say which column it is, with map or --expected": "give `expected`; "
-    "of rows say which column it is: expected=COLUMN",
-}
-
-
+# Where a suite is an object, its columns are named by keywords, and not in a `map`.
+OF_ROWS = PYTHON._replace(
+    words={
+        "which_input": "say which it is: input=COLUMN",
+        "which_expected": "give `expected`; of rows say which column it is: expected=COLUMN",
+    }
+)
 _FROM_ROWS = "a data frame becomes tasks with ew.Suite.from_rows(frame, input=…, checks=[…])"
 
 

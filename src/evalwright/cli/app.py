@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evalwright import __version__
-from evalwright.cli.output import prepare_streams, say, without_secrets
+from evalwright.cli.output import in_words, prepare_streams, say, without_secrets
 from evalwright.contracts.errors import EvalwrightError, InvalidDocument
 
 if TYPE_CHECKING:
@@ -160,5 +160,5 @@ def _words(error: EvalwrightError) -> str:
 def _message(error: EvalwrightError) -> str:
     if isinstance(error, InvalidDocument) and len(error.problems) > MOST_PROBLEMS:
         first = InvalidDocument(error.name, error.problems[:MOST_PROBLEMS])
-        return f"{first}\n… and {len(error.problems) - MOST_PROBLEMS} more problems"
-    return str(error)
+        return f"{in_words(first)}\n… and {len(error.problems) - MOST_PROBLEMS} more problems"
+    return in_words(error)

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from evalwright.cli.output import say
+from evalwright.cli.output import in_words, say
 from evalwright.cli.parameters import postgres_address
 from evalwright.contracts.errors import StoreUnavailable
 from evalwright.store.location import Patience, open_log
@@ -26,6 +26,6 @@ def awaited_log(db: str | None, patience: Patience | None = None) -> "EventLog":
             if time.monotonic() >= until:
                 raise
             if not is_told:
-                say(f"{error}; trying again")
+                say(f"{in_words(error)}; trying again")
             is_told = True
             time.sleep(RETRY_SECONDS)

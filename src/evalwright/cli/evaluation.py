@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from evalwright.cli.output import (
     Streams,
+    in_words,
     reserve_stdout,
     run_until_interrupted,
     say,
@@ -27,9 +28,11 @@ from evalwright.contracts.errors import (
     Interrupted,
     RunFailed,
 )
+from evalwright.contracts.messages import Text
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite, weight_warnings
+from evalwright.engine.assembly import assembled, planned
 from evalwright.engine.history import History
 from evalwright.engine.plan import Plan, refuse_combinations
 from evalwright.engine.session import Session
@@ -200,68 +203,37 @@ def prepare(
     subject: SuiteSubject,
     *,
     among_others: bool = False,
-    notify: Callable[[str], None] = warn,
+    notify: Callable[[Text], None] = warn,
 ) -> tuple[Session, list[Plan]]:
     """A session and the runs that it will execute; nothing has started yet."""
-    suite, agent, _, notices, selection = subject[:5]
-    name = str(request.suite)
-    asked = _asked(request, suite) if request.allow_no_baseline else request.options
-    options = subject.with_claims(asked)
-    if isinstance(request.config, Config) and request.config.run is not NO_DEFAULTS:
-        from evalwright.engine.plan import with_defaults
+    name, asked, is_quiet = str(request.suite), request.options, request.results.quiet
+    if request.allow_no_baseline and asked.baseline is not None:
+        from evalwright.cli.run_options import with_known_baseline
 
-        agent, options = with_defaults(request.config.run, agent, options, suite)
-    if options.judges and (among_others or selection is not None):
-        from evalwright.engine.plan import without_spare_judges
-
-        options = without_spare_judges(options, suite)
-    for notice in () if request.results.quiet else notices:
-        say(f"{name}: {notice}")
-    if options.judges and not request.results.quiet:
-        warn_of_weights(suite, name)
-    session = Session(
-        agent or _no_agent(),
-        options,
+        asked = with_known_baseline(asked, subject.suite, name, request.db)
+    for notice in () if is_quiet else subject.notices:
+        say(f"{name}: {in_words(notice)}")
+    config = request.config
+    session = assembled(
+        subject,
+        name,
+        asked,
+        subject.agent,
+        config if isinstance(config, Config) else load_config(named=config),
         agent_id=request.agent_id,
         model_class=request.model_class,
-        config=request.config,
         notify=notify,
+        spares_judges=among_others,
     )
-    plans = _planned(request, session, subject)
-    if options.fail_on != asked.fail_on and not request.results.quiet:
+    if session.options.judges and not is_quiet:
+        warn_of_weights(subject.suite, name)
+    plans = planned(session, subject, name, request.db)
+    if session.options.fail_on != asked.fail_on and not is_quiet:
         from evalwright.cli.run_options import told_gates
 
         for told in told_gates(plans[0]):
-            say(f"{name}: {told}")
+            say(f"{name}: {in_words(told)}")
     return session, plans
-
-
-def _no_agent() -> NoReturn:
-    raise BadInput(
-        "name the agent with --agent, or as `agent` in the suite or the settings; "
-        "`evalwright run --help` shows how"
-    )
-
-
-def _asked(request: RunRequest, suite: Suite) -> RunOptions:
-    """The options, without a baseline that need not be there and is not."""
-    options = request.options
-    if options.baseline is None:
-        return options
-    from evalwright.cli.run_options import with_known_baseline
-
-    return with_known_baseline(options, suite, str(request.suite), request.db)
-
-
-def _planned(request: RunRequest, session: Session, subject: SuiteSubject) -> list[Plan]:
-    suite, _, source, _, selection = subject[:5]
-    name = str(request.suite)
-    if session.options.baseline is None:
-        return session.plan(suite, name, source=source, selection=selection)
-    from evalwright.engine.runs import log_for
-
-    with log_for(request.db, session.options.baseline) as log:
-        return session.plan(suite, name, log, source=source, selection=selection)
 
 
 def warn_of_weights(suite: Suite, name: str) -> None:

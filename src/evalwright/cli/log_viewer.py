@@ -7,7 +7,15 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from evalwright.cli.output import Streams, print_json, say, tell, without_secrets, write_stdout
+from evalwright.cli.output import (
+    Streams,
+    in_words,
+    print_json,
+    say,
+    tell,
+    without_secrets,
+    write_stdout,
+)
 from evalwright.cli.results import (
     TELLING_FAILURES,
     Results,
@@ -147,7 +155,7 @@ class LogViewer:
             try:
                 outcomes.append(project(history))
             except CannotEvaluate as error:
-                say(f"run {history.run_id} has no result: {without_secrets(str(error))}")
+                say(f"run {history.run_id} has no result: {without_secrets(in_words(error))}")
         if self._as_json:
             write_stdout(to_json([each.summary for each in outcomes]))
         elif outcomes:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 
 from evalwright.contracts.documents import HANDED_OVER
 from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted
+from evalwright.contracts.messages import Edge, Text, as_option, told
 from evalwright.reports.formats.console import printable
 
 T = TypeVar("T")
@@ -115,6 +116,23 @@ def write_stdout(data: bytes) -> None:
     _write_result(Streams.out.buffer, data)
 
 
+def _as_option(field: str, value: str) -> str:
+    """A field as `evalwright run` calls it; what only other commands have is called like itself."""
+    from evalwright.cli.run import command
+
+    called = {parameter.name: parameter.opts[0] for parameter in command.params}
+    name = called.get(field) or called.get(f"{field}s") or field.replace("_", "-")
+    return as_option(name.removeprefix("--"), value)
+
+
+COMMAND_LINE = Edge(_as_option)
+
+
+def in_words(text: object) -> str:
+    """A message, an error or a text, with options as the command line calls them."""
+    return told(text, COMMAND_LINE)
+
+
 def tell(text: str, *, styled: bool = False) -> None:
     """Print a result for people on stdout; only styled text may steer the terminal."""
     line = (text if styled else printable(text)) + "\n"
@@ -122,8 +140,9 @@ def tell(text: str, *, styled: bool = False) -> None:
     _write_result(Streams.out.buffer, line.encode(Streams.out.encoding, "backslashreplace"))
 
 
-def say(text: str, *, styled: bool = False) -> None:
+def say(remark: Text, *, styled: bool = False) -> None:
     """Print a remark on stderr; if nobody can read it, nothing is lost."""
+    text = in_words(remark)
     with contextlib.suppress(OSError):
         Streams.err.write((text if styled else printable(text)) + "\n")
         Streams.err.flush()
@@ -166,9 +185,9 @@ def _say_stopping() -> None:
         say("stopping; Ctrl-C again stops at once")
 
 
-def warn(text: str) -> None:
+def warn(text: Text) -> None:
     """Say, also where only errors are wanted, what a user must know to be safe."""
-    say(f"warning: {text}")
+    say(f"warning: {in_words(text)}")
 
 
 def without_secrets(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from evalwright.cli.output import check_place, tell, write_file, write_stdout
+from evalwright.cli.output import check_place, in_words, tell, write_file, write_stdout
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.documents import parse_json, read_input
 from evalwright.contracts.errors import BadInput
@@ -188,14 +188,17 @@ def _as_document(verification: "Verification") -> dict[str, Any]:
         "pack": verification.pack.ref if verification.pack else None,
         "integrity": verification.integrity,
         "verified": verification.is_verified,
-        "checks": verification.checks,
+        "checks": [
+            msgspec.structs.replace(each, message=in_words(each.message))
+            for each in verification.checks
+        ],
     }
 
 
 def _as_text(verification: "Verification") -> str:
     lines = [f"{verification.name}: {verification.integrity}"]
     for check in verification.checks:
-        first, *rest = check.message.splitlines()
+        first, *rest = in_words(check.message).splitlines()
         lines.append(f"  {check.status:11}  {check.check:9}  {first}")
         lines += [" " * 26 + line for line in rest]
     return "\n".join([*lines, "VERIFIED" if verification.is_verified else "NOT VERIFIED"])

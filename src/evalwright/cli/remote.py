@@ -19,7 +19,7 @@ from click.core import ParameterSource
 
 from evalwright.agents.load import ARCHIVES
 from evalwright.cli.evaluation import RunRequest, warn_of_weights
-from evalwright.cli.output import Streams, run_until_interrupted, say
+from evalwright.cli.output import Streams, in_words, run_until_interrupted, say
 from evalwright.cli.results import write_failure, write_results
 from evalwright.client import AsyncClient, HostError, Retries, RunEvent, Unreachable
 from evalwright.client.stream_position import NOTICE
@@ -203,7 +203,7 @@ class _Watch:
         if "data" in sent:
             sent = to_document(suite)
             for notice in () if self._request.results.quiet else read.notices:
-                say(f"{name}: {notice}")
+                say(f"{name}: {in_words(notice)}")
         try:
             await self._client.publish_suite(sent)
         except HostError as error:

@@ -29,6 +29,7 @@ from evalwright.cli.parameters import (
 )
 from evalwright.cli.results import Results, continued, write_results
 from evalwright.contracts.documents import without_collecting
+from evalwright.contracts.messages import Text
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import refuse_combinations
 from evalwright.engine.rescore import RecordedAgent, Rescore, plan_rescore
@@ -147,7 +148,7 @@ def command(
         return run_rescore(request, log, planned)
 
 
-def _notices(planned: Rescore, subject: SuiteSubject | None) -> list[str]:
+def _notices(planned: Rescore, subject: SuiteSubject | None) -> list[Text]:
     return [*(subject.notices if subject else ()), *planned.notices]
 
 

@@ -253,6 +253,11 @@ Examples:
     type=DOLLARS,
     help="What a task is expected to cost, in US dollars (with --max-cost).",
 )
+@click.option(
+    "--max-tokens-total",
+    type=click.IntRange(1),
+    help="The most tokens that the run may use, those of agents and judges together.",
+)
 @cassette_option
 @record_option
 @click.option(

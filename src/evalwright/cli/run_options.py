@@ -8,6 +8,7 @@ import msgspec
 
 from evalwright.cli.output import say
 from evalwright.contracts.errors import BadInput, RunNotFound
+from evalwright.contracts.messages import OptionText, phrase
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
@@ -50,12 +51,12 @@ def fill_in(given: dict[str, Any], defaults: RunDefaults, *, is_resumed: bool) -
         given["concurrency"] = defaults.concurrency
 
 
-def told_gates(plan: Plan) -> Iterator[str]:
+def told_gates(plan: Plan) -> Iterator[OptionText]:
     """What the user asks for and the gates of the settings do not count."""
     left_out = gates_left_out(plan)
     if left_out:
-        also = " ".join(f"--fail-on {each}" for each in [*gates(plan), *left_out])
-        yield (
+        also = " ".join(f"{{@fail_on:{each}}}" for each in [*gates(plan), *left_out])
+        yield phrase(
             f"by the settings a run fails on {' and '.join(gates(plan))}, so "
             f"{' and '.join(map(_NOUNS.__getitem__, left_out))} will not fail this one; "
             f"else add to fail-on there, or give {also}"

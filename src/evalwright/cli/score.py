@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from evalwright.cli.output import say, stop_in_good_order, without_secrets
+from evalwright.cli.output import in_words, say, stop_in_good_order, without_secrets
 from evalwright.cli.rescore import (
     held_to_whole,
     partial_option,
@@ -96,7 +96,7 @@ def command(
             unread = f"{len(recordings.faults):,} of {recordings.count:,} records could not be read"
             planned = planned.lacking(*planned.plan.lacking, unread)
         for notice in () if request.results.quiet else (*subject.notices, *planned.notices):
-            say(without_secrets(notice))
+            say(without_secrets(in_words(notice)))
         with opened_log(request.db) as log:
             code = run_rescore(request, log, planned)
     return max(code, told_faults(recordings))

@@ -15,7 +15,7 @@ from evalwright.cli.evaluation import (
     prepare,
     select_tasks,
 )
-from evalwright.cli.output import Streams, folder_for_results, say, tell, without_secrets
+from evalwright.cli.output import Streams, folder_for_results, in_words, say, tell, without_secrets
 from evalwright.cli.results import Results, failed_run, publish, reported, show_results
 from evalwright.contracts.amounts import dollars
 from evalwright.contracts.errors import (
@@ -196,7 +196,7 @@ def _work(log: EventLog, job: SuiteJob, label: str, runs: list[Reported]) -> End
     except (Interrupted, StoreError):
         raise
     except EvalwrightError as error:
-        words = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        words = "\n".join([in_words(error), *getattr(error, "__notes__", ())])
         say(f"evalwright: {without_secrets(words)}")
         if isinstance(error, RunFailed):
             runs.append(failed_run(results, log, error.run_id, error.code, str(error)))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import say, tell, warn, without_secrets
+from evalwright.cli.output import in_words, say, tell, warn, without_secrets
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
@@ -35,12 +35,12 @@ def command(*, files: tuple[Path, ...]) -> int:
             kind, warnings, notes = _check(path)
         except InvalidDocument as error:
             failures += 1
-            say(without_secrets(str(error)))
+            say(without_secrets(in_words(error)))
             count = len(error.problems)
             say(f"{path}: {count} problem{'s' if count != 1 else ''}")
         except BadInput as error:
             failures += 1
-            say(str(error))
+            say(in_words(error))
         else:
             for warning in warnings:
                 warn(f"{path}: {warning}")

@@ -16,6 +16,7 @@ from evalwright.comparison.cases import Cases
 from evalwright.comparison.run_folder import RUN_META, ComparedRun, RunFolder
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, RunNotFound
+from evalwright.contracts.messages import IN_LOGS, phrase
 from evalwright.contracts.report import BothSides
 from evalwright.signals.suppression import Suppressions, parse_suppressions
 
@@ -121,7 +122,10 @@ def open_inputs(
         for run in (baseline, new):
             if isinstance(run, RunFolder):
                 run.top = _top(run.root, found if isinstance(found, Path) else None)
-        note = "No case file was found, so nothing is expected of the answers; see --cases."
+        message = phrase(
+            "No case file was found, so nothing is expected of the answers; see {@cases}."
+        )
+        note = message.told(IN_LOGS)
         pairing = _paired(baseline, new, case_file, work)
         left_out = _left_out(baseline, new) if cases is None else None
         roots = (baseline.root, new.root, found if isinstance(found, Path) else None)
@@ -167,7 +171,7 @@ def _notes_of(baseline: ComparedRun, new: ComparedRun, left_out: "LeftOut | None
 
 
 def _left_out(baseline: ComparedRun, new: ComparedRun) -> "LeftOut | None":
-    """The tasks that are not the same in two own runs, as `run --baseline` leaves them out."""
+    """The tasks that are not the same in two own runs, as a baseline leaves them out."""
     before, now = baseline.suite, new.suite
     if before is None or now is None or before == now:  # as is usual
         return None
@@ -310,8 +314,8 @@ def find_cases(run: RunFolder) -> Path | None:
                 return folder / name
         for name in _CASE_FILES:
             if os.path.lexists(folder / name):  # to go on without it would let everything pass
-                message = "a link or a device, not a file in its folder; name a file with --cases"
-                raise BadInput(f"{folder / name}: {message}")
+                message = "a link or a device, not a file in its folder; name a file with {@cases}"
+                raise BadInput(phrase("{path}: " + message, path=folder / name))
     return None
 
 

@@ -17,6 +17,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
+from evalwright.contracts.messages import IN_LOGS, phrase
 from evalwright.contracts.run_plan import LeftOut
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.projection import TaskAttempt
@@ -145,12 +146,13 @@ def _assertion(name: str, expected: Any, actual: Any, message: str) -> dict[str,
 
 
 def why_no_evidence(meta: Mapping[str, Any]) -> Iterator[str]:
-    """Why `run --baseline` would not count what a comparison does, from what a run says."""
+    """Why a baseline would not count what a comparison does, from what a run says."""
     if meta["status"] != "completed":
-        yield (
-            f"the run is not complete ({meta['status']}), so tasks without a score count as "
-            "failed, but not in the test; `run --baseline` takes complete runs only."
-        )
+        yield phrase(
+            "the run is not complete ({status}), so tasks without a score count as failed, but not "
+            "in the test; `run {$baseline}` takes complete runs only.",
+            status=meta["status"],
+        ).told(IN_LOGS)
     if "part" in meta:
         yield (
             f"a part of its suite ({meta['part']}), which is no evidence for a gate; only the "

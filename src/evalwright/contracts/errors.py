@@ -23,26 +23,45 @@ from typing import Any
 
 import msgspec
 
+from evalwright.contracts.messages import PYTHON, Edge, OptionText, Text, phrase, told
+
 
 class Problem(msgspec.Struct, frozen=True):
     """One broken rule: where it is, what is wrong, and what to do about it."""
 
     path: str
     message: str
-    remedy: str = ""
+    remedy: Text = ""
+    option: OptionText | None = None  # that is wrong, where it is no place in a document
 
     def below(self, path: str) -> "Problem":
         return Problem(path + self.path.removeprefix("$"), self.message, self.remedy)
 
+    def told(self, edge: Edge) -> str:
+        """In the words of an edge."""
+        remedy = f" ({told(self.remedy, edge)})" if self.remedy else ""
+        return f"{told(self.option or self.path, edge)}: {self.message}{remedy}"
+
     def __str__(self) -> str:
-        remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"{self.path}: {self.message}{remedy}"
+        return self.told(PYTHON)
 
 
 class EvalwrightError(Exception):
-    """Root of every error that Evalwright raises on purpose."""
+    """Root of every error that Evalwright raises on purpose.
+
+    What it says is a text, or a `OptionText` with options, which has a code, a field and values.
+    """
 
     exit_code = 3
+
+    @property
+    def said(self) -> OptionText | None:
+        """What it says, where that has options in it."""
+        return next((each for each in self.args if isinstance(each, OptionText)), None)
+
+    def told(self, edge: Edge) -> str:
+        """What it says, in the words of an edge."""
+        return str(self) if self.said is None else self.said.told(edge)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args), vars(self)
@@ -66,8 +85,12 @@ class InvalidDocument(BadInput):
         self.problems = problems
         super().__init__(name, problems)
 
+    def told(self, edge: Edge) -> str:
+        """All problems, a line each."""
+        return "\n".join(f"{self.name}: {problem.told(edge)}" for problem in self.problems)
+
     def __str__(self) -> str:
-        return "\n".join(f"{self.name}: {problem}" for problem in self.problems)
+        return self.told(PYTHON)
 
 
 class MissingKey(BadInput):
@@ -85,7 +108,7 @@ class RunNotFound(BadInput):
 class RunPruned(RunNotFound):
     """The run with this id was deleted; its tombstone says when."""
 
-    def __init__(self, message: str, pruned_us: int) -> None:
+    def __init__(self, message: Text, pruned_us: int) -> None:
         self.pruned_us = pruned_us
         super().__init__(message)
 
@@ -101,10 +124,11 @@ class AgentBroken(CannotEvaluate):
 class RunFailed(CannotEvaluate):
     """The run ended `failed`, with the code that its `run.failed` event carries."""
 
-    def __init__(self, run_id: str, code: str, message: str) -> None:
+    def __init__(self, run_id: str, code: str, message: Text) -> None:
         self.run_id = run_id
         self.code = code
-        super().__init__(f"run {run_id} failed with {code}: {message}")
+        said = "run {run} failed with {code}: {message}"
+        super().__init__(phrase(said, code, run=run_id, message=message))
 
 
 class RunBusy(CannotEvaluate):
@@ -118,7 +142,7 @@ class StoreError(CannotEvaluate):
 class StoreUnavailable(StoreError):
     """The event log cannot be used now; nothing was done, and the same may succeed later."""
 
-    def __init__(self, message: str, reason: str) -> None:
+    def __init__(self, message: Text, reason: str) -> None:
         self.reason = reason  # without the place, which is not for everybody
         super().__init__(message)
 

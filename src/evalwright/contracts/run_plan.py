@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from evalwright.contracts.coverage import Observe, ToolsClaim, UsageClaim
+from evalwright.contracts.messages import Edge
 from evalwright.contracts.short_names import agent_name
 from evalwright.contracts.suite import ModelClass, Score
 
@@ -50,6 +51,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     model_timeout_s: float | None = None  # for one attempt to ask a model
     max_cost_usd: float | None = None
     task_cost_usd: float | None = None  # what a task is expected to cost
+    max_tokens_total: int | None = None  # of all calls, of agents and judges
     known_costs_only: bool = False  # calls without a known price do not end the budget
     read_only: bool = False
     tools: str | None = None  # the file that describes live tools
@@ -64,6 +66,11 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     flaky_as: Literal["fail", "warn"] | None = None
     priority: int | None = None  # among the runs of a tenant that share workers; higher is sooner
     scoring_s: float | None = None  # for the checks of one answer
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether what the run spends is limited."""
+        return self.max_cost_usd is not None or self.max_tokens_total is not None
 
 
 DEFAULT_SETTINGS = RunSettings(concurrency=10, task_timeout_s=300.0)
@@ -99,7 +106,17 @@ CONFIGURABLE = {
     "runTimeoutMs": "run_timeout_s",
     "maxCostUsd": "max_cost_usd",
     "taskCostUsd": "task_cost_usd",
+    "maxTokensTotal": "max_tokens_total",
 }
+
+
+def _on_the_wire(field: str, value: str) -> str:
+    name = _WIRE_NAMES.get(field, field)
+    return f"{name}: {value}" if value else name
+
+
+_WIRE_NAMES = {field: name for name, field in CONFIGURABLE.items()}
+ON_THE_WIRE = Edge(_on_the_wire)
 
 
 def from_configurable(configurable: Mapping[str, Any], tags: Iterable[str] = ()) -> RunOptions:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from evalwright.contracts.documents import parse_json, to_json, unfit_for_json
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import MAX_DEPTH, NotJson, canonical, repeated_key
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.schema import SUITE, SUITE_OUTLINE, SUITE_TASK, check_schema
 
 Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
@@ -19,7 +20,7 @@ ModelClass = Literal["reasoning", "writing", "coding", "research", "classificati
 _NOT_PORTABLE = Problem(
     "$.evalwright",
     "a suite with checks, where an OpenWOP suite is needed",
-    "write it as one with `evalwright export SUITE --openwop OUT`",
+    phrase("write it as one with `evalwright export SUITE {$openwop:OUT}`"),
 )
 _NOT_SAID = Problem(
     "$", "it has checks or data, as no OpenWOP suite has", "add `evalwright: 1` at its top"

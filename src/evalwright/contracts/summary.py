@@ -56,5 +56,5 @@ class EvalSummary(Closed, frozen=True):
 
 
 def to_json(summary: EvalSummary | list[EvalSummary]) -> bytes:
-    """A summary, or those of repeats, as indented JSON: the bytes that `--json` prints."""
+    """A summary, or those of repeats, as indented JSON: the bytes that commands print as JSON."""
     return msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"

@@ -1,4 +1,4 @@
-"""The file of `--tools`: the tools of a run, their descriptions, and what answers them."""
+"""The file of tools: the tools of a run, their descriptions, and what answers them."""
 
 import re
 from typing import Any, Literal

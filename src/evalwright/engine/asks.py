@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.events import Judged, Payload
+from evalwright.contracts.messages import IN_LOGS, phrase
 from evalwright.contracts.suite import Task
 from evalwright.engine.judge_prompt import PROMPT_VERSION, questions_of
 from evalwright.engine.judges import JudgeFailed, Panel
@@ -113,7 +114,7 @@ class CheckAsks:
         if isinstance(reference, Unanswered):
             return reference
         if self._panel is None:
-            return Unanswered("there is no judge; name one with --judge")
+            return Unanswered(phrase("there is no judge; name one with {$judge}").told(IN_LOGS))
         subject = subject_of(ask, reference, task, examined.output)
         async with self._turns.setdefault(subject, asyncio.Lock()):
             judged = await self._panel.judge(

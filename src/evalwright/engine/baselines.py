@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem, RunNotFound
 from evalwright.contracts.events import Checked
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.run_plan import FIRST_RULE, Baseline, BaselineTask, LeftOut
 from evalwright.contracts.short_names import agent_id_of, suite_name
@@ -65,19 +66,32 @@ def read_baseline(
     history = read_history(log, run_id)
     if history.status != "completed":
         raise BadInput(
-            f"--baseline: run {run_id} is not complete ({history.status}), so there is nothing to "
-            "compare with; finish it with --resume, or name another"
+            phrase(
+                "{@baseline}: run {run} is not complete ({status}), so there is nothing to "
+                "compare with; finish it with {@resume}, or name another",
+                run=run_id,
+                status=history.status,
+            )
         )
     if history.plan.selection is not None and not allow_partial:
         raise BadInput(
-            f"--baseline: run {run_id} is of a part of its suite ({in_words(history.plan)}), which "
-            "is no evidence; name a run of the whole suite, or allow it with --allow-partial"
+            phrase(
+                "{@baseline}: run {run} is of a part of its suite ({part}), which is no "
+                "evidence; name a run of the whole suite, or allow it with {@allow_partial}",
+                run=run_id,
+                part=in_words(history.plan),
+            )
         )
     recorded = history.plan.suite
     if recorded.suite_id != suite.suite_id:
         raise BadInput(
-            f"--baseline: run {run_id} is of {recorded.suite_id}@{recorded.version}, not of "
-            f"{suite.suite_id}; name a run of the same suite"
+            phrase(
+                "{@baseline}: run {run} is of {recorded}, not of {suite}; "
+                "name a run of the same suite",
+                run=run_id,
+                recorded=f"{recorded.suite_id}@{recorded.version}",
+                suite=suite.suite_id,
+            )
         )
     wanted = {task.task_id for task in suite.tasks}
     if is_part:
@@ -94,8 +108,12 @@ def read_baseline(
     is_same = left_out == LeftOut() and recorded.version == suite.version
     if not shared:
         raise BadInput(
-            f"--baseline: run {run_id} has no task in common with {suite.suite_id}@{suite.version} "
-            "as it is now; name another run"
+            phrase(
+                "{@baseline}: run {run} has no task in common with {suite} as it is now; "
+                "name another run",
+                run=run_id,
+                suite=f"{suite.suite_id}@{suite.version}",
+            )
         )
     tasks = []
     for of_task in shared:
@@ -187,8 +205,12 @@ def set_baseline(log: EventLog, name: str, run: str, *, allow_partial: bool) -> 
         raise BadInput(f"run {run_id} is not complete ({history.status}); name one that is")
     if plan.selection is not None and not allow_partial:
         raise BadInput(
-            f"run {run_id} is of a part of its suite ({in_words(plan)}), which is no evidence; "
-            "name a run of the whole suite, or allow it with --allow-partial"
+            phrase(
+                "run {run} is of a part of its suite ({part}), which is no evidence; "
+                "name a run of the whole suite, or allow it with {@allow_partial}",
+                run=run_id,
+                part=in_words(plan),
+            )
         )
     now = iso_time(time.time_ns() // 1000)
     named = NamedBaseline(name, plan.suite.suite_id, plan.agent.agent_id, run_id, now)
@@ -229,7 +251,7 @@ def remove_baselines(log: EventLog, baselines: Iterable[NamedBaseline]) -> None:
 
 
 def find_baseline(log: EventLog, named: str, suite_id: str, agent_id: str) -> FoundBaseline:
-    """The run that `--baseline` means: the one of that name, else a run as any command finds it.
+    """The run that a baseline means: the one of that name, else a run as any command finds it.
 
     Of a group of repeats it is the last that completed.
     """
@@ -244,21 +266,32 @@ def find_baseline(log: EventLog, named: str, suite_id: str, agent_id: str) -> Fo
     if not of_suite:
         suites = ", ".join(sorted({each.suite_id for each in known}))
         raise BadInput(
-            f"--baseline: {named!r} is set for {suites}, not for {suite_id}; set it with: "
-            f"evalwright baseline set {named} RUN"
+            phrase(
+                "{@baseline}: {named!r} is set for {suites}, not for {suite}; set it with: "
+                "evalwright baseline set {named} RUN",
+                named=named,
+                suites=suites,
+                suite=suite_id,
+            )
         )
     own = [each for each in of_suite if each.agent_id == agent_id]
     if not own and len(of_suite) > 1:
         agents = ", ".join(each.agent_id for each in of_suite)
         raise BadInput(
-            f"--baseline: {named!r} is set for {agents}, not for {agent_id}; name one of their runs"
+            phrase(
+                "{@baseline}: {named!r} is set for {agents}, not for {agent}; "
+                "name one of their runs",
+                named=named,
+                agents=agents,
+                agent=agent_id,
+            )
         )
     chosen = (own or of_suite)[0]
     return FoundBaseline(chosen.run_id, named, chosen.agent_id, age_of(log, chosen.run_id))
 
 
 def has_baseline(log: EventLog, named: str, suite_id: str) -> bool:
-    """Whether `--baseline` means a run of this suite; raises `RunNotFound` where it means none."""
+    """Whether a baseline means a run of this suite; raises `RunNotFound` where it means none."""
     known = list_baselines(log, named) if _NAME.fullmatch(named) else []
     if not known:
         return bool(find_run(log, named))

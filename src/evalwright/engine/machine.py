@@ -22,6 +22,7 @@ import msgspec
 
 from evalwright.contracts.events import (
     CapBreached,
+    CapKind,
     Checked,
     Decided,
     ErrorDetail,
@@ -32,6 +33,8 @@ from evalwright.contracts.events import (
     RunCompleted,
     RunFailure,
 )
+from evalwright.contracts.messages import IN_LOGS, OptionText, phrase
+from evalwright.contracts.run_plan import ON_THE_WIRE
 from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.plan import Plan
 from evalwright.scoring.summary import RunSpending
@@ -67,8 +70,9 @@ class RunMachine(Generic[E]):
         self.unjudged: dict[str, str] = {}  # why there is no verdict, by task
         # While nobody has answered, all tasks that ended have failed.
         self._failures = len(plan.suite.tasks) - self.left
-        has_budget = spending is not None and plan.settings.max_cost_usd is not None
-        self.budget = Budget(plan, spending) if spending is not None and has_budget else None
+        self.budget = None
+        if spending is not None and plan.settings.has_budget:
+            self.budget = Budget(plan, spending)
 
     # What may begin.
 
@@ -152,6 +156,7 @@ class RunEnd(NamedTuple):
 
     error: ErrorDetail
     breached: CapBreached | None = None
+    said: OptionText | None = None  # the message, where every edge has words of its own for it
 
     def events(self, duration_ms: int) -> list[Payload]:
         """The events that end the run."""
@@ -224,80 +229,168 @@ def first_answer(events: Iterable[NewEvent]) -> tuple[bool, str | None]:
 
 
 class Budget:
-    """The budget of a run: a task begins only if what the run may then cost is within it.
+    """The budget of a run: a task begins only if what the run may then spend is within it.
 
-    A task is expected to cost as much as the dearest so far, or what was declared if that is more.
-    Until a task has ended nothing is known, and one task runs alone, unless an estimate was
-    declared, or whoever pays is somebody else. An attempt whose process was stopped may have cost
-    more than it could report: it counts as much as a task is expected to cost, so that the ceiling
-    holds however often a run is stopped and resumed. Calls without a price do not count of which
-    whoever started the run knew.
+    Whatever is limited, cost and tokens, must leave room for it.
     """
 
     def __init__(self, plan: Plan, spending: RunSpending) -> None:
-        settings = plan.settings
-        assert settings.max_cost_usd is not None
         self.spending = spending
-        self._limit_usd = settings.max_cost_usd
-        self._limit = decimal_sum((settings.max_cost_usd,))
-        self._declared = decimal_sum((settings.task_cost_usd or 0.0,))
-        self._known_costs_only = settings.known_costs_only  # agents may pay, judges do not
-        is_free = settings.known_costs_only and plan.panel is None
-        self._is_declared = is_free or settings.task_cost_usd is not None
-        self._called = "maxCostUsd" if plan.origin else "--max-cost"  # hosts have no options
+        self._ceilings: list[Ceiling] = []
+        if plan.settings.max_cost_usd is not None:
+            self._ceilings.append(CostCeiling(plan, spending, plan.settings.max_cost_usd))
+        if plan.settings.max_tokens_total is not None:
+            self._ceilings.append(TokenCeiling(plan, spending, plan.settings.max_tokens_total))
 
     def room(self, most: int) -> int:
         """How many tasks may be at work at once, `most` at most; 0 if none fits any more."""
-        expected, left = self._expected, self._left
-        if self._is_exceeded or expected > left:
+        return min(each.room(most) for each in self._ceilings)
+
+    def overspent(self, *, is_complete: bool) -> RunEnd | None:
+        """Why a run must end that has nothing at work, if it must."""
+        ends = (each.overspent(is_complete=is_complete) for each in self._ceilings)
+        return next(filter(None, ends), None)
+
+
+class Ceiling:
+    """One limit of what a run may spend.
+
+    A task is expected to take as much as the dearest so far, or what was declared if that is more.
+    Until a task has ended nothing is known, and one task runs alone, unless an estimate was
+    declared, or whoever pays is somebody else. An attempt whose process was stopped may have taken
+    more than it could report: it counts as much as a task is expected to take, so that the ceiling
+    holds however often a run is stopped and resumed.
+    """
+
+    kind: CapKind
+    next_task: str  # why the next task does not fit, as a template
+    by_lost: str  # what tasks may have taken that were cut off, within it
+
+    def __init__(self, plan: Plan, spending: RunSpending, limit: float) -> None:
+        self.settings = plan.settings
+        self.spending = spending
+        self.limit = limit
+        self.declared = Decimal(0)  # what a task is expected to take
+        self.is_declared = False
+        self._exact_limit = decimal_sum((limit,))
+        self._words = ON_THE_WIRE if plan.origin else IN_LOGS
+
+    @property
+    def spent(self) -> float:
+        """What was spent so far."""
+        raise NotImplementedError
+
+    @property
+    def attempts(self) -> tuple[Decimal, Sequence[Decimal]]:
+        """The most that an attempt has taken, and what those had whose process was stopped."""
+        raise NotImplementedError
+
+    @property
+    def why_exceeded(self) -> OptionText | None:
+        """Why nothing more may be spent, if nothing may."""
+        raise NotImplementedError
+
+    def room(self, most: int) -> int:
+        """How many tasks may be at work at once, `most` at most; 0 if none fits any more."""
+        expected, _, left = self._outlook()
+        if self.why_exceeded is not None or expected > left:
             return 0
-        if not (self.spending.is_cost_known or self._is_declared):
+        if not (self.spending.is_cost_known or self.is_declared):
             return min(most, 1)
         return most if most * expected <= left else int(left // expected)
 
     def overspent(self, *, is_complete: bool) -> RunEnd | None:
         """Why a run must end that has nothing at work, if it must."""
-        cost, expected = self.spending.cost, self._expected
-        if self._is_exceeded:
-            message = cost.why_exceeded(self._limit_usd, self._called)
-            if cost.known_usd <= self._limit_usd:
-                return run_end("price_unknown", message)
-            breached = CapBreached("budget-cost", self._limit_usd, cost.known_usd)
-            return run_end("budget_exhausted", message, breached)
-        if is_complete or expected <= self._left:
+        spent, (expected, unreported, left) = self.spent, self._outlook()
+        if (why := self.why_exceeded) is not None:
+            if spent <= self.limit:
+                return self._end("price_unknown", why)
+            return self._end("budget_exhausted", why, spent)
+        if is_complete or expected <= left:
             return None
-        doubtful = ""
-        if unreported := self._unreported:
-            doubtful = f"up to ${unreported:.6g} more by tasks that were cut off, "
-        message = (
-            f"${cost.known_usd:.6g} was spent, {doubtful}the next task may cost ${expected:.6g}, "
-            f"and {self._called} is ${self._limit_usd:.6g}"
+        lost = self.by_lost if unreported else ""
+        message = phrase(
+            self.next_task.replace("BY_LOST", lost),
+            spent=spent,
+            lost=unreported,
+            expected=expected,
+            limit=self.limit,
         )
-        observed = finite(decimal_sum((cost.known_usd,)) + unreported + expected)
-        breached = CapBreached("budget-cost", self._limit_usd, observed)
-        return run_end("budget_exhausted", message, breached)
+        observed = finite(decimal_sum((spent,)) + unreported + expected)
+        return self._end("budget_exhausted", message, observed)
+
+    def _end(self, code: str, said: OptionText, observed: float | None = None) -> RunEnd:
+        breached = None if observed is None else CapBreached(self.kind, self.limit, observed)
+        return run_end(code, said.told(self._words), breached)._replace(said=said)
+
+    def _outlook(self) -> tuple[Decimal, Decimal, Decimal]:
+        """What a task is expected to take, what those may have that were cut off; what is left."""
+        dearest, cut_off = self.attempts
+        expected = max(self.declared, dearest)
+        unreported = sum((expected - had for had in cut_off if had < expected), Decimal(0))
+        return expected, unreported, self._exact_limit - decimal_sum((self.spent,)) - unreported
+
+
+class CostCeiling(Ceiling):
+    """The most that a run may cost.
+
+    Calls without a price do not count of which whoever started the run knew.
+    """
+
+    kind = "budget-cost"
+    next_task = (
+        "${spent:.6g} was spent, BY_LOSTthe next task may cost ${expected:.6g}, "
+        "and {@max_cost_usd} is ${limit:.6g}"
+    )
+    by_lost = "up to ${lost:.6g} more by tasks that were cut off, "
+
+    def __init__(self, plan: Plan, spending: RunSpending, limit: float) -> None:
+        super().__init__(plan, spending, limit)
+        self.declared = decimal_sum((self.settings.task_cost_usd or 0.0,))
+        is_free = self.settings.known_costs_only and plan.panel is None  # agents may pay
+        self.is_declared = is_free or self.settings.task_cost_usd is not None
 
     @property
-    def _expected(self) -> Decimal:
-        """What a task is expected to cost."""
-        return max(self._declared, self.spending.dearest)
+    def spent(self) -> float:
+        return self.spending.cost.known_usd
 
     @property
-    def _unreported(self) -> Decimal:
-        """What attempts may have cost, beyond what they reported, when their process ended."""
-        expected = self._expected
-        lacking = (expected - cost for cost in self.spending.cut_off if cost < expected)
-        return sum(lacking, Decimal(0))
+    def attempts(self) -> tuple[Decimal, Sequence[Decimal]]:
+        return self.spending.dearest, self.spending.cut_off
 
     @property
-    def _left(self) -> Decimal:
-        """What may still be spent."""
-        spent = decimal_sum((self.spending.cost.known_usd,))
-        return self._limit - spent - self._unreported
+    def why_exceeded(self) -> OptionText | None:
+        cost, known_only = self.spending.cost, self.settings.known_costs_only
+        before = None if known_only else self.spending.unpriced_before
+        is_exceeded = known_only and self.spending.unpriced_verdicts
+        if is_exceeded or cost.exceeds(self.limit, before):
+            return cost.why_exceeded(self.limit)
+        return None
+
+
+class TokenCeiling(Ceiling):
+    """The most tokens that a run may use, its agent and its judges together."""
+
+    kind = "budget-tokens"
+    next_task = (
+        "{spent:,} tokens were used, BY_LOSTthe next task may use {expected:,}, "
+        "and {@max_tokens_total} is {limit:,}"
+    )
+    by_lost = "up to {lost:,} more by tasks that were cut off, "
 
     @property
-    def _is_exceeded(self) -> bool:
-        if self._known_costs_only and self.spending.unpriced_verdicts:
-            return True
-        before = None if self._known_costs_only else self.spending.unpriced_before
-        return self.spending.cost.exceeds(self._limit_usd, before)
+    def spent(self) -> float:
+        return self.spending.tokens
+
+    @property
+    def attempts(self) -> tuple[Decimal, Sequence[Decimal]]:
+        had = [Decimal(each) for each in self.spending.cut_off_tokens]
+        return Decimal(self.spending.most_tokens), had
+
+    @property
+    def why_exceeded(self) -> OptionText | None:
+        used = self.spending.tokens
+        if used <= self.limit:
+            return None
+        message = "{used:,} tokens were used, and {@max_tokens_total} is {limit:,}"
+        return phrase(message, used=used, limit=self.limit)

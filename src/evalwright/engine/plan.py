@@ -13,6 +13,7 @@ from evalwright.contracts.events import (
     Planned,
     RunStarted,
 )
+from evalwright.contracts.messages import OptionText, Text, phrase
 from evalwright.contracts.run_plan import (
     CURRENT_RULE,
     DEFAULT_SETTINGS,
@@ -62,15 +63,16 @@ def limited(chosen: AnySettings, most: RunSettings) -> AnySettings:
 def refuse_combinations(options: RunOptions, *, is_resumed: bool = False) -> None:
     """Refuse options that mean nothing without another one, or beside it; raises `BadInput`."""
     if options.record and options.cassette is None and not is_resumed:
-        raise BadInput("--record needs --cassette FILE")
+        raise BadInput(phrase("{@record} needs {@cassette:FILE}"))
     if options.judge_samples and not options.judges:
-        raise BadInput("--judge-samples needs --judge")
+        raise BadInput(phrase("{@judge_samples} needs {@judges}"))
     if options.task_cost_usd and options.max_cost_usd is None and not is_resumed:
-        raise BadInput("--task-cost needs --max-cost")
+        raise BadInput(phrase("{@task_cost_usd} needs {@max_cost_usd}"))
     if options.flaky_as and options.repeat == 1 and not is_resumed:
-        raise BadInput("--flaky-as needs --repeat")
+        raise BadInput(phrase("{@flaky_as} needs {@repeat}"))
     if "none" in options.fail_on and len(set(options.fail_on)) > 1:
-        raise BadInput("--fail-on none cannot be combined with other --fail-on")
+        message = "{@fail_on:none} cannot be combined with other {@fail_on}"
+        raise BadInput(phrase(message))
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -190,7 +192,7 @@ def plan_run(
     )
     if not fits:
         most = f"at most {MAX_TAGS} tags of 1 to {MAX_TAG_LENGTH} printable characters are allowed"
-        problems.append(Problem("--tag", most))
+        problems.append(_of_option(phrase("{@tags}"), most))
     if not options.allow_mismatch:
         problems += _mismatches(suite, agent)
     if problems:
@@ -233,6 +235,10 @@ def check_modes(suite: Suite, options: RunOptions) -> tuple[str, ...]:
     return tuple(mode for mode in usual if mode in suite.modes)
 
 
+def _of_option(option: OptionText, message: str, remedy: Text = "") -> Problem:
+    return Problem("$", message, remedy, option)
+
+
 def _choose_modes(
     suite: Suite, asked: Sequence[str], baseline: Baseline | None
 ) -> tuple[list[Mode], list[Problem]]:
@@ -245,16 +251,16 @@ def _choose_modes(
     for mode in (each for each in wanted if each not in suite.modes):
         declared = ", ".join(suite.modes)
         message = f"mode {mode!r} is not declared by the suite, which declares {declared}"
-        remedy = "choose a declared mode with --mode"
+        remedy = phrase("choose a declared mode with {@modes}")
         if mode == "regression":
-            remedy = "add it to the suite's modes, or leave out --baseline"
+            remedy = phrase("add it to the suite's modes, or leave out {@baseline}")
         problems.append(Problem("$.modes", message, remedy))
     if "regression" in wanted and not has_baseline:
         message = "mode 'regression' needs a run of the same suite and version to compare with"
-        problems.append(Problem("$.modes", message, "name it with --baseline"))
+        problems.append(Problem("$.modes", message, phrase("name it with {@baseline}")))
     if not wanted:
         message = f"the suite declares only {', '.join(suite.modes)}, which run only on request"
-        problems.append(Problem("$.modes", message, "name a mode with --mode"))
+        problems.append(Problem("$.modes", message, phrase("name a mode with {@modes}")))
     return [mode for mode in suite.modes if mode in wanted], problems
 
 
@@ -287,7 +293,11 @@ def _unscorable_tasks(suite: Suite, modes: Sequence[Mode]) -> list[Problem]:
         Problem(
             f"$.tasks[{index}].expected.kind",
             f"task {task.task_id!r} is scored by mode {task.expected.kind!r}, not in this run",
-            f"the run has {', '.join(modes)}; add --mode {task.expected.kind}",
+            phrase(
+                "the run has {modes}; add {@modes:{kind}}",
+                modes=", ".join(modes),
+                kind=task.expected.kind,
+            ),
         )
         for index, task in enumerate(suite.tasks)
         if task.expected.kind not in (*modes, "checks")
@@ -304,23 +314,37 @@ def _option_problems(
     problems = _judge_problems(modes, options, checks.judged)
     if checks.embedded and not options.embedding_model:
         message = f"task {checks.embedded!r} has a check by meaning, which needs embeddings"
-        remedy = "name a model with --embedding-model, or leave out `by: embedding`"
-        problems.append(Problem("--embedding-model", message, remedy))
+        remedy = phrase("name a model with {@embedding_model}, or leave out `by: embedding`")
+        problems.append(_of_option(phrase("{@embedding_model}"), message, remedy))
     if options.read_only and "live-shadow" not in modes:
         message = "only live tools can write, and this run has none"
-        problems.append(Problem("--read-only", message, "use it with --mode live-shadow"))
+        problems.append(
+            _of_option(phrase("{@read_only}"), message, phrase("use it with {@modes:live-shadow}"))
+        )
     if agent.is_outside and not options.gateway:  # then nobody sees its tool calls
         message = "this agent calls its tools in its own process, so this would change nothing"
-        remedy = "offer it the tools with --gateway"
-        given = {"--read-only": options.read_only, "--tools": options.tools}
-        problems += [Problem(name, message, remedy) for name, value in given.items() if value]
+        remedy = phrase("offer it the tools with {@gateway}")
+        given = {"{@read_only}": options.read_only, "{@tools}": options.tools}
+        problems += [
+            _of_option(phrase(name), message, remedy) for name, value in given.items() if value
+        ]
     if "findings" in options.fail_on and "adversarial" not in modes:
         message = "only an adversarial run looks for findings, so this could never fail"
-        problems.append(Problem("--fail-on findings", message, "use it with --mode adversarial"))
+        problems.append(
+            _of_option(
+                phrase("{@fail_on:findings}"), message, phrase("use it with {@modes:adversarial}")
+            )
+        )
     compares = [gate for gate in options.fail_on if gate.endswith("regression")]
     if compares and baseline is None:
         message = "without a baseline this could never fail"
-        problems.append(Problem(f"--fail-on {compares[0]}", message, "name one with --baseline"))
+        problems.append(
+            _of_option(
+                phrase("{@fail_on:{gate}}", gate=compares[0]),
+                message,
+                phrase("name one with {@baseline}"),
+            )
+        )
     return problems
 
 
@@ -332,14 +356,15 @@ def _judge_problems(
     if judged is not None and not options.judges:
         by = "scored by a rubric" if judged.expected.rubric else "judged by a check"
         message = f"task {judged.task_id!r} is {by}, which needs a judge"
-        problems.append(Problem("--judge", message, "name a model with --judge provider:model"))
+        remedy = phrase("name a model with {@judges:provider:model}")
+        problems.append(_of_option(phrase("{@judges}"), message, remedy))
     if judged is None and options.judges and "adversarial" not in modes:
         message = "nothing in this run is judged: no task has a rubric, and it is not adversarial"
-        problems.append(Problem("--judge", message, "leave it out"))
+        problems.append(_of_option(phrase("{@judges}"), message, "leave it out"))
     if options.model in options.judges and not options.allow_self_judge:
         message = f"{options.model} would judge its own answers"
-        remedy = "name another judge, or allow it with --allow-self-judge"
-        problems.append(Problem("--judge", message, remedy))
+        remedy = phrase("name another judge, or allow it with {@allow_self_judge}")
+        problems.append(_of_option(phrase("{@judges}"), message, remedy))
     return problems
 
 
@@ -353,11 +378,11 @@ def _agent_problems(agent: Agent) -> list[Problem]:
         is_fit = False
     if not is_fit:
         message = f"the agent id {agent.agent_id!r} must be 3 to 256 printable characters"
-        problems.append(Problem("--agent", message, "name it with --agent-id"))
+        problems.append(_of_option(phrase("{@agent}"), message, phrase("name it with {@agent_id}")))
     classes = get_args(ModelClass)
     if agent.model_class is not None and agent.model_class not in classes:
         message = f"model class {agent.model_class!r} is not one of {', '.join(classes)}"
-        problems.append(Problem("--model-class", message))
+        problems.append(_of_option(phrase("{@model_class}"), message))
     return problems
 
 
@@ -366,13 +391,13 @@ def _mismatches(suite: Suite, agent: Agent) -> list[Problem]:
     target = suite.target_agent_id
     if target is not None and target != agent.agent_id:
         message = f"the suite is written for agent {target!r}, not {agent.agent_id!r}"
-        remedy = "set its id with --agent-id, or run anyway with --allow-mismatch"
+        remedy = phrase("set its id with {@agent_id}, or run anyway with {@allow_mismatch}")
         problems.append(Problem("$.targetAgentId", message, remedy))
     allowed = suite.allowed_models
     if allowed is not None and agent.model_class not in allowed:
         given = f"is {agent.model_class!r}" if agent.model_class else "is not known"
         message = f"the suite is valid for {', '.join(allowed)}; the agent's model class {given}"
-        remedy = "set it with --model-class, or run anyway with --allow-mismatch"
+        remedy = phrase("set it with {@model_class}, or run anyway with {@allow_mismatch}")
         problems.append(Problem("$.allowedModels", message, remedy))
     return problems
 
@@ -396,8 +421,11 @@ def with_defaults(
     named = agent or defaults.agent
     if defaults.isolate and named is not None and is_python(named):
         options = msgspec.structs.replace(options, isolate=True)
-    if options.observe is None:
-        options = msgspec.structs.replace(options, observe=defaults.observe)
+    options = msgspec.structs.replace(
+        options,
+        observe=options.observe or defaults.observe,
+        max_tokens_total=options.max_tokens_total or defaults.max_tokens_total,
+    )
     if defaults.otlp and named is not None and is_outside(named):
         options = msgspec.structs.replace(options, otlp=True)
     if defaults.judges and not options.judges and is_judged(suite, options.modes):

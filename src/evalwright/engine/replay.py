@@ -6,6 +6,7 @@ import msgspec
 
 from evalwright.contracts import errors
 from evalwright.contracts.events import RunCompleted, recorded_summary
+from evalwright.contracts.messages import phrase
 from evalwright.engine.history import History, read_history
 from evalwright.engine.verdict import Outcome
 from evalwright.store.inspection import LogProblem
@@ -54,9 +55,13 @@ def project(history: History) -> Outcome:
         raise errors.RunFailed(history.run_id, failure.error.code, failure.error.message)
     if history.end is None or history.end.type != RunCompleted.TYPE:
         raise errors.CannotEvaluate(
-            f"run {history.run_id} is not complete: {len(history.scored)} of "
-            f"{len(history.plan.suite.tasks)} tasks have a score; if nobody is executing it, "
-            f"resume it with: evalwright run --resume {history.run_id}"
+            phrase(
+                "run {run} is not complete: {scored} of {tasks} tasks have a score; "
+                "if nobody is executing it, resume it with: evalwright run {$resume:{run}}",
+                run=history.run_id,
+                scored=len(history.scored),
+                tasks=len(history.plan.suite.tasks),
+            )
         )
     if history.scored != {task.task_id for task in history.plan.suite.tasks}:
         raise errors.DamagedEventLog(

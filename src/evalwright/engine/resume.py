@@ -8,6 +8,7 @@ import msgspec
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.run_plan import AgentFacts, Group, RunOptions
 from evalwright.engine.continuation import recall_answers
 from evalwright.engine.history import History, read_history
@@ -20,13 +21,16 @@ from evalwright.engine.verdict import Outcome
 from evalwright.models.config import Config
 from evalwright.store.protocol import EventLog
 
-# Options that may change when a run is resumed; below, flags that differ from their field.
+# Options that may change when a run is resumed.
 CHANGEABLE = frozenset(
-    {"concurrency", "task_timeout_s", "run_timeout_s", "max_cost_usd", "task_cost_usd"}
-    | {"model_timeout_s", "scoring_s", "known_costs_only", "read_only", "tools", "gateway"}
-    | {"isolate", "observe", "otlp", "cassette", "allow_self_judge", "embedding_model"}
+    (
+        *("concurrency", "task_timeout_s", "run_timeout_s", "model_timeout_s", "scoring_s"),
+        *("max_cost_usd", "task_cost_usd", "known_costs_only"),
+        "max_tokens_total",
+        *("read_only", "tools", "gateway", "isolate", "observe", "otlp", "cassette"),
+        *("allow_self_judge", "embedding_model"),
+    )
 )
-_FLAGS = {"modes": "--mode", "tags": "--tag", "judges": "--judge"}
 
 
 class Remaining(NamedTuple):
@@ -46,7 +50,7 @@ def resume(
     agent_id: str | None = None,
     model_class: str | None = None,
     config: Config | str | Path | None = None,
-    notify: Callable[[str], None] = unheard,
+    notify: Callable[[Text], None] = unheard,
 ) -> Remaining:
     """The rest of a run, by its id, the beginning of one, or `latest`.
 
@@ -55,19 +59,18 @@ def resume(
     """
     options = options or RunOptions()
     changed = [
-        _FLAGS.get(name, f"--{name.replace('_', '-')}")
+        name
         for name, default in msgspec.structs.asdict(RunOptions()).items()
         if name not in CHANGEABLE and getattr(options, name) != default
     ]
     if model_class is not None:
-        changed.append("--model-class")
+        changed.append("model_class")
     if changed:
-        raise BadInput(
-            "--resume: a run goes on with the modes, models, baseline and gates it began with; "
-            f"leave out {', '.join(changed)}"
-        )
+        named = ", ".join(f"{{@{name}}}" for name in changed)
+        message = "a run goes on with the modes, models, baseline and gates it began with"
+        raise BadInput(phrase(f"{{@resume}}: {message}; leave out {named}"))
     if agent_id is not None and agent is None:
-        raise BadInput("--resume: --agent-id goes with --agent; leave it out")
+        raise BadInput(phrase("{@resume}: {@agent_id} goes with {@agent}; leave it out"))
     history = _unfinished(log, last_continuation(log, find_run(log, run)))
     recall_answers(log, history)
     # Scores must not come from two prompts, or from the answers of another repeat
@@ -75,16 +78,23 @@ def resume(
     if history.end is None or history.status == "failed":
         if panel is not None and panel.prompt_version != PROMPT_VERSION:
             raise BadInput(
-                f"--resume: the run is judged by prompt {panel.prompt_version}, and this version "
-                f"has prompt {PROMPT_VERSION}; start a new run"
+                phrase(
+                    "{@resume}: the run is judged by prompt {recorded}, and this version has "
+                    "prompt {ours}; start a new run",
+                    recorded=panel.prompt_version,
+                    ours=PROMPT_VERSION,
+                )
             )
         if history.plan.group is not None and history.plan.settings.record:
             raise BadInput(
-                "--resume: repeats that were being recorded cannot go on: the cassette would "
-                "answer one repeat with the calls of another; start a new run"
+                phrase(
+                    "{@resume}: repeats that were being recorded cannot go on: the cassette would "
+                    "answer one repeat with the calls of another; start a new run"
+                )
             )
     if options.cassette and history.plan.settings.record:
-        raise BadInput("--resume: the run goes on with the cassette that it was recording")
+        message = "{@resume}: the run goes on with the cassette that it was recording"
+        raise BadInput(phrase(message))
     done, missing = _repeats(log, history)
     is_complete = history.status == "completed"
     if is_complete:
@@ -146,9 +156,13 @@ def _agent_facts(history: History, agent: Agent) -> AgentFacts:
     is_fresh = history.end is not None and not has_answers and suite.target_agent_id is None
     if agent.agent_id != recorded.agent_id and not is_fresh:
         raise BadInput(
-            f"--resume: the run is of agent {recorded.agent_id!r}, and --agent is "
-            f"{agent.agent_id!r}; one log holds the answers of one agent. If it is the same agent, "
-            f"add --agent-id {recorded.agent_id}"
+            phrase(
+                "{@resume}: the run is of agent {recorded!r}, and {@agent} is {given!r}; one log "
+                "holds the answers of one agent. If it is the same agent, add "
+                "{@agent_id:{recorded}}",
+                recorded=recorded.agent_id,
+                given=agent.agent_id,
+            )
         )
     return AgentFacts(
         agent.agent_id,

@@ -137,7 +137,7 @@ class Runner:
         error = end.error
         message = self._work.redactor.redact_text(error.message)
         await self._recorder.flush(*end.events(self._duration_ms()))
-        raise errors.RunFailed(self._history.run_id, error.code, message)
+        raise errors.RunFailed(self._history.run_id, error.code, end.said or message)
 
     def _duration_ms(self) -> int:
         return max(0, self._clock.now_us() - self._history.started_at_us) // 1000

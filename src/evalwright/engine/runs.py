@@ -3,8 +3,9 @@
 A run may ship by its bars and its gates, as `engine.verdict` decides. Of the log only the plan and
 the end are read for that, and those only if the run has gates besides its bars.
 
-Files are what `run --out` left, its events, its page, or an export. Such a run is added to the log
-once and is one of its runs from then on, so a machine without a log of its own needs nothing else.
+Files are the folder that a run was written to, its events, its page, or an export. Such a run is
+added to the log once and is one of its runs from then on, so a machine without a log of its own
+needs nothing else.
 """
 
 import base64
@@ -29,6 +30,7 @@ from evalwright.contracts.events import (
     RunStarted,
     recorded_summary,
 )
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.run_plan import FIRST_RULE, AgentFacts, Baseline, FailOn, Group
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import EvalSummary
@@ -51,7 +53,7 @@ _PackedRun = tuple[str, list[tuple[str, str | None, int, msgspec.Raw]]]  # its i
 
 
 class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One run, as `evalwright runs --json` shows it."""
+    """One run, as a list of runs in JSON shows it."""
 
     run_id: str
     suite_id: str
@@ -117,7 +119,7 @@ def find_group(log: EventLog, name: str) -> str | None:
     matches = sorted(each for each in found if each.startswith(name))
     if len(matches) > 1:
         some = f"{len(matches)} groups begin with {name!r} in {log.place}"
-        raise RunNotFound(f"{some}; `evalwright runs --json` lists them")
+        raise RunNotFound(phrase("{some}; `evalwright runs {$json}` lists them", some=some))
     return matches[0] if matches else None
 
 
@@ -239,8 +241,13 @@ def add_run(log: EventLog, events: Sequence[Event], name: str) -> str:
             log.flush(run_id).result()
         elif any(one != other for one, other in zip_longest(log.read(run_id), events)):
             raise BadInput(
-                f"{name}: {log.place} has another run {run_id}; read the file into another log "
-                "with --db"
+                phrase(
+                    "{name}: {place} has another run {run}; read the file into another log with "
+                    "{@db}",
+                    name=name,
+                    place=log.place,
+                    run=run_id,
+                )
             )
     return run_id
 
@@ -265,8 +272,11 @@ def _events_of_page(page: bytes, path: Path) -> list[bytes]:
     packed = page.partition(_PAGE_EVENTS)[2].partition(b"<")[0]
     if not packed:
         raise BadInput(
-            f"{path}: secrets are masked in this page, so it does not hold the events of the run; "
-            "name a folder of `run --out`, or write the page with --show-secrets"
+            phrase(
+                "{path}: secrets are masked in this page, so it does not hold the events of the "
+                "run; name a folder of `run {$out}`, or write the page with {@show_secrets}",
+                path=path,
+            )
         )
     try:
         unpacker = zlib.decompressobj()

@@ -32,6 +32,7 @@ from evalwright.agents.span_capture import left_out, require_sdk
 from evalwright.agents.toolbox import NO_TOOLS
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import ProviderUsage
+from evalwright.contracts.messages import IN_LOGS, Text, phrase
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
 from evalwright.contracts.run_plan import Group, RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from evalwright.models.providers import ModelName
 
 
-def unheard(_notice: str) -> None:
+def unheard(_notice: Text) -> None:
     """Ignore a notice."""
 
 
@@ -81,7 +82,7 @@ class ModelPool:
         record: bool = False,
         environment: Mapping[str, str] = os.environ,
         timeout_s: float | None = None,
-        notify: Callable[[str], None] = unheard,
+        notify: Callable[[Text], None] = unheard,
         rate_limits: RateLimiter | None = None,
     ) -> None:
         if not isinstance(config, Config):
@@ -189,7 +190,7 @@ class Observer(Protocol):
 class Session:
     """An agent and everything that works with it, for one or more runs in a row.
 
-    `agent` is a reference as `--agent` takes it, or an agent; an agent that is given is closed
+    `agent` is a reference, or an agent; an agent that is given is closed
     with the session. Models are named in `options`. Raises `BadInput` where anything is missing.
     """
 
@@ -201,7 +202,7 @@ class Session:
         agent_id: str | None = None,
         model_class: str | None = None,
         config: Config | str | Path | None = None,
-        notify: Callable[[str], None] = unheard,
+        notify: Callable[[Text], None] = unheard,
         rate_limits: RateLimiter | None = None,
     ) -> None:
         self.models = ModelPool(
@@ -247,7 +248,9 @@ class Session:
             )
         elif options.model or self._gateway or self._receiver:
             raise BadInput(
-                "a model, a gateway and --otlp are for an agent that is named by its reference"
+                phrase(
+                    "a model, a gateway and {@otlp} are for an agent that is named by its reference"
+                )
             )
         else:
             if options.isolate:
@@ -285,7 +288,8 @@ class Session:
         baseline = None
         if self.options.baseline is not None:
             if log is None:
-                raise BadInput("--baseline: a baseline is read from a log, and none is given")
+                message = "{@baseline}: a baseline is read from a log, and none is given"
+                raise BadInput(phrase(message))
             from evalwright.engine.baselines import find_baseline, read_baseline
 
             found = find_baseline(log, self.options.baseline, suite.suite_id, self.agent.agent_id)
@@ -502,7 +506,9 @@ def _against_group(outcomes: Sequence[Outcome], against: Sequence[Sequence[str]]
         if not (forgiven and reason.endswith(EVERY_TASK))
     ]
     if flaky_as == "fail" and flaky:
-        reasons.append(f"{len(flaky)} flaky, and --flaky-as is fail")
+        reasons.append(
+            phrase("{count} flaky, and {@flaky_as} is fail", count=len(flaky)).told(IN_LOGS)
+        )
     if len(outcomes) < plan.group.size:
         reasons.append(f"only {len(outcomes)} of {plan.group.size} repeats have a result")
     return reasons + reasons_against_repeats(outcomes)

@@ -158,7 +158,7 @@ class SingleTasks:
             failure = run_end("judge_failed", f"task {task_id} has no verdict: {reason}")
         if failure is not None:
             message = self._work.redactor.redact_text(failure.error.message)
-            raise RunFailed(self._history.run_id, failure.error.code, message)
+            raise RunFailed(self._history.run_id, failure.error.code, failure.said or message)
 
     def count_elsewhere(self, task_id: str, usage: ProviderUsage) -> None:
         """Count what another process has spent on the same run."""

@@ -82,7 +82,7 @@ class TaskWork:
 
             self._marks = {task_id: each.mark for task_id, each in plan.attacks.items()}
         self._enough = pass_score(plan.suite.thresholds)
-        self._has_budget = plan.settings.max_cost_usd is not None
+        self._has_budget = plan.settings.has_budget
         self.invoker = Invoker(
             agent,
             plan.agent,

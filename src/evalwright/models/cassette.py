@@ -10,6 +10,7 @@ import msgspec
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson
+from evalwright.contracts.messages import IN_LOGS, phrase
 from evalwright.models.protocol import Model, ModelError, Reply, Request
 from evalwright.models.request_key import RequestKeys, semantic_request, without_limits
 
@@ -87,7 +88,7 @@ class Cassette:
         return ModelError(
             "unavailable_model",
             f"{self.path}: this request is not in the cassette{torn}; its last message is "
-            f"{beginning!r}; record it with --record",
+            f"{beginning!r}; {phrase('record it with {@record}').told(IN_LOGS)}",
         )
 
     def close(self) -> None:
@@ -104,7 +105,9 @@ class Cassette:
             if self.record:
                 return
             raise BadInput(
-                f"{self.path}: there is no such cassette; record one with --record"
+                phrase(
+                    "{path}: there is no such cassette; record one with {@record}", path=self.path
+                )
             ) from None
         except OSError as error:
             raise BadInput(f"{self.path}: cannot be read: {error.strerror}") from None

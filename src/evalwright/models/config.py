@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import InvalidDocument, Problem
+from evalwright.contracts.messages import Text
 from evalwright.models.providers import DECLARABLE, LATECOMERS, PROVIDERS
 from evalwright.models.run_defaults import NAMES, NO_DEFAULTS, RunDefaults, spelled
 
@@ -92,7 +93,7 @@ class Config(msgspec.Struct, frozen=True):
     source: str = FILE_NAME
     tiers: dict[str, TierSettings] = {}
     host: dict[str, Any] = {}  # for the host to read
-    notices: tuple[str, ...] = ()  # what of the files that were found does not count, and why
+    notices: tuple[Text, ...] = ()  # what of the files that were found does not count, and why
     run: RunDefaults = NO_DEFAULTS
     limits: LimitSettings = LimitSettings()
     model_timeout_s: float | None = None  # chosen for this command, whatever the file says

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from evalwright.contracts.messages import IN_LOGS, phrase
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.protocol import ModelError, ModelErrorCode
 from evalwright.models.retries import retry_after_s
@@ -101,9 +102,8 @@ class Failures:
         words = f"{self._about}: {self._shown(failure.reason)}{_tries(attempts)}"
         where = f"[models.{self._endpoint.provider}] of evalwright.toml"
         if isinstance(failure, TimedOut):
-            error = ModelError(
-                "timeout", f"{words}; timeout_s in {where}, or --model-timeout, allows more"
-            )
+            more = phrase("timeout_s in {where}, or {@model_timeout_s}, allows more", where=where)
+            error = ModelError("timeout", f"{words}; {more.told(IN_LOGS)}")
         elif isinstance(failure, TooLong):
             error = ModelError("parse_error", words)
         else:

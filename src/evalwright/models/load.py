@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import Text
 from evalwright.models.cassette import Cassette
 from evalwright.models.config import Config
 from evalwright.models.endpoints import find_endpoint, known_providers
@@ -22,7 +23,7 @@ class Providers:
         self,
         config: Config,
         environment: Mapping[str, str] = os.environ,
-        notify: Callable[[str], None] | None = None,
+        notify: Callable[[Text], None] | None = None,
     ) -> None:
         self._config = config
         self._environment = environment

@@ -11,10 +11,6 @@ from evalwright.contracts.coverage import Observe, ToolsClaim, UsageClaim
 
 Texts = tuple[Annotated[str, Meta(min_length=1)], ...]
 Gate = Literal["threshold", "findings", "regression", "significant-regression", "none"]
-NAMES = (
-    "agent", "agent-tools", "agent-usage", "isolate", "observe", "otlp", "suites", "judges",
-    "fail-on", "concurrency", "db",
-)  # fmt: skip
 _ADDRESSES = ("http://", "https://")
 
 
@@ -31,6 +27,7 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
     judges: Texts = ()
     fail_on: tuple[Gate, ...] = ()
     concurrency: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    max_tokens_total: Annotated[int, Meta(ge=1)] | None = None
     db: Annotated[str, Meta(min_length=1)] | None = None
 
     def __bool__(self) -> bool:
@@ -62,6 +59,7 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
 
 
 NO_DEFAULTS = RunDefaults()
+NAMES = tuple(each.encode_name for each in msgspec.structs.fields(RunDefaults))
 
 
 def configured_log(given: str | None, defaults: RunDefaults) -> str | None:
@@ -72,7 +70,7 @@ def configured_log(given: str | None, defaults: RunDefaults) -> str | None:
 def spelled(document: dict[str, Any]) -> dict[str, Any]:
     """The settings among others, however they are written: `fail_on`, one suite as a text."""
     found = {name: document[name] for name in NAMES if name in document}
-    for name in ("fail-on", "agent-tools", "agent-usage"):
+    for name in NAMES:
         if (other := name.replace("-", "_")) in document:
             found[name] = document[other]
     lists = ("suites", "judges", "fail-on")

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import Text, phrase
 from evalwright.models.config import Config, read_config
 
 _COUNTED = ("models", "prices", "tiers", "host")  # only where it is trusted
@@ -31,7 +32,7 @@ class TrustedFolder(msgspec.Struct, frozen=True):
 
 def combined_config(own: Iterable[Path], found: Iterable[Path]) -> Config:
     """The user's own file, with the nearest of the found ones on top as far as that counts."""
-    notices: list[str] = []
+    notices: list[Text] = []
     config = next(_readable(own, notices), Config())
     nearest = next(_readable(found, notices), None)
     if nearest is not None:
@@ -50,13 +51,14 @@ def combined_config(own: Iterable[Path], found: Iterable[Path]) -> Config:
     return msgspec.structs.replace(config, notices=tuple(notices))
 
 
-def _readable(paths: Iterable[Path], notices: list[str]) -> Iterator[Config]:
+def _readable(paths: Iterable[Path], notices: list[Text]) -> Iterator[Config]:
     for path in paths:
         problem = suspicion(path)
         if problem is None:
             yield read_config(path)
         else:
-            notices.append(f"{path}: not read, because {problem}; to use it, name it with --config")
+            said = "{path}: not read, because {problem}; to use it, name it with {@config}"
+            notices.append(phrase(said, path=path, problem=problem))
 
 
 def suspicion(path: Path) -> str | None:
@@ -68,7 +70,7 @@ def suspicion(path: Path) -> str | None:
     return None
 
 
-def _trusted_part(config: Config, notices: list[str]) -> Config:
+def _trusted_part(config: Config, notices: list[Text]) -> Config:
     """All of a found file where its folder is trusted, else only what takes nothing anywhere."""
     ignored = [f"[{name}]" for name in _COUNTED if getattr(config, name)] + config.run.sends
     folder = Path(config.source).parent.resolve()
@@ -79,8 +81,14 @@ def _trusted_part(config: Config, notices: list[str]) -> Config:
     if trusted is not None:
         reason = "it has changed where keys and data go since its folder was trusted"
     notices.append(
-        f"{config.source}: {', '.join(ignored)} ignored, because {reason}; look at the file, then "
-        f"run `evalwright trust {folder}`, or name it with --config"
+        phrase(
+            "{file}: {ignored} ignored, because {reason}; look at the file, then "
+            "run `evalwright trust {folder}`, or name it with {@config}",
+            file=config.source,
+            ignored=", ".join(ignored),
+            reason=reason,
+            folder=folder,
+        )
     )
     harmless = config.run.without(config.run.sends)
     return Config(secrets=config.secrets, source=config.source, run=harmless, limits=config.limits)

@@ -69,6 +69,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("record", "record", {"action": "store_true"}, "add calls that the cassette does not hold"),
     ("max-cost", "max_cost_usd", {"type": _amount}, "the most that a run may cost, in US dollars"),
     ("task-cost", "task_cost_usd", {"type": _amount}, "what a task is expected to cost"),
+    ("max-tokens-total", "max_tokens_total", {"type": _at_least_one}, "the most tokens of a run"),
     ("baseline", "baseline", {"metavar": "RUN"}, "compare with this run, by name or id"),
     ("allow-partial", "allow_partial", {"action": "store_true"}, "of a part of the suite, too"),
     ("repeat", "repeat", {"type": _at_least_one}, "run this often, and show what is flaky"),

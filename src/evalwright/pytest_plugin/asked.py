@@ -1,6 +1,5 @@
 """What the options of pytest ask for, as runs take it."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,25 @@ from evalwright.cli.output import write_stdout
 from evalwright.cli.results import Results
 from evalwright.cli.run_options import fill_in
 from evalwright.contracts.errors import EvalwrightError
+from evalwright.contracts.messages import Edge, as_option, told
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import refuse_combinations
 from evalwright.models.config import Config, load_config
 from evalwright.pytest_plugin import FORMS, OPTIONS
 
-_OWN = re.compile(rf"(?<![\w-])--({'|'.join(name for name, *_ in OPTIONS)})(?![\w-])")
+_NAMES = {field: f"evalwright-{name}" for name, field, *_ in OPTIONS}
+
+
+def _as_option(field: str, value: str) -> str:
+    return as_option(_NAMES.get(field) or field.replace("_", "-"), value)
+
+
+PYTEST = Edge(_as_option)
 
 
 def spoken(message: object) -> str:
-    """A message of the command line, with the options by their names in pytest."""
-    return _OWN.sub(r"--evalwright-\1", str(message))
+    """A message with the options by their names in pytest."""
+    return told(message, PYTEST)
 
 
 class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):

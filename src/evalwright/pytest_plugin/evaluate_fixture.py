@@ -74,7 +74,7 @@ class EvaluateFixture:
                 task,
                 options=options,
                 config=self._asked.config,
-                notify=self._test.notices.append,
+                notify=lambda notice: self._test.notices.append(spoken(notice)),
             )
         )
         self._test.add(answered)

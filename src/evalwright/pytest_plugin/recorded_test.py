@@ -26,6 +26,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
+from evalwright.contracts.messages import Edge
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.run_plan import JudgePanel
 from evalwright.contracts.verdicts import CheckResult
@@ -44,6 +45,9 @@ _NUMBERED = {
     each.TYPE: each for each in (InvocationStarted, InvocationCompleted, ToolCalled, ToolReturned)
 }
 _NOT_IN_IDS = re.compile(r"[^a-z0-9]+")
+
+# What the mark of a test calls an option.
+OF_MARK = Edge(lambda field, _value: field.removesuffix("_usd"))
 
 
 class MarkedRepeats(NamedTuple):
@@ -254,7 +258,7 @@ class RecordedTest:
         if limit is None or not self._spent.spent.exceeds(limit):
             return None
         self._is_whole = False
-        return self._spent.spent.why_exceeded(limit, "max_cost")
+        return self._spent.spent.why_exceeded(limit).told(OF_MARK)
 
     def bundle(self) -> dict[str, Any] | None:
         """Everything that was recorded, for the process that has the log."""

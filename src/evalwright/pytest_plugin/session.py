@@ -49,7 +49,7 @@ class Evaluation:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker of xdist which session it belongs to."""
-        if self.asked.options.max_cost_usd is not None and self.begun.ledger is None:
+        if self.asked.options.has_budget and self.begun.ledger is None:
             descriptor, path = tempfile.mkstemp(prefix="evalwright-", suffix=".jsonl")
             os.close(descriptor)
             self.begun = self.begun._replace(ledger=path)

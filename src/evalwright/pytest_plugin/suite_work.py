@@ -12,13 +12,14 @@ import msgspec
 from evalwright.cli.evaluation import prepare
 from evalwright.contracts.errors import RunFailed
 from evalwright.contracts.events import Event, ProviderUsage
+from evalwright.contracts.messages import IN_LOGS
 from evalwright.engine.clock import SystemClock, run_id_at
 from evalwright.engine.history import History
 from evalwright.engine.session import Session
 from evalwright.engine.single_task import SingleTasks
 from evalwright.engine.suites.loader import SuiteSubject
 from evalwright.engine.workers import GRACE_SECONDS
-from evalwright.pytest_plugin.asked import SessionOptions
+from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.store.protocol import NewEvent
 
 T = TypeVar("T")
@@ -137,11 +138,14 @@ class SuiteWork:
         self, asked: SessionOptions, subject: SuiteSubject, path: Path, begun: Begun, loop: Loop
     ) -> None:
         self.name = path.as_posix()
-        self.notices: list[str] = list(subject.notices)
+        self.notices = list(map(spoken, subject.notices))
         self._loop = loop
         request = asked.request(path)
         self._session, plans = prepare(
-            request, subject, among_others=True, notify=self.notices.append
+            request,
+            subject,
+            among_others=True,
+            notify=lambda told: self.notices.append(spoken(told)),
         )
         self._run_ids = [begun.run_id(self.name, number) for number in range(len(plans))]
         self._ledger = Ledger(begun.ledger) if begun.ledger else None
@@ -179,7 +183,7 @@ class SuiteWork:
                 self._ledger.note(run_id, events)
         bundle = self._bundle(recorded, task_id)
         if failure is not None:
-            bundle["failure"] = (failure.code, str(failure).partition(": ")[2])
+            bundle["failure"] = (failure.code, failure.told(IN_LOGS).partition(": ")[2])
         runs = [
             [Event(run_id, 0, each.type, each.task_id, each.at_us, each.body) for each in events]
             for run_id, events in zip(self._run_ids, recorded, strict=True)

@@ -12,6 +12,7 @@ from evalwright.cli.output import without_secrets
 from evalwright.contracts.coverage import NO_CLAIMS
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, EvalwrightError
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.run_plan import TaskSelection
 from evalwright.contracts.suite import Task
 from evalwright.engine.suites.loader import SuiteSubject, read_subject
@@ -45,8 +46,11 @@ class SuiteFile(pytest.File):
             )
             if agent is None and not self.config.option.collectonly:
                 raise BadInput(
-                    f"{self.shown_path}: names no agent; write `agent: agent.py:answer` in a wide "
-                    "suite, give --agent, or set `agent` in [tool.evalwright] of pyproject.toml"
+                    phrase(
+                        "{file}: names no agent; write `agent: agent.py:answer` in a wide suite, "
+                        "give {@agent}, or set `agent` in [tool.evalwright] of pyproject.toml",
+                        file=self.shown_path,
+                    )
                 )
         except EvalwrightError as error:
             raise self.CollectError(without_secrets(spoken(error))) from None

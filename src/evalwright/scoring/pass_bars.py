@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from evalwright.contracts import amounts
+from evalwright.contracts.messages import IN_LOGS, phrase
 from evalwright.contracts.run_plan import CURRENT_RULE, FIRST_RULE
 from evalwright.contracts.suite import Suite, TagBar, Thresholds
 from evalwright.contracts.summary import EvalSummary
@@ -240,7 +241,7 @@ def let_through(
     """What a verdict says beside PASSED where tasks failed: how many passed, and by which bar.
 
     Empty where every task passed. Of repeats, a task passed that did in every run; `forgiven` are
-    flaky tasks that nothing but `--flaky-as warn` lets through.
+    flaky tasks that nothing but `flaky_as="warn"` lets through.
     """
     if passed == tasks:
         return ""
@@ -258,7 +259,7 @@ def let_through(
     elif len(parts) == counts and thresholds.tags:
         told = (_of_tag(tag, bar) for tag, bar in thresholds.tags.items())
         parts.append(f"bars of {', '.join(told)}")
-    return ", ".join([*parts, *["--flaky-as warn"] * forgiven])
+    return ", ".join([*parts, *[phrase("{@flaky_as:warn}").told(IN_LOGS)] * forgiven])
 
 
 def _of_tag(tag: str, bar: TagBar) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,16 @@ from evalwright.scoring.thresholds import Cost, broken_bars, decimal_sum, finite
 FREE = ("scripted", "local")  # providers of models on this machine: without a price, they are free
 
 
+class AttemptSpending(NamedTuple):
+    """What an attempt at a task has spent so far."""
+
+    usd: Decimal = Decimal(0)
+    tokens: int = 0
+
+
+NOTHING_SPENT = AttemptSpending()
+
+
 class RunSpending(msgspec.Struct):
     """What was spent on the calls of a run that were really made; workers keep it as JSON."""
 
@@ -31,29 +42,43 @@ class RunSpending(msgspec.Struct):
     unpriced_before: int = 0  # calls without a price that whoever began the run knew of
     is_cost_known: bool = False  # whether a task has ended
     lost: dict[str, int] = {}  # how many attempts at a task were counted as cut off
+    tokens: int = 0  # of all calls, those of models on this machine included
+    most_tokens: int = 0  # that an attempt at a task has used
+    cut_off_tokens: list[int] = []
 
     @property
     def cost(self) -> Cost:
         """The cost of all calls."""
         return Cost(finite(self.known_usd), self.calls, self.unpriced)
 
-    def add(self, usage: ProviderUsage, before: Decimal, *, is_verdict: bool) -> Decimal:
-        """Take a call of an attempt that has cost so much before; gives what it has cost now.
+    def add(
+        self, usage: ProviderUsage, before: AttemptSpending, *, is_verdict: bool
+    ) -> AttemptSpending:
+        """Take a call of an attempt that has spent so much before; gives what it has spent now.
 
-        Answers from cassettes and of models on this machine cost nothing.
+        Answers from cassettes cost nothing, and those of models on this machine only tokens.
         """
-        price = usage.cost_estimate_usd
-        if usage.cache_hit or (price is None and usage.provider in FREE):
+        if usage.cache_hit:
             return before
-        self.calls += 1
-        if price is None:
+        used, price, usd = usage.total_tokens, usage.cost_estimate_usd, before.usd
+        used = usage.input_tokens + usage.output_tokens if used is None else used
+        self.tokens += used
+        self.most_tokens = max(self.most_tokens, before.tokens + used)
+        if price is not None:
+            self.calls += 1
+            self.known_usd += Decimal(repr(price))
+            usd += Decimal(repr(price))
+        elif usage.provider not in FREE:
+            self.calls += 1
             self.unpriced += 1
             self.unpriced_verdicts += is_verdict
-        else:
-            self.known_usd += Decimal(repr(price))
-            before += Decimal(repr(price))
-        self.dearest = max(self.dearest, before)
-        return before
+        self.dearest = max(self.dearest, usd)
+        return AttemptSpending(usd, before.tokens + used)
+
+    def cut(self, spent: AttemptSpending = NOTHING_SPENT) -> None:
+        """Take an attempt that ended with its process: nobody knows all that it has spent."""
+        self.cut_off.append(spent.usd)
+        self.cut_off_tokens.append(spent.tokens)
 
 
 class Tally:
@@ -83,7 +108,9 @@ class Tally:
         self._known_usd = Decimal(0)  # of all calls, those that cost nothing included
         self._calls = self._unpriced = 0
         self.spending = RunSpending()
-        self._spent_on: dict[str, Decimal] = {}  # tasks without a score, in their last attempt
+        self._spent_on: dict[
+            str, AttemptSpending
+        ] = {}  # tasks without a score, in their last attempt
         # With checks only: the bar of an OpenWOP suite is on what is known, by the specification.
         self._asks_usage = (
             scoring != FIRST_RULE and suite.thresholds.max_cost_usd is not None and suite.has_checks
@@ -130,7 +157,7 @@ class Tally:
 
     def add_cut_off(self, task_id: str) -> None:
         """Take an attempt at a task that ended with its process: nobody knows all of its cost."""
-        self.spending.cut_off.append(self._spent_on.get(task_id, Decimal(0)))
+        self.spending.cut(self._spent_on.get(task_id, NOTHING_SPENT))
 
     def add_usage(
         self, usage: ProviderUsage, task_id: str = "", *, is_verdict: bool = False
@@ -142,7 +169,7 @@ class Tally:
             self._known_usd += Decimal(repr(usage.cost_estimate_usd))
         if self._asks_usage and not is_verdict:
             self._used.add(task_id)
-        before = self._spent_on.get(task_id, Decimal(0))
+        before = self._spent_on.get(task_id, NOTHING_SPENT)
         self._spent_on[task_id] = self.spending.add(usage, before, is_verdict=is_verdict)
 
     @property

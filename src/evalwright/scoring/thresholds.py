@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import msgspec
 
+from evalwright.contracts.messages import OptionText, phrase
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import SafetyFinding
 
@@ -31,14 +32,18 @@ class Cost(msgspec.Struct, frozen=True):
         is_unknown = unpriced_before is not None and self.unpriced_calls > unpriced_before
         return is_unknown or self.known_usd > budget_usd
 
-    def why_exceeded(self, budget_usd: float, called: str = "--max-cost") -> str:
-        """Why nothing more may be spent, as a sentence; `called` is what the user knows it by."""
+    def why_exceeded(self, budget_usd: float) -> OptionText:
+        """Why nothing more may be spent, as a sentence."""
         if self.known_usd > budget_usd:
             spent, limit = in_digits(self.known_usd, budget_usd, 6)
-            return f"${spent} was spent, and {called} is ${limit}"
-        return (
-            f"{self.unpriced_calls} of {self.calls} model calls have no known price, so {called} "
-            f"${budget_usd:.6g} cannot be enforced; add prices to evalwright.toml"
+            message = "${spent} was spent, and {@max_cost_usd} is ${limit}"
+            return phrase(message, spent=spent, limit=limit)
+        return phrase(
+            "{unpriced} of {calls} model calls have no known price, so {@max_cost_usd} "
+            "${limit:.6g} cannot be enforced; add prices to evalwright.toml",
+            unpriced=self.unpriced_calls,
+            calls=self.calls,
+            limit=budget_usd,
         )
 
 

@@ -71,7 +71,7 @@ _TABLE = (
     ),
     DangerousCode(
         "upload", "medium", "sends local data away",
-        r"\bcurl\b[^\n]{0,200}(?:-T\s|--upload-file|(?:-d|-F|--data\S*|--form)[ =]\S{0,40}[@$])|"
+        r"\bcurl\b[^\n]{0,200}(?:-T\s|--upload-file|(?:-d|-F|--(?:data\S*|form))[ =]\S{0,40}[@$])|"
         r"\b(?:scp|rsync)\s[^\n]{0,200}\S@\S+:",
     ),
     DangerousCode(

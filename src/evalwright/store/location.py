@@ -18,6 +18,7 @@ from evalwright.contracts.errors import (
     StoreError,
     StoreUnavailable,
 )
+from evalwright.contracts.messages import Text, phrase
 from evalwright.store.records import RecordConflict
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 VARIABLE = "EVALWRIGHT_DB"
 BUSY_SECONDS = 30  # that a connection waits for others
 
-_ELSEWHERE = "name a writable file with --db"
-_REMEDIES = {
-    sqlite3.SQLITE_FULL: "free some space, or name a file elsewhere with --db",
-    sqlite3.SQLITE_IOERR: "free some space or check the disk, or name a file elsewhere with --db",
+_ELSEWHERE = phrase("name a writable file with {@db}")
+_REMEDIES: dict[int, Text] = {
+    sqlite3.SQLITE_FULL: phrase("free some space, or name a file elsewhere with {@db}"),
+    sqlite3.SQLITE_IOERR: phrase(
+        "free some space or check the disk, or name a file elsewhere with {@db}"
+    ),
     sqlite3.SQLITE_BUSY: "another process holds it; try again when that process has ended",
     sqlite3.SQLITE_READONLY: _ELSEWHERE,
     sqlite3.SQLITE_CANTOPEN: _ELSEWHERE,
@@ -161,7 +164,7 @@ class Outage:
 
 
 def open_log(url: str | None = None, patience: Patience | None = None) -> "EventLog":
-    """Open the log that `--db` names, else the user's own."""
+    """Open the log that is named, else the user's own."""
     address = chosen_address(url)
     if address is not None:
         from evalwright.store.postgres.log import PostgresLog
@@ -173,16 +176,17 @@ def open_log(url: str | None = None, patience: Patience | None = None) -> "Event
 
 
 def chosen_address(url: str | None = None) -> str | None:
-    """The address of the PostgreSQL database that `--db` or `EVALWRIGHT_DB` names, if one does."""
+    """The address of the PostgreSQL database that is named, here or by `EVALWRIGHT_DB`."""
     url = url if url is not None else os.environ.get(VARIABLE, "")
     return url if url.startswith(("postgresql://", "postgres://")) else None
 
 
 def chosen_path(url: str | None = None) -> Path:
-    """The file of the log: from `--db`, `EVALWRIGHT_DB` or the user's data folder."""
+    """The file of the log: as named here, by `EVALWRIGHT_DB`, or in the user's data folder."""
     if url is not None and not url:
-        raise BadInput("--db is empty; name a file, or leave it out")
-    named_by, url = ("--db", url) if url else (VARIABLE, os.environ.get(VARIABLE))
+        raise BadInput(phrase("{@db} is empty; name a file, or leave it out"))
+    named = "{@db:{url}}" if url else f"{VARIABLE} {{url}}"
+    url = url or os.environ.get(VARIABLE)
     if not url:
         from platformdirs import user_data_path
 
@@ -193,29 +197,35 @@ def chosen_path(url: str | None = None) -> Path:
         for start in _ALMOST_ADDRESSES:
             if url.lower().startswith(start):
                 raise BadInput(
-                    f"{named_by} {start}…: hardly a file; write postgresql://user@host/database or "
-                    "sqlite:///path, or ./ before the name of a file"
+                    phrase(
+                        named + ": hardly a file; write postgresql://user@host/database or "
+                        "sqlite:///path, or ./ before the name of a file",
+                        url=f"{start}…",
+                    )
                 )
         name = url
     elif scheme != "sqlite":
         # The rest is not repeated: it may hold a password.
         raise BadInput(
-            f"{named_by} {scheme}://…: a log is in SQLite or in PostgreSQL; "
-            "name a file, sqlite:///path or postgresql://user@host/database"
+            phrase(
+                named + ": a log is in SQLite or in PostgreSQL; "
+                "name a file, sqlite:///path or postgresql://user@host/database",
+                url=f"{scheme}://…",
+            )
         )
     elif not name.startswith("/") or name == "/":
         raise BadInput(
-            f"{named_by} {url}: write sqlite:///relative/path or sqlite:////absolute/path"
+            phrase(named + ": write sqlite:///relative/path or sqlite:////absolute/path", url=url)
         )
     else:
         name = name.removeprefix("/")
     if name == ":memory:":
-        raise BadInput(f"{named_by} {name}: a log is kept in a file; name one")
+        raise BadInput(phrase(named + ": a log is kept in a file; name one", url=name))
     try:
         return Path(name).expanduser()
     except RuntimeError:
         raise BadInput(
-            f"{named_by} {name}: there is no such user; write the path in full"
+            phrase(named + ": there is no such user; write the path in full", url=name)
         ) from None
 
 
@@ -274,23 +284,33 @@ def explain(place: str, error: Exception) -> StoreError:
         )
     if primary_code(error) in _DAMAGED:
         return DamagedEventLog(
-            f"{place}: the database is damaged ({in_one_line(error)}); "
-            "restore it from a copy, or name another file with --db"
+            phrase(
+                "{place}: the database is damaged ({error}); "
+                "restore it from a copy, or name another file with {@db}",
+                place=place,
+                error=in_one_line(error),
+            )
         )
     if may_pass(error):
         return unavailable(place, error)
     if isinstance(error, OSError):
         elsewhere = error.filename and str(error.filename) != place
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if elsewhere else "")
-        return StoreError(f"{place}: the event log cannot be opened: {reason}; {_ELSEWHERE}")
+        message = "{place}: the event log cannot be opened: {reason}; {remedy}"
+        return StoreError(phrase(message, place=place, reason=reason, remedy=_ELSEWHERE))
     return StoreError(f"{place}: the event log cannot be used: {in_one_line(error)}")
 
 
 def unavailable(place: str, error: Exception) -> StoreUnavailable:
     """The error to raise for a log that cannot be used now."""
     remedy = _REMEDIES.get(primary_code(error))
-    message = f"{place}: the event log cannot be used: {in_one_line(error)}"
-    return StoreUnavailable(f"{message}; {remedy}" if remedy else message, str(error))
+    message = phrase(
+        "{place}: the event log cannot be used: {error}" + ("; {remedy}" if remedy else ""),
+        place=place,
+        error=in_one_line(error),
+        remedy=remedy,
+    )
+    return StoreUnavailable(message, str(error))
 
 
 class WrongTenant(Exception):
@@ -313,7 +333,7 @@ class Faults(NamedTuple):
 
     def explain_refusal(self, place: str, run_id: str | None, error: Exception) -> StoreError:
         if isinstance(error, StoreUnavailable):
-            return StoreUnavailable(str(error), error.reason)
+            return StoreUnavailable(error.said or str(error), error.reason)
         if self.blames_the_place(error):
             return self.explain(place, error)
         if isinstance(error, RecordConflict):
@@ -334,7 +354,7 @@ SQLITE_FAULTS = Faults(may_pass, unavailable, blames_the_place, explain, _broken
 
 
 def shown_db(db: str) -> str:
-    """What was given as `--db`, without a password."""
+    """The log as it was named, without a password."""
     return db if chosen_address(db) is None else shown_place(db)
 
 

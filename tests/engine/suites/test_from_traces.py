@@ -212,7 +212,7 @@ def test_what_is_passed_over_is_told_with_the_reason() -> None:
     good, failed = recorded(), recorded("Refund?", answer=None, case_id="refund")
     assert suite_of(good, good)[1] == ["passed over, repeats a case: 1 (order)"]
     assert suite_of(good, failed, failed_only=True)[0] == 1
-    assert "passed over, beyond --limit 1: 1 (refund)" in suite_of(good, failed, limit=1)[1]
+    assert "passed over, beyond the limit of 1: 1 (refund)" in suite_of(good, failed, limit=1)[1]
     assert suite_of(recorded(""))[1] == [
         "passed over, what the user asked was not recorded: 1 (order)"
     ]

@@ -82,7 +82,7 @@ def test_a_choice_that_takes_every_task_is_no_part() -> None:
 
 def test_a_choice_without_tasks_names_near_ones() -> None:
     assert refusal(tasks=("ordr-status",)) == (
-        "suite.yaml: no task fits --task ordr-status; did you mean order-status, order-refund?"
+        'suite.yaml: no task fits tasks=["ordr-status"]; did you mean order-status, order-refund?'
     )
     assert "did you mean order-status, order-refund, smoke-order?" in refusal(tasks=("Order",))
     assert "there are order-status, order-refund, " in refusal(tasks=("xyzzy",))
@@ -167,7 +167,7 @@ def test_after_a_part_without_failures_the_run_of_all_tasks_is_named(workshop: W
     whole = workshop.run(suite, troubled).run_id
     part, selection = select(suite, Wanted(tasks=("task-1",)), "suite.yaml")
     workshop.run(part, troubled, selection=selection, tags=["partial"])
-    with pytest.raises(NothingSelected, match=f"of a part of the suite, .*: --failed {whole}$"):
+    with pytest.raises(NothingSelected, match=f'of a part of the suite, .*: failed="{whole}"$'):
         select(suite, Wanted(failed=""), "suite.yaml", workshop.log)
 
 

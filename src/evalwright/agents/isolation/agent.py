@@ -50,6 +50,7 @@ from evalwright.agents.user_code import file_of
 from evalwright.contracts.errors import AgentBroken, BadInput
 from evalwright.contracts.events import PAYLOADS, ErrorDetail, ProviderUsage, ToolCalled
 from evalwright.contracts.jsonvalue import NotJson, canonical
+from evalwright.contracts.messages import phrase
 
 _START = (
     "import sys; sys.path[:] = {paths!r}; "
@@ -192,8 +193,11 @@ def isolated(agent: Agent) -> Agent:
     file = file_of(function) if is_there else None
     if not is_there or (file is None and function.__module__ == "__main__"):
         raise BadInput(
-            f"--isolate: {name} cannot be loaded by another process: "
-            "define it as a function at the top of a module or a file"
+            phrase(
+                "{@isolate}: {name} cannot be loaded by another process: "
+                "define it as a function at the top of a module or a file",
+                name=name,
+            )
         )
     is_in_package = "." in function.__module__
     code = f"{function.__module__ if file is None or is_in_package else file}:{name}"
@@ -208,8 +212,11 @@ class AgentSlot(asyncio.Protocol):
     def __init__(self, agent: IsolatedAgent, code: str) -> None:
         if _OF_PROCESS in sys.modules:
             raise BadInput(
-                f"--isolate: {code} starts an isolated run while it is loaded as an agent; start "
-                'runs below `if __name__ == "__main__":`'
+                phrase(
+                    "{@isolate}: {code} starts an isolated run while it is loaded as an agent; "
+                    'start runs below `if __name__ == "__main__":`',
+                    code=code,
+                )
             )
         self._agent = agent
         self.error: ErrorDetail | None = None  # why it cannot work
@@ -248,8 +255,11 @@ class AgentSlot(asyncio.Protocol):
                     raise (AgentBroken if told.is_broken else BadInput)(told.message)
             code = self._process.wait(_EXIT_SECONDS)
             raise AgentBroken(
-                f"--agent {self._agent.ref}: the agent's code ended its process while it was "
-                f"loaded: {how_it_ended(code)}"
+                phrase(
+                    "{@agent:{ref}}: the agent's code ended its process while it was loaded: {how}",
+                    ref=self._agent.ref,
+                    how=how_it_ended(code),
+                )
             )
         except BaseException:
             self.kill()

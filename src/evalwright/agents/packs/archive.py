@@ -135,7 +135,7 @@ def _header(block: bytes) -> _EntryHeader:
         raise Refused("wrong checksum in its header (fetch it again)")
     magic, prefix = block[257:265], block[345:500]
     if magic not in {_POSIX, _GNU} or (magic == _GNU and any(prefix)):
-        raise Refused("its header is not in ustar format (pack it with --format=ustar)")
+        raise Refused("its header is not in ustar format (pack it in the format ustar)")
     name, folder = _text(block[:100]), _text(prefix)
     size = _number(block[124:136])
     kind = block[156:157]
@@ -152,7 +152,7 @@ def _text(field: bytes) -> bytes:
 def _number(field: bytes) -> int:
     found = _OCTAL.fullmatch(field)
     if found is None:
-        raise Refused("a number in its header is not octal (pack it with --format=ustar)")
+        raise Refused("a number in its header is not octal (pack it in the format ustar)")
     return int(found[1] or b"0", 8)
 
 
@@ -164,10 +164,10 @@ def _check_extension(content: bytes) -> None:
         record, content = content[len(digits) + 1 : length], content[length:]
         key, equals, _ = record.partition(b"=")
         if len(digits) + 1 + len(record) != length or not equals or not record.endswith(b"\n"):
-            raise Refused("damaged extension header (pack it with --format=ustar)")
+            raise Refused("damaged extension header (pack it in the format ustar)")
         if not _HARMLESS.fullmatch(key):
             shown = key[:40].decode(errors="replace")
-            raise Refused(f"it changes {shown!r} of an entry (pack it with --format=ustar)")
+            raise Refused(f"it changes {shown!r} of an entry (pack it in the format ustar)")
 
 
 def checked_name(raw: bytes) -> str:

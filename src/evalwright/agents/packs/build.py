@@ -12,6 +12,7 @@ from evalwright.agents.packs.pack import Pack, open_pack
 from evalwright.agents.packs.signature import load_private_key
 from evalwright.contracts.documents import open_input, read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.pack import (
     PACK_FILE,
     SIGNATURE_FILE,
@@ -51,7 +52,7 @@ def build_pack(folder: Path, private_key: Path | None = None) -> Pack:
         )
     elif manifest.signing is not None and manifest.signing.signature_ref not in files:
         message = "pack.json says that the pack is signed, but there is no signature"
-        remedy = "name the private key with --key, or remove it"
+        remedy = phrase("name the private key with {@key}, or remove it")
         raise InvalidDocument(str(folder / PACK_FILE), [Problem("$.signing", message, remedy)])
     blocks = bytearray()
     for name in sorted(files):

@@ -16,6 +16,7 @@ from evalwright.agents.packs.archive import MAX_ARCHIVE, read_archive
 from evalwright.contracts.documents import open_input
 from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.manifest import Manifest, problem_of_ref
+from evalwright.contracts.messages import phrase
 from evalwright.contracts.pack import (
     PACK_FILE,
     PACK_KIND,
@@ -129,7 +130,8 @@ def load_packed(ref: str, model: Model) -> ManifestAgent:
     if not chosen and len(pack.manifests) > 1:
         known = ", ".join(pack.manifests)
         example = f"{path}#{next(iter(pack.manifests))}"
-        raise BadInput(f"--agent {ref}: the pack has several agents: {known}; write {example}")
+        message = "{@agent:{ref}}: the pack has several agents: {known}; write {example}"
+        raise BadInput(phrase(message, ref=ref, known=known, example=example))
     return pack.agent(chosen or next(iter(pack.manifests)), model, ref)
 
 

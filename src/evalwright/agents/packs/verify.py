@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from evalwright.agents.packs.archive import read_archive
 from evalwright.agents.packs.pack import Pack, read_pack, read_pack_file
 from evalwright.agents.packs.signature import is_signed_by
+from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.pack import (
     PACK_FILE,
     InvalidPack,
@@ -37,7 +38,7 @@ class PackCheck(msgspec.Struct, frozen=True):
 
     check: str
     status: Status
-    message: str
+    message: Text
 
 
 class Verification(msgspec.Struct, frozen=True):
@@ -58,10 +59,13 @@ class Verification(msgspec.Struct, frozen=True):
 
     def require(self, *, allow_unsigned: bool) -> Pack:
         for check in self._in_the_way(allow_unsigned=allow_unsigned):
-            remedy = " (--allow-unsigned accepts that)" if check.status == "not checked" else ""
             kind = _ERRORS.get(check.check)
-            message = f"{self.name}: {check.message}{remedy}"
-            raise kind(message) if kind else PackError(check.message)  # which begins with the name
+            if kind is None:
+                raise PackError(check.message)  # which begins with the name
+            unknown = check.status == "not checked"
+            remedy = phrase(" ({@allow_unsigned} accepts that)") if unknown else ""
+            said = "{name}: {message}{remedy}"
+            raise kind(phrase(said, name=self.name, message=check.message, remedy=remedy))
         assert self.pack is not None
         return self.pack
 
@@ -117,9 +121,10 @@ def _count(number: int, noun: str) -> str:
 
 def _check_integrity(actual: str, expected: str | None) -> PackCheck:
     if expected is None:
-        message = (
-            "no integrity is known (--integrity), so nothing shows that the files beside "
-            f"{PACK_FILE} are unchanged"
+        message = phrase(
+            "no integrity is known ({@integrity}), so nothing shows that the files beside "
+            "{file} are unchanged",
+            file=PACK_FILE,
         )
         return PackCheck("integrity", "not checked", message)
     if actual != expected:
@@ -134,8 +139,8 @@ def _check_signature(
 ) -> PackCheck:
     signing = manifest.signing
     if key is None:
-        said = "is signed, but no key is trusted (--key)" if signing else "is not signed"
-        message = f"{PACK_FILE} {said}, so nothing shows who made it"
+        said = "is signed, but no key is trusted ({@key})" if signing else "is not signed"
+        message = phrase(f"{PACK_FILE} {said}, so nothing shows who made it")
         return PackCheck("signature", "not checked", message)
     problem = None
     if signing is None:

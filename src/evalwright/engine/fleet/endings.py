@@ -7,7 +7,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,7 +27,7 @@ from evalwright.engine.machine import RunMachine, completion
 from evalwright.engine.plan import Plan
 from evalwright.engine.single_task import FinishedTask
 from evalwright.engine.verdict import Outcome
-from evalwright.scoring.summary import RunSpending
+from evalwright.scoring.summary import NOTHING_SPENT, RunSpending
 from evalwright.store.postgres.fleet_schema import DUE, SCORED, UNJUDGED, WAITING, WITHHELD
 from evalwright.store.protocol import EventLog, NewEvent
 
@@ -157,7 +156,8 @@ class Ending:
                 return True
             # A worker may have been killed before it counted the attempt before its own.
             uncounted = attempt - 1 - ledger.lost.get(taken.task_id, 0)
-            ledger.cut_off += [Decimal(0)] * uncounted
+            for _ in range(uncounted):
+                ledger.cut()
             ledger.lost[taken.task_id] = attempt - 1
             at_work = await held.tasks_at_work()
             if held.machine.room >= at_work:
@@ -297,11 +297,11 @@ class HeldRun:
         """Count the calls of a task that has ended."""
         if (ledger := self.ledger) is None:
             return
-        on_attempt, is_judged = Decimal(0), self._run.plan.panel is not None
+        on_attempt, is_judged = NOTHING_SPENT, self._run.plan.panel is not None
         is_verdict = is_judged
         for event in events:
             if event.type == InvocationStarted.TYPE:
-                on_attempt, is_verdict = Decimal(0), False
+                on_attempt, is_verdict = NOTHING_SPENT, False
             elif event.type == InvocationCompleted.TYPE:
                 is_verdict = is_judged
             elif event.type == ProviderUsage.TYPE:

@@ -13,6 +13,7 @@ import msgspec
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
+from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import Plan
 from evalwright.engine.resume import options_of
@@ -50,12 +51,12 @@ class Equipper(Protocol):
 
 
 class ReferenceEquipper:
-    """Loads agents by the references that `evalwright run --agent` takes."""
+    """Loads agents by their references."""
 
     def __init__(
         self,
         config: Config,
-        notify: Callable[[str], None] = unheard,
+        notify: Callable[[Text], None] = unheard,
         rate_limits: Callable[[str], RateLimiter | None] = lambda _tenant: None,
     ) -> None:
         self._config = config
@@ -97,7 +98,10 @@ def refuse_unfit(plan: Plan) -> None:
     """Refuse runs that workers cannot share; raises `BadInput`."""
     if plan.settings.record:
         raise BadInput(
-            "--workers: a cassette is recorded by one process; record it without --workers"
+            phrase(
+                "{@workers}: a cassette is recorded by one process; record it without {@workers}"
+            )
         )
     if plan.is_recorded:
-        raise BadInput("--workers: recorded answers are scored in this process; leave it out")
+        message = "{@workers}: recorded answers are scored in this process; leave it out"
+        raise BadInput(phrase(message))

@@ -1,9 +1,9 @@
 """Runs handed to the fleet: what is asked of them there, and how a session follows them here."""
 
 import asyncio
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +14,7 @@ from evalwright.contracts.events import (
     Event,
     RunCancelled,
 )
+from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.run_plan import AgentFacts, RunSettings
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
@@ -102,14 +103,11 @@ class HandOver:
         """Write it, within the transaction of its caller."""
         history, plan = self._history, self._history.plan
         ledger = None
-        if plan.settings.max_cost_usd is not None:
-            spending = history.tally.spending
-            interrupted = [Decimal(0)] * len(history.open_invocations)
-            ledger = msgspec.structs.replace(
-                spending,
-                cut_off=spending.cut_off + interrupted,
-                is_cost_known=bool(history.scored),
-            )
+        if plan.settings.has_budget:
+            ledger = copy.deepcopy(history.tally.spending)
+            ledger.is_cost_known = bool(history.scored)
+            for _ in history.open_invocations:
+                ledger.cut()
         waiting = [
             (position, task.task_id)
             for position, task in enumerate(plan.suite.tasks)
@@ -230,7 +228,7 @@ class HandedRuns:
         self,
         session: "Session",
         address: str,
-        notify: Callable[[str], None],
+        notify: Callable[[Text], None],
         clock: Clock | None = None,
     ) -> None:
         self._session = session
@@ -268,7 +266,8 @@ class HandedRuns:
         self, database: FleetDatabase, pending: "Plan | History | Rescore"
     ) -> History:
         if not isinstance(pending, Plan | History):
-            raise BadInput("--workers: recorded answers are scored in this process; leave it out")
+            message = "{@workers}: recorded answers are scored in this process; leave it out"
+            raise BadInput(phrase(message))
         # A new run, the rest of one that failed, or of one that is open.
         refuse_unfit(pending if isinstance(pending, Plan) else pending.plan)
         log, clock, redactor = database.log, self._clock, self._session.models.redactor

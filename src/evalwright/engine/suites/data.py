@@ -23,6 +23,7 @@ import msgspec
 from evalwright.contracts.documents import MOST_BYTES, open_input, parse_document
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson, parse
+from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.suite import Task
 from evalwright.engine.suites.ids import Ids, content_id, row_id
 from evalwright.engine.suites.tasks import Problems, Recipe
@@ -72,7 +73,7 @@ _SOURCES = ("file", "huggingface", "rows")
 class BadRows(Exception):
     """Data that cannot be read, or not further; the place is within the data."""
 
-    def __init__(self, place: str, message: str, remedy: str = "") -> None:
+    def __init__(self, place: str, message: str, remedy: Text = "") -> None:
         self.problem = Problem(place, message, remedy)
         super().__init__(message)
 
@@ -496,7 +497,8 @@ class DataReading:
         if not has_input and not any(_is_of(field, "input") for field in usual):
             names = ", ".join(name for name in row if name)
             message = f"no column has a usual name for the input, of {names}"
-            remedy = "say which it is with map: {input.question: COLUMN}, or --input COLUMN"
+            said = "say which it is with map: {{input.question: COLUMN}}, or {@input:COLUMN}"
+            remedy = phrase(said, "which_input")
             self._problems.add(f"{label}, {self._recipe.path}.map", message, remedy)
             return None
         if usual:

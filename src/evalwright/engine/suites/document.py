@@ -19,6 +19,7 @@ from evalwright.contracts.documents import (
     without_collecting,
 )
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.run_plan import SuiteSource
 from evalwright.contracts.schema import SUITE_WITH_CHECKS_OUTLINE, check_schema
 from evalwright.contracts.suite import MAX_TASK_ID, Mode, Suite, Task, Thresholds
@@ -45,8 +46,11 @@ _NO_TASKS = Problem(
 _ROW_PLACE = re.compile(r"([^$].*), (line|row) (\d+)", re.DOTALL)
 _ELSEWHERE = ("http://", "https://", "cmd:")
 EXPECTED = "{{ expected }}"
-_CHECK = re.compile(r"\$\.data\[0\]\.checks\[\d+\][.\w]*")
-_CHOOSE = "choose with --input, --expected and --id"
+_MADE_FROM = {
+    re.compile(r"\$\.data\[0\]\.map"): "{@input}",
+    re.compile(r"\$\.data\[0\]\.checks\[\d+\][.\w]*"): "{@check}",
+}
+_CHOOSE = "choose with {@input}, {@expected} and {@id}"
 _SUITE_FIELDS = frozenset({"evalwright", "suiteId", "tasks"})
 _WITHIN = {"json": "equals"}  # where the expected value is a part of the argument
 
@@ -57,7 +61,7 @@ class LoadedSuite(NamedTuple):
     suite: Suite
     source: SuiteSource
     agent: str | None = None
-    notices: tuple[str, ...] = ()
+    notices: tuple[Text, ...] = ()
     claims: Claims = NO_CLAIMS
 
 
@@ -336,12 +340,14 @@ class ColumnChoice(NamedTuple):
 def read_data_suite(name: str, choice: ColumnChoice) -> LoadedSuite:
     """A suite with a task in each row of a file."""
     if not choice.checks:
-        raise BadInput(f"{name}: say what a good answer is, for example with --check contains")
+        message = "{name}: say what a good answer is, for example with {@check:contains}"
+        raise BadInput(phrase(message, "no_checks", name=name))
     if name.lower().endswith((".json", *YAML_ENDINGS)):  # which may be a suite, with its own checks
         given = parse_document(read_input(name), name)
         if isinstance(given, dict) and _SUITE_FIELDS & given.keys():
-            chosen = "--input, --expected, --id and --check"
-            raise BadInput(f"{name}: a suite says this itself; {chosen} are for files of rows")
+            chosen = "{@input}, {@expected}, {@id} and {@check}"
+            message = f"{{name}}: a suite says this itself; {chosen} are for files of rows"
+            raise BadInput(phrase(message, name=name))
     path = Path(name)
     checks = [_named_check(name, each) for each in choice.checks]
     entry: dict[str, Any] = {"file": path.name, "checks": checks}
@@ -357,8 +363,15 @@ def read_data_suite(name: str, choice: ColumnChoice) -> LoadedSuite:
         )
     except InvalidDocument as error:
         raise InvalidDocument(name, _as_options(error.problems, path.name)) from None
-    told = (each.removeprefix(f"{path.name}: ") for each in loaded.notices)
-    return loaded._replace(notices=tuple(each.replace(OTHERWISE, _CHOOSE) for each in told))
+    told = (str(each).removeprefix(f"{path.name}: ") for each in loaded.notices)
+    return loaded._replace(
+        notices=tuple(
+            phrase("{told}" + _CHOOSE, told=each.removesuffix(OTHERWISE))
+            if each.endswith(OTHERWISE)
+            else each
+            for each in told
+        )
+    )
 
 
 def _as_options(problems: list[Problem], file: str) -> list[Problem]:
@@ -366,17 +379,22 @@ def _as_options(problems: list[Problem], file: str) -> list[Problem]:
 
     What is wrong with an option is the same in every row, and told for the first of them.
     """
-    told: dict[tuple[str, str], list[str]] = {}  # places by what is wrong
+    told: dict[tuple[str, str], list[Problem]] = {}  # places by what is wrong
     for each in problems:
-        place = each.path.removeprefix(f"{file}, ").replace("$.data[0].map", "--input")
-        place = "$" if place == file else _CHECK.sub("--check", place)
-        told.setdefault((each.message, each.remedy), []).append(place)
-    found = []
-    for (message, remedy), (first, *more) in told.items():
+        place, option = each.path.removeprefix(f"{file}, "), None
+        for pattern, template in _MADE_FROM.items():
+            if (found := pattern.search(place)) is not None:
+                before, after = place[: found.start()], place[found.end() :]
+                option = phrase("{before}" + template + "{after}", before=before, after=after)
+                break
+        made = Problem("$" if place == file else place, each.message, each.remedy, option)
+        told.setdefault((each.message, str(each.remedy)), []).append(made)
+    found_in = []
+    for first, *more in told.values():
         rows = "row" if len(more) == 1 else "rows"
-        said = f"{message}, as in {len(more):,} more {rows}" if more else message
-        found.append(Problem(first, said, remedy))
-    return found
+        as_in = f", as in {len(more):,} more {rows}" if more else ""
+        found_in.append(msgspec.structs.replace(first, message=first.message + as_in))
+    return found_in
 
 
 def _named_check(file: str, text: str) -> dict[str, Any]:
@@ -387,7 +405,8 @@ def _named_check(file: str, text: str) -> dict[str, Any]:
     except RefusedCheck as refused:
         known = text.partition(":")[0].strip()
         remedy = f"write {known}=VALUE" if known in CHECKS else refused.remedy
-        raise BadInput(f"{file}: --check: {refused.message} ({remedy})") from None
+        message = "{file}: {@check}: {why} ({remedy})"
+        raise BadInput(phrase(message, file=file, why=refused.message, remedy=remedy)) from None
     return document
 
 

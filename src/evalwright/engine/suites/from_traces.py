@@ -442,7 +442,7 @@ class RecordedSuite:
 
     def _why_not(self, recording: Recording, *, is_wrong: bool) -> str | None:
         if self._wanted.limit is not None and self.made >= self._wanted.limit:
-            return f"beyond --limit {self._wanted.limit}"
+            return f"beyond the limit of {self._wanted.limit}"
         if self._wanted.failed_only and not is_wrong:
             return "nothing failed in it"
         if recording.case_id is None:

@@ -21,6 +21,7 @@ from evalwright.contracts.documents import (
     without_collecting,
 )
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
+from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.run_plan import RunOptions, SuiteSource, TaskSelection
 from evalwright.contracts.suite import Suite, is_evalwright_suite
 from evalwright.scoring.golden import read_suite
@@ -41,7 +42,7 @@ class SuiteSubject(NamedTuple):
     suite: Suite
     agent: str | None
     source: SuiteSource | None = None
-    notices: tuple[str, ...] = ()  # what its reader should know
+    notices: tuple[Text, ...] = ()  # what its reader should know
     selection: TaskSelection | None = None  # where it is a part of the suite
     functions: Mapping[str, Callable[..., Any]] | None = None  # own checks that are at hand
     claims: Claims = NO_CLAIMS  # of its own agent
@@ -80,8 +81,12 @@ def read_subject(
 
         meant = unnamed_function(name) or f"name a function in it as {name}:NAME"
         raise BadInput(
-            f"{name}: this is code, not a suite; to test it, run a suite with it as the agent: "
-            f"`evalwright run SUITE --agent {name}:NAME` ({meant})"
+            phrase(
+                "{name}: this is code, not a suite; to test it, run a suite with it as the agent: "
+                "`evalwright run SUITE {$agent:{name}:NAME}` ({meant})",
+                name=name,
+                meant=meant,
+            )
         )
     if b"evalwright" in source:
         with without_collecting():
@@ -113,12 +118,17 @@ def _packed_subject(name: str, agent: str | None) -> SuiteSubject:
     pack = open_pack(read_pack_archive(Path(name)), name)
     if agent is None:
         known = ", ".join(pack.manifests)
-        raise BadInput(f"{name}: name an agent of the pack with --agent (it has: {known})")
+        message = "{name}: name an agent of the pack with {@agent} (it has: {known})"
+        raise BadInput(phrase(message, name=name, known=known))
     found = pack.suite_of(agent)
     if found is None:
         raise BadInput(
-            f"{name}: {agent} has no suite: its evalSuiteRef is missing "
-            f"(run a suite of your own with --agent {name}#{agent})"
+            phrase(
+                "{name}: {agent} has no suite: its evalSuiteRef is missing "
+                "(run a suite of your own with {@agent:{name}#{agent}})",
+                name=name,
+                agent=agent,
+            )
         )
     return SuiteSubject(found.suite, f"{name}#{agent}")
 

@@ -76,12 +76,12 @@ def _agent() -> dict[str, Any]:
         "tools": {"description": tools, "enum": ["none", "task"]},
         "usage": {"description": usage, "enum": ["none"]},
         "isolate": {
-            "description": "Run the agent, in Python, in child processes, as --isolate does.",
+            "description": "Run the agent, in Python, in child processes, which can be stopped.",
             "type": "boolean",
         },
     }
     return {
-        "description": "The agent to run, unless --agent names another: agent.py:answer; or an "
+        "description": "The agent to run, unless the run names another: agent.py:answer; or an "
         "object with its `ref`, what is claimed of it where nobody observes it, and `isolate`.",
         "if": {"type": "object"},
         "then": {**_closed(claims, "An agent with claims."), "required": ["ref"]},
@@ -172,7 +172,7 @@ def _data() -> dict[str, Any]:
 def _common() -> dict[str, Any]:
     tag = {"type": "string", "minLength": 1, "maxLength": 256}
     return {
-        "tags": _list(tag, "To select tasks by: --tagged TAG."),
+        "tags": _list(tag, "To select tasks by."),
         "checks": {"$ref": "#/$defs/checks"},
         "threshold": _share("The score at which it passes, in place of all checks."),
         "weight": {

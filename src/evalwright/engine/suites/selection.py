@@ -14,6 +14,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.events import Checked, InvocationCompleted
+from evalwright.contracts.messages import OptionText, Text, as_option, phrase
 from evalwright.contracts.run_plan import TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.history import read_history
@@ -62,8 +63,8 @@ def select(
     choice.by_id()
     choice.by_tag()
     if log is not None:
-        choice.by_run(log, "--failed", wanted.failed)
-        choice.by_run(log, "--errors", wanted.errors)
+        choice.by_run(log, "failed", wanted.failed)
+        choice.by_run(log, "errors", wanted.errors)
     choice.by_number()
     if len(choice.tasks) == len(suite.tasks):
         return suite, None
@@ -74,7 +75,7 @@ def select(
 class _TaskChoice:
     def __init__(self, suite: Suite, wanted: Wanted, name: str) -> None:
         self.tasks: Sequence[Task] = suite.tasks
-        self.by: list[str] = []
+        self.by: list[str] = []  # recorded, and written as on the command line
         self._suite = suite
         self._wanted = wanted
         self._name = name
@@ -88,36 +89,37 @@ class _TaskChoice:
             found = set(named.values())
             left = [task for task in self.tasks if task.task_id in found or _fits(task, rest)]
             self._narrow(left, lambda: _no_such_id(self._suite, patterns))
-            self.by += [f"--task {pattern}" for pattern in patterns]
+            self.by += [as_option("task", pattern) for pattern in patterns]
 
     def by_tag(self) -> None:
         tags = self._wanted.tagged
         if tags:
             left = [task for task in self.tasks if not set(tags).isdisjoint(task.tags)]
             self._narrow(left, lambda: _no_such_tag(self._suite, tags))
-            self.by += [f"--tagged {tag}" for tag in tags]
+            self.by += [as_option("tagged", tag) for tag in tags]
 
     def by_run(self, log: EventLog, option: str, run: str | None) -> None:
         if run is None:
             return
-        run_id, found = _unsuccessful(log, self._suite, run, only_errors=option == "--errors")
+        run_id, found = _unsuccessful(log, self._suite, run, only_errors=option == "errors")
         left = [task for task in self.tasks if task.task_id in found]
         self._narrow(left, lambda: _none_left(log, option, run_id, found))
-        self.by.append(f"{option} {run_id}")
+        self.by.append(as_option(option, run_id))
 
     def by_number(self) -> None:
         wanted = self._wanted
         if wanted.sample is not None:
             seed = secrets.randbelow(MOST_SEEDS) if wanted.seed is None else wanted.seed
             self.tasks = _sampled(self.tasks, wanted.sample, seed)
-            self.by.append(f"--sample {wanted.sample} --seed {seed}")
+            drawn = as_option("sample", str(wanted.sample)), as_option("seed", str(seed))
+            self.by.append(" ".join(drawn))
         if wanted.limit is not None:
             self.tasks = self.tasks[: wanted.limit]
-            self.by.append(f"--limit {wanted.limit}")
+            self.by.append(as_option("limit", str(wanted.limit)))
 
-    def _narrow(self, left: Sequence[Task], why_none: Callable[[], str]) -> None:
+    def _narrow(self, left: Sequence[Task], why_none: Callable[[], Text]) -> None:
         if not left:
-            raise NothingSelected(f"{self._name}: {why_none()}")
+            raise NothingSelected(phrase("{name}: {why}", name=self._name, why=why_none()))
         self.tasks = left
 
 
@@ -140,19 +142,21 @@ def _sampled(tasks: Sequence[Task], count: int, seed: int) -> list[Task]:
     return [task for task in tasks if task.task_id in drawn]
 
 
-def _no_such_id(suite: Suite, patterns: Sequence[str]) -> str:
+def _no_such_id(suite: Suite, patterns: Sequence[str]) -> OptionText:
     names = TaskNames.of_tasks(suite.tasks)
     several = len(suite.tasks) > _MOST_NAMED
     ids = [task.task_id if several else names.name_of(task.task_id) for task in suite.tasks]
     near = [each for pattern in patterns for each in _near(pattern.strip("*"), ids)]
-    return f"no task fits --task {' or '.join(patterns)}; {_meant(near, ids)}"
+    message = "no task fits {@tasks:{patterns}}; {meant}"
+    return phrase(message, patterns=" or ".join(patterns), meant=_meant(near, ids))
 
 
-def _no_such_tag(suite: Suite, asked: Sequence[str]) -> str:
+def _no_such_tag(suite: Suite, asked: Sequence[str]) -> Text:
     tags = sorted({tag for task in suite.tasks for tag in task.tags})
     words = " or ".join(asked)
     if not tags:
-        return f"no task has a tag, so --tagged {words} selects none; choose by --task"
+        message = "no task has a tag, so {@tagged:{words}} selects none; choose by {@tasks}"
+        return phrase(message, words=words)
     if not set(tags).isdisjoint(asked):
         return f"none of the tasks that are selected otherwise has the tag {words}"
     near = [each for tag in asked for each in _near(tag, tags)]
@@ -171,15 +175,19 @@ def _meant(near: Sequence[str], known: Sequence[str]) -> str:
     return f"there are {', '.join(known[:_NEAR])}{more}"
 
 
-def _none_left(log: EventLog, option: str, run_id: str, found: Collection[str]) -> str:
-    what = "ended in an error" if option == "--errors" else "failed"
+def _none_left(log: EventLog, option: str, run_id: str, found: Collection[str]) -> Text:
+    what = "ended in an error" if option == "errors" else "failed"
     if not found:
         run = log.facts(run_id)
         suite_id = (run.suite or "").partition("@")[0]
         whole = _latest_of(log, suite_id, whole=True) if PARTIAL in run.tags else None
         part = ", which is of a part of the suite" if PARTIAL in run.tags else ""
-        remedy = f"for the last run of all tasks: {option} {whole}" if whole else "name another run"
-        return f"no task {what} in run {run_id}{part}, so {option} selects none; {remedy}"
+        again = phrase(f"for the last run of all tasks: {{@{option}:{{run}}}}", run=whole)
+        return phrase(
+            f"no task {what} in run {{run}}{part}, so {{@{option}}} selects none; {{remedy}}",
+            run=run_id,
+            remedy=again if whole else "name another run",
+        )
     return f"none of the tasks that {what} in run {run_id} is selected otherwise"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts.errors import Problem
+from evalwright.contracts.messages import Text
 from evalwright.contracts.suite import Expected, Fixtures, Task
 from evalwright.engine.suites.ids import content_id, part_of_id
 from evalwright.engine.suites.problems import Missing
@@ -42,7 +43,7 @@ class Problems:
         self.found: list[Problem] = []
         self._refuse_code = cache(refuse_code) if refuse_code else None
 
-    def add(self, path: str, message: str, remedy: str = "") -> None:
+    def add(self, path: str, message: str, remedy: Text = "") -> None:
         self.found.append(Problem(path, message, remedy))
         if len(self.found) >= MOST_PROBLEMS:
             raise TooManyProblems

@@ -15,6 +15,7 @@ import msgspec
 from minijinja import Environment, TemplateError
 
 from evalwright.contracts.jsonvalue import JsonPath, child, stringify
+from evalwright.contracts.messages import Text, phrase
 
 Render: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
@@ -56,7 +57,7 @@ _SAFE = frozenset(
 class BadTemplate(Exception):
     """A template that cannot be used, or not with these values."""
 
-    def __init__(self, message: str, remedy: str = "", path: JsonPath = "$") -> None:
+    def __init__(self, message: str, remedy: Text = "", path: JsonPath = "$") -> None:
         self.message = message
         self.remedy = remedy
         self.path = path
@@ -253,8 +254,8 @@ def _undefined(name: str, values: Mapping[str, Any], path: JsonPath) -> BadTempl
     from difflib import get_close_matches
 
     if name == "expected":
-        remedy = "give `expected`; of rows say which column it is, with map or --expected"
-        return BadTemplate("expected is undefined", remedy, path)
+        said = "give `expected`; of rows say which column it is, with map or {@expected}"
+        return BadTemplate("expected is undefined", phrase(said, "which_expected"), path)
     near = get_close_matches(name, values, 1)
     known = ", ".join(sorted(values)[:20])
     remedy = f"did you mean {near[0]}?" if near else f"known here: {known}"

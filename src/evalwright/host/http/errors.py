@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalwright.contracts.errors import Problem
+from evalwright.contracts.messages import told
+from evalwright.contracts.run_plan import ON_THE_WIRE
 from evalwright.signals.masking.credentials import mask_strictly
 
 MOST_PROBLEMS = 20
@@ -41,7 +43,7 @@ def invalid(problems: Sequence[Problem]) -> ApiError:
 
 def shown_problem(problem: Problem) -> dict[str, str]:
     """A problem as a response shows it."""
-    remedy = {"remedy": problem.remedy} if problem.remedy else {}
+    remedy = {"remedy": told(problem.remedy, ON_THE_WIRE)} if problem.remedy else {}
     return {"path": problem.path, "message": problem.message, **remedy}
 
 

@@ -126,6 +126,7 @@ class HostSettings(SettingsTable, frozen=True):
     bundled: bool = True  # offer the bundled agent and suite
     max_tasks_per_suite: Whole = 1_000
     max_cost_usd_per_suite: Positive = 5.0
+    max_tokens_total_per_suite: Amount | None = None
     max_body_bytes: Whole = 4 * 1024 * 1024
     max_requests: Whole = 1_000
     max_requests_per_tenant: Whole = 500
@@ -158,6 +159,7 @@ class HostSettings(SettingsTable, frozen=True):
             task_timeout_s=self.task_timeout_s,
             run_timeout_s=self.run_timeout_s,
             max_cost_usd=self.max_cost_usd_per_suite,
+            max_tokens_total=self.max_tokens_total_per_suite,
             scoring_s=self.scoring_s,
         )
 

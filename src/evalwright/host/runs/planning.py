@@ -191,11 +191,10 @@ def _check_inputs(suite: Suite, agent: Agent) -> None:
 
 
 def _refused(problems: Sequence[Problem]) -> ApiError:
-    """The error for an invalid request; paths of command-line options are replaced."""
-    return invalid([Problem(_place(problem.path), problem.message) for problem in problems])
+    """The error for an invalid request; of the rules that options broke, by their places in it."""
+    return invalid(
+        [Problem(_PLACES.get(problem.path, problem.path), problem.message) for problem in problems]
+    )
 
 
-def _place(path: str) -> str:
-    if path == "$.modes":
-        return "$.configurable.evalModes"
-    return "$" if path.startswith("-") else path
+_PLACES = {"$.modes": "$.configurable.evalModes"}

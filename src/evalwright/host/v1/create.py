@@ -76,6 +76,7 @@ CREATE_BODY = closed(
                 "taskTimeoutMs": {"type": "integer", "minimum": 1},
                 "maxCostUsd": {"type": "number", "exclusiveMinimum": 0},
                 "taskCostUsd": {"type": "number", "exclusiveMinimum": 0},
+                "maxTokensTotal": {"type": "integer", "minimum": 1},
             }
         ),
         "tags": TAGS,

@@ -159,7 +159,7 @@ def _schema(schema: Any) -> _Test:
         compiled = ValueSchema(schema, "schema")
     except InvalidDocument as refused:
         first = refused.problems[0].below("$.schema")
-        raise RefusedCheck(first.message, first.remedy, first.path) from None
+        raise RefusedCheck(first.message, str(first.remedy), first.path) from None
 
     def test(part: Examined) -> str | None:
         if compiled.is_met(part.output):

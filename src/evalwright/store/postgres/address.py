@@ -11,6 +11,7 @@ from evalwright.contracts.errors import (
     StoreError,
     StoreUnavailable,
 )
+from evalwright.contracts.messages import Text, phrase
 from evalwright.store.location import Faults
 from evalwright.store.postgres.schema import ROLE
 
@@ -54,15 +55,15 @@ _PASSING_CODES = ("25006", "25P03", "40001", "40P01", "55P03", "55006")
 _LOST_CLASSES = ("08", "57")
 _CANCELLED = "57014"
 _READ_ONLY = "25006"
-_REMEDIES = {
+_REMEDIES: dict[str, Text] = {
     "login": (
         "name a user that may write, or let an administrator reset default_transaction_read_only"
         " of the user and of the database"
     ),
     "28000": "check the user; where only TLS is taken, write ?sslmode=require after the address",
     "28": "check the user, and the password in PGPASSWORD, ~/.pgpass or the address",
-    "3D": "create the database, or name another one with --db",
-    "42P01": "run `evalwright db migrate` with the same --db",
+    "3D": phrase("create the database, or name another one with {@db}"),
+    "42P01": phrase("run `evalwright db migrate` with the same {@db}"),
     "42501": (
         "let an administrator run `evalwright db migrate`, and in the database:"
         f" GRANT {ROLE} TO the user of the address"
@@ -229,8 +230,8 @@ def explain(place: str, error: BaseException) -> StoreError:
         return unavailable(place, error)
     code = state(error)
     remedy = _REMEDIES.get(code) or _REMEDIES.get(code[:2])
-    message = f"{place}: the event log cannot be used: {_words(error)}"
-    return StoreError(f"{message}; {remedy}" if remedy else message)
+    message = "{place}: the event log cannot be used: {error}" + ("; {remedy}" if remedy else "")
+    return StoreError(phrase(message, place=place, error=_words(error), remedy=remedy))
 
 
 def _words(error: BaseException) -> str:

@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from evalwright.contracts.errors import RunBusy
+from evalwright.contracts.messages import Text, phrase
 from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.schema import EVERY_TENANT
 
@@ -52,15 +53,15 @@ class Leases:
         number = self._connections.query(EVERY_TENANT, _NUMBER)[0][0]
         rows = self._connections.query(EVERY_TENANT, _CLAIM, run, LEASE_SECONDS, number)
         if not rows:
-            raise RunBusy(f"run {run_id} {self._why_busy(run)}")
+            raise RunBusy(phrase("run {run} {why}", run=run_id, why=self._why_busy(run)))
         self.held[run] = rows[0][0]
         if self._beating is None:
             self._beating = asyncio.run_coroutine_threadsafe(self._beat(), self._connections.loop)
 
-    def _why_busy(self, run: int) -> str:
+    def _why_busy(self, run: int) -> Text:
         rows = self._connections.query(EVERY_TENANT, _IS_WITH_WORKERS, run)
         if rows and rows[0][0]:
-            return "is with the workers; follow it with --workers, or cancel it first"
+            return phrase("is with the workers; follow it with {@workers}, or cancel it first")
         return "is already being executed; wait until it ends"
 
     def release(self, run: int) -> None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalwright.contracts.errors import EvalwrightError, NotAnEventLog, StoreError
+from evalwright.contracts.messages import phrase
 from evalwright.store.postgres import address
 from evalwright.store.postgres.schema import MIGRATIONS, ROLE, VERSION
 
@@ -60,13 +61,23 @@ def refuse_unknown(place: str, found: SchemaVersion) -> None:
     """Raise unless this program can work with the database."""
     if found.oldest > VERSION:
         raise NotAnEventLog(
-            f"{place}: written by a newer Evalwright (schema {found.version}, this one knows "
-            f"{VERSION}); update Evalwright or name another database with --db"
+            phrase(
+                "{place}: written by a newer Evalwright (schema {found}, this one knows {known}); "
+                "update Evalwright or name another database with {@db}",
+                place=place,
+                found=found.version,
+                known=VERSION,
+            )
         )
     if found.version < VERSION:
         raise StoreError(
-            f"{place}: the schema is {found.version}, and this Evalwright needs {VERSION}; "
-            "run `evalwright db migrate` with the same --db"
+            phrase(
+                "{place}: the schema is {found}, and this Evalwright needs {known}; "
+                "run `evalwright db migrate` with the same {@db}",
+                place=place,
+                found=found.version,
+                known=VERSION,
+            )
         )
 
 
@@ -74,8 +85,13 @@ def refuse_old_server(place: str, major: int) -> None:
     """Raise unless the server knows all that the tables need."""
     if major < OLDEST_SERVER:
         raise StoreError(
-            f"{place}: PostgreSQL {major} is too old; name a server of version {OLDEST_SERVER} "
-            "or later with --db"
+            phrase(
+                "{place}: PostgreSQL {major} is too old; name a server of version {oldest} "
+                "or later with {@db}",
+                place=place,
+                major=major,
+                oldest=OLDEST_SERVER,
+            )
         )
 
 
@@ -136,8 +152,12 @@ async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
             await connection.execute(migration.script)
         except address.driver().DuplicateTableError as error:
             raise NotAnEventLog(
-                f"{place}: a database of another program ({error}); "
-                "name an empty database with --db"
+                phrase(
+                    "{place}: a database of another program ({error}); "
+                    "name an empty database with {@db}",
+                    place=place,
+                    error=str(error),
+                )
             ) from None
     await connection.execute("DELETE FROM evalwright_schema")
     await connection.execute(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evalwright.contracts.errors import BadInput, CannotEvaluate
+from evalwright.contracts.messages import phrase
 from evalwright.store.location import connect, explain, primary_code
 from evalwright.store.sqlite.claims import HAS_LOCKS
 from evalwright.store.sqlite.migration import inspect_file
@@ -101,7 +102,8 @@ def _check_target(source: Path, target: Path, *, replace: bool) -> None:
 
 
 def _exists(target: Path) -> BadInput:
-    return BadInput(f"{target}: exists already; name another file, or replace it with --force")
+    message = "{target}: exists already; name another file, or replace it with {@force}"
+    return BadInput(phrase(message, target=target))
 
 
 @contextmanager

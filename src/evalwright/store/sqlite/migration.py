@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from evalwright.contracts.errors import DamagedEventLog, NotAnEventLog, StoreError
+from evalwright.contracts.messages import phrase
 from evalwright.store import contents, facts
 from evalwright.store.location import primary_code
 from evalwright.store.sqlite import schema
@@ -28,21 +29,30 @@ NOTICE_SECONDS = 2.0  # what takes longer is announced, and its progress reporte
 def inspect_file(path: Path, place: str) -> None:
     """Refuse a file that is not ours, before anything is locked or written beside it."""
     if not path.is_file():
-        raise NotAnEventLog(f"{place}: not a file; name another place with --db")
+        raise NotAnEventLog(
+            phrase("{place}: not a file; name another place with {@db}", place=place)
+        )
     if path.stat().st_size == 0:
         return
     application_id, page_size = _read_header(path, place)
     if application_id != schema.APPLICATION_ID:
         raise NotAnEventLog(
-            f"{place}: a database of another program (application id {application_id:#x}); "
-            "name another file with --db"
+            phrase(
+                "{place}: a database of another program (application id {id:#x}); "
+                "name another file with {@db}",
+                place=place,
+                id=application_id,
+            )
         )
     # A journal knows how a half-written page ends.
     journals = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
     if path.stat().st_size % page_size and not any(journal.exists() for journal in journals):
         raise DamagedEventLog(
-            f"{place}: the database is truncated within a page; "
-            "restore it from a copy, or name another file with --db"
+            phrase(
+                "{place}: the database is truncated within a page; "
+                "restore it from a copy, or name another file with {@db}",
+                place=place,
+            )
         )
 
 
@@ -63,7 +73,9 @@ def _read_header(path: Path, place: str) -> tuple[int, int]:
             if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
                 raise
             raise NotAnEventLog(
-                f"{place}: not an Evalwright database; name another file with --db"
+                phrase(
+                    "{place}: not an Evalwright database; name another file with {@db}", place=place
+                )
             ) from None
     return application_id & 0xFFFFFFFF, page_size
 
@@ -154,8 +166,13 @@ def known_version(connection: sqlite3.Connection, place: str) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise NotAnEventLog(
-            f"{place}: written by a newer Evalwright (schema {version}, this one knows "
-            f"{VERSION}); update Evalwright or name another file with --db"
+            phrase(
+                "{place}: written by a newer Evalwright (schema {found}, this one knows {known}); "
+                "update Evalwright or name another file with {@db}",
+                place=place,
+                found=version,
+                known=VERSION,
+            )
         )
     return int(version)
 
