@@ -12,7 +12,7 @@ from openwop_client.webhook_helpers import (
 )
 from webhook_station import HOST, Delivery, an_entry, station, take
 
-from evalwright.contracts.errors import RunNotFound, StoreError
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound, StoreError
 from evalwright.host.access.egress import EgressPolicy
 from evalwright.host.http.settings import WebhookSettings
 from evalwright.store.records import Execute, RecordChange
@@ -601,6 +601,29 @@ def test_a_run_that_is_deleted_before_its_events_are_delivered_is_passed_over(
         await place.until(lambda: not place.left())
 
     at_station(scene)
+
+
+def test_an_event_that_is_damaged_keeps_no_other_from_being_delivered(
+    at_station, monkeypatch, caplog
+):
+    async def scene(place):
+        await place.subscribe()
+        read = place.log.read
+
+        def read_or_fail(run_id, types=(), after=-1, limit=None):
+            if run_id == "run_1" and after == 1:
+                raise DamagedEventLog("event 2 of run_1 is not what was written")
+            return read(run_id, types, after, limit)
+
+        monkeypatch.setattr(place.log, "read", read_or_fail)
+        await place.record(*some_events(3))
+        await place.record(an_entry(), run_id="run_2")
+        assert await place.outcomes(3) == ["delivered"] * 3
+        await place.until(lambda: not place.left())
+        return [delivery.sequence for delivery in place.received]
+
+    assert at_station(scene) == [1, 3, 1]
+    assert "not delivered: event 2 of run_1 is not what was written" in caplog.text
 
 
 def test_deliveries_cost_few_commits(at_station):

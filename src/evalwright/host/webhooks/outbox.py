@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from evalwright.contracts.errors import RunNotFound, StoreError
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound, StoreError
 from evalwright.contracts.events import Event
 from evalwright.engine.clock import Clock
 from evalwright.host.access.keys import place_of
@@ -453,10 +453,14 @@ class Lane:
                 for row, event in zip(rows, page, strict=False):
                     if self.parked >= MOST_KEPT:
                         break
-                    if event is None:  # its run was deleted
-                        self._done.append(row.id)
-                    else:
-                        await self._deliver(row, event)
+                    try:
+                        if event is not None:  # else its run was deleted
+                            await self._deliver(row, event)
+                            continue
+                    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                        place, name = f"{row.run_id}:{row.sequence}", type(error).__name__
+                        _log.error("webhook %s: %s is damaged: %s", webhook_id, place, name)
+                    self._done.append(row.id)
                 rows = rows[len(page) :]
 
     def _page(self, rows: Sequence[_DueDelivery]) -> list[Event | None]:
@@ -465,9 +469,13 @@ class Lane:
         size = 0
         for row in rows:
             event = None
-            with suppress(RunNotFound):
+            try:
                 found = self._outbox.log.read(row.run_id, after=row.sequence - 1, limit=1)
                 event = next(found, None)
+            except RunNotFound:
+                pass
+            except DamagedEventLog as error:  # it must not keep others from being delivered
+                _log.error("webhook %s: not delivered: %s", self.subscription.webhook_id, error)
             size += len(event.body) if event else 0
             if page and size > PAGE_BYTES:
                 break
