@@ -614,8 +614,7 @@ def test_linked_cases_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as refused:
         find_cases(RunFolder(folder))
     assert str(refused.value) == (
-        f"{folder}/cases.json: a link or a device, not a file in its folder; "
-        "name a file with --cases"
+        f"{folder}/cases.json: a link or a device, not a file in its folder; name a file with cases"
     )
 
 

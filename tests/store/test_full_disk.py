@@ -73,7 +73,7 @@ def test_a_read_only_place_is_a_clear_error_and_stays_as_it_is() -> None:
     assert "log.db: the event log cannot be used: attempt to write a readonly" in old_file
     for told in (new_file, new_folder, old_file):
         assert told.startswith(("StoreError: ", "StoreUnavailable: "))
-        assert "name a writable file with --db" in told
+        assert "name a writable file with db" in told
 
 
 def test_an_old_log_that_may_not_be_written_is_a_clear_error_and_stays_as_it_is() -> None:
@@ -81,7 +81,7 @@ def test_an_old_log_that_may_not_be_written_is_a_clear_error_and_stays_as_it_is(
         told = child.hear()
         assert child.hear() == "True"
 
-    assert "attempt to write a readonly database; name a writable file with --db" in told
+    assert "attempt to write a readonly database; name a writable file with db" in told
 
 
 @pytest.mark.parametrize(

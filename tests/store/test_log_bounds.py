@@ -203,7 +203,7 @@ def test_half_a_page_is_damage_unless_a_journal_says_how_it_ends(path: Place, jo
 
     assert str(refusal.value) == (
         "log.db: the database is truncated within a page; "
-        "restore it from a copy, or name another file with --db"
+        "restore it from a copy, or name another file with db"
     )
 
 
@@ -219,8 +219,7 @@ def test_the_database_of_another_program_is_named_by_its_id(
     with pytest.raises(NotAnEventLog) as refusal:
         opened(path)
     assert str(refusal.value) == (
-        f"{path}: a database of another program (application id {shown}); "
-        "name another file with --db"
+        f"{path}: a database of another program (application id {shown}); name another file with db"
     )
 
 
@@ -230,9 +229,7 @@ def test_a_text_file_is_not_a_log(path: Place) -> None:
 
     with pytest.raises(NotAnEventLog) as refusal:
         opened(path)
-    assert str(refusal.value) == (
-        f"{path}: not an Evalwright database; name another file with --db"
-    )
+    assert str(refusal.value) == (f"{path}: not an Evalwright database; name another file with db")
 
 
 @pytest.mark.sqlite_only
@@ -259,9 +256,9 @@ def failed(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError) -> s
     return error
 
 
-SOME_SPACE = "free some space, or name a file elsewhere with --db"
-CHECK_DISK = "free some space or check the disk, or name a file elsewhere with --db"
-ELSEWHERE = "name a writable file with --db"
+SOME_SPACE = "free some space, or name a file elsewhere with db"
+CHECK_DISK = "free some space or check the disk, or name a file elsewhere with db"
+ELSEWHERE = "name a writable file with db"
 
 
 @pytest.mark.parametrize(
@@ -296,7 +293,7 @@ def test_a_damaged_file_is_to_be_restored(code: int) -> None:
     assert isinstance(error, DamagedEventLog)
     assert str(error) == (
         "log.db: the database is damaged (it failed); "
-        "restore it from a copy, or name another file with --db"
+        "restore it from a copy, or name another file with db"
     )
 
 

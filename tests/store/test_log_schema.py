@@ -117,7 +117,7 @@ def test_a_log_of_a_newer_version_is_refused_and_left_alone(
 
     assert str(refusal.value) == (
         f"{path}: written by a newer Evalwright (schema 7, this one knows 6); "
-        "update Evalwright or name another file with --db"
+        "update Evalwright or name another file with db"
     )
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]

@@ -34,6 +34,7 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.events import Event
+from evalwright.contracts.messages import IN_LOGS, told
 from evalwright.store import location, writer, written_log
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import Record, RecordChange, RecordConflict
@@ -49,7 +50,7 @@ def said(call: Any, *given: Any) -> tuple[type[BaseException], str]:
     """The kind and the words of a refusal."""
     with pytest.raises((StoreError, BadInput, RunNotFound)) as caught:
         call(*given)
-    return type(caught.value), str(caught.value)
+    return type(caught.value), told(caught.value, IN_LOGS)
 
 
 def lost(log: EventLog, *events: Any, run_id: str = "run") -> tuple[type[BaseException], str]:
