@@ -166,7 +166,7 @@ def test_a_place_that_cannot_be_looked_at_is_a_clear_error(path: Place) -> None:
 
 
 def test_an_error_of_the_system_without_words_of_its_own() -> None:
-    elsewhere = "name a writable file with --db"
+    elsewhere = "name a writable file with db"
     told = location.explain("log.db", OSError("odd"))
     assert type(told) is StoreError
     assert str(told) == f"log.db: the event log cannot be opened: odd; {elsewhere}"
