@@ -121,10 +121,31 @@ def _match(
     left_keys: Sequence[tuple[type, str]],
     right_keys: Sequence[tuple[type, str]],
 ) -> list[AlignedStep]:
-    if len(left) * len(right) > _MOST_CELLS:
-        return _in_order(left, right, left_keys, right_keys)
-    best = _best_from(left, right, left_keys, right_keys)
     steps: list[AlignedStep] = []
+    if len(left) * len(right) > _MOST_CELLS:
+        for a, b, left_key, right_key in zip(left, right, left_keys, right_keys, strict=False):
+            steps += [_aligned(a, b)] if left_key == right_key else _alone([a], [b])
+        shorter = min(len(left), len(right))
+        return steps + _alone(left[shorter:], right[shorter:])
+    # The worth of the best alignment from each pair of places to the ends.
+    places: dict[tuple[type, str], list[int]] = defaultdict(list)
+    for place in range(len(right) - 1, -1, -1):
+        places[right_keys[place]].append(place)
+    best = [[0] * (len(right) + 1)]
+    for step, key in zip(reversed(left), reversed(left_keys), strict=True):
+        # The row above, for one more step, which may match the step at each of some places.
+        # The places come last first. A row never rises, so what a match is worth goes on to the
+        # left until something is worth as much.
+        below = best[-1]
+        row = below.copy()
+        for place in places[key]:
+            worth = below[place + 1] + _worth(step, right[place])
+            at = place
+            while at >= 0 and row[at] < worth:
+                row[at] = worth
+                at -= 1
+        best.append(row)
+    best.reverse()
     i = j = 0
     while i < len(left) and j < len(right):
         here = best[i][j]
@@ -140,56 +161,8 @@ def _match(
     return steps + _alone(left[i:], right[j:])
 
 
-def _best_from(
-    left: Sequence[Step],
-    right: Sequence[Step],
-    left_keys: Sequence[tuple[type, str]],
-    right_keys: Sequence[tuple[type, str]],
-) -> list[list[int]]:
-    """The worth of the best alignment from each pair of places to the ends."""
-    places: dict[tuple[type, str], list[int]] = defaultdict(list)
-    for place in range(len(right) - 1, -1, -1):
-        places[right_keys[place]].append(place)
-    best = [[0] * (len(right) + 1)]
-    for step, key in zip(reversed(left), reversed(left_keys), strict=True):
-        best.append(_row_above(best[-1], step, right, places[key]))
-    best.reverse()
-    return best
-
-
-def _row_above(
-    below: list[int], step: Step, right: Sequence[Step], places: Sequence[int]
-) -> list[int]:
-    """The row above, for one more step, which may match the step at each of some places.
-
-    The places come last first. A row never rises, so what a match is worth goes on to the left
-    until something is worth as much.
-    """
-    row = below.copy()
-    for place in places:
-        worth = below[place + 1] + _worth(step, right[place])
-        at = place
-        while at >= 0 and row[at] < worth:
-            row[at] = worth
-            at -= 1
-    return row
-
-
 def _worth(a: Step, b: Step) -> int:
     return 3 if _say_the_same(a.event, b.event) else 2
-
-
-def _in_order(
-    left: Sequence[Step],
-    right: Sequence[Step],
-    left_keys: Sequence[tuple[type, str]],
-    right_keys: Sequence[tuple[type, str]],
-) -> list[AlignedStep]:
-    steps: list[AlignedStep] = []
-    for a, b, left_key, right_key in zip(left, right, left_keys, right_keys, strict=False):
-        steps += [_aligned(a, b)] if left_key == right_key else _alone([a], [b])
-    shorter = min(len(left), len(right))
-    return steps + _alone(left[shorter:], right[shorter:])
 
 
 def _alone(left: Sequence[Step], right: Sequence[Step]) -> list[AlignedStep]:

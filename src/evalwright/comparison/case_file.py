@@ -110,7 +110,10 @@ class CaseScanner:
             self._at += 1
             return
         while True:
-            yield self._element()
+            self._peek()
+            offset = self._start + self._at
+            self._decoded()
+            yield (offset, self._start + self._at - offset)
             mark = self._peek()
             self._at += 1
             if mark == "]":
@@ -132,12 +135,6 @@ class CaseScanner:
             if self._peek() == ",":
                 self._at += 1
         raise self._wrong(_REMEDY)
-
-    def _element(self) -> tuple[int, int]:
-        self._peek()
-        offset = self._start + self._at
-        self._decoded()
-        return offset, self._start + self._at - offset
 
     def _decoded(self) -> Json:
         """The value here; more of the file is read until it is whole."""

@@ -89,20 +89,16 @@ def contradictions(trace: Trace) -> list[Contradiction]:
     for each in stated:
         rival = None if each.value in found else _rival(each, known)
         if rival is not None:
-            found[each.value] = _contradiction(each, rival, output.index)
+            what = " ".join(each.label) or each.kind
+            found[each.value] = Contradiction(
+                each.kind,
+                each.value,
+                rival.value[:100],
+                f"the output states {what} {each.value}, the tool results hold {rival.value[:100]}",
+                rival.index,
+                output.index,
+            )
     return list(found.values())
-
-
-def _contradiction(stated: Statement, rival: Rival, output_index: int | None) -> Contradiction:
-    what = " ".join(stated.label) or stated.kind
-    return Contradiction(
-        stated.kind,
-        stated.value,
-        rival.value[:100],
-        f"the output states {what} {stated.value}, the tool results hold {rival.value[:100]}",
-        rival.index,
-        output_index,
-    )
 
 
 def _structured(content: Any) -> Any:

@@ -124,12 +124,17 @@ def _run_diff(
 ) -> RunDiff:
     """The differences, with those of the states that two runs ended in."""
     in_flight = not (_ended(a[1]) and _ended(b[1]))
+    states = _state(a[1]), _state(b[1])
     return RunDiff(
         a=a[0],
         b=b[0],
         diverged_at_seq=diffs[0].seq if diffs else None,
         event_diffs=diffs,
-        state_diff=_state_diff(a[1], b[1]),
+        state_diff={
+            name: {"a": states[0].get(name), "b": states[1].get(name)}
+            for name in sorted(states[0].keys() | states[1].keys())
+            if states[0].get(name) != states[1].get(name)
+        },
         truncated=True if in_flight else msgspec.UNSET,
     )
 
@@ -231,15 +236,6 @@ def _shown(event: Event) -> dict[str, Any]:
 
 def _ended(end: list[Event]) -> bool:
     return any(event.type in TERMINAL_TYPES for event in end)
-
-
-def _state_diff(a: list[Event], b: list[Event]) -> dict[str, Any]:
-    states = _state(a), _state(b)
-    return {
-        name: {"a": states[0].get(name), "b": states[1].get(name)}
-        for name in sorted(states[0].keys() | states[1].keys())
-        if states[0].get(name) != states[1].get(name)
-    }
 
 
 def _state(end: list[Event]) -> dict[str, Any]:

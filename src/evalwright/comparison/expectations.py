@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema_rs
 import msgspec
@@ -16,12 +16,9 @@ from evalwright.contracts.report import FailedAssertion, RootCause
 from evalwright.contracts.schema import ValueSchema
 from evalwright.scoring.checks.mismatch import found_among, most_in_order
 from evalwright.trace.integrity import evidence_targets, retrieved_docs
-from evalwright.trace.model import GOOD_STATUSES, Json, RunnerFailure, Trace, text_of
+from evalwright.trace.model import GOOD_STATUSES, Json, Trace, text_of
 from evalwright.trace.paired_calls import pair_results
 from evalwright.trace.understood import NOTHING, why_nothing
-
-if TYPE_CHECKING:
-    from evalwright.scoring.checks.base import Examined
 
 _MOST_SCHEMA_ERRORS = 10
 _UNSEEN = "the agent's tool calls were not observed, so nobody can say which there were"
@@ -60,7 +57,12 @@ _STANDS_FOR: dict[RootCause, str] = {
 def failed_assertions(case: Case, trace: Trace) -> list[FailedAssertion]:
     """Everything expected of the case that the trace does not show."""
     if trace.failure is not None:
-        return [_transport(trace.failure)]
+        status = f" {trace.failure.status}" if trace.failure.status else ""
+        actual = f"{trace.failure.kind}{status}"
+        said = f": {trace.failure.message}" if trace.failure.message else ""
+        return [
+            FailedAssertion("transport", "an answer", actual, f"the call to the agent failed{said}")
+        ]
     output = trace.output.content if trace.output is not None else None
     if output in (None, "") and not trace.actions:
         message = "the response holds no event, no output and no action"
@@ -102,13 +104,6 @@ def _counted(failure: FailedAssertion) -> str:
             break
         ((name, expected),) = forbidden.items()
     return name
-
-
-def _transport(failure: RunnerFailure) -> FailedAssertion:
-    status = f" {failure.status}" if failure.status else ""
-    actual = f"{failure.kind}{status}"
-    said = f": {failure.message}" if failure.message else ""
-    return FailedAssertion("transport", "an answer", actual, f"the call to the agent failed{said}")
 
 
 def _tool_results(trace: Trace) -> list[FailedAssertion]:
@@ -296,18 +291,7 @@ def _checked(documents: tuple[Json, ...], trace: Trace) -> list[FailedAssertion]
     from evalwright.scoring.checks.table import prepare_checks
 
     prepared, _ = prepare_checks(documents, "")
-    results = run_checks(prepared, _examined(trace))
-    return [
-        FailedAssertion(
-            each.check, each.expected, each.actual, each.reason, each.cause or msgspec.UNSET
-        )
-        for each in results
-        if not each.passed
-    ]
-
-
-def _examined(trace: Trace) -> "Examined":
-    """A recorded answer as checks look at it."""
+    # A recorded answer as checks look at it.
     from evalwright.scoring.checks.base import Examined, MadeCall, Spent
     from evalwright.signals.kinds import detect
 
@@ -320,16 +304,26 @@ def _examined(trace: Trace) -> "Examined":
     tokens = [count for count in (usage.input_tokens, usage.output_tokens) if count is not None]
     took = None if usage.duration_ms is None else round(usage.duration_ms)
     cost = math.inf if usage.cost_usd is None else usage.cost_usd  # above every limit
-    return Examined(
-        task_id=trace.case_id,
-        input=trace.prompt,
-        output=trace.output.content if trace.output else None,
-        calls=calls,
-        spent=Spent(cost, sum(tokens) if tokens else math.inf, took),
-        coverage=trace.coverage,
-        make_trace=lambda: trace,
-        find_signals=lambda: detect(trace),
+    results = run_checks(
+        prepared,
+        Examined(
+            task_id=trace.case_id,
+            input=trace.prompt,
+            output=trace.output.content if trace.output else None,
+            calls=calls,
+            spent=Spent(cost, sum(tokens) if tokens else math.inf, took),
+            coverage=trace.coverage,
+            make_trace=lambda: trace,
+            find_signals=lambda: detect(trace),
+        ),
     )
+    return [
+        FailedAssertion(
+            each.check, each.expected, each.actual, each.reason, each.cause or msgspec.UNSET
+        )
+        for each in results
+        if not each.passed
+    ]
 
 
 # By the field of the case that asks for it, in the order in which failures are listed.

@@ -106,7 +106,34 @@ class LoggedRun:
             self._repeated = {
                 task.task_id: RepeatedTask(task) for task in planned.suite.tasks if task.repeat > 1
             }
-            models = self._index(log)
+            # Find the last invocation of each task; gives the models that the agent used.
+            # What is used after an invocation is used by a judge.
+            used = set()
+            for event in log.read(self.run_id, _INDEXED):
+                task_id, place = event.task_id or "", event.sequence
+                repeated = self._repeated.get(task_id)
+                if repeated:
+                    repeated.follow(event)
+                name = repeated.name if repeated else task_id
+                known = self._attempts.get(name) or _LastAttempt(task_id, place)
+                if event.type == InvocationStarted.TYPE:
+                    at = repeated.at if repeated else 1
+                    self._attempts[name] = _LastAttempt(task_id, place, None, known.number + 1, at)
+                elif event.type == ProviderUsage.TYPE:
+                    if known.last is None and known.number:
+                        used.add(event.decode(ProviderUsage).model)
+                elif event.type == InvocationCompleted.TYPE and b'"calls"' not in event.body:
+                    self.unobserved += 1
+                    self._attempts[name] = known._replace(last=place)
+                elif event.type == EvalScored.TYPE and repeated:
+                    repeated.scored = event.decode(EvalScored)
+                    self._scored += repeated.names()
+                else:
+                    _, first, _, number, at = known
+                    self._attempts[name] = _LastAttempt(task_id, first, place, number, at)
+                    if event.type == EvalScored.TYPE:
+                        self._scored.append(name)
+            models = sorted(used)
             if planned.agent.tools is not None or planned.scoring == FIRST_RULE:
                 self.unobserved = 0  # before coverage was recorded, nobody can say
             started = frame[EvalStarted.TYPE].decode(EvalStarted)
@@ -120,38 +147,6 @@ class LoggedRun:
         self.cases = SuiteCases(planned.suite.tasks)
         self._tasks = {task.task_id: task for task in planned.suite.tasks}
         self.meta = {key: self._meta[key] for key in self._meta if key != "selected_case_ids"}
-
-    def _index(self, log: "EventLog") -> list[str]:
-        """Find the last invocation of each task; gives the models that the agent used.
-
-        What is used after an invocation is used by a judge.
-        """
-        models = set()
-        for event in log.read(self.run_id, _INDEXED):
-            task_id, place = event.task_id or "", event.sequence
-            repeated = self._repeated.get(task_id)
-            if repeated:
-                repeated.follow(event)
-            name = repeated.name if repeated else task_id
-            known = self._attempts.get(name) or _LastAttempt(task_id, place)
-            if event.type == InvocationStarted.TYPE:
-                at = repeated.at if repeated else 1
-                self._attempts[name] = _LastAttempt(task_id, place, None, known.number + 1, at)
-            elif event.type == ProviderUsage.TYPE:
-                if known.last is None and known.number:
-                    models.add(event.decode(ProviderUsage).model)
-            elif event.type == InvocationCompleted.TYPE and b'"calls"' not in event.body:
-                self.unobserved += 1
-                self._attempts[name] = known._replace(last=place)
-            elif event.type == EvalScored.TYPE and repeated:
-                repeated.scored = event.decode(EvalScored)
-                self._scored += repeated.names()
-            else:
-                _, first, _, number, at = known
-                self._attempts[name] = _LastAttempt(task_id, first, place, number, at)
-                if event.type == EvalScored.TYPE:
-                    self._scored.append(name)
-        return sorted(models)
 
     def meta_bytes(self) -> bytes:
         """What a run.json would say."""

@@ -85,7 +85,15 @@ class WriteResponses:
         listing, unnamed, faults = [], [], []
         for number, record in enumerate(records, first):
             name = f"{before}{number:08}{SUFFIX}"
-            listing.append(_write_response(record, self._folder / name))
+            path = self._folder / name
+            response: dict[str, Any] = {**record.response}
+            if _is_unnamed(record):
+                response.pop("case_id", None)  # it says no more than where it was found
+            if record.fault:
+                response[IMPORT_FAULT] = record.fault
+            path.write_bytes(msgspec.json.encode(response))
+            answer = ListedResponse(record.case_id, record.base_case_id, path.name)
+            listing.append(msgspec.json.encode(answer) + b"\n")
             if _is_unnamed(record):
                 place = len(listing) - 1
                 unnamed.append(Unnamed(place, record.case_id, record.named_by, record.asked))
@@ -151,17 +159,6 @@ def _lines(unnamed: Iterable[Unnamed], before: int) -> Iterator[bytes]:
     for each in unnamed:
         at = msgspec.structs.replace(each, place=before + each.place)
         yield msgspec.json.encode(at) + b"\n"
-
-
-def _write_response(record: Imported, path: Path) -> bytes:
-    response: dict[str, Any] = {**record.response}
-    if _is_unnamed(record):
-        response.pop("case_id", None)  # it says no more than where it was found
-    if record.fault:
-        response[IMPORT_FAULT] = record.fault
-    path.write_bytes(msgspec.json.encode(response))
-    answer = ListedResponse(record.case_id, record.base_case_id, path.name)
-    return msgspec.json.encode(answer) + b"\n"
 
 
 def _understood(record: Imported, place: str) -> Imported:

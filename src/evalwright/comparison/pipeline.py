@@ -16,7 +16,6 @@ from evalwright.comparison.inputs import Inputs
 from evalwright.comparison.run_folder import (
     RUN_META,
     ComparedRun,
-    FoundResponse,
     Unreadable,
     parse_response,
 )
@@ -141,7 +140,12 @@ class Comparer:
         if runs.cases is not None and planned.number is not None:
             raw = runs.cases.case(planned.number)
         else:
-            raw = _definition_from(planned.id, [*new, *old])
+            # A case that is in no case file, from what its responses say.
+            said = (
+                each.value.get("user_prompt") for each in [*new, *old] if type(each.value) is dict
+            )
+            prompt = next((text for text in said if isinstance(text, str) and text), "")
+            raw = {"id": planned.id, "input": {"user": prompt}}
         masked, copies = raw, [found.data for found in (*old, *new)]
         if self.masked:
             masked = mask_value(raw)
@@ -196,7 +200,17 @@ class Comparer:
             _shown_trace(sides.new, responses.new, shown),
         )
         steps = align(traces.baseline, traces.new)
-        faults = [*read.planned.faults, *case.faults, *_faults(sides)]
+        named = (("baseline", sides.baseline), ("new", sides.new))
+        found = [f"{name}: {side.shown.fault}" for name, side in named if side.shown.fault]
+        left = ((name, side.shown.trace) for name, side in named)
+        found += [f"{name}: {passed_over(trace)}" for name, trace in left if trace.unknown]
+        of_case = (
+            f"expected.json_schema: {failure.message}"
+            for _, side in named
+            for failure in side.failures
+            if failure.name == "case_schema"
+        )
+        faults = [*read.planned.faults, *case.faults, *[*found, *dict.fromkeys(of_case)]]
         missing: list[str] = []
         artifacts = self._artifacts(judged, faults, missing)
         of_repeats = (
@@ -266,13 +280,6 @@ def _in_turn(stage: Callable[[_Before], _After], cases: list[_Before]) -> list[_
     return [stage(cases.pop()) for _ in range(len(cases))]
 
 
-def _definition_from(case_id: str, responses: Sequence[FoundResponse]) -> Json:
-    """A case that is in no case file, from what its responses say."""
-    said = (each.value.get("user_prompt") for each in responses if type(each.value) is dict)
-    prompt = next((text for text in said if isinstance(text, str) and text), "")
-    return {"id": case_id, "input": {"user": prompt}}
-
-
 def _shown_trace(side: SideResult, responses: Sequence[_Response], case: Case) -> Trace:
     """The trace that a report shows for a side, masked where its response is."""
     if not responses:
@@ -293,17 +300,3 @@ def _may_quote(item: Item, read: _ReadCase) -> bool:
         or said != (msgspec.UNSET,) * len(said)
         or any(each.shown is not each.value for each in responses)
     )
-
-
-def _faults(sides: BothSides[SideResult]) -> list[str]:
-    named = (("baseline", sides.baseline), ("new", sides.new))
-    found = [f"{name}: {side.shown.fault}" for name, side in named if side.shown.fault]
-    left = ((name, side.shown.trace) for name, side in named)
-    found += [f"{name}: {passed_over(trace)}" for name, trace in left if trace.unknown]
-    of_case = (
-        f"expected.json_schema: {failure.message}"
-        for _, side in named
-        for failure in side.failures
-        if failure.name == "case_schema"
-    )
-    return [*found, *dict.fromkeys(of_case)]

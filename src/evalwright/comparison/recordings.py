@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 from evalwright.comparison.case_file import CaseFile
 from evalwright.comparison.cases import parse_case
 from evalwright.comparison.inputs import LogReader, find_cases, open_side
-from evalwright.comparison.run_folder import SUFFIX, ComparedRun, RunFolder, Unreadable
+from evalwright.comparison.run_folder import SUFFIX, RunFolder, Unreadable
 from evalwright.contracts.errors import BadInput
 from evalwright.scans.shards import blocks_of, name_of
-from evalwright.trace.importers import Imported
 from evalwright.trace.importers.formats import import_placed
 from evalwright.trace.recorded_case import Recording
 from evalwright.trace.understood import NOTHING, passed_over, why_nothing
 
 if TYPE_CHECKING:
-    from evalwright.contracts.suite import Suite
     from evalwright.store.protocol import EventLog
 
 _CASES_STEM = "cases"
@@ -62,31 +60,46 @@ class Recordings:
         path = Path(self.named)
         if os.path.lexists(path) and not path.is_dir() and run_file(self.named) is None:
             for record, place in import_placed(blocks_of(path), self.name, self.notes):
-                yield _imported(record, place)
+                is_named = record.named_by == "case_id" and not record.case_id.startswith("record-")
+                yield Recording(
+                    record.response,
+                    place,
+                    record.case_id,
+                    record.case_id if is_named else None,
+                    fault=record.fault,
+                    base_id=record.base_case_id,
+                )
             return
         with TemporaryDirectory(prefix="evalwright-") as work:
             logs = [LogReader(self._open_log)]
             try:
                 run, _ = open_side(self.named, logs, Path(work) / "run")
                 if isinstance(run, RunFolder):
-                    yield from _of_folder(run)
+                    cases = find_cases(run)
+                    prompts = _prompts(cases) if cases is not None else {}
+                    for stem in sorted(each for each in run.stems() if each != _CASES_STEM):
+                        name = f"{stem}{SUFFIX}"
+                        case_id, place = run.case_named_in(name), f"{run.root.name}/{name}"
+                        value = run.read(name).value
+                        prompt = prompts.get(case_id, "")
+                        if isinstance(value, Unreadable):
+                            fault = f"{place}: {value.reason}"
+                            yield Recording({}, place, case_id, case_id, prompt, fault=fault)
+                        else:
+                            yield Recording(value, place, case_id, case_id, prompt)
                 elif run.suite is not None:
-                    yield from _of_run(run, run.suite)
+                    # The tasks of a run in the order of its suite, with the inputs that the agent
+                    # was given.
+                    inputs = {task.task_id: task.input for task in run.suite.tasks}
+                    places = {task_id: number for number, task_id in enumerate(inputs)}
+                    for each in sorted(run.listed(), key=lambda listed: places[listed.case_id]):
+                        place = f"run {run.meta['run_id']}, task {each.case_id}"
+                        response = run.read(each.name).value
+                        given = inputs[each.case_id]
+                        yield Recording(response, place, each.case_id, each.case_id, given=given)
             finally:
                 for log in logs:
                     log.close()
-
-
-def _imported(record: Imported, place: str) -> Recording:
-    is_named = record.named_by == "case_id" and not record.case_id.startswith("record-")
-    return Recording(
-        record.response,
-        place,
-        record.case_id,
-        record.case_id if is_named else None,
-        fault=record.fault,
-        base_id=record.base_case_id,
-    )
 
 
 def _understood(recording: Recording) -> Recording:
@@ -100,21 +113,6 @@ def _understood(recording: Recording) -> Recording:
     return Recording({}, recording.place, recording.name, recording.case_id, fault=fault)
 
 
-def _of_folder(run: RunFolder) -> Iterator[Recording]:
-    cases = find_cases(run)
-    prompts = _prompts(cases) if cases is not None else {}
-    for stem in sorted(each for each in run.stems() if each != _CASES_STEM):
-        name = f"{stem}{SUFFIX}"
-        case_id, place = run.case_named_in(name), f"{run.root.name}/{name}"
-        value = run.read(name).value
-        prompt = prompts.get(case_id, "")
-        if isinstance(value, Unreadable):
-            fault = f"{place}: {value.reason}"
-            yield Recording({}, place, case_id, case_id, prompt, fault=fault)
-        else:
-            yield Recording(value, place, case_id, case_id, prompt)
-
-
 def _prompts(path: Path) -> dict[str, str]:
     file = CaseFile(path)
     try:
@@ -126,14 +124,3 @@ def _prompts(path: Path) -> dict[str, str]:
         }
     finally:
         file.close()
-
-
-def _of_run(run: ComparedRun, suite: "Suite") -> Iterator[Recording]:
-    """The tasks of a run in the order of its suite, with the inputs that the agent was given."""
-    inputs = {task.task_id: task.input for task in suite.tasks}
-    places = {task_id: number for number, task_id in enumerate(inputs)}
-    for each in sorted(run.listed(), key=lambda listed: places[listed.case_id]):
-        place = f"run {run.meta['run_id']}, task {each.case_id}"
-        response = run.read(each.name).value
-        given = inputs[each.case_id]
-        yield Recording(response, place, each.case_id, each.case_id, given=given)

@@ -279,19 +279,15 @@ def _read_regular(path: str, flags: int) -> bytes | Unreadable:
             return Unreadable("it is not a regular file")
         if facts.st_size > MOST_BYTES:
             return Unreadable(f"it is larger than {MOST_BYTES >> 20} MiB")
-        return _read_all(handle, facts.st_size)
+        data = os.read(handle, facts.st_size + 1)
+        if len(data) == facts.st_size:  # as it almost always is
+            return data
+        parts = [data]
+        while parts[-1]:
+            parts.append(os.read(handle, 1 << 20))
+        return b"".join(parts)
     finally:
         os.close(handle)
-
-
-def _read_all(handle: int, size: int) -> bytes:
-    data = os.read(handle, size + 1)
-    if len(data) == size:  # as it almost always is
-        return data
-    parts = [data]
-    while parts[-1]:
-        parts.append(os.read(handle, 1 << 20))
-    return b"".join(parts)
 
 
 def _json_stems(root: Path) -> Iterator[str]:

@@ -361,6 +361,9 @@ def item_of(
     counted = [(each.verdicts.runs, each.verdicts.passed) for each in (old, new)]
     usual = [(each.runs, each.passes) for each in (old, new)]
     costs = old.shown.trace.usage.cost_usd, new.shown.trace.usage.cost_usd
+    # The durations, where both sides recorded theirs; else the spans of their events.
+    usages = old.shown.trace.usage, new.shown.trace.usage
+    recorded = _delta(usages[0].duration_ms, usages[1].duration_ms)
     return Item(
         case_id=case.id,
         title=case.title,
@@ -385,7 +388,7 @@ def item_of(
         nondeterminism_sources=BothSides(nondeterminism_sources(old), nondeterminism_sources(new)),
         faults=_present(tuple(faults) or None),
         first_divergence=_present(first_divergence(steps)),
-        latency_ms=_present(_latency(old, new)),
+        latency_ms=_present(recorded or _delta(_span(old), _span(new))),
         cost_usd=_present(_delta(*costs)),
         repeats=_present(repeats),
         verdicts=BothSides(old.verdicts, new.verdicts) if counted != usual else msgspec.UNSET,
@@ -423,13 +426,6 @@ def _are_same_calls(old: Trace, new: Trace) -> bool:
         before.tool == after.tool and before.args == after.args
         for before, after in zip(old.calls, new.calls, strict=True)
     )
-
-
-def _latency(baseline: SideResult, new: SideResult) -> Delta | None:
-    """The durations, where both sides recorded theirs; else the spans of their events."""
-    usages = baseline.shown.trace.usage, new.shown.trace.usage
-    recorded = _delta(usages[0].duration_ms, usages[1].duration_ms)
-    return recorded or _delta(_span(baseline), _span(new))
 
 
 def _span(side: SideResult) -> float | None:

@@ -296,6 +296,17 @@ class CaseTally(msgspec.Struct):
         if is_same_run:
             rate = f", pass rate {percent(change.new_rate)}" if change else ""
             verdict = f"No change: a run compared with itself ({self.cases:,} compared{rate})."
+        counted: dict[str, Any] = {}
+        for name, side in (("new", self.new), ("baseline", self.baseline)):
+            ordered = sorted(side.kinds.items(), key=lambda entry: (-entry[1], entry[0]))
+            counted |= {
+                f"cases_with_signals_{name}": side.with_signals,
+                f"signal_counts_{name}": SeverityCounts(
+                    *(side.severities[severity] for severity in SEVERITIES)
+                ),
+                f"top_signal_kinds_{name}": tuple(kind for kind, _ in ordered[:_TOP_KINDS]),
+                f"signal_kinds_{name}": dict(sorted(side.kinds.items())),
+            }
         return Summary(
             total_cases=self.cases,
             baseline_pass=self.baseline.passed,
@@ -310,7 +321,7 @@ class CaseTally(msgspec.Struct):
             root_cause_breakdown_baseline={
                 cause: self.baseline.roots[cause] for cause in ROOT_CAUSES
             },
-            security=self._security(),
+            security=SecuritySummary(total_cases=self.cases, **counted),
             verdict=verdict,
             judged=JudgedCases(judged.cases, *passed),
             differing=Differing(
@@ -325,20 +336,6 @@ class CaseTally(msgspec.Struct):
             cost_usd=_mean_delta(self.baseline.cost, self.new.cost),
             flaky_cases=flaky if flaky.baseline or flaky.new else msgspec.UNSET,
         )
-
-    def _security(self) -> SecuritySummary:
-        counted: dict[str, Any] = {}
-        for name, side in (("new", self.new), ("baseline", self.baseline)):
-            ordered = sorted(side.kinds.items(), key=lambda entry: (-entry[1], entry[0]))
-            counted |= {
-                f"cases_with_signals_{name}": side.with_signals,
-                f"signal_counts_{name}": SeverityCounts(
-                    *(side.severities[severity] for severity in SEVERITIES)
-                ),
-                f"top_signal_kinds_{name}": tuple(kind for kind, _ in ordered[:_TOP_KINDS]),
-                f"signal_kinds_{name}": dict(sorted(side.kinds.items())),
-            }
-        return SecuritySummary(total_cases=self.cases, **counted)
 
     def _verdict(self, change: PairedChange | None) -> str:
         if not self.cases:

@@ -40,7 +40,17 @@ def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceInt
     """What cannot be proved of a trace, given the documents that its case requires."""
     found = _event_issues(trace)
     if (trace.calls or trace.results) and not are_paired_by_id(trace):
-        found |= _call_id_issues(trace) | _pairing_issues(trace)
+        for events in (trace.calls, trace.results):
+            ids = [event.call_id for event in events if event.call_id is not None]
+            if len(ids) < len(events):
+                found.add("missing_call_id")
+            if len(set(ids)) < len(ids):
+                found.add("duplicate_call_id")
+        paired = len(pair_results(trace))
+        if len(trace.results) > paired:
+            found.add("tool_result_without_call")
+        if len(trace.calls) > paired:
+            found.add("tool_call_without_result")
     if set(required_docs) and not trace.retrievals:
         found.add("retrieval_required_missing")
     named = [ref for action in trace.actions for ref in action.evidence]
@@ -48,15 +58,10 @@ def check_integrity(trace: Trace, required_docs: Iterable[str] = ()) -> TraceInt
         found.add("evidence_ref_missing_target")
     if not found:
         return _SOUND
-    issues = tuple(code for code in ISSUES if code in found)
-    return TraceIntegrity(_status(trace, found), issues)
-
-
-def _status(trace: Trace, found: set[str]) -> Status:
     unexplained = "no_events" in found and trace.failure is None
-    if unexplained or found & {"events_not_array", "tool_result_without_call"}:
-        return "broken"
-    return "partial"
+    is_broken = unexplained or found & {"events_not_array", "tool_result_without_call"}
+    issues = tuple(code for code in ISSUES if code in found)
+    return TraceIntegrity("broken" if is_broken else "partial", issues)
 
 
 def retrieved_docs(trace: Trace) -> set[str]:
@@ -87,26 +92,4 @@ def _event_issues(trace: Trace) -> set[str]:
         issues.add("missing_timestamps")
     if times != sorted(times):
         issues.add("non_monotonic_timestamps")
-    return issues
-
-
-def _call_id_issues(trace: Trace) -> set[str]:
-    issues = set()
-    for events in (trace.calls, trace.results):
-        ids = [event.call_id for event in events if event.call_id is not None]
-        if len(ids) < len(events):
-            issues.add("missing_call_id")
-        if len(set(ids)) < len(ids):
-            issues.add("duplicate_call_id")
-    return issues
-
-
-def _pairing_issues(trace: Trace) -> set[str]:
-    calls, results = len(trace.calls), len(trace.results)
-    paired = len(pair_results(trace))
-    issues = set()
-    if results > paired:
-        issues.add("tool_result_without_call")
-    if calls > paired:
-        issues.add("tool_call_without_result")
     return issues

@@ -22,40 +22,33 @@ def unpacked(file: BinaryIO, place: str) -> Iterator[bytes]:
     """The lines of a log, piece by piece; raises `BadInput` where the file is no such log."""
     try:
         with zipfile.ZipFile(file) as archive:
-            for member in _members(archive, place):
-                yield from _line(_content(archive, file, member, place))
+            members = {member.filename: member for member in archive.infolist()}
+            header = next((members[name] for name in _HEADERS if name in members), None)
+            samples = [
+                member
+                for name, member in members.items()
+                if name.startswith("samples/") and name.endswith(".json")
+            ]
+            if header is None:
+                raise BadInput(
+                    f"{place}: is a zip file, but not a log of Inspect, which has a header.json; "
+                    "unpack it and name the file in it"
+                )
+            for member in [header, *samples]:
+                # Blocks as one line, which ends with the last; of one too long to be read no more
+                # follow.
+                before = b""
+                size = 0
+                for block in _content(archive, file, member, place):
+                    if before:
+                        yield before
+                    before = block.replace(b"\n", b" ")
+                    size += len(block)
+                    if size > MAX_RECORD_BYTES:
+                        break
+                yield before + b"\n"
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise BadInput(f"{place}: cannot be unpacked: {error}; download it again") from None
-
-
-def _line(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Blocks as one line, which ends with the last; of one too long to be read no more follow."""
-    before = b""
-    size = 0
-    for block in blocks:
-        if before:
-            yield before
-        before = block.replace(b"\n", b" ")
-        size += len(block)
-        if size > MAX_RECORD_BYTES:
-            break
-    yield before + b"\n"
-
-
-def _members(archive: zipfile.ZipFile, place: str) -> list[zipfile.ZipInfo]:
-    members = {member.filename: member for member in archive.infolist()}
-    header = next((members[name] for name in _HEADERS if name in members), None)
-    samples = [
-        member
-        for name, member in members.items()
-        if name.startswith("samples/") and name.endswith(".json")
-    ]
-    if header is None:
-        raise BadInput(
-            f"{place}: is a zip file, but not a log of Inspect, which has a header.json; "
-            "unpack it and name the file in it"
-        )
-    return [header, *samples]
 
 
 def _content(
@@ -66,23 +59,21 @@ def _content(
             while block := plain.read(_BLOCK):
                 yield block
         return
-    packed = _Stretch(file, _start(file, member), member.compress_size)
+    # Where the content of a member begins: after its header, its name and what else is told.
+    file.seek(member.header_offset)
+    header = file.read(_LOCAL_HEADER)
+    if len(header) < _LOCAL_HEADER or header[:4] != ZIP_MAGIC:
+        raise zipfile.BadZipFile(f"{member.filename} has no header")
+    lengths = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
+    packed = _Stretch(
+        file, member.header_offset + _LOCAL_HEADER + sum(lengths), member.compress_size
+    )
     checksum = 0
     for block in _from_zstd(packed, f"{place}: {member.filename}"):
         checksum = zlib.crc32(block, checksum)
         yield block
     if checksum != member.CRC:
         raise zipfile.BadZipFile(f"{member.filename} is damaged")
-
-
-def _start(file: BinaryIO, member: zipfile.ZipInfo) -> int:
-    """Where the content of a member begins: after its header, its name and what else is told."""
-    file.seek(member.header_offset)
-    header = file.read(_LOCAL_HEADER)
-    if len(header) < _LOCAL_HEADER or header[:4] != ZIP_MAGIC:
-        raise zipfile.BadZipFile(f"{member.filename} has no header")
-    lengths = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
-    return member.header_offset + _LOCAL_HEADER + sum(lengths)
 
 
 class _Stretch(io.RawIOBase):

@@ -31,9 +31,38 @@ def as_chat_messages(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
     if isinstance(raw.get("role"), str):
         return _gemini(raw) if isinstance(raw.get("parts"), list) else None
     if raw.get("kind") in ("request", "response") and isinstance(raw.get("parts"), list):
-        return _pydantic_ai(raw)
+        parts = [part for part in raw["parts"] if isinstance(part, dict)]
+        at = raw.get("timestamp")
+        if raw["kind"] == "response":
+            answered = [
+                _RESPONSE_PARTS.get(str(part.get("part_kind")), dict)(part) for part in parts
+            ]
+            return [{"role": "assistant", "content": answered, "timestamp": at}]
+        said = [{"role": "system", "content": raw["instructions"]}] if text_in(raw) else []
+        said += [_request_part(part) for part in parts]
+        return [{**each, "timestamp": each.get("timestamp") or at} for each in said]
     if isinstance(raw.get("type"), str):
-        return _langchain(raw)
+        kind, fields = _langchain_fields(raw)
+        role = _LANGCHAIN_ROLES.get(kind)
+        if kind == "chat":
+            role = text(fields.get("role")) or role
+        if role is None or not ("content" in fields or "tool_calls" in fields):
+            return None
+        extra = fields.get("additional_kwargs")
+        extra = extra if isinstance(extra, dict) else {}
+        calls = [*listed(fields.get("tool_calls")), *listed(fields.get("invalid_tool_calls"))]
+        calls = calls or listed(extra.get("tool_calls"))
+        built = {
+            "role": role,
+            "content": _without_calls(fields.get("content")) if calls else fields.get("content"),
+            "tool_calls": calls or None,
+            "function_call": None if calls else extra.get("function_call"),
+            "reasoning_content": extra.get("reasoning_content"),
+            "refusal": extra.get("refusal"),
+        }
+        kept = ("name", "tool_call_id", "timestamp", "created_at")
+        built["status"] = _outcome(fields.get("status"))
+        return [{**built, **{key: fields[key] for key in kept if key in fields}}]
     return None
 
 
@@ -52,16 +81,6 @@ def is_foreign_message(raw: dict[str, Any]) -> bool:
     return not isinstance(raw.get("role"), str) and as_chat_messages(raw) is not None
 
 
-def _langchain(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
-    kind, fields = _langchain_fields(raw)
-    role = _LANGCHAIN_ROLES.get(kind)
-    if kind == "chat":
-        role = text(fields.get("role")) or role
-    if role is None or not ("content" in fields or "tool_calls" in fields):
-        return None
-    return [_langchain_chat(role, fields)]
-
-
 def _langchain_fields(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The kind and the fields: plain, under `data`, or as the arguments of a constructor."""
     kind, fields = raw["type"], raw
@@ -75,24 +94,6 @@ def _langchain_fields(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return kind.lower(), fields
 
 
-def _langchain_chat(role: str, fields: dict[str, Any]) -> dict[str, Any]:
-    extra = fields.get("additional_kwargs")
-    extra = extra if isinstance(extra, dict) else {}
-    calls = [*listed(fields.get("tool_calls")), *listed(fields.get("invalid_tool_calls"))]
-    calls = calls or listed(extra.get("tool_calls"))
-    built = {
-        "role": role,
-        "content": _without_calls(fields.get("content")) if calls else fields.get("content"),
-        "tool_calls": calls or None,
-        "function_call": None if calls else extra.get("function_call"),
-        "reasoning_content": extra.get("reasoning_content"),
-        "refusal": extra.get("refusal"),
-    }
-    kept = ("name", "tool_call_id", "timestamp", "created_at")
-    built["status"] = _outcome(fields.get("status"))
-    return {**built, **{key: fields[key] for key in kept if key in fields}}
-
-
 def _without_calls(content: Json) -> Json:
     """Content without the blocks that `tool_calls` repeats."""
     if not isinstance(content, list):
@@ -100,17 +101,6 @@ def _without_calls(content: Json) -> Json:
     return [
         part for part in content if not (isinstance(part, dict) and part.get("type") in _OF_CALLS)
     ]
-
-
-def _pydantic_ai(raw: dict[str, Any]) -> list[dict[str, Any]]:
-    parts = [part for part in raw["parts"] if isinstance(part, dict)]
-    at = raw.get("timestamp")
-    if raw["kind"] == "response":
-        answered = [_RESPONSE_PARTS.get(str(part.get("part_kind")), dict)(part) for part in parts]
-        return [{"role": "assistant", "content": answered, "timestamp": at}]
-    said = [{"role": "system", "content": raw["instructions"]}] if text_in(raw) else []
-    said += [_request_part(part) for part in parts]
-    return [{**each, "timestamp": each.get("timestamp") or at} for each in said]
 
 
 def text_in(raw: dict[str, Any]) -> bool:

@@ -283,7 +283,9 @@ def _import(
                 if found is None or other != found.name:
                     yield from ((each, None) for each in importer.pause())
         if found is None:
-            yield _fault(record), record
+            names = ", ".join(each.name for each in FORMATS)
+            unknown = f"{record.place}: unknown format (known: {names}); see docs/trace-formats.md"
+            yield faulty(record.number, record.fault or unknown, record.head), record
         else:
             is_alone = found.importer is not MessageLogs  # they wait for later records
             given = importers[found.name].read(record)
@@ -293,12 +295,6 @@ def _import(
         yield from ((each, None) for each in importer.pause())
     for importer in importers.values():
         yield from ((each, None) for each in importer.rest())
-
-
-def _fault(record: ImportRecord) -> Imported:
-    known = ", ".join(each.name for each in FORMATS)
-    unknown = f"{record.place}: unknown format (known: {known}); see docs/trace-formats.md"
-    return faulty(record.number, record.fault or unknown, record.head)
 
 
 def recognise(first: bytes, name: str) -> str | None:

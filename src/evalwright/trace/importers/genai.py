@@ -59,9 +59,18 @@ def read_genai(span: Span) -> Operation | None:
     """What a span says by these conventions; None if it follows none of them."""
     kind = _kind(span)
     if kind == "tool":
-        return _tool(span)
+        said = span.attributes
+        name = text(said.get("gen_ai.tool.name")) or span.name.removeprefix("execute_tool ")
+        call_id = said.get("gen_ai.tool.call.id")
+        args = arguments(said.get("gen_ai.tool.call.arguments"))
+        payload = returned(structure_from_text(said.get("gen_ai.tool.call.result")))
+        result = with_outcome(tool_result(call_id, name, payload), span)
+        return Operation(span, "tool", call=tool_call(call_id, name, args), result=result)
     if kind == "retrieval":
-        return _retrieval(span)
+        found = structure_from_text(span.attributes.get("gen_ai.retrieval.documents"))
+        documents = found if isinstance(found, list) else []
+        query = span.attributes.get("gen_ai.retrieval.query.text")
+        return Operation(span, "retrieval", result=retrieval(query, documents))
     return _model(span, kind) if kind else None
 
 
@@ -74,28 +83,21 @@ def _kind(span: Span) -> Kind | None:
     return "model" if any(key in span.attributes for key in _MODEL_MARKS) else None
 
 
-def _tool(span: Span) -> Operation:
-    said = span.attributes
-    name = text(said.get("gen_ai.tool.name")) or span.name.removeprefix("execute_tool ")
-    call_id = said.get("gen_ai.tool.call.id")
-    args = arguments(said.get("gen_ai.tool.call.arguments"))
-    payload = returned(structure_from_text(said.get("gen_ai.tool.call.result")))
-    result = with_outcome(tool_result(call_id, name, payload), span)
-    return Operation(span, "tool", call=tool_call(call_id, name, args), result=result)
-
-
-def _retrieval(span: Span) -> Operation:
-    found = structure_from_text(span.attributes.get("gen_ai.retrieval.documents"))
-    documents = found if isinstance(found, list) else []
-    query = span.attributes.get("gen_ai.retrieval.query.text")
-    return Operation(span, "retrieval", result=retrieval(query, documents))
-
-
 def _model(span: Span, kind: Kind) -> Operation:
     sources = [span.attributes, *(each.attributes for each in span.events)]
     named = [span.attributes.get(f"gen_ai.{side}.model") for side in ("response", "request")]
     models = [each for each in named if isinstance(each, str)][:1]
-    operation = Operation(span, kind, usage=_usage(span.attributes), models=models)
+    found = {
+        "input_tokens": _first(span.attributes, _SENT, whole_number),
+        "output_tokens": _first(span.attributes, _RECEIVED, whole_number),
+        "cost_usd": _first(span.attributes, _COSTS, number),
+    }
+    operation = Operation(
+        span,
+        kind,
+        usage={key: value for key, value in found.items() if value is not None},
+        models=models,
+    )
     if kind == "agent":  # pydantic-ai keeps an answer that is no text apart
         operation.answered = structure_from_text(span.attributes.get("final_result"))
     for said in sources:
@@ -175,15 +177,6 @@ def _with_role(raw: Json, role: str) -> Json:
 
 def _messages(value: Json) -> list[CanonicalEvent]:
     return events_of_messages(structure_from_text(value))
-
-
-def _usage(said: dict[str, Any]) -> dict[str, Json]:
-    found = {
-        "input_tokens": _first(said, _SENT, whole_number),
-        "output_tokens": _first(said, _RECEIVED, whole_number),
-        "cost_usd": _first(said, _COSTS, number),
-    }
-    return {key: value for key, value in found.items() if value is not None}
 
 
 def _first(said: dict[str, Any], keys: tuple[str, ...], kind: Callable[[Json], Any]) -> Any:

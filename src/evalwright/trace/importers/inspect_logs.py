@@ -86,7 +86,15 @@ class InspectLogs:
 def _case(raw: dict[str, Any], header: dict[str, Any]) -> Transcript:
     sample = _resolved(raw)
     log, judging = _apart([x for x in listed(sample.get("events")) if isinstance(x, dict)])
-    used = _used(sample, judging)
+    # What each model used as the agent; a sample has it together with what judges used.
+    told = sample.get("model_usage")
+    told = told if isinstance(told, dict) else {}
+    used = {name: usage_of({"usage": each}) for name, each in told.items()}
+    for each in judging:
+        name, output = text(each.get("model")), each.get("output")
+        if each.get("event") == "model" and name in used and isinstance(output, dict):
+            used[name] = _less(used[name], usage_of(output))
+    used = {name: each for name, each in used.items() if any(each.values()) or not judging}
     said = listed(sample.get("messages"))
     given = sample.get("input")
     events = [event for each in said for event in _events(each)]
@@ -96,14 +104,26 @@ def _case(raw: dict[str, Any], header: dict[str, Any]) -> Transcript:
         if each.get("event") == "model"
         for name in tool_names(each.get("tools"))
     ]
+    about = header.get("eval")
+    named = text(about.get("model")) if isinstance(about, dict) else None
+    output = sample.get("output")
+    answered = text(output.get("model")) if isinstance(output, dict) else None
+    found: list[str | None] = [*used] or [answered or named]
+    spent = sum_usage(used.values())
+    output = sample.get("output")
+    if not used and isinstance(output, dict):
+        spent = usage_of(output)
+    seconds = number(sample.get("total_time"))
+    if seconds is not None:
+        spent["duration_ms"] = round(seconds * 1000, 3)
     return Transcript(
         events=_timed(events, log) if events else _of_log(log),
         case_id=first_identifier(sample, "id"),
         trace_id=first_identifier(sample, "uuid"),
         prompt=given if isinstance(given, str) else _asked(given),
         tools=list(dict.fromkeys(names)),
-        models=_models(sample, header, used),
-        usage=_spent(sample, used),
+        models=[name for name in found if name and name != "none/none"],
+        usage=spent,
         failure=_failure(sample),
     )
 
@@ -122,18 +142,6 @@ def _apart(log: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[s
             spans.add(inner)
         parts[is_step or identifier(each.get("span_id")) in spans].append(each)
     return parts
-
-
-def _used(sample: dict[str, Any], judging: list[dict[str, Any]]) -> dict[str, dict[str, Json]]:
-    """What each model used as the agent; a sample has it together with what judges used."""
-    told = sample.get("model_usage")
-    told = told if isinstance(told, dict) else {}
-    used = {name: usage_of({"usage": each}) for name, each in told.items()}
-    for each in judging:
-        name, output = text(each.get("model")), each.get("output")
-        if each.get("event") == "model" and name in used and isinstance(output, dict):
-            used[name] = _less(used[name], usage_of(output))
-    return {name: each for name, each in used.items() if any(each.values()) or not judging}
 
 
 def _less(total: dict[str, Json], part: dict[str, Json]) -> dict[str, Json]:
@@ -256,28 +264,6 @@ def _tool_events(raw: dict[str, Any], *, is_known: bool) -> list[CanonicalEvent]
 def _asked(given: Json) -> str | None:
     said = [each for each in events_of_messages(given) if each.get("role") == "user"]
     return "\n\n".join(readable(each["content"]) for each in said) or None
-
-
-def _models(
-    sample: dict[str, Any], header: dict[str, Any], used: dict[str, dict[str, Json]]
-) -> list[str]:
-    about = header.get("eval")
-    named = text(about.get("model")) if isinstance(about, dict) else None
-    output = sample.get("output")
-    answered = text(output.get("model")) if isinstance(output, dict) else None
-    found: list[str | None] = [*used] or [answered or named]
-    return [name for name in found if name and name != "none/none"]
-
-
-def _spent(sample: dict[str, Any], used: dict[str, dict[str, Json]]) -> dict[str, Json]:
-    spent = sum_usage(used.values())
-    output = sample.get("output")
-    if not used and isinstance(output, dict):
-        spent = usage_of(output)
-    seconds = number(sample.get("total_time"))
-    if seconds is not None:
-        spent["duration_ms"] = round(seconds * 1000, 3)
-    return spent
 
 
 def _failure(sample: dict[str, Any]) -> dict[str, Any]:

@@ -126,27 +126,36 @@ def _read(span: Span) -> Operation | None:
     )
     match run.get("run_type"):
         case "llm":
-            return _model(span, run, given, returned)
+            operation = model_operation(span, _with_messages(given), returned)
+            extra = structure_from_text(run.get("extra"))
+            extra = extra if isinstance(extra, dict) else {}
+            called = extra.get("invocation_params")
+            called = called if isinstance(called, dict) else {}
+            operation.tools = operation.tools or tool_names(
+                called.get("tools") or called.get("functions")
+            )
+            operation.usage = _usage(run) or operation.usage
+            named = identified(
+                _metadata(run), called, keys=("ls_model_name", "model", "model_name")
+            )
+            operation.models = operation.models or ([named] if named else [])
+            return operation
         case "tool":
             return tool_operation(span, given, returned, _call_id(run, given))
         case "retriever":
-            return Operation(span, "retrieval", result=_retrieval(given, returned))
+            query = (
+                given.get("query", given.get("input", given)) if isinstance(given, dict) else given
+            )
+            found = returned.get("documents", returned) if isinstance(returned, dict) else returned
+            documents = found if isinstance(found, list) else [found]
+            return Operation(
+                span,
+                "retrieval",
+                result=retrieval(query, [document(each) for each in documents if each is not None]),
+            )
         case "chain" if span.parent_id is None:
             return agent_operation(span, given, returned)
     return None
-
-
-def _model(span: Span, run: dict[str, Any], given: Json, returned: Json) -> Operation:
-    operation = model_operation(span, _with_messages(given), returned)
-    extra = structure_from_text(run.get("extra"))
-    extra = extra if isinstance(extra, dict) else {}
-    called = extra.get("invocation_params")
-    called = called if isinstance(called, dict) else {}
-    operation.tools = operation.tools or tool_names(called.get("tools") or called.get("functions"))
-    operation.usage = _usage(run) or operation.usage
-    named = identified(_metadata(run), called, keys=("ls_model_name", "model", "model_name"))
-    operation.models = operation.models or ([named] if named else [])
-    return operation
 
 
 def _with_messages(given: Json) -> Json:
@@ -178,13 +187,6 @@ def _usage(run: dict[str, Any]) -> dict[str, Json]:
 
 def _call_id(run: dict[str, Any], given: Json) -> str | None:
     return identified(run, given, _metadata(run), keys=("tool_call_id",))
-
-
-def _retrieval(given: Json, returned: Json) -> dict[str, Any]:
-    query = given.get("query", given.get("input", given)) if isinstance(given, dict) else given
-    found = returned.get("documents", returned) if isinstance(returned, dict) else returned
-    documents = found if isinstance(found, list) else [found]
-    return retrieval(query, [document(each) for each in documents if each is not None])
 
 
 LANGSMITH = TreeDialect("inputs and outputs of a model or a tool", _nodes, _span, _read, _is_whole)

@@ -61,7 +61,14 @@ class MessageLogs:
         exchange = _exchange(record)
         if exchange is None:
             yield from self.pause()
-            yield _no_conversation(record)
+            fault = (
+                f"{record.place}: holds no messages, neither as a list `messages` nor in `request` "
+                "and `response`; see docs/trace-formats.md"
+            )
+            value = record.value if isinstance(record.value, dict) else {}
+            case_id = first_identifier(value, *_CASE_KEYS)
+            found = faulty(record.number, fault)
+            yield (msgspec.structs.replace(found, case_id=case_id) if case_id else found)
             return
         for place in range(len(self._waiting) - 1, -1, -1):
             joined = _joined(self._waiting[place], exchange)
@@ -204,9 +211,16 @@ def _said(messages: Json) -> list[CanonicalEvent]:
 
 def _imported(exchange: _Exchange) -> Imported:
     dialogue = Dialogue()
-    for instruction in _instructions(exchange.request):
+    found = (exchange.request.get(key) for key in ("system", "instructions"))
+    for instruction in [
+        text_of(plain_content(each)) for each in found if isinstance(each, list) or text(each)
+    ]:
         dialogue.instruct(instruction)
-    for event in _events(exchange):
+    # The conversation; an answer that stands beside it as well is the same answer.
+    told, answered = events_of_messages(exchange.history), events_of_messages(exchange.answer)
+    last = [{**each, "ts": None} for each in told[-len(answered) :]]
+    is_told = last == [{**each, "ts": None} for each in answered]
+    for event in told if is_told else told + answered:
         dialogue.add(event)
     extras: dict[str, Any] = {}
     if names := tool_names(exchange.request.get("tools") or exchange.request.get("functions")):
@@ -258,27 +272,3 @@ def _failure(exchange: _Exchange) -> dict[str, Any]:
         "error_name": error.get("type") or error.get("code"),
         "error_message": error.get("message"),
     }
-
-
-def _instructions(request: dict[str, Any]) -> list[str]:
-    found = (request.get(key) for key in ("system", "instructions"))
-    return [text_of(plain_content(each)) for each in found if isinstance(each, list) or text(each)]
-
-
-def _events(exchange: _Exchange) -> list[CanonicalEvent]:
-    """The conversation; an answer that stands beside it as well is the same answer."""
-    told, answered = events_of_messages(exchange.history), events_of_messages(exchange.answer)
-    last = [{**each, "ts": None} for each in told[-len(answered) :]]
-    is_told = last == [{**each, "ts": None} for each in answered]
-    return told if is_told else told + answered
-
-
-def _no_conversation(record: ImportRecord) -> Imported:
-    fault = (
-        f"{record.place}: holds no messages, neither as a list `messages` nor in `request` and "
-        "`response`; see docs/trace-formats.md"
-    )
-    value = record.value if isinstance(record.value, dict) else {}
-    case_id = first_identifier(value, *_CASE_KEYS)
-    found = faulty(record.number, fault)
-    return msgspec.structs.replace(found, case_id=case_id) if case_id else found

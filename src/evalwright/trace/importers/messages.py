@@ -65,7 +65,8 @@ def _turn_of(raw: dict[str, Any]) -> list[CanonicalEvent]:
     role = _ROLES.get(raw["role"], raw["role"])
     content = raw["parts"] if "parts" in raw else raw.get("content")
     if role == "tool" and not _has_result_parts(content):
-        return [_tool_message(raw, content)]
+        call_id = raw.get("tool_call_id") or raw.get("id")
+        return [tool_result(call_id, raw.get("name"), plain_content(content), raw.get("status"))]
     events = []
     if text(raw.get("reasoning_content")):
         events.append(reasoning(raw["reasoning_content"]))
@@ -81,11 +82,6 @@ def _timed(events: list[CanonicalEvent], raw: dict[str, Any]) -> list[CanonicalE
         return events
     ts = next((found for key in _TIMES if (found := milliseconds(raw.get(key))) is not None), None)
     return events if ts is None else [{**event, "ts": ts} for event in events]
-
-
-def _tool_message(raw: dict[str, Any], content: Json) -> CanonicalEvent:
-    call_id = raw.get("tool_call_id") or raw.get("id")
-    return tool_result(call_id, raw.get("name"), plain_content(content), raw.get("status"))
 
 
 def _has_result_parts(content: Json) -> bool:

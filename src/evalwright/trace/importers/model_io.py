@@ -132,14 +132,14 @@ def _result(returned: Json) -> CanonicalEvent:
             return _result(structure_from_text(returned[wrapped[0]]))
         update = returned.get("update")  # of a LangGraph command
         said = messages_in(update if isinstance(update, dict) else returned)
-        found = [each for each in events_of_messages(said or returned) if _is_result(each)]
+        found = [
+            each
+            for each in events_of_messages(said or returned)
+            if bool(each["type"] == "tool_result")
+        ]
         if found:
             return found[-1]
     return tool_result(None, None, returned)
-
-
-def _is_result(event: CanonicalEvent) -> bool:
-    return bool(event["type"] == "tool_result")
 
 
 def said_to(given: Json) -> list[CanonicalEvent]:

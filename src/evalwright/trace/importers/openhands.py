@@ -155,42 +155,48 @@ class _OpenHandsStream:
         if isinstance(kind, str) and kind in _TYPED:
             return _TYPED[kind](self, raw)
         if isinstance(raw.get("action"), str):
-            return self._action(raw, raw["action"])
+            action = raw["action"]
+            args = raw["args"] if isinstance(raw.get("args"), dict) else {}
+            thought = text(args.get("thought"))
+            if action == "message":
+                return [message(_speaker(raw), args.get("content"))]
+            if action == "system":
+                self._told.tools = tool_names(args.get("tools")) or self._told.tools
+                return [message("system", args.get("content"))]
+            if action == "think":
+                return [reasoning(args.get("thought"))]
+            if action in ("finish", "reject"):
+                asked = self._asked(_dict(raw.get("tool_call_metadata")), None)
+                said = [args.get("final_thought"), args.get("message"), _in(asked, "message")]
+                said += [_in(args.get("outputs"), "content"), thought]
+                answer = next(filter(text, [*said, raw.get("message")]), None)
+                return [message("assistant", answer)] if answer else []
+            if action in _INTERNAL:
+                return []
+            about = _dict(raw.get("tool_call_metadata"))
+            call_id = first_identifier(about, "tool_call_id") or identifier(raw.get("id"))
+            if call_id:
+                self._calls[str(raw.get("id"))] = call_id
+            asked = self._asked(about, call_id)
+            given = {key: value for key, value in args.items() if key not in _HOUSEKEEPING}
+            return [
+                *([message("assistant", thought)] if thought else []),
+                tool_call(call_id, about.get("function_name") or action, asked or given),
+            ]
         if isinstance(raw.get("observation"), str):
-            return self._observation(raw, raw["observation"])
+            kind = raw["observation"]
+            extras = raw["extras"] if isinstance(raw.get("extras"), dict) else {}
+            if kind == "agent_state_changed" and extras.get("agent_state") == "error":
+                self._told.failure = _failure(extras.get("reason") or raw.get("message"))
+            if kind in _INTERNAL:
+                return []
+            made = raw.get("tool_call_metadata")
+            call_id = _in(made, "tool_call_id") or self._calls.get(str(raw.get("cause")))
+            code = _in(extras.get("metadata"), "exit_code", extras.get("exit_code"))
+            failed = kind in ("error", "user_rejected") or (isinstance(code, int) and code > 0)
+            status = "error" if failed or raw.get("success") is False else "ok"
+            return [tool_result(call_id, _in(made, "function_name"), raw.get("content"), status)]
         return []
-
-    def _action(self, raw: dict[str, Any], action: str) -> list[CanonicalEvent]:
-        args = raw["args"] if isinstance(raw.get("args"), dict) else {}
-        thought = text(args.get("thought"))
-        if action == "message":
-            return [message(_speaker(raw), args.get("content"))]
-        if action == "system":
-            self._told.tools = tool_names(args.get("tools")) or self._told.tools
-            return [message("system", args.get("content"))]
-        if action == "think":
-            return [reasoning(args.get("thought"))]
-        if action in ("finish", "reject"):
-            asked = self._asked(_dict(raw.get("tool_call_metadata")), None)
-            said = [args.get("final_thought"), args.get("message"), _in(asked, "message")]
-            said += [_in(args.get("outputs"), "content"), thought]
-            answer = next(filter(text, [*said, raw.get("message")]), None)
-            return [message("assistant", answer)] if answer else []
-        if action in _INTERNAL:
-            return []
-        return [
-            *([message("assistant", thought)] if thought else []),
-            self._call(raw, action, args),
-        ]
-
-    def _call(self, raw: dict[str, Any], action: str, args: dict[str, Any]) -> CanonicalEvent:
-        about = _dict(raw.get("tool_call_metadata"))
-        call_id = first_identifier(about, "tool_call_id") or identifier(raw.get("id"))
-        if call_id:
-            self._calls[str(raw.get("id"))] = call_id
-        asked = self._asked(about, call_id)
-        given = {key: value for key, value in args.items() if key not in _HOUSEKEEPING}
-        return tool_call(call_id, about.get("function_name") or action, asked or given)
 
     def _asked(self, about: dict[str, Any], call_id: str | None) -> Json:
         """The arguments as the model gave them, where its answer was recorded."""
@@ -207,19 +213,6 @@ class _OpenHandsStream:
         asked = [each for each in calls if each["type"] == "tool_call"]
         named = [each["args"] for each in asked if call_id in (None, each["call_id"])]
         return named[0] if named else None
-
-    def _observation(self, raw: dict[str, Any], kind: str) -> list[CanonicalEvent]:
-        extras = raw["extras"] if isinstance(raw.get("extras"), dict) else {}
-        if kind == "agent_state_changed" and extras.get("agent_state") == "error":
-            self._told.failure = _failure(extras.get("reason") or raw.get("message"))
-        if kind in _INTERNAL:
-            return []
-        about = raw.get("tool_call_metadata")
-        call_id = _in(about, "tool_call_id") or self._calls.get(str(raw.get("cause")))
-        code = _in(extras.get("metadata"), "exit_code", extras.get("exit_code"))
-        failed = kind in ("error", "user_rejected") or (isinstance(code, int) and code > 0)
-        status = "error" if failed or raw.get("success") is False else "ok"
-        return [tool_result(call_id, _in(about, "function_name"), raw.get("content"), status)]
 
     def said(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
         """A message of the SDK: by the user, the agent or the environment."""

@@ -49,30 +49,58 @@ def read_openinference(span: Span) -> Operation | None:
     kind = _KINDS.get(str(span.attributes.get("openinference.span.kind")).upper())
     match kind:
         case "model":
-            return _model(span)
+            said = span.attributes
+            offered = [each.get("tool", each) for each in _dicts(nested(said, "llm.tools"))]
+            spent = {
+                "input_tokens": whole_number(said.get("llm.token_count.prompt")),
+                "output_tokens": whole_number(said.get("llm.token_count.completion")),
+                "cost_usd": number(said.get("llm.cost.total")),
+            }
+            return Operation(
+                span,
+                "model",
+                history=_history(span) or _as_history(_value(span, "input")),
+                output=_said(span, "llm.output_messages") or _as_output(_value(span, "output")),
+                tools=tool_names([each.get("json_schema", each) for each in _dicts(offered)]),
+                usage={key: value for key, value in spent.items() if value is not None},
+                models=[name for name in [text(said.get("llm.model_name"))] if name],
+                is_cut=lacks_beginning(span, _INPUT),
+            )
         case "tool":
-            return _tool(span)
+            said = span.attributes
+            if span.name.startswith(_HANDED_OVER) and said.get("tool.name") is None:
+                # Of the OpenAI Agents SDK: the model's call tells of it.
+                return Operation(span, "agent")
+            name = (
+                text(said.get("tool.name"))
+                or text(said.get("tool_call.function.name"))
+                or span.name
+            )
+            call_id = first_identifier(said, "tool_call.id", "tool.id")
+            result = with_outcome(
+                tool_result(call_id, name, returned(_value(span, "output"))), span
+            )
+            # What the tool was given; `tool.parameters` is often the tool's schema, so it comes
+            # last.
+            keys = ("tool_call.function.arguments", "input.value", "tool.parameters")
+            given = [arguments(said[key]) for key in keys if said.get(key) is not None]
+            objects = (each for each in given if isinstance(each, dict))
+            return Operation(
+                span,
+                "tool",
+                call=tool_call(call_id, name, next(objects, given[0] if given else None)),
+                result=result,
+            )
         case "retrieval":
-            return _retrieval(span)
+            found = [
+                _unwrapped(each, "document")
+                for each in nested(span.attributes, "retrieval.documents")
+            ]
+            return Operation(span, "retrieval", result=retrieval(_value(span, "input"), found))
         case "agent":
             asked, answered = _value(span, "input"), _value(span, "output")
             return Operation(span, "agent", asked=asked, answered=answered)
     return None
-
-
-def _model(span: Span) -> Operation:
-    said = span.attributes
-    offered = [each.get("tool", each) for each in _dicts(nested(said, "llm.tools"))]
-    return Operation(
-        span,
-        "model",
-        history=_history(span) or _as_history(_value(span, "input")),
-        output=_said(span, "llm.output_messages") or _as_output(_value(span, "output")),
-        tools=tool_names([each.get("json_schema", each) for each in _dicts(offered)]),
-        usage=_usage(said),
-        models=[name for name in [text(said.get("llm.model_name"))] if name],
-        is_cut=lacks_beginning(span, _INPUT),
-    )
 
 
 def _history(span: Span) -> list[CanonicalEvent]:
@@ -155,40 +183,6 @@ def _as_output(value: Json) -> list[CanonicalEvent]:
 def _value(span: Span, side: str) -> Json:
     value = span.attributes.get(f"{side}.value")
     return from_text(value) if span.attributes.get(f"{side}.mime_type") == _JSON_TYPE else value
-
-
-def _tool(span: Span) -> Operation:
-    said = span.attributes
-    if span.name.startswith(_HANDED_OVER) and said.get("tool.name") is None:
-        return Operation(span, "agent")  # of the OpenAI Agents SDK: the model's call tells of it
-    name = text(said.get("tool.name")) or text(said.get("tool_call.function.name")) or span.name
-    call_id = first_identifier(said, "tool_call.id", "tool.id")
-    result = with_outcome(tool_result(call_id, name, returned(_value(span, "output"))), span)
-    return Operation(span, "tool", call=tool_call(call_id, name, _arguments(said)), result=result)
-
-
-def _arguments(said: dict[str, Json]) -> Json:
-    """What the tool was given; `tool.parameters` is often the tool's schema, so it comes last."""
-    keys = ("tool_call.function.arguments", "input.value", "tool.parameters")
-    found = [arguments(said[key]) for key in keys if said.get(key) is not None]
-    objects = (each for each in found if isinstance(each, dict))
-    return next(objects, found[0] if found else None)
-
-
-def _retrieval(span: Span) -> Operation:
-    found = [
-        _unwrapped(each, "document") for each in nested(span.attributes, "retrieval.documents")
-    ]
-    return Operation(span, "retrieval", result=retrieval(_value(span, "input"), found))
-
-
-def _usage(said: dict[str, Any]) -> dict[str, Json]:
-    found = {
-        "input_tokens": whole_number(said.get("llm.token_count.prompt")),
-        "output_tokens": whole_number(said.get("llm.token_count.completion")),
-        "cost_usd": number(said.get("llm.cost.total")),
-    }
-    return {key: value for key, value in found.items() if value is not None}
 
 
 def _dicts(values: list[Any]) -> list[dict[str, Any]]:

@@ -116,7 +116,11 @@ def spans_of(document: dict[str, Any]) -> Iterator[Span | LogRecord]:
     for resource, scope, each in _scoped(document, "Spans", "spans"):
         yield _span(each, resource, scope)
     for _, _, each in _scoped(document, "Logs", "logRecords"):
-        yield _log_record(each)
+        attributes = _attributes(each)
+        name = text(_get(each, "eventName")) or text(attributes.get("event.name")) or ""
+        at = milliseconds(_get(each, "timeUnixNano", "observedTimeUnixNano"))
+        event = SpanEvent(name, attributes, _value(each.get("body")), at)
+        yield LogRecord(_id(_get(each, "traceId")) or "", _id(_get(each, "spanId")), event)
 
 
 def _scoped(
@@ -193,14 +197,6 @@ def _parent(raw: dict[str, Any]) -> str | None:
 def _event(raw: dict[str, Any]) -> SpanEvent:
     at = milliseconds(_get(raw, "timeUnixNano", "timestamp"))
     return SpanEvent(text(raw.get("name")) or "", _attributes(raw), _value(raw.get("body")), at)
-
-
-def _log_record(raw: dict[str, Any]) -> LogRecord:
-    attributes = _attributes(raw)
-    name = text(_get(raw, "eventName")) or text(attributes.get("event.name")) or ""
-    at = milliseconds(_get(raw, "timeUnixNano", "observedTimeUnixNano"))
-    event = SpanEvent(name, attributes, _value(raw.get("body")), at)
-    return LogRecord(_id(_get(raw, "traceId")) or "", _id(_get(raw, "spanId")), event)
 
 
 def _id(value: Json) -> str | None:

@@ -153,7 +153,10 @@ class SpanGroups:
             self._cut += sum(each.is_cut or each.span.dropped > 0 for each in operations)
             if _has_content(operations) and trace_id not in self._retold:
                 found = self._imported(trace_id, spans, operations)
-                if _lacks_answers(found.response, operations):
+                # Whether models were called, and nothing tells what any of them answered.
+                models = [each for each in operations if each.kind == "model"]
+                is_told = "final_output" in found.response or "runner_failure" in found.response
+                if bool(models) and not is_told and not any(each.output for each in models):
                     passed.setdefault(_UNANSWERED, []).append(trace_id)
                 yield found
                 continue
@@ -225,15 +228,28 @@ class SpanGroups:
         told = _named(spans, CASE_ATTRIBUTES)
         conversation = _named(spans, CONVERSATION_ATTRIBUTES)
         case_id = told or self._turn(conversation or trace_id or "trace")
-        response = dialogue.response(case_id, _extras(timeline, operations))
+        extras: dict[str, Any] = {}
+        if names := list(dict.fromkeys(name for each in operations for name in each.tools)):
+            extras["tools_offered"] = names
+        if models := list(dict.fromkeys(name for each in operations for name in each.models)):
+            extras["models"] = models
+        if usage := {**_duration(operations), **_spent(timeline, operations)}:
+            extras["usage"] = usage
+        response = dialogue.response(case_id, extras)
         _add_outcome(response, timeline, operations)
+        # What the user has said in a conversation so far; a later trace may not repeat it.
+        words = words_of_user(response)
+        if conversation is not None:
+            before = self._said.get(conversation, "")
+            words = words if words.startswith(before) else f"{before} {words}"
+            self._said[conversation] = words
         return Imported(
             case_id,
             response,
             _named(spans, ("base_case_id",)),
             trace_id or None,
             named_by="case_id" if told else "conversation" if conversation else "trace",
-            asked=digest_of(self._words(conversation, response)),
+            asked=digest_of(words),
         )
 
     def _turn(self, conversation: str) -> str:
@@ -241,15 +257,6 @@ class SpanGroups:
         self._turns[conversation] += 1
         turn = self._turns[conversation]
         return conversation if turn == 1 else f"{conversation}#{turn}"
-
-    def _words(self, conversation: str | None, response: dict[str, Any]) -> str:
-        """What the user has said in a conversation so far; a later trace may not repeat it."""
-        words = words_of_user(response)
-        if conversation is not None:
-            before = self._said.get(conversation, "")
-            words = words if words.startswith(before) else f"{before} {words}"
-            self._said[conversation] = words
-        return words
 
 
 def _traces(ids: list[str]) -> str:
@@ -271,13 +278,6 @@ def _has_content(operations: list[Operation]) -> bool:
     )
 
 
-def _lacks_answers(response: dict[str, Any], operations: list[Operation]) -> bool:
-    """Whether models were called, and nothing tells what any of them answered."""
-    models = [each for each in operations if each.kind == "model"]
-    is_told = "final_output" in response or "runner_failure" in response
-    return bool(models) and not is_told and not any(each.output for each in models)
-
-
 def _named(spans: list[Span], keys: tuple[str, ...]) -> str | None:
     """The first of some attributes that a span has, or that the resource of one has."""
     for key in keys:
@@ -286,17 +286,6 @@ def _named(spans: list[Span], keys: tuple[str, ...]) -> str | None:
             if found:
                 return found
     return None
-
-
-def _extras(timeline: Timeline, operations: list[Operation]) -> dict[str, Any]:
-    extras: dict[str, Any] = {}
-    if names := list(dict.fromkeys(name for each in operations for name in each.tools)):
-        extras["tools_offered"] = names
-    if models := list(dict.fromkeys(name for each in operations for name in each.models)):
-        extras["models"] = models
-    if usage := {**_duration(operations), **_spent(timeline, operations)}:
-        extras["usage"] = usage
-    return extras
 
 
 def _spent(timeline: Timeline, operations: list[Operation]) -> dict[str, Json]:

@@ -114,7 +114,28 @@ class Timeline:
     def dialogue(self) -> Dialogue:
         """The whole trace as a dialogue."""
         for _, _, _, phase, operation in sorted(self._moments(), key=lambda each: each[:4]):
-            self._take(operation, ended=phase == 1)
+            ended = phase == 1
+            ts = operation.span.end if ended else operation.span.start
+            match operation.kind, ended:
+                case (("model" | "agent"), False):
+                    self._take_history(operation, ts)
+                case (("model" | "agent"), True):
+                    # A model's answer is new; layers around models repeat what these reported.
+                    only_unseen = (
+                        operation.kind == "agent" or operation.span.span_id in self._retelling
+                    )
+                    for event in operation.output:
+                        if not only_unseen or not self._known[event_key(event)]:
+                            self._take_new(event, ts)
+                        elif event["type"] == "tool_result":
+                            self._complete_result(event)
+                case "tool", False:
+                    self._take_call(operation, ts)
+                case "tool", True:
+                    self._take_result(operation, ts)
+                case "retrieval", True:
+                    if operation.result is not None and not self._is_inner_layer(operation):
+                        self._tell(operation.result, ts)
         _name_alike(self.events)
         dialogue = Dialogue()
         for event in self.events:
@@ -167,27 +188,6 @@ class Timeline:
             yield start, start, place, 0, operation
             yield max(start, end), start, place, 1, operation
 
-    def _take(self, operation: Operation, *, ended: bool) -> None:
-        ts = operation.span.end if ended else operation.span.start
-        match operation.kind, ended:
-            case (("model" | "agent"), False):
-                self._take_history(operation, ts)
-            case (("model" | "agent"), True):
-                # A model's answer is new; layers around models repeat what these reported.
-                only_unseen = operation.kind == "agent" or operation.span.span_id in self._retelling
-                for event in operation.output:
-                    if not only_unseen or not self._known[event_key(event)]:
-                        self._take_new(event, ts)
-                    elif event["type"] == "tool_result":
-                        self._complete_result(event)
-            case "tool", False:
-                self._take_call(operation, ts)
-            case "tool", True:
-                self._take_result(operation, ts)
-            case "retrieval", True:
-                if operation.result is not None and not self._is_inner_layer(operation):
-                    self._tell(operation.result, ts)
-
     def _take_history(self, operation: Operation, ts: float | None) -> None:
         within_tool = self.is_within_tool(operation)
         seen: Counter[tuple[str, ...]] = Counter()
@@ -199,44 +199,36 @@ class Timeline:
             )
             key = event_key(said)
             if said["type"] == "tool_call" and said["call_id"] not in answered:
-                key = self._key_of_renamed(said, key)
+                # Some inputs name a call by the id of its item; its result has the id of the call,
+                # so under its new name nothing answers it.
+                same = _call_key(said)
+                key = key if self._known[key] or not self._known[same] else same
             seen[key] += 1
             if seen[key] > self._known[key]:
                 self._take_new(said, ts)
             elif said["type"] == "tool_result":
                 self._complete_result(said)
 
-    def _key_of_renamed(self, event: CanonicalEvent, key: tuple[str, ...]) -> tuple[str, ...]:
-        """The key of a call that an input repeats; some name it there by the id of its item.
-
-        Its result has the id of the call, so under its new name nothing answers it.
-        """
-        same = _call_key(event)
-        return key if self._known[key] or not self._known[same] else same
-
     def _take_new(self, event: CanonicalEvent, ts: float | None) -> None:
         self._known[event_key(event)] += 1
         if event["type"] == "tool_call":
             if event["call_id"]:
                 self._known[_call_key(event)] += 1
-            self._take_model_call(event, ts)
+            call = self._run_calls.meet(event) or self._named_later(event, _call_key(event))
+            if call is not None:
+                self._complete(call, event)
+            else:
+                call = ConversationCall(self._tell(event, ts))
+                self._asked_calls.add(call)
+                if not event["call_id"]:
+                    for key in (_call_key(event), ("tool", event["tool"])):
+                        self._nameless.setdefault(key, deque()).append(call)
+            if call.result is None:
+                self._unanswered.setdefault(event["call_id"], deque()).append(call)
         elif event["type"] == "tool_result":
             self._take_result_in_input(event, ts)
         else:
             self._tell(event, ts)
-
-    def _take_model_call(self, event: CanonicalEvent, ts: float | None) -> None:
-        call = self._run_calls.meet(event) or self._named_later(event, _call_key(event))
-        if call is not None:
-            self._complete(call, event)
-        else:
-            call = ConversationCall(self._tell(event, ts))
-            self._asked_calls.add(call)
-            if not event["call_id"]:
-                for key in (_call_key(event), ("tool", event["tool"])):
-                    self._nameless.setdefault(key, deque()).append(call)
-        if call.result is None:
-            self._unanswered.setdefault(event["call_id"], deque()).append(call)
 
     def _named_later(self, event: CanonicalEvent, key: tuple[str, ...]) -> ConversationCall | None:
         """A call that a model made without an id, where a later input tells the id."""

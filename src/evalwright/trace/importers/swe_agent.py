@@ -90,16 +90,14 @@ def _plain(turn: dict[str, Any]) -> dict[str, Any]:
     if built.get("content") is None and ("text" in turn or "system_prompt" in turn):
         built["content"] = turn.get("text") or turn.get("system_prompt")
     told = {"usage": response.get("usage"), "model": response.get("model")}
-    told["cost"], told["action"] = extra.get("cost"), _first_action(extra.get("actions"))
+    actions = extra.get("actions")
+    first = actions[0] if isinstance(actions, list) and actions else None
+    told["cost"] = extra.get("cost")
+    told["action"] = identified(first, keys=("command", "action")) or text(first)
     returned = extra.get("returncode")
     if isinstance(returned, int) and turn.get("role") == "tool":
         told["status"] = "error" if returned else "ok"
     return {**{key: value for key, value in told.items() if value is not None}, **built}
-
-
-def _first_action(actions: Json) -> str | None:
-    first = actions[0] if isinstance(actions, list) and actions else None
-    return identified(first, keys=("command", "action")) or text(first)
 
 
 def _has_calls(turns: list[dict[str, Any]]) -> bool:

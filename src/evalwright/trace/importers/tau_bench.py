@@ -58,13 +58,18 @@ def _case(raw: dict[str, Any], info: dict[str, Any]) -> Transcript:
     usage, models = spent_in(by_agent)
     about = info.get("environment_info")
     policy = text(about.get("policy")) if isinstance(about, dict) else None
+    seconds = number(raw.get("duration"))
+    found = {
+        "cost_usd": decimal(raw.get("agent_cost")),
+        "duration_ms": None if seconds is None else seconds * 1000,
+    }
     return Transcript(
         events=[event for turn in flat for event in _events(turn)],
         case_id=first_identifier(raw, "case_id", "task_id"),
         trace_id=first_identifier(raw, "id"),
         instructions=([policy] if policy else []),
         models=_model(info) or models,
-        usage={**usage, **_spent(raw)},
+        usage={**usage, **{key: value for key, value in found.items() if value is not None}},
         failure=_failure(raw),
     )
 
@@ -93,15 +98,6 @@ def _model(info: dict[str, Any]) -> list[str]:
     about = info.get("agent_info")
     found = first_identifier(about, "llm", "model") if isinstance(about, dict) else None
     return [found] if found else []
-
-
-def _spent(raw: dict[str, Any]) -> dict[str, Json]:
-    seconds = number(raw.get("duration"))
-    found = {
-        "cost_usd": decimal(raw.get("agent_cost")),
-        "duration_ms": None if seconds is None else seconds * 1000,
-    }
-    return {key: value for key, value in found.items() if value is not None}
 
 
 def _failure(raw: dict[str, Any]) -> dict[str, Any]:

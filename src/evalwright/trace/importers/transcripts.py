@@ -39,16 +39,15 @@ class Transcript(msgspec.Struct, kw_only=True):
         if self.prompt and not dialogue.has_prompt:
             dialogue.ask(self.prompt)
         case_id = self.case_id or numbered(number)
-        response = dialogue.response(case_id, self._extras())
+        extras = {"tools_offered": self.tools, "models": self.models, "usage": self.usage}
+        response = dialogue.response(
+            case_id, {key: value for key, value in extras.items() if value}
+        )
         if self.answer not in (None, ""):
             response["final_output"] = final_output(self.answer)
         if self.failure and "final_output" not in response:
             response["runner_failure"] = self.failure
         return Imported(case_id, response, self.base_case_id, self.trace_id)
-
-    def _extras(self) -> dict[str, Any]:
-        extras = {"tools_offered": self.tools, "models": self.models, "usage": self.usage}
-        return {key: value for key, value in extras.items() if value}
 
     @property
     def says_something(self) -> bool:

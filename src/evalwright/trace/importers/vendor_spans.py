@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evalwright.trace.importers.canonical import CanonicalEvent, retrieval
+from evalwright.trace.importers.canonical import retrieval
 from evalwright.trace.importers.model_io import (
     agent_operation,
     identified,
@@ -42,40 +42,38 @@ def read_vendor(span: Span) -> Operation | None:
     """What a span says by the attributes of a vendor; None if it has none of them."""
     said = span.attributes
     if _MLFLOW in said:
-        return read_work(span, _mlflow(said))
+        # MLflow writes every attribute as JSON text.
+        costs = from_text(said.get("mlflow.llm.cost"))
+        return read_work(
+            span,
+            Work(
+                kind=from_text(said.get(_MLFLOW)),
+                input=from_text(said.get("mlflow.spanInputs")),
+                output=from_text(said.get("mlflow.spanOutputs")),
+                model=from_text(said.get("mlflow.llm.model")),
+                tools=from_text(said.get("mlflow.chat.tools")),
+                usage=from_text(said.get("mlflow.chat.tokenUsage")),
+                cost=cost_in(costs),
+            ),
+        )
     if any(key.startswith(_LANGFUSE) for key in said):
-        return read_work(span, _langfuse(said))
+        told = {
+            key.removeprefix(_LANGFUSE): value
+            for key, value in said.items()
+            if key.startswith(_LANGFUSE)
+        }
+        return read_work(
+            span,
+            Work(
+                kind=told.get("type"),
+                input=structure_from_text(told.get("input")),
+                output=structure_from_text(told.get("output")),
+                model=told.get("model.name"),
+                usage=from_text(told.get("usage_details")),
+                cost=cost_in(from_text(told.get("cost_details"))),
+            ),
+        )
     return None
-
-
-def _mlflow(said: dict[str, Json]) -> Work:
-    """MLflow writes every attribute as JSON text."""
-    costs = from_text(said.get("mlflow.llm.cost"))
-    return Work(
-        kind=from_text(said.get(_MLFLOW)),
-        input=from_text(said.get("mlflow.spanInputs")),
-        output=from_text(said.get("mlflow.spanOutputs")),
-        model=from_text(said.get("mlflow.llm.model")),
-        tools=from_text(said.get("mlflow.chat.tools")),
-        usage=from_text(said.get("mlflow.chat.tokenUsage")),
-        cost=cost_in(costs),
-    )
-
-
-def _langfuse(said: dict[str, Json]) -> Work:
-    told = {
-        key.removeprefix(_LANGFUSE): value
-        for key, value in said.items()
-        if key.startswith(_LANGFUSE)
-    }
-    return Work(
-        kind=told.get("type"),
-        input=structure_from_text(told.get("input")),
-        output=structure_from_text(told.get("output")),
-        model=told.get("model.name"),
-        usage=from_text(told.get("usage_details")),
-        cost=cost_in(from_text(told.get("cost_details"))),
-    )
 
 
 def cost_in(details: Json) -> float | None:
@@ -93,25 +91,31 @@ def read_work(span: Span, work: Work) -> Operation | None:
     name = str(work.get("kind")).upper()
     match _KINDS.get(name):
         case "model":
-            return _model(span, work)
+            operation = model_operation(span, work.get("input"), work.get("output"))
+            operation.usage = _usage(work) or operation.usage
+            operation.tools = operation.tools or tool_names(work.get("tools"))
+            named = text(work.get("model"))
+            operation.models = [named] if named else operation.models
+            return operation
         case "tool":
             call_id = identified(work.get("metadata"), keys=("tool_call_id", "call_id"))
             return tool_operation(span, work.get("input"), work.get("output"), call_id)
         case "retrieval":
-            return Operation(span, "retrieval", result=_retrieval(work))
+            given, found = work.get("input"), work.get("output")
+            query = (
+                given.get("query", given.get("input", given)) if isinstance(given, dict) else given
+            )
+            found = found.get("documents", found) if isinstance(found, dict) else found
+            documents = found if isinstance(found, list) else [found]
+            return Operation(
+                span,
+                "retrieval",
+                result=retrieval(query, [document(each) for each in documents if each is not None]),
+            )
     if name in _IGNORED or span.parent_id is not None:
         return None
     operation = agent_operation(span, work.get("input"), work.get("output"))
     operation.usage = _usage(work) or operation.usage
-    return operation
-
-
-def _model(span: Span, work: Work) -> Operation:
-    operation = model_operation(span, work.get("input"), work.get("output"))
-    operation.usage = _usage(work) or operation.usage
-    operation.tools = operation.tools or tool_names(work.get("tools"))
-    named = text(work.get("model"))
-    operation.models = [named] if named else operation.models
     return operation
 
 
@@ -120,14 +124,6 @@ def _usage(work: Work) -> dict[str, Json]:
     found = usage_of({"usage": usage}) if isinstance(usage, dict) else {}
     cost = decimal(work.get("cost"))
     return found if cost is None else {**found, "cost_usd": cost}
-
-
-def _retrieval(work: Work) -> CanonicalEvent:
-    given, found = work.get("input"), work.get("output")
-    query = given.get("query", given.get("input", given)) if isinstance(given, dict) else given
-    found = found.get("documents", found) if isinstance(found, dict) else found
-    documents = found if isinstance(found, list) else [found]
-    return retrieval(query, [document(each) for each in documents if each is not None])
 
 
 def document(raw: Json) -> Json:
