@@ -1,13 +1,18 @@
 """From a suite and the options of its run to a session with plans: the one way for every edge."""
 
+import os
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
+
+import msgspec
 
 from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import Plan, with_defaults, without_spare_judges
+from evalwright.engine.provenance import Provenance, provenance
 from evalwright.engine.runs import log_for
 from evalwright.engine.session import Session, unheard
 from evalwright.engine.suites.loader import SuiteSubject
@@ -53,7 +58,7 @@ def planned(session: Session, subject: SuiteSubject, name: str, db: str | None) 
     """The runs of the suite, compared with a baseline of the log where the options name one."""
     baseline = session.options.baseline
     with nullcontext() if baseline is None else log_for(db, baseline) as log:
-        return session.plan(
+        plans = session.plan(
             subject.suite,
             name,
             log,
@@ -61,3 +66,7 @@ def planned(session: Session, subject: SuiteSubject, name: str, db: str | None) 
             selection=subject.selection,
             functions=subject.functions,
         )
+    found = provenance(os.environ, Path.cwd())
+    if found == Provenance():
+        return plans
+    return [msgspec.structs.replace(plan, provenance=found) for plan in plans]

@@ -24,6 +24,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.suite import Mode
 from evalwright.engine.invocation import Repetition, TaskAnswer
 from evalwright.engine.plan import Plan
+from evalwright.engine.provenance import recorded_provenance
 from evalwright.scoring.summary import Tally
 from evalwright.store.protocol import EventLog
 
@@ -168,6 +169,7 @@ def history_of(run_id: str, events: Iterable[Event], place: str) -> History:
                             selection=planned.selection,
                             rescored_from=(started.metadata or {}).get("rescoredFrom"),
                             traces=(started.metadata or {}).get("scoredTraces"),
+                            provenance=recorded_provenance(started.metadata),
                             scoring=planned.scoring,
                             lacking=planned.lacking or [],
                         ),

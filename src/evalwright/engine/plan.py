@@ -30,6 +30,7 @@ from evalwright.contracts.run_plan import (
 )
 from evalwright.contracts.suite import Mode, ModelClass, Suite, Task
 from evalwright.engine.judge_prompt import PROMPT_VERSION
+from evalwright.engine.provenance import Provenance
 
 if TYPE_CHECKING:
     from evalwright.attacks.derived import Attack
@@ -94,6 +95,7 @@ class Plan(msgspec.Struct, frozen=True):
     checks: "PlannedChecks | None" = None  # ready to be run; not recorded
     scoring: int = CURRENT_RULE  # by which it is scored, also where it is resumed later
     lacking: list[str] = []  # of recorded answers: what there is none of, so that it cannot pass
+    provenance: Provenance | None = None  # where a command was started; hosts know their callers
 
     @property
     def is_live(self) -> bool:
@@ -120,13 +122,15 @@ class Plan(msgspec.Struct, frozen=True):
     def opening(self, resumed_from: str | None = None) -> tuple[RunStarted, EvalStarted, Planned]:
         """The events that every run begins with; a resumed run rebuilds the plan from the last."""
         suite, baseline, origin = self.suite, self.baseline, self.origin
-        metadata = {"resumedFrom": resumed_from} if resumed_from else {}
+        metadata: dict[str, Any] = {"resumedFrom": resumed_from} if resumed_from else {}
         if self.group is not None:
             metadata["group"] = self.group.id
         if self.rescored_from is not None:
             metadata["rescoredFrom"] = self.rescored_from
         if self.traces is not None:
             metadata["scoredTraces"] = self.traces
+        if self.provenance is not None:
+            metadata["provenance"] = msgspec.to_builtins(self.provenance)
         started = RunStarted(
             workflow_id=suite.suite_id,
             inputs={

@@ -1,0 +1,144 @@
+"""Where a run was started: branch, commit and link of the CI job, or the repository's own state.
+
+Only environment variables and files of `.git` are read; no program is started.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_MOST = 300  # characters of a value
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+# By CI system, the variables of branch, commit, link and who started the job: the first that is
+# set counts. Links of GitHub are made of several.
+_SYSTEMS: tuple[tuple[str, Mapping[str, Sequence[str]]], ...] = (
+    (
+        "GITHUB_ACTIONS",
+        {
+            "branch": ("GITHUB_HEAD_REF", "GITHUB_REF_NAME"),
+            "commit": ("GITHUB_SHA",),
+            "by": ("GITHUB_ACTOR",),
+        },
+    ),
+    (
+        "GITLAB_CI",
+        {
+            "branch": ("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"),
+            "commit": ("CI_COMMIT_SHA",),
+            "link": ("CI_JOB_URL",),
+            "by": ("GITLAB_USER_LOGIN",),
+        },
+    ),
+    (
+        "BUILDKITE",
+        {
+            "branch": ("BUILDKITE_BRANCH",),
+            "commit": ("BUILDKITE_COMMIT",),
+            "link": ("BUILDKITE_BUILD_URL",),
+            "by": ("BUILDKITE_BUILD_CREATOR",),
+        },
+    ),
+    (
+        "CIRCLECI",
+        {
+            "branch": ("CIRCLE_BRANCH",),
+            "commit": ("CIRCLE_SHA1",),
+            "link": ("CIRCLE_BUILD_URL",),
+            "by": ("CIRCLE_USERNAME",),
+        },
+    ),
+    (
+        "BITBUCKET_BUILD_NUMBER",
+        {"branch": ("BITBUCKET_BRANCH",), "commit": ("BITBUCKET_COMMIT",)},
+    ),
+    (
+        "TF_BUILD",
+        {
+            "branch": ("SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCHNAME"),
+            "commit": ("BUILD_SOURCEVERSION",),
+            "by": ("BUILD_REQUESTEDFOR",),
+        },
+    ),
+    (
+        "JENKINS_URL",
+        {
+            "branch": ("CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"),
+            "commit": ("GIT_COMMIT",),
+            "link": ("BUILD_URL",),
+        },
+    ),
+)
+
+
+class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a run comes from, as far as it is known."""
+
+    branch: str | None = None
+    commit: str | None = None
+    link: str | None = None  # to the job of CI
+    by: str | None = None
+
+
+def provenance(environment: Mapping[str, str], folder: Path) -> Provenance:
+    """What CI says of its job; elsewhere, the branch and commit of the repository of a folder."""
+    for mark, names in _SYSTEMS:
+        if not environment.get(mark):
+            continue
+        told = {
+            field: next((environment[name] for name in variables if environment.get(name)), None)
+            for field, variables in names.items()
+        }
+        if mark == "GITHUB_ACTIONS" and environment.get("GITHUB_RUN_ID"):
+            server = environment.get("GITHUB_SERVER_URL", "https://github.com")
+            repository = environment.get("GITHUB_REPOSITORY", "")
+            told["link"] = f"{server}/{repository}/actions/runs/{environment['GITHUB_RUN_ID']}"
+        if told.get("branch"):
+            told["branch"] = str(told["branch"]).removeprefix("refs/heads/").removeprefix("origin/")
+        if not str(told.get("link") or "").startswith(("https://", "http://")):
+            told["link"] = None
+        return Provenance(**{field: value[:_MOST] for field, value in told.items() if value})
+    branch, commit = _repository_state(folder)
+    return Provenance(branch, commit)
+
+
+def _repository_state(folder: Path) -> tuple[str | None, str | None]:
+    """The branch and the commit that are checked out around a folder."""
+    try:
+        git = next(
+            (at / ".git" for at in (folder, *folder.parents) if (at / ".git").exists()), None
+        )
+        if git is None:
+            return None, None
+        shared = git
+        if git.is_file():  # of a worktree or a submodule, the folder is elsewhere
+            named = git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+            shared = git = (git.parent / named).resolve()
+            if (git / "commondir").is_file():
+                shared = (git / (git / "commondir").read_text(encoding="utf-8").strip()).resolve()
+        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+        if not head.startswith("ref: "):
+            return None, head if _COMMIT.fullmatch(head) else None
+        reference = head.removeprefix("ref: ")
+        branch = reference.removeprefix("refs/heads/")[:_MOST]
+        loose = shared / reference
+        if loose.is_file():
+            commit = loose.read_text(encoding="utf-8").strip()
+        else:
+            packed = (shared / "packed-refs").read_text(encoding="utf-8").splitlines()
+            ends = f" {reference}"
+            commit = next((line.partition(" ")[0] for line in packed if line.endswith(ends)), "")
+        return branch, commit if _COMMIT.fullmatch(commit) else None
+    except (OSError, UnicodeError):
+        return None, None
+
+
+def recorded_provenance(metadata: Mapping[str, Any] | None) -> Provenance | None:
+    """Where a run was started, as its first event says; None where that says nothing."""
+    with suppress(msgspec.ValidationError):
+        return msgspec.convert((metadata or {}).get("provenance"), Provenance | None)
+    return None
