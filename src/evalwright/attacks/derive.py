@@ -43,7 +43,13 @@ def derive(
     when other tasks come or go. Raises `BadInput` for an unknown strategy, and where no task has
     a place for an attack.
     """
-    names = _known(strategies)
+    unknown = sorted(set(strategies) - STRATEGIES.keys())
+    if unknown:
+        raise BadInput(
+            f"there is no strategy {', '.join(map(repr, unknown))} (there are: "
+            f"{', '.join(STRATEGIES)})"
+        )
+    names = [name for name in STRATEGIES if name in strategies or not strategies]
     tasks = {task.task_id: task for task in suite.tasks}
     skipped: list[Skipped] = []
     in_order: list[Task] = []
@@ -73,16 +79,6 @@ def derive(
         tasks=in_order,
     )
     return Derived(attacked_suite, attacks, skipped)
-
-
-def _known(strategies: Sequence[str]) -> list[str]:
-    unknown = sorted(set(strategies) - STRATEGIES.keys())
-    if unknown:
-        raise BadInput(
-            f"there is no strategy {', '.join(map(repr, unknown))} (there are: "
-            f"{', '.join(STRATEGIES)})"
-        )
-    return [name for name in STRATEGIES if name in strategies or not strategies]
 
 
 def _attacked(task: Task, name: str, seed: int) -> Task | None:

@@ -75,18 +75,14 @@ def _with_note(response: Any, text: str) -> Any:
     if isinstance(response, str):
         return f"{response}\n\n{text}" if response else text
     if isinstance(response, dict):
-        return {**response, _free_key(response): text}
+        names = (f"{_NOTE}{number or ''}" for number in range(len(response) + 1))
+        return {**response, next(name for name in names if name not in response): text}
     if isinstance(response, list):
         if response and isinstance(response[0], dict):
             return [_with_note(response[0], text), *response[1:]]
         if all(isinstance(each, str) for each in response):
             return [*response, text]
     return None
-
-
-def _free_key(response: dict[str, Any]) -> str:
-    names = (f"{_NOTE}{number or ''}" for number in range(len(response) + 1))
-    return next(name for name in names if name not in response)
 
 
 def _free_text(value: Any) -> Path | None:

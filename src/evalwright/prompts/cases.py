@@ -125,21 +125,18 @@ class _RowRun:
     async def run(self, subject: Model, judges: Sequence[Model | None]) -> None:
         """Get the completion and its verdicts; a failure is kept, not raised."""
         try:
-            self.case = await self._run(subject, judges)
+            reply = await self._ask(subject, self._request(), "model")
+            if reply.finish in _UNFINISHED:
+                self.notes.append(f"row {self._number}: the completion {_UNFINISHED[reply.finish]}")
+            completion = reply.text.strip()
+            verdicts = [
+                await self._verdict(evaluator, judge, completion)
+                for evaluator, judge in zip(self._file.evaluators, judges, strict=True)
+            ]
+            passed = all(verdict.passed for verdict in verdicts)
+            self.case = PromptCase(self._number, passed, completion, verdicts)
         except EvaluationFailed as failed:
             self.failure = Failure(failed.code, failed.message)
-
-    async def _run(self, subject: Model, judges: Sequence[Model | None]) -> PromptCase:
-        reply = await self._ask(subject, self._request(), "model")
-        if reply.finish in _UNFINISHED:
-            self.notes.append(f"row {self._number}: the completion {_UNFINISHED[reply.finish]}")
-        completion = reply.text.strip()
-        verdicts = [
-            await self._verdict(evaluator, judge, completion)
-            for evaluator, judge in zip(self._file.evaluators, judges, strict=True)
-        ]
-        passed = all(verdict.passed for verdict in verdicts)
-        return PromptCase(self._number, passed, completion, verdicts)
 
     def _request(self) -> Request:
         messages = self._file.messages
@@ -270,23 +267,22 @@ def _notes(file: PromptFile, named: Mapping[str, Model]) -> Iterable[str]:
         yield "the file has no evaluators, so every case passed"
     for evaluator in file.evaluators:
         if isinstance(evaluator, LlmEvaluator):
-            yield from _judge_notes(evaluator, named)
+            if COMPLETION not in placeholders(evaluator.prompt):
+                yield (
+                    f"evaluator {evaluator.name!r}: its prompt has no {{{{completion}}}}, "
+                    "so the judge did not see what it judged"
+                )
+            if evaluator.model_id and evaluator.model_id not in named:
+                yield (
+                    f"evaluator {evaluator.name!r}: judged by the run's judge, "
+                    f"not {evaluator.model_id}"
+                )
     # Placeholders without a value, and in which rows; they were sent unfilled.
     used = list(dict.fromkeys(_placeholders(file)))
     for name in used:
         rows = [number for number, row in enumerate(file.rows, 1) if name not in row]
         if rows:
             yield f"{{{{{name}}}}} has no value in {_rows(rows, file)}; it was left as it is"
-
-
-def _judge_notes(evaluator: LlmEvaluator, named: Mapping[str, Model]) -> Iterable[str]:
-    if COMPLETION not in placeholders(evaluator.prompt):
-        yield (
-            f"evaluator {evaluator.name!r}: its prompt has no {{{{completion}}}}, "
-            "so the judge did not see what it judged"
-        )
-    if evaluator.model_id and evaluator.model_id not in named:
-        yield f"evaluator {evaluator.name!r}: judged by the run's judge, not {evaluator.model_id}"
 
 
 def _placeholders(file: PromptFile) -> Iterable[str]:

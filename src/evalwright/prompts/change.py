@@ -284,22 +284,21 @@ def _documents(source: bytes, name: str) -> Iterable[tuple[str, Any]]:
     try:
         whole = parse(source)
     except NotJson as error:
-        yield from _lines(source, name, error)
+        lines = [
+            (number, line) for number, line in enumerate(source.split(b"\n"), 1) if line.strip()
+        ]
+        if len(lines) < 2 or not all(line.lstrip().startswith(b"{") for _, line in lines):
+            remedy = "results are a JSON object, an array of them, or one object a line"
+            problem = Problem("$", f"not JSON: {error.reason}", remedy)
+            raise InvalidDocument(name, [problem]) from None
+        for number, line in lines:
+            try:
+                yield f"line {number}", parse(line)
+            except NotJson as wrong:
+                problem = Problem(f"line {number}", f"not JSON: {wrong.reason}")
+                raise InvalidDocument(name, [problem]) from None
         return
     if isinstance(whole, list):
         yield from ((f"$[{place}]", each) for place, each in enumerate(whole))
     else:
         yield "$", whole
-
-
-def _lines(source: bytes, name: str, error: NotJson) -> Iterable[tuple[str, Any]]:
-    lines = [(number, line) for number, line in enumerate(source.split(b"\n"), 1) if line.strip()]
-    if len(lines) < 2 or not all(line.lstrip().startswith(b"{") for _, line in lines):
-        remedy = "results are a JSON object, an array of them, or one object a line"
-        raise InvalidDocument(name, [Problem("$", f"not JSON: {error.reason}", remedy)])
-    for number, line in lines:
-        try:
-            yield f"line {number}", parse(line)
-        except NotJson as wrong:
-            problem = Problem(f"line {number}", f"not JSON: {wrong.reason}")
-            raise InvalidDocument(name, [problem]) from None

@@ -1,5 +1,6 @@
 """Findings of the linter, and what a rule is."""
 
+import inspect
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -53,3 +54,35 @@ class Rule(msgspec.Struct, frozen=True):
         if self.english and not reading.language.is_english:
             return False
         return self.kinds is None or reading.prompt.kind in self.kinds
+
+
+def rule(
+    id: str,  # noqa: A002 - as the field is called
+    severity: FindingSeverity,
+    criterion: Criterion,
+    *,
+    fixable: bool = False,
+    kinds: frozenset[PromptKind] | None = None,
+    english: bool = False,
+) -> Callable[[Check], Rule]:
+    """Make a rule of a check: its docstring is the summary, an empty line and the explanation.
+
+    The rule is called as the check is, with hyphens.
+    """
+
+    def rule_of(check: Check) -> Rule:
+        summary, _, explanation = inspect.cleandoc(check.__doc__ or "").partition("\n\n")
+        return Rule(
+            id=id,
+            name=check.__name__.replace("_", "-"),
+            severity=severity,
+            criterion=criterion,
+            summary=summary,
+            explanation=" ".join(explanation.split()),
+            check=check,
+            fixable=fixable,
+            kinds=kinds,
+            english=english,
+        )
+
+    return rule_of

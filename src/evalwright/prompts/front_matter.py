@@ -79,7 +79,14 @@ def split_front_matter(text: str) -> FrontMatter:
         loaded = load_checked(source, first_line=2, what="front matter", notes=notes)
     except UnfitPrompt as error:
         notes = [f"{error.message}; read key by key"]
-        loaded = _key_by_key(source)
+        # Every key that starts a line, with the YAML after it, or else the text.
+        keys = list(_KEY.finditer(source))
+        ends = [each.start() for each in keys[1:]] + [len(source)]
+        fields = {
+            key[key.lastindex or 0]: _value(source[key.end() : end])
+            for key, end in zip(keys, ends, strict=False)
+        }
+        loaded = fields or source
     if loaded is None:  # comments alone
         loaded = {}
     if not isinstance(loaded, dict):
@@ -120,17 +127,6 @@ def _is_read_alike(character: str) -> bool:
     return character.isascii() or any(first <= character <= last for first, last in _BEYOND_ASCII)
 
 
-def _key_by_key(source: str) -> dict[str, Any] | str:
-    """Every key that starts a line, with the YAML after it, or else the text."""
-    keys = list(_KEY.finditer(source))
-    ends = [each.start() for each in keys[1:]] + [len(source)]
-    fields = {
-        key[key.lastindex or 0]: _value(source[key.end() : end])
-        for key, end in zip(keys, ends, strict=False)
-    }
-    return fields or source
-
-
 def _value(source: str) -> Any:
     try:
         return load_checked(f"value:{source}", first_line=1, what="value")["value"]
@@ -159,7 +155,13 @@ def load_checked(
     try:
         loaded = load_last_keys(source) if last_keys else load_yaml(source)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        message = _why_unreadable(error, first_line, what)
+        mark = None
+        reason: object = " ".join(str(error).split())
+        if isinstance(error, yaml.MarkedYAMLError):
+            mark = error.problem_mark or error.context_mark
+            reason = error.problem or error.context
+        column = f", column {mark.column + 1}" if mark else ""
+        message = f"line {first_line + (mark.line if mark else 0)}{column}: {what}: {reason}"
         if notes is None or DUPLICATE_KEY not in message:
             raise UnfitPrompt("invalid_input", message) from None
         notes.append(f"{message}; the last one counts")
@@ -171,18 +173,6 @@ def load_checked(
             "expanded",
         )
     return loaded
-
-
-def _why_unreadable(error: Exception, first_line: int, what: str) -> str:
-    import yaml
-
-    mark = None
-    reason: object = " ".join(str(error).split())
-    if isinstance(error, yaml.MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        reason = error.problem or error.context
-    column = f", column {mark.column + 1}" if mark else ""
-    return f"line {first_line + (mark.line if mark else 0)}{column}: {what}: {reason}"
 
 
 def _size(value: Any) -> int:

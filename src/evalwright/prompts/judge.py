@@ -36,7 +36,16 @@ class PromptJudge:
         steps: StepStore,
         models: Models,
     ) -> None:
-        judge_settings = _settings(settings, facts.provider)
+        tier = settings.tier
+        made = JudgeSettings(
+            samples=tier.samples,
+            one_call=tier.one_call,
+            temperature=0.0 if settings.runs == 1 else REPEATED_TEMPERATURE,
+        )
+        known = INPUT_TOKENS.get(facts.provider, made.max_input_tokens)
+        judge_settings = msgspec.structs.replace(
+            made, max_input_tokens=tier.max_input_tokens or known
+        )
         self._model = model
         self._geval = GEval(model, steps, judge_settings)
         self._models = models
@@ -95,17 +104,6 @@ class PromptJudge:
             )
             raise EvaluationFailed("unavailable_model", message)
         return model
-
-
-def _settings(settings: EvaluationSettings, provider: str) -> JudgeSettings:
-    tier = settings.tier
-    made = JudgeSettings(
-        samples=tier.samples,
-        one_call=tier.one_call,
-        temperature=0.0 if settings.runs == 1 else REPEATED_TEMPERATURE,
-    )
-    known = INPUT_TOKENS.get(provider, made.max_input_tokens)
-    return msgspec.structs.replace(made, max_input_tokens=tier.max_input_tokens or known)
 
 
 def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[PanelJudge]:

@@ -129,7 +129,7 @@ def document_kind(reading: Reading) -> DocumentKind | None:
     if found is None:
         return None
     comments = [each for each in ignore_comments(reading) if each.line == WHOLE_FILE]
-    is_meant = any(each.covers(rule) for each in comments for rule in task.RULES[:1])
+    is_meant = any(each.covers(task.no_task) for each in comments)
     return None if is_meant else found
 
 

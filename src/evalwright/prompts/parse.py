@@ -35,7 +35,27 @@ def parse_prompt(data: bytes, shown: str, note: str | None = None) -> Prompt:
     Raises UnfitPrompt for a file that cannot be evaluated.
     """
     kind = input_type(shown)
-    text = _decode(data)
+    if len(data) > MAX_BYTES:
+        raise UnfitPrompt(
+            "invalid_input", f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read"
+        )
+    if data.startswith(_UTF_16):
+        raise UnfitPrompt("invalid_input", f"the file is UTF-16: {_REMEDY}")
+    if (nul := data.find(b"\0")) >= 0:
+        is_wide = data.count(b"\0") * 3 > len(data)  # every other byte of a Latin text
+        remedy = f"if it is UTF-16, {_REMEDY}" if is_wide else "give a file of text in UTF-8"
+        raise UnfitPrompt("invalid_input", f"not a text file: byte {nul} is zero: {remedy}")
+    try:
+        text = data.removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnfitPrompt(
+            "invalid_input",
+            f"not UTF-8: byte {error.start} (0x{data[error.start]:02x}, line {line}): "
+            "save the file as UTF-8",
+        ) from None
+    if not text or text.isspace():
+        raise UnfitPrompt("invalid_input", "the file is empty")
     if kind is None and shown == STDIN:
         kind = "prompt_yaml" if _is_prompt_yaml(text) else "markdown"
     if kind is None:
@@ -85,34 +105,6 @@ def unsupported(shown: str) -> str:
     return f"{shown}: not a prompt file: give a .md or .prompt.yml file, or one of {others}"
 
 
-def _decode(data: bytes) -> str:
-    if len(data) > MAX_BYTES:
-        raise UnfitPrompt(
-            "invalid_input", f"the file has {len(data):,} bytes; at most {MAX_BYTES:,} are read"
-        )
-    if data.startswith(_UTF_16):
-        raise UnfitPrompt("invalid_input", f"the file is UTF-16: {_REMEDY}")
-    if (nul := data.find(b"\0")) >= 0:
-        is_wide = data.count(b"\0") * 3 > len(data)  # every other byte of a Latin text
-        remedy = f"if it is UTF-16, {_REMEDY}" if is_wide else "give a file of text in UTF-8"
-        raise UnfitPrompt("invalid_input", f"not a text file: byte {nul} is zero: {remedy}")
-    try:
-        text = data.removeprefix(codecs.BOM_UTF8).decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UnfitPrompt(
-            "invalid_input",
-            f"not UTF-8: byte {error.start} (0x{data[error.start]:02x}, line {line}): "
-            "save the file as UTF-8",
-        ) from None
-    if not text or text.isspace():
-        raise UnfitPrompt("invalid_input", "the file is empty")
-    return text
-
-
-# Markdown
-
-
 # Prompt YAML
 
 
@@ -120,7 +112,24 @@ def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
     loaded = load_checked(text, first_line=1, what="prompt file")
     if not isinstance(loaded, dict):
         raise UnfitPrompt("invalid_input", "line 1: a prompt file is a mapping with `messages`")
-    body = _conversation(loaded.get("messages"))
+    messages = loaded.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise UnfitPrompt("invalid_input", "`messages` is missing: a list of {role, content}")
+    parts = []
+    for number, message in enumerate(messages, start=1):
+        role = message.get("role") if isinstance(message, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise UnfitPrompt(
+                "invalid_input", f"message {number}: needs a `role` and a `content`, both text"
+            )
+        if role.lower() not in ("system", "user", "assistant"):
+            raise UnfitPrompt(
+                "invalid_input",
+                f"message {number}: unknown role {role!r}; write system, user or assistant",
+            )
+        parts.append(f"{role}:\n{content.rstrip()}\n")
+    body = "\n".join(parts)
     contents = _contents(text)
     placeholders = tuple(
         placeholder
@@ -145,26 +154,6 @@ def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
         language=language_of(body),
         template=template_style(body, {each.style for each in placeholders}),
     )
-
-
-def _conversation(messages: Any) -> str:
-    if not isinstance(messages, list) or not messages:
-        raise UnfitPrompt("invalid_input", "`messages` is missing: a list of {role, content}")
-    parts = []
-    for number, message in enumerate(messages, start=1):
-        role = message.get("role") if isinstance(message, dict) else None
-        content = message.get("content") if isinstance(message, dict) else None
-        if not isinstance(role, str) or not isinstance(content, str):
-            raise UnfitPrompt(
-                "invalid_input", f"message {number}: needs a `role` and a `content`, both text"
-            )
-        if role.lower() not in ("system", "user", "assistant"):
-            raise UnfitPrompt(
-                "invalid_input",
-                f"message {number}: unknown role {role!r}; write system, user or assistant",
-            )
-        parts.append(f"{role}:\n{content.rstrip()}\n")
-    return "\n".join(parts)
 
 
 def _contents(text: str) -> "list[yaml.ScalarNode]":

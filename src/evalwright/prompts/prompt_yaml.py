@@ -104,9 +104,17 @@ def parse_prompt_yaml(text: str, name: str) -> PromptFile:
         document = parse_document(text.encode("utf-8"), "prompt.yml")
         fields = _mapping(document, "$")
         response_format = _response_format(fields)
+        found = tuple(
+            _message(_mapping(entry, place), place)
+            for entry, place in _items(fields, "messages", "$")
+        )
+        if not found:
+            raise _unfit(
+                "$.messages", "missing or empty", "write a list of messages with role and content"
+            )
         return PromptFile(
             source=name,
-            messages=_messages(fields),
+            messages=found,
             name=_optional_text(fields, "name", "$"),
             description=_optional_text(fields, "description", "$"),
             model=_optional_text(fields, "model", "$"),
@@ -141,17 +149,6 @@ def fill(template: str, values: Row) -> str:
 def placeholders(template: str) -> list[str]:
     """The names of a template's placeholders, each once, in order."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(template)))
-
-
-def _messages(fields: Row) -> tuple[ChatMessage, ...]:
-    found = tuple(
-        _message(_mapping(entry, place), place) for entry, place in _items(fields, "messages", "$")
-    )
-    if not found:
-        raise _unfit(
-            "$.messages", "missing or empty", "write a list of messages with role and content"
-        )
-    return found
 
 
 def _message(fields: Row, place: JsonPath) -> ChatMessage:
@@ -218,20 +215,16 @@ def _evaluator(fields: Row, place: JsonPath, number: int) -> Evaluator:
         raise _unfit(place, problem, "an evaluator is of exactly one kind: string, llm or uses")
     name = _optional_text(fields, "name", place) or f"evaluator {number}"
     if kinds[0] == "uses":
-        return _built_in(fields, place)
+        given = fields["uses"]
+        for known in _USES:
+            if given == known:
+                return BuiltInEvaluator(_optional_text(fields, "name", place) or known, known)
+        raise _unfit(
+            child(place, "uses"), f"unknown evaluator {_shown(given)}", f"write {_either(_USES)}"
+        )
     inner = child(place, kinds[0])
     held = _mapping(fields[kinds[0]], inner)
     return _string(name, held, inner) if kinds[0] == "string" else _llm(name, held, inner)
-
-
-def _built_in(fields: Row, place: JsonPath) -> BuiltInEvaluator:
-    given = fields["uses"]
-    for known in _USES:
-        if given == known:
-            return BuiltInEvaluator(_optional_text(fields, "name", place) or known, known)
-    raise _unfit(
-        child(place, "uses"), f"unknown evaluator {_shown(given)}", f"write {_either(_USES)}"
-    )
 
 
 def _string(name: str, fields: Row, place: JsonPath) -> StringEvaluator:

@@ -184,12 +184,6 @@ def _score(
         elif grade <= _WEAK:
             worst.append((-weight * (1 - grade), ASPECTS[name].title))
     share = reached / possible * filled * kept_after(findings)
-    return round(_LOWEST + _SPAN * share, _DIGITS), _reason(best, worst, findings)
-
-
-def _reason(
-    best: list[tuple[float, str]], worst: list[tuple[float, str]], findings: Sequence[Finding]
-) -> str:
     parts = [
         f"{name}: {', '.join([title for _, title in sorted(ranked)[:_NAMED]])}"
         for name, ranked in (("good", best), ("lacking", worst))
@@ -199,7 +193,7 @@ def _reason(
         counts = Counter(each.rule for each in findings).items()
         parts.append(f"found: {', '.join(f'{rule} ×{n}' if n > 1 else rule for rule, n in counts)}")
     text = "; ".join(parts) or "nothing stands out"
-    return f"{text[0].upper()}{text[1:]}."
+    return round(_LOWEST + _SPAN * share, _DIGITS), f"{text[0].upper()}{text[1:]}."
 
 
 def kept_after(findings: Sequence[Finding]) -> float:

@@ -102,7 +102,10 @@ class _Children:
 
     def __init__(self, fn: Callable[[Any], Any], most: int) -> None:
         self._fn = fn
-        self._most = min(most, _most_at_once())
+        # Each child takes two of the files that this process may open.
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        held = MOST_ASKED if allowed == resource.RLIM_INFINITY else max(1, allowed // 4)
+        self._most = min(most, MOST_ASKED, held)
         self._children: dict[Connection, BaseProcess] = {}
         self._busy: dict[Connection, int] = {}  # with the number of the shard
 
@@ -116,7 +119,11 @@ class _Children:
                 if shard is self:
                     source = None
                     break
-                self._give(given, shard)
+                idle = (each for each in self._children if each not in self._busy)
+                child = next(idle, None) or self._start()
+                with _alive():
+                    child.send(shard)
+                self._busy[child] = given
                 given += 1
             if taken in done:
                 yield done.pop(taken)
@@ -125,13 +132,6 @@ class _Children:
                 done.update(self._results())
             else:
                 return
-
-    def _give(self, number: int, shard: Any) -> None:
-        idle = (each for each in self._children if each not in self._busy)
-        child = next(idle, None) or self._start()
-        with _alive():
-            child.send(shard)
-        self._busy[child] = number
 
     def _results(self) -> Iterator[tuple[int, Any]]:
         for child in wait(list(self._busy)):
@@ -171,14 +171,6 @@ class _Children:
                 child.terminate()
         for child in self._children.values():
             child.join()
-
-
-def _most_at_once() -> int:
-    """How many processes this one can hold on to: each takes two of the files that it may open."""
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (
-        MOST_ASKED if allowed == resource.RLIM_INFINITY else max(1, min(MOST_ASKED, allowed // 4))
-    )
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """G-Eval: a model judges a prompt by generated steps, and scores are weighted where they can be."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Literal
 
@@ -17,7 +18,6 @@ from evalwright.prompts.geval.questions import (
     Asked,
     CriterionReply,
     JudgeReply,
-    Read,
     Spending,
     Steps,
     ask_all,
@@ -95,7 +95,16 @@ class GEval:
     """A judge of prompts; one instance serves many prompts at once."""
 
     def __init__(self, model: Model, steps: StepStore, settings: JudgeSettings) -> None:
-        _check(settings)
+        if settings.samples < 1:
+            raise BadInput(
+                f"a judge cannot be asked for {settings.samples} samples; ask for 1 or more"
+            )
+        if settings.max_input_tokens < 1:
+            raise BadInput(f"max_input_tokens is {settings.max_input_tokens}; it must be 1 or more")
+        if not 0 <= settings.top_logprobs <= 20:
+            raise BadInput(f"top_logprobs is {settings.top_logprobs}; it must be from 0 to 20")
+        if not 0 < settings.least_mass <= 1:
+            raise BadInput(f"least_mass is {settings.least_mass}; it must be above 0 and at most 1")
         self._model = model
         self._settings = settings
         self._groups: list[CriterionGroup] = (
@@ -162,7 +171,7 @@ class GEval:
         asked = [
             (
                 msgspec.structs.replace(request, seed=run_index + number * SEEDS_APART),
-                _reader(group),
+                partial(read_reply, group),
             )
             for number in numbers
             for request, group in zip(requests, self._groups, strict=True)
@@ -231,21 +240,6 @@ def _perhaps_cut(requests: Sequence[Request], counted: Sequence[int]) -> list[st
             remedy = "give the judge a larger context, or lower max_input_tokens"
             return [f"{seen}: the prompt may have been cut; {remedy}"]
     return []
-
-
-def _check(settings: JudgeSettings) -> None:
-    if settings.samples < 1:
-        raise BadInput(f"a judge cannot be asked for {settings.samples} samples; ask for 1 or more")
-    if settings.max_input_tokens < 1:
-        raise BadInput(f"max_input_tokens is {settings.max_input_tokens}; it must be 1 or more")
-    if not 0 <= settings.top_logprobs <= 20:
-        raise BadInput(f"top_logprobs is {settings.top_logprobs}; it must be from 0 to 20")
-    if not 0 < settings.least_mass <= 1:
-        raise BadInput(f"least_mass is {settings.least_mass}; it must be above 0 and at most 1")
-
-
-def _reader(group: CriterionGroup) -> Read:
-    return lambda reply: read_reply(group, reply)
 
 
 def _sample(asked: Sequence[Asked]) -> _Sample:

@@ -176,12 +176,19 @@ def judge_request(
         _CLOSING.format(names=", ".join(criteria)),
     ]
     more = _MORE if _is_whole(criteria) else ""
+    score = {"type": "integer", "minimum": 1, "maximum": 10}
+    properties: dict[str, Any] = {
+        name: closed({"reason": text_within(LONGEST_REASON), "score": score}) for name in criteria
+    }
+    if _is_whole(criteria):
+        properties["summary"] = text_within(LONGEST_REASON)
+        properties["overall"] = {"type": "number", "minimum": 1, "maximum": 10}
     request = Request(
         messages=(
             ChatMessage("system", _SYSTEM.format(code=code, more=more)),
             ChatMessage("user", "\n\n".join(user)),
         ),
-        output=OutputSchema("prompt_evaluation", _schema(criteria)),
+        output=OutputSchema("prompt_evaluation", closed(properties)),
     )
     return limited(request, (len(criteria) + 1) * (LONGEST_REASON + ENTRY_CHARACTERS))
 
@@ -258,17 +265,6 @@ async def ask_all(
 
 def _is_whole(criteria: Sequence[Criterion]) -> bool:
     return len(criteria) == len(CRITERIA)
-
-
-def _schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
-    score = {"type": "integer", "minimum": 1, "maximum": 10}
-    properties: dict[str, Any] = {
-        name: closed({"reason": text_within(LONGEST_REASON), "score": score}) for name in criteria
-    }
-    if _is_whole(criteria):
-        properties["summary"] = text_within(LONGEST_REASON)
-        properties["overall"] = {"type": "number", "minimum": 1, "maximum": 10}
-    return closed(properties)
 
 
 def _score_of(name: str, entry: Any) -> float:

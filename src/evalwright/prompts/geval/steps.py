@@ -84,7 +84,11 @@ class JudgeSteps:
         """
         if len(self._steps) < len(CRITERIA):
             if self._generation is not None:
-                await _joined(self._generation)
+                try:
+                    await asyncio.shield(self._generation)
+                except EvaluationFailed as failed:
+                    message, retries = failed.message, failed.retries
+                    raise EvaluationFailed(failed.code, message, retries=retries) from failed
             else:
                 self._generation = asyncio.create_task(self._find(spending))
                 self._generation.add_done_callback(self._ended)
@@ -146,7 +150,21 @@ class FileSteps:
         kept = self._read()
         standing = kept.setdefault(key, steps)
         if standing is steps:
-            self._write(kept)
+            keys: Sequence[StepsKey] = sorted(kept, key=lambda k: (k.judge, k.version, k.criterion))
+            entries = [_StoredSteps(k.criterion, k.judge, k.version, kept[k]) for k in keys]
+            content = msgspec.json.format(msgspec.json.encode(_StepsFile(1, entries)), indent=2)
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+                try:
+                    with os.fdopen(handle, "wb") as file:
+                        file.write(content + b"\n")
+                    Path(name).replace(self.path)
+                except OSError:
+                    Path(name).unlink(missing_ok=True)
+                    raise
+            except OSError as error:
+                raise NotStored(f"{self.path}: cannot be written: {error.strerror}") from None
         return standing
 
     def _read(self) -> dict[StepsKey, Steps]:
@@ -166,39 +184,9 @@ class FileSteps:
             for entry in document.steps
         }
 
-    def _write(self, kept: dict[StepsKey, Steps]) -> None:
-        keys: Sequence[StepsKey] = sorted(kept, key=lambda k: (k.judge, k.version, k.criterion))
-        entries = [_StoredSteps(k.criterion, k.judge, k.version, kept[k]) for k in keys]
-        content = msgspec.json.format(msgspec.json.encode(_StepsFile(1, entries)), indent=2)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(self.path, content + b"\n")
-        except OSError as error:
-            raise NotStored(f"{self.path}: cannot be written: {error.strerror}") from None
-
 
 def default_path() -> Path:
     """The file in the user's cache."""
     from platformdirs import user_cache_path
 
     return user_cache_path("evalwright", appauthor=False) / "evaluation-steps.json"
-
-
-async def _joined(generation: asyncio.Task[None]) -> None:
-    """Wait for steps that another prompt is paying for."""
-    try:
-        await asyncio.shield(generation)
-    except EvaluationFailed as failed:
-        message, retries = failed.message, failed.retries
-        raise EvaluationFailed(failed.code, message, retries=retries) from failed
-
-
-def _replace(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from evalwright.prompts.findings import ANSWERED, Hit, Rule
+from evalwright.prompts.findings import ANSWERED, Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.prompts.rules.task import TASK_VERBS
 from evalwright.signals.language import WITHOUT_SPACES, words
@@ -77,7 +77,13 @@ _TRANSLATION = when_used(
 _NO_OTHER_WORD = r"[^.\n。！？,，;]{0,40}?"
 
 
-def _vague(reading: Reading) -> Iterator[Hit]:
+@rule("PE206", "info", "specificity", english=True)
+def vague_quantifier(reading: Reading) -> Iterator[Hit]:
+    """An instruction that leaves open how many or when.
+
+    “Give a few options” brings two today and nine tomorrow. Give a number or a range, and instead
+    of “as needed” the condition. Only sentences that start with an instruction count.
+    """
     for pattern, starts in (
         (_VAGUE_AMOUNT, _VAGUE_AMOUNTS),
         (_VAGUE_CONDITION, _VAGUE_CONDITIONS),
@@ -85,19 +91,16 @@ def _vague(reading: Reading) -> Iterator[Hit]:
         for place in reading.places(*starts):
             match = pattern.match(reading.lowered, place)
             if match is not None and _is_instruction(reading, place):
-                yield _vague_hit(reading, match)
-
-
-def _vague_hit(reading: Reading, match: re.Match[str]) -> Hit:
-    start = match.start()
-    if not match[0].startswith(_COMPLETE):  # the word before belongs to it: “a few”, “as needed”
-        start = len(reading.lowered[: start - 1].rstrip(_LETTERS))
-    phrase = " ".join(reading.lowered[start : match.end()].split())
-    return Hit(
-        reading.place(start),
-        f"“{phrase}” leaves open how many or when: give a number or a condition, such as “three” "
-        "or “if the text is longer than a page”.",
-    )
+                start = match.start()
+                # The word before belongs to it: “a few”, “as needed”.
+                if not match[0].startswith(_COMPLETE):
+                    start = len(reading.lowered[: start - 1].rstrip(_LETTERS))
+                phrase = " ".join(reading.lowered[start : match.end()].split())
+                yield Hit(
+                    reading.place(start),
+                    f"“{phrase}” leaves open how many or when: give a number or a condition, such "
+                    "as “three” or “if the text is longer than a page”.",
+                )
 
 
 def _is_instruction(reading: Reading, index: int) -> bool:
@@ -108,7 +111,13 @@ def _is_instruction(reading: Reading, index: int) -> bool:
     return first is not None and first[1] in TASK_VERBS
 
 
-def _double_negative(reading: Reading) -> Iterator[Hit]:
+@rule("PE207", "info", "clarity", english=True)
+def double_negative(reading: Reading) -> Iterator[Hit]:
+    """Two negations in one instruction.
+
+    Models follow positive instructions more surely: instead of “do not omit the date” write “give
+    the date”.
+    """
     for place in reading.places(*_NEGATIONS):
         match = _DOUBLE_NEGATIVE.match(reading.lowered, place)
         if match is not None:
@@ -120,7 +129,13 @@ def _double_negative(reading: Reading) -> Iterator[Hit]:
             )
 
 
-def _shouting(reading: Reading) -> Iterator[Hit]:
+@rule("PE210", "info", "clarity")
+def shouting(reading: Reading) -> Iterator[Hit]:
+    """Whole phrases in capitals, or rows of exclamation marks.
+
+    Emphasis works where it is rare. Acronyms, names of constants and single words in capitals are
+    left alone.
+    """
     # The prose of other files is no part of them as they are written.
     is_markdown = reading.prompt.type == "markdown"
     data = reading.data if is_markdown else reading.prose.encode("utf-8", "surrogatepass")
@@ -149,7 +164,12 @@ def _is_bracketed(text: str, index: int) -> bool:
     return any(line.rfind(opening) > line.rfind(closing) for opening, closing in ("[]", "{}", "<>"))
 
 
-def _long_sentence(reading: Reading) -> Iterator[Hit]:
+@rule("PE208", "info", "clarity")
+def long_sentence(reading: Reading) -> Iterator[Hit]:
+    """A sentence of more than 50 words.
+
+    Long sentences hide conditions from models as from readers. Split it, or list its points.
+    """
     for start, end in _paragraphs(reading):
         at = start
         shortest = _shortest(reading)
@@ -170,7 +190,12 @@ def _long_sentence(reading: Reading) -> Iterator[Hit]:
             at = min(at + len(sentence), end)
 
 
-def _wall(reading: Reading) -> Iterator[Hit]:
+@rule("PE209", "info", "clarity")
+def wall_of_text(reading: Reading) -> Iterator[Hit]:
+    """A paragraph of more than 150 words.
+
+    Give each point its own paragraph, list item or heading.
+    """
     for start, end in _paragraphs(reading):
         paragraph = reading.prose[start:end]
         if len(paragraph) <= _shortest(reading) * LONG_PARAGRAPH / LONG_SENTENCE:
@@ -223,7 +248,13 @@ def _paragraphs(reading: Reading) -> list[tuple[int, int]]:
     ]
 
 
-def _over_budget(reading: Reading) -> Iterator[Hit]:
+@rule("PE501", "warning", "clarity")
+def context_budget(reading: Reading) -> Iterator[Hit]:
+    """A prompt of more than 4,000 tokens, by estimate.
+
+    Long prompts cost more with every call, and instructions in their middle are followed less. Move
+    reference material out, and drop what changes no answer.
+    """
     if len(reading.core) <= TOKEN_BUDGET:  # characters have as many bytes as a token at most
         return
     tokens = len(reading.core.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
@@ -241,7 +272,14 @@ def _cited(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1].rstrip() + "…"
 
 
-def _foreign_answer(reading: Reading) -> Iterator[Hit]:
+@rule("PE213", "info", "clarity", kinds=ANSWERED)
+def foreign_answer_language(reading: Reading) -> Iterator[Hit]:
+    """Answers are asked for in another language than the prompt's.
+
+    Often kept from the original of a translation: a Spanish prompt that orders answers in Chinese.
+    Name the language of the readers, or say “in the language of the user”. Prompts in English and
+    prompts that translate are left alone.
+    """
     own = reading.language.code
     text = reading.lowered
     if own in ("en", "und") or _TRANSLATION.search(text):
@@ -260,90 +298,11 @@ def _foreign_answer(reading: Reading) -> Iterator[Hit]:
 
 
 RULES = (
-    Rule(
-        id="PE206",
-        name="vague-quantifier",
-        severity="info",
-        criterion="specificity",
-        summary="An instruction that leaves open how many or when.",
-        explanation=(
-            "“Give a few options” brings two today and nine tomorrow. Give a number or a range, "
-            "and instead of “as needed” the condition. Only sentences that start with an "
-            "instruction count."
-        ),
-        check=_vague,
-        english=True,
-    ),
-    Rule(
-        id="PE207",
-        name="double-negative",
-        severity="info",
-        criterion="clarity",
-        summary="Two negations in one instruction.",
-        explanation=(
-            "Models follow positive instructions more surely: instead of “do not omit the date” "
-            "write “give the date”."
-        ),
-        check=_double_negative,
-        english=True,
-    ),
-    Rule(
-        id="PE208",
-        name="long-sentence",
-        severity="info",
-        criterion="clarity",
-        summary="A sentence of more than 50 words.",
-        explanation=(
-            "Long sentences hide conditions from models as from readers. Split it, or list its "
-            "points."
-        ),
-        check=_long_sentence,
-    ),
-    Rule(
-        id="PE209",
-        name="wall-of-text",
-        severity="info",
-        criterion="clarity",
-        summary="A paragraph of more than 150 words.",
-        explanation=("Give each point its own paragraph, list item or heading."),
-        check=_wall,
-    ),
-    Rule(
-        id="PE210",
-        name="shouting",
-        severity="info",
-        criterion="clarity",
-        summary="Whole phrases in capitals, or rows of exclamation marks.",
-        explanation=(
-            "Emphasis works where it is rare. Acronyms, names of constants and single words in "
-            "capitals are left alone."
-        ),
-        check=_shouting,
-    ),
-    Rule(
-        id="PE501",
-        name="context-budget",
-        severity="warning",
-        criterion="clarity",
-        summary="A prompt of more than 4,000 tokens, by estimate.",
-        explanation=(
-            "Long prompts cost more with every call, and instructions in their middle are "
-            "followed less. Move reference material out, and drop what changes no answer."
-        ),
-        check=_over_budget,
-    ),
-    Rule(
-        id="PE213",
-        name="foreign-answer-language",
-        severity="info",
-        criterion="clarity",
-        summary="Answers are asked for in another language than the prompt's.",
-        explanation=(
-            "Often kept from the original of a translation: a Spanish prompt that orders answers "
-            "in Chinese. Name the language of the readers, or say “in the language of the user”. "
-            "Prompts in English and prompts that translate are left alone."
-        ),
-        check=_foreign_answer,
-        kinds=ANSWERED,
-    ),
+    vague_quantifier,
+    double_negative,
+    long_sentence,
+    wall_of_text,
+    shouting,
+    context_budget,
+    foreign_answer_language,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.findings import Hit, rule
 from evalwright.prompts.rules.opposites import opposite_sentences
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.signals.patterns import when_used
@@ -207,7 +207,16 @@ _EXACTLY = Phrase(
 )
 
 
-def _contradictions(reading: Reading) -> Iterator[Hit]:
+@rule("PE211", "warning", "clarity")
+def contradictory_instructions(reading: Reading) -> Iterator[Hit]:
+    """Two instructions that cannot both be followed.
+
+    Brief and exhaustive, JSON alone and an explanation in prose, no explanation and a reason,
+    always and never the same thing, exactly three and exactly five: a model obeys one of them, and
+    which one changes. Keep one, or say when each holds: “JSON alone; put the explanation into the
+    field `reason`”. The same sentence as an order and as a ban is found wherever no heading, label
+    or condition tells the two apart; outside English the ban needs a “never”.
+    """
     if reading.language.is_english:
         # One pair may be opposite in several ways.
         hits: dict[int, Hit] = {}
@@ -242,9 +251,20 @@ def _in_english(reading: Reading) -> Iterator[Hit]:
             if opposite is not None and _are_near(match, opposite):
                 yield _hit(reading, match, opposite, _IN_TURN)
     yield from _in_sentences(reading)
-    yield from _in_number(reading)
+    counts: dict[str, re.Match[str]] = {}
+    for match in _asked(reading, _EXACTLY):
+        first = counts.setdefault(match[2], match)
+        # Parts of an answer have sizes of their own.
+        if first[1] != match[1] and match[2] not in _SIZES:
+            yield _hit(reading, match, first, _IN_NUMBER)
     yield from _in_language(reading)
-    yield from _in_one_breath(reading)
+    may_be = "only and " in reading.lowered
+    for match in _ONLY_AND_MORE.finditer(reading.lowered) if may_be else ():
+        yield Hit(
+            reading.place(match.start()),
+            f"“{_cited(match)}” asks for one thing alone and for another: name both parts of the "
+            "answer, such as “first the number, then the reasoning”.",
+        )
 
 
 def _in_sentences(reading: Reading) -> Iterator[Hit]:
@@ -294,16 +314,6 @@ def _heading(reading: Reading, match: re.Match[str]) -> str:
     heading = lines[-1 - at] if at < len(lines) else ""
     is_case = heading.startswith("###") or _OWN_SECTION.search(heading)
     return heading if is_case and not _GENERAL_LABEL.search(heading) else ""
-
-
-def _in_one_breath(reading: Reading) -> Iterator[Hit]:
-    may_be = "only and " in reading.lowered
-    for match in _ONLY_AND_MORE.finditer(reading.lowered) if may_be else ():
-        yield Hit(
-            reading.place(match.start()),
-            f"“{_cited(match)}” asks for one thing alone and for another: name both parts of the "
-            "answer, such as “first the number, then the reasoning”.",
-        )
 
 
 def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
@@ -369,15 +379,6 @@ def _in_language(reading: Reading) -> Iterator[Hit]:
             return
 
 
-def _in_number(reading: Reading) -> Iterator[Hit]:
-    counts: dict[str, re.Match[str]] = {}
-    for match in _asked(reading, _EXACTLY):
-        first = counts.setdefault(match[2], match)
-        # Parts of an answer have sizes of their own.
-        if first[1] != match[1] and match[2] not in _SIZES:
-            yield _hit(reading, match, first, _IN_NUMBER)
-
-
 _IN_TURN = "Use tables in reports, and never in chats"
 _IN_NUMBER = "Name exactly three risks, and five for a contract"
 
@@ -396,21 +397,4 @@ def _cited(match: re.Match[str]) -> str:
     return " ".join(match[0].replace('"', "").replace("'", "").split()).strip(":.")
 
 
-RULES = (
-    Rule(
-        id="PE211",
-        name="contradictory-instructions",
-        severity="warning",
-        criterion="clarity",
-        summary="Two instructions that cannot both be followed.",
-        explanation=(
-            "Brief and exhaustive, JSON alone and an explanation in prose, no explanation and a "
-            "reason, always and never the same thing, exactly three and exactly five: a model "
-            "obeys one of them, and which one changes. Keep one, or say when each holds: “JSON "
-            "alone; put the explanation into the field `reason`”. The same sentence as an order "
-            "and as a ban is found wherever no heading, label or condition tells the two apart; "
-            "outside English the ban needs a “never”."
-        ),
-        check=_contradictions,
-    ),
-)
+RULES = (contradictory_instructions,)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.findings import Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.signals.patterns import when_used
 
@@ -66,7 +66,14 @@ _REMEDIES = (
 )
 
 
-def _unsound_json(reading: Reading) -> Iterator[Hit]:
+@rule("PE214", "warning", "clarity")
+def unsound_json_example(reading: Reading) -> Iterator[Hit]:
+    """An example of an answer in JSON that is no JSON.
+
+    A model copies its examples, faults included. Put keys and texts in double quotes, commas
+    between entries and none after the last, and close every bracket. Examples with blanks to fill
+    in, comments or types are left alone, and so are those that are shown as wrong.
+    """
     if b"json" not in reading.lowered_data or "{" not in reading.text:
         return
     seen: set[int] = set()
@@ -156,7 +163,14 @@ def _slip(example: str) -> tuple[str, str] | None:
     """What is wrong with an example, and what to do; None if it is JSON or something else."""
     if _is_json(example) or _are_values(example):
         return None
-    mended = _paired(example)
+    # A text in which every bracket that is opened is closed by its own kind.
+    opened: list[str] = []
+    written: list[str] = []
+    for part in re.split(r'("(?:[^"\\\n]|\\.)*"|[{}\[\]])', example):
+        if part in _PAIRS:
+            opened.append(_PAIRS[part])
+        written.append(opened.pop() if part in ("}", "]") and opened else part)
+    mended = "".join(written)
     slip = (
         None if mended == example else ("a bracket closed by the other kind", "close it by its own")
     )
@@ -175,17 +189,6 @@ def _slip(example: str) -> tuple[str, str] | None:
     if closed != mended and _is_json(closed):
         return slip or ("an open bracket that is never closed", f"add `{closed[len(mended) :]}`")
     return None
-
-
-def _paired(text: str) -> str:
-    """A text in which every bracket that is opened is closed by its own kind."""
-    opened: list[str] = []
-    written: list[str] = []
-    for part in re.split(r'("(?:[^"\\\n]|\\.)*"|[{}\[\]])', text):
-        if part in _PAIRS:
-            opened.append(_PAIRS[part])
-        written.append(opened.pop() if part in ("}", "]") and opened else part)
-    return "".join(written)
 
 
 def _closing(text: str) -> str:
@@ -211,19 +214,4 @@ def _is_json(text: str) -> bool:
     return True
 
 
-RULES = (
-    Rule(
-        id="PE214",
-        name="unsound-json-example",
-        severity="warning",
-        criterion="clarity",
-        summary="An example of an answer in JSON that is no JSON.",
-        explanation=(
-            "A model copies its examples, faults included. Put keys and texts in double quotes, "
-            "commas between entries and none after the last, and close every bracket. Examples "
-            "with blanks to fill in, comments or types are left alone, and so are those that are "
-            "shown as wrong."
-        ),
-        check=_unsound_json,
-    ),
-)
+RULES = (unsound_json_example,)

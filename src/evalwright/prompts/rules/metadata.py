@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 from evalwright.prompts.file_kinds import KNOWN_KEYS
-from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.findings import Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.signals.patterns import when_used
 
@@ -27,7 +27,14 @@ _CHECKED = ("title", "shortTitle", "author", *_DESCRIPTIONS)
 _EXAMPLES = {"title": "Review a contract", "shortTitle": "Contracts", "author": "Legal team"}
 
 
-def _missing(reading: Reading) -> Iterator[Hit]:
+@rule("PE001", "warning", "completeness")
+def missing_front_matter(reading: Reading) -> Iterator[Hit]:
+    """A file without front matter, in a format that needs it.
+
+    Skills, agents, `.mdc` and `.instructions.md` files are chosen by their front matter. Start the
+    file with a block of YAML between two lines of `---`, for example with `description: Rules for
+    SQL migrations`. Other formats need none.
+    """
     prompt = reading.prompt
     if prompt.frontmatter is None and prompt.path.lower().endswith(_NEEDING):
         yield Hit(
@@ -37,7 +44,14 @@ def _missing(reading: Reading) -> Iterator[Hit]:
         )
 
 
-def _incomplete(reading: Reading) -> Iterator[Hit]:
+@rule("PE002", "warning", "completeness", kinds=frozenset(("library_page", "skill", "chat")))
+def incomplete_front_matter(reading: Reading) -> Iterator[Hit]:
+    """Front matter without a description, or a library's page without a title.
+
+    Readers and agents choose a prompt by its description (`description`, `intro`, `summary` or
+    `purpose`), readers of a library also by its title. Add the one that is missing, for example
+    `description: Lists the risks of a contract`.
+    """
     fields = reading.prompt.frontmatter
     if fields is None:
         return
@@ -62,7 +76,18 @@ def _incomplete(reading: Reading) -> Iterator[Hit]:
         yield Hit(0, f"The {place} has no {names}: add a line such as {example}.")
 
 
-def _loose(reading: Reading) -> Iterator[Hit]:
+@rule(
+    "PE004",
+    "info",
+    "structure",
+    kinds=frozenset(("library_page", "skill", "chat", "system_prompt", "template")),
+)
+def loose_front_matter(reading: Reading) -> Iterator[Hit]:
+    """A line of front matter that only lenient tools can read.
+
+    A colon within a value, a leading `*` or `@`, a stray quote: it is read as the text it looks
+    like, but not by every tool. Put the value in quotes: `description: "Use it for: reviews"`.
+    """
     prompt = reading.prompt
     found = map(_READ_LOOSELY.match, prompt.notes)
     for line in {int(each[1]) for each in found if each is not None}:
@@ -74,7 +99,18 @@ def _loose(reading: Reading) -> Iterator[Hit]:
         )
 
 
-def _unfit(reading: Reading) -> Iterator[Hit]:
+@rule(
+    "PE003",
+    "warning",
+    "completeness",
+    kinds=frozenset(("library_page", "skill", "chat", "system_prompt", "template")),
+)
+def unfit_front_matter_value(reading: Reading) -> Iterator[Hit]:
+    """A value in the front matter that is empty, unfilled or not a date.
+
+    An empty title, an author called “Your Name” or an invalid date shows that the front matter was
+    never finished. Fill the value in, or remove its key. Rules for agents may leave theirs empty.
+    """
     for key, value in (reading.prompt.frontmatter or {}).items():
         reason = _unfitness(key, value)
         if reason:
@@ -112,59 +148,8 @@ def _is_date(value: str) -> bool:
 
 
 RULES = (
-    Rule(
-        id="PE001",
-        name="missing-front-matter",
-        severity="warning",
-        criterion="completeness",
-        summary="A file without front matter, in a format that needs it.",
-        explanation=(
-            "Skills, agents, `.mdc` and `.instructions.md` files are chosen by their front matter. "
-            "Start the file with a block of YAML between two lines of `---`, for example with "
-            "`description: Rules for SQL migrations`. Other formats need none."
-        ),
-        check=_missing,
-    ),
-    Rule(
-        id="PE002",
-        name="incomplete-front-matter",
-        severity="warning",
-        criterion="completeness",
-        summary="Front matter without a description, or a library's page without a title.",
-        explanation=(
-            "Readers and agents choose a prompt by its description (`description`, `intro`, "
-            "`summary` or `purpose`), readers of a library also by its title. Add the one that is "
-            "missing, for example `description: Lists the risks of a contract`."
-        ),
-        check=_incomplete,
-        kinds=frozenset(("library_page", "skill", "chat")),
-    ),
-    Rule(
-        id="PE003",
-        name="unfit-front-matter-value",
-        severity="warning",
-        criterion="completeness",
-        summary="A value in the front matter that is empty, unfilled or not a date.",
-        explanation=(
-            "An empty title, an author called “Your Name” or an invalid date shows that the "
-            "front matter was never finished. Fill the value in, or remove its key. Rules for "
-            "agents may leave theirs empty."
-        ),
-        check=_unfit,
-        kinds=frozenset(("library_page", "skill", "chat", "system_prompt", "template")),
-    ),
-    Rule(
-        id="PE004",
-        name="loose-front-matter",
-        severity="info",
-        criterion="structure",
-        summary="A line of front matter that only lenient tools can read.",
-        explanation=(
-            "A colon within a value, a leading `*` or `@`, a stray quote: it is read as the text "
-            "it looks like, but not by every tool. Put the value in quotes: "
-            '`description: "Use it for: reviews"`.'
-        ),
-        check=_loose,
-        kinds=frozenset(("library_page", "skill", "chat", "system_prompt", "template")),
-    ),
+    missing_front_matter,
+    incomplete_front_matter,
+    unfit_front_matter_value,
+    loose_front_matter,
 )

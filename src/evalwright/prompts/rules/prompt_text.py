@@ -250,7 +250,17 @@ def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:
             opened = None
     if opened is not None:
         fences.append(_fence(opened, None, len(prompt.text)))
-    return tuple(fences), _sections(headings, len(prompt.text))
+    end = len(prompt.text)
+    ends = [end] * len(headings)
+    around: list[int] = []  # the headings that a heading lies below
+    for index, (_, level, start, _) in enumerate(headings):
+        while around and headings[around[-1]][1] >= level:
+            ends[around.pop()] = start
+        around.append(index)
+    return tuple(fences), tuple(
+        Section(title, _key(title), level, start, min(body, end), last)
+        for (title, level, start, body), last in zip(headings, ends, strict=True)
+    )
 
 
 def _closes(text: str, opened: re.Match[str], match: re.Match[str]) -> bool:
@@ -281,19 +291,6 @@ def _fence(opened: re.Match[str], closing: re.Match[str] | None, length: int) ->
         is_code=is_code,
         closed=True,
         stray=(closing.start(3) - 1, words, words + len(stray)) if stray else None,
-    )
-
-
-def _sections(headings: list[tuple[str, int, int, int]], end: int) -> tuple[Section, ...]:
-    ends = [end] * len(headings)
-    opened: list[int] = []
-    for index, (_, level, start, _) in enumerate(headings):
-        while opened and headings[opened[-1]][1] >= level:
-            ends[opened.pop()] = start
-        opened.append(index)
-    return tuple(
-        Section(title, _key(title), level, start, min(body, end), last)
-        for (title, level, start, body), last in zip(headings, ends, strict=True)
     )
 
 

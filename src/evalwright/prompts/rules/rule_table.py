@@ -1,6 +1,7 @@
 """The table of rules, and the comments that silence them.
 
-A new rule is one entry in the `RULES` of its theme; a new theme is a module and a line below.
+A new rule is a function with `@rule` in the `RULES` of its theme, a new theme a module and a line
+below.
 
 A comment `<!-- prompteval-ignore PE206: the number is the user's choice -->` silences rules in the
 next line that is not blank, or in its own line if it follows other text; `prompteval-ignore-file`
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from evalwright.prompts.findings import Hit, Rule
+from evalwright.prompts.findings import Hit, Rule, rule
 from evalwright.prompts.rules import (
     clarity,
     contradiction,
@@ -87,8 +88,13 @@ def _line_after(reading: Reading, match: re.Match[str]) -> int:
     return reading.line(match.end() if following is None else following.start())
 
 
-def _unfit_comments(reading: Reading) -> Iterator[Hit]:
-    """Comments that name no rule, name an unknown rule, or give no reason."""
+@rule("PE503", "warning", "structure")
+def unfit_suppression(reading: Reading) -> Iterator[Hit]:
+    """A comment that silences rules, but names none that exist, or gives no reason.
+
+    Write `<!-- prompteval-ignore PE206: why -->` before the line, or `prompteval-ignore-file` for
+    the whole file. A misspelled rule silences nothing.
+    """
     for each in ignore_comments(reading):
         unknown = [
             name for name in each.names if not any(names_rule(name, rule) for rule in CATALOGUE)
@@ -112,19 +118,6 @@ def _unfit_comments(reading: Reading) -> Iterator[Hit]:
             )
 
 
-_UNFIT_SUPPRESSION = Rule(
-    id="PE503",
-    name="unfit-suppression",
-    severity="warning",
-    criterion="structure",
-    summary="A comment that silences rules, but names none that exist, or gives no reason.",
-    explanation=(
-        "Write `<!-- prompteval-ignore PE206: why -->` before the line, or "
-        "`prompteval-ignore-file` for the whole file. A misspelled rule silences nothing."
-    ),
-    check=_unfit_comments,
-)
-
 CATALOGUE: tuple[Rule, ...] = tuple(
     sorted(
         (
@@ -138,7 +131,7 @@ CATALOGUE: tuple[Rule, ...] = tuple(
             *structure.RULES,
             *safety.RULES,
             *duplicates.RULES,
-            _UNFIT_SUPPRESSION,
+            unfit_suppression,
         ),
         key=lambda rule: rule.id,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from evalwright.prompts.document import Placeholder
-from evalwright.prompts.findings import Fix, Hit, Rule
+from evalwright.prompts.findings import Fix, Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.prompts.rules.variables import core_variables
 from evalwright.signals.patterns import quick_pattern, when_used
@@ -156,7 +156,14 @@ _USUAL_IN = {"arabic": _DIRECTIONS, "hebrew": _DIRECTIONS, "thai": "\u200b"}
 _FLAG = "\U0001f3f4"  # the one emoji that tag characters follow
 
 
-def _secrets(reading: Reading) -> Iterator[Hit]:
+@rule("PE401", "error", "safety")
+def secret(reading: Reading) -> Iterator[Hit]:
+    """A key, token or password.
+
+    A prompt is copied, logged and sent to providers. Revoke the secret, write a variable such as
+    `${API_KEY}` in its place, and pass the value outside the prompt. In a fence, only what has the
+    shape of a provider's key counts: samples abound.
+    """
     for found in _sensitive(reading):
         if found.family == "secret" and _is_given_away(reading, found):
             yield Hit(
@@ -173,7 +180,13 @@ def _is_given_away(reading: Reading, found: SensitivePart) -> bool:
     return found.confidence == "medium" and reading.fence_at(found.start) is None
 
 
-def _personal_data(reading: Reading) -> Iterator[Hit]:
+@rule("PE402", "info", "safety")
+def personal_data(reading: Reading) -> Iterator[Hit]:
+    """Data of a person: card, account or identity numbers, phone, e-mail.
+
+    Replace it by a variable, or by a value that is kept for documentation, such as an address at
+    example.com. Those are not reported.
+    """
     personal = [
         found
         for found in _sensitive(reading)
@@ -226,7 +239,15 @@ def _is_personal(found: SensitivePart, value: str) -> bool:
     return found.rule != "phone" or re.search(_MADE_UP_PHONE, value) is None
 
 
-def _injection(reading: Reading) -> Iterator[Hit]:
+@rule("PE403", "warning", "safety")
+def injection_prone_interpolation(reading: Reading) -> Iterator[Hit]:
+    """Text from outside is put between the instructions without delimiters.
+
+    Documents, messages and code may contain instructions. Put the variable between tags or fences,
+    and say that what is between them is data and never an instruction:
+    `<document>{{document}}</document>`. Variables for single words are left alone, and so is what a
+    message, a fence, a name in brackets or lines across the page mark off.
+    """
     variables = core_variables(reading)[:_MOST_VARIABLES]
     outside = [each for each in variables if _is_open(reading, each)]
     lowered = reading.lowered
@@ -347,7 +368,13 @@ def _is_announced(before: str) -> bool:
     return before.rstrip("*_ \n").endswith(":") and _ANNOUNCED.search(before.lower()) is not None
 
 
-def _invisible(reading: Reading) -> Iterator[Hit]:
+@rule("PE404", "warning", "safety", fixable=True)
+def invisible_characters(reading: Reading) -> Iterator[Hit]:
+    """Characters that nobody sees: zero-width, direction overrides, tags.
+
+    They can hide instructions from reviewers, and break search and comparison. The fix removes
+    them; joiners within emoji and scripts stay.
+    """
     text = reading.text
     if text.isascii() or not _INVISIBLE_BYTES.search(reading.data):
         return
@@ -365,57 +392,4 @@ def _invisible(reading: Reading) -> Iterator[Hit]:
             )
 
 
-RULES = (
-    Rule(
-        id="PE401",
-        name="secret",
-        severity="error",
-        criterion="safety",
-        summary="A key, token or password.",
-        explanation=(
-            "A prompt is copied, logged and sent to providers. Revoke the secret, write a variable "
-            "such as `${API_KEY}` in its place, and pass the value outside the prompt. In a fence, "
-            "only what has the shape of a provider's key counts: samples abound."
-        ),
-        check=_secrets,
-    ),
-    Rule(
-        id="PE402",
-        name="personal-data",
-        severity="info",
-        criterion="safety",
-        summary="Data of a person: card, account or identity numbers, phone, e-mail.",
-        explanation=(
-            "Replace it by a variable, or by a value that is kept for documentation, such as an "
-            "address at example.com. Those are not reported."
-        ),
-        check=_personal_data,
-    ),
-    Rule(
-        id="PE403",
-        name="injection-prone-interpolation",
-        severity="warning",
-        criterion="safety",
-        summary="Text from outside is put between the instructions without delimiters.",
-        explanation=(
-            "Documents, messages and code may contain instructions. Put the variable between tags "
-            "or fences, and say that what is between them is data and never an instruction: "
-            "`<document>{{document}}</document>`. Variables for single words are left alone, and "
-            "so is what a message, a fence, a name in brackets or lines across the page mark off."
-        ),
-        check=_injection,
-    ),
-    Rule(
-        id="PE404",
-        name="invisible-characters",
-        severity="warning",
-        criterion="safety",
-        summary="Characters that nobody sees: zero-width, direction overrides, tags.",
-        explanation=(
-            "They can hide instructions from reviewers, and break search and comparison. The fix "
-            "removes them; joiners within emoji and scripts stay."
-        ),
-        check=_invisible,
-        fixable=True,
-    ),
-)
+RULES = (secret, personal_data, injection_prone_interpolation, invisible_characters)

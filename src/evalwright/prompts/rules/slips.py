@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from evalwright.prompts.findings import ANSWERED, Hit, Rule
+from evalwright.prompts.findings import ANSWERED, Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.signals.patterns import BytesPattern, quick_pattern, when_used
 
@@ -182,9 +182,25 @@ _ANYBODY = frozenset(
 )
 
 
-def _leftovers(reading: Reading) -> Iterator[Hit]:
+@rule("PE205", "warning", "completeness")
+def leftover(reading: Reading) -> Iterator[Hit]:
+    """TODO, lorem ipsum, “to be added”, the blanks of a scaffold.
+
+    A model reads leftovers as part of the task. Finish the part, or remove it. Words about such
+    notes (“no TODO without a ticket”), code and answers that mark what is open are left alone; the
+    blanks of scaffolds are known in English.
+    """
     if _ANY_SIGN.search(reading.data) is not None:
-        yield from _notes(reading)
+        text = reading.text
+        for start in _lines_with(_ANY_SIGN, reading.data):
+            match = _NOTE.search(text, start, _line_end(text, start))
+            if match is not None and not _is_topic(reading, match):
+                group = next(name for name in _NAMES if match[name])
+                yield Hit(
+                    match.start(group),
+                    f"“{_cited(match[group])}” is a leftover: write this part, such as “Answer in "
+                    "two sentences.”, or remove it together with its heading.",
+                )
     if reading.language.is_english and _ANY_SCAFFOLD.search(reading.data):
         yield from _scaffolds(reading)
     if reading.prompt.kind == "system_prompt" and reading.language.is_english:
@@ -195,19 +211,6 @@ def _leftovers(reading: Reading) -> Iterator[Hit]:
     for match in _STRAY.finditer(reading.lowered) if is_likely else ():
         place = reading.place(match.start("stray"))
         yield Hit(place, f"A stray sign ends the line: remove “{match['stray']}”.")
-
-
-def _notes(reading: Reading) -> Iterator[Hit]:
-    text = reading.text
-    for start in _lines_with(_ANY_SIGN, reading.data):
-        match = _NOTE.search(text, start, _line_end(text, start))
-        if match is not None and not _is_topic(reading, match):
-            group = next(name for name in _NAMES if match[name])
-            yield Hit(
-                match.start(group),
-                f"“{_cited(match[group])}” is a leftover: write this part, such as “Answer in two "
-                "sentences.”, or remove it together with its heading.",
-            )
 
 
 def _line_end(text: str, start: int) -> int:
@@ -331,7 +334,13 @@ def _cited(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1].rstrip() + "…"
 
 
-def _escaped(reading: Reading) -> Iterator[Hit]:
+@rule("PE308", "warning", "structure", kinds=ANSWERED)
+def escaped_markup(reading: Reading) -> Iterator[Hit]:
+    r"""Tags, variables or lines that an editor escaped with a backslash.
+
+    `\<text>` is no tag and `{{user\_name}}` no variable: nothing fills it in. Remove the
+    backslashes: `<text>`, `{{user_name}}`.
+    """
     if "\\" not in reading.text and "<!---->" not in reading.text:  # as in most
         return
     if _ANY_ESCAPE.search(reading.data) is None:
@@ -351,7 +360,13 @@ def _escaped(reading: Reading) -> Iterator[Hit]:
             yield Hit(place, f"“{found}” was escaped, and nothing reads it so: write `{plain}`.")
 
 
-def _machine_path(reading: Reading) -> Iterator[Hit]:
+@rule("PE504", "info", "safety")
+def machine_path(reading: Reading) -> Iterator[Hit]:
+    """An absolute path that exists on one machine alone.
+
+    It tells who wrote the prompt, and sends everybody else's agent astray. Write paths from the
+    root of the project (`src/routes/`), or use a variable.
+    """
     text = reading.text
     if not any(sign in reading.data for sign in _ANY_PATH):
         return
@@ -368,43 +383,4 @@ def _machine_path(reading: Reading) -> Iterator[Hit]:
             )
 
 
-RULES = (
-    Rule(
-        id="PE205",
-        name="leftover",
-        severity="warning",
-        criterion="completeness",
-        summary="TODO, lorem ipsum, “to be added”, the blanks of a scaffold.",
-        explanation=(
-            "A model reads leftovers as part of the task. Finish the part, or remove it. Words "
-            "about such notes (“no TODO without a ticket”), code and answers that mark what is "
-            "open are left alone; the blanks of scaffolds are known in English."
-        ),
-        check=_leftovers,
-    ),
-    Rule(
-        id="PE308",
-        name="escaped-markup",
-        severity="warning",
-        criterion="structure",
-        summary="Tags, variables or lines that an editor escaped with a backslash.",
-        explanation=(
-            r"`\<text>` is no tag and `{{user\_name}}` no variable: nothing fills it in. Remove "
-            "the backslashes: `<text>`, `{{user_name}}`."
-        ),
-        check=_escaped,
-        kinds=ANSWERED,
-    ),
-    Rule(
-        id="PE504",
-        name="machine-path",
-        severity="info",
-        criterion="safety",
-        summary="An absolute path that exists on one machine alone.",
-        explanation=(
-            "It tells who wrote the prompt, and sends everybody else's agent astray. Write paths "
-            "from the root of the project (`src/routes/`), or use a variable."
-        ),
-        check=_machine_path,
-    ),
-)
+RULES = (leftover, escaped_markup, machine_path)

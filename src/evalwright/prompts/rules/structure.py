@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from evalwright.prompts.document import Block
-from evalwright.prompts.findings import Fix, Hit, Rule
+from evalwright.prompts.findings import Fix, Hit, rule
 from evalwright.prompts.rules.prompt_text import Fence, Reading, Section
 from evalwright.signals.patterns import when_used
 
@@ -55,7 +55,13 @@ _CONFLICT = when_used(
 _ON_CONFLICTS = when_used(r"(?i)conflict (?:mark|resol)|(?:resolv\w*|merge|rebase) conflict")
 
 
-def _unclosed_fence(reading: Reading) -> Iterator[Hit]:
+@rule("PE301", "error", "structure", fixable=True)
+def unclosed_fence(reading: Reading) -> Iterator[Hit]:
+    """A fenced block that is never closed.
+
+    Without its closing mark a fence swallows the rest of the file: headings, variables and examples
+    become code. The fix closes it at the end of the file.
+    """
     fence = reading.fences[-1] if reading.fences else None
     if fence is None or fence.closed or not any(map(_is_open, reading.prompt.blocks)):
         return
@@ -87,7 +93,14 @@ def _closing(text: str, fence: Fence) -> Fix:
     return Fix(end, end, f"{line}{fence.mark}{line_end}")
 
 
-def _fence_closed_with_words(reading: Reading) -> Iterator[Hit]:
+@rule("PE302", "error", "structure", fixable=True)
+def fence_closed_with_words(reading: Reading) -> Iterator[Hit]:
+    """A mark that was meant to close a fence, but has a language after it.
+
+    CommonMark closes a fence only with a bare mark; one followed by a word such as `text` is
+    content, and the block runs on to the next bare mark. The fix removes the word where a heading,
+    a rule or the end of the file shows that the block had ended.
+    """
     for fence in reading.fences:
         if fence.stray is None:
             continue
@@ -102,7 +115,13 @@ def _fence_closed_with_words(reading: Reading) -> Iterator[Hit]:
         )
 
 
-def _heading_jump(reading: Reading) -> Iterator[Hit]:
+@rule("PE303", "info", "structure")
+def heading_level_jump(reading: Reading) -> Iterator[Hit]:
+    """A heading more than one level below the one before it.
+
+    Models and readers take the outline from heading levels; a skipped level hides what belongs to
+    what. Use the next level.
+    """
     level = 0
     for section in reading.sections:
         if level and section.level > level + 1:
@@ -114,7 +133,13 @@ def _heading_jump(reading: Reading) -> Iterator[Hit]:
         level = section.level
 
 
-def _duplicate_heading(reading: Reading) -> Iterator[Hit]:
+@rule("PE304", "warning", "structure")
+def duplicate_heading(reading: Reading) -> Iterator[Hit]:
+    """Two sections of the same name side by side.
+
+    Of two sections with one name, it is unclear which holds. Merge them, or name each after what
+    sets it apart.
+    """
     groups: dict[tuple[int, str], list[Section]] = {}
     parents: list[Section] = []
     for section in reading.sections:
@@ -148,7 +173,12 @@ def _is_title(title: str, key: str) -> bool:
     return bool(key) and not _ROLE_TITLE.match(key) and not _REPEATED_BY_HABIT.match(key)
 
 
-def _empty_section(reading: Reading) -> Iterator[Hit]:
+@rule("PE305", "warning", "structure")
+def empty_section(reading: Reading) -> Iterator[Hit]:
+    """A heading with nothing below it.
+
+    Write what the heading promises, or remove it.
+    """
     empty = [_is_empty(reading, number) for number in range(len(reading.sections))]
     for number, section in enumerate(reading.sections):
         # Several in a row are an outline that the answer is to fill in.
@@ -226,7 +256,12 @@ def _is_cue(reading: Reading, section: Section) -> bool:
 _LONG_SECTION = 2000
 
 
-def _glued_heading(reading: Reading) -> Iterator[Hit]:
+@rule("PE306", "warning", "structure", fixable=True)
+def heading_without_space(reading: Reading) -> Iterator[Hit]:
+    """`##Title`: without a space it is not a heading.
+
+    Markdown reads such a line as a paragraph, and the section is lost. The fix adds the space.
+    """
     if reading.prompt.type != "markdown":
         return
     for match in _GLUED_HEADING.finditer("\n" + reading.text, reading.prompt.body_offset):
@@ -241,7 +276,13 @@ def _glued_heading(reading: Reading) -> Iterator[Hit]:
             )
 
 
-def _merge_conflict(reading: Reading) -> Iterator[Hit]:
+@rule("PE307", "error", "structure")
+def merge_conflict(reading: Reading) -> Iterator[Hit]:
+    """Marks of an unresolved merge conflict.
+
+    The file holds two versions of a passage and the marks between them, and a model reads both.
+    Keep one and remove the marks.
+    """
     if b"<<<<<<< " not in reading.data and b">>>>>>> " not in reading.data:
         return
     marks = list(_CONFLICT.finditer("\n" + reading.text))
@@ -263,89 +304,11 @@ def _shown(section: Section) -> str:
 
 
 RULES = (
-    Rule(
-        id="PE301",
-        name="unclosed-fence",
-        severity="error",
-        criterion="structure",
-        summary="A fenced block that is never closed.",
-        explanation=(
-            "Without its closing mark a fence swallows the rest of the file: headings, variables "
-            "and examples become code. The fix closes it at the end of the file."
-        ),
-        check=_unclosed_fence,
-        fixable=True,
-    ),
-    Rule(
-        id="PE302",
-        name="fence-closed-with-words",
-        severity="error",
-        criterion="structure",
-        summary="A mark that was meant to close a fence, but has a language after it.",
-        explanation=(
-            "CommonMark closes a fence only with a bare mark; one followed by a word such as "
-            "`text` is content, and the block runs on to the next bare mark. The fix removes the "
-            "word where a heading, a rule or the end of the file shows that the block had ended."
-        ),
-        check=_fence_closed_with_words,
-        fixable=True,
-    ),
-    Rule(
-        id="PE303",
-        name="heading-level-jump",
-        severity="info",
-        criterion="structure",
-        summary="A heading more than one level below the one before it.",
-        explanation=(
-            "Models and readers take the outline from heading levels; a skipped level hides what "
-            "belongs to what. Use the next level."
-        ),
-        check=_heading_jump,
-    ),
-    Rule(
-        id="PE304",
-        name="duplicate-heading",
-        severity="warning",
-        criterion="structure",
-        summary="Two sections of the same name side by side.",
-        explanation=(
-            "Of two sections with one name, it is unclear which holds. Merge them, or name each "
-            "after what sets it apart."
-        ),
-        check=_duplicate_heading,
-    ),
-    Rule(
-        id="PE305",
-        name="empty-section",
-        severity="warning",
-        criterion="structure",
-        summary="A heading with nothing below it.",
-        explanation="Write what the heading promises, or remove it.",
-        check=_empty_section,
-    ),
-    Rule(
-        id="PE306",
-        name="heading-without-space",
-        severity="warning",
-        criterion="structure",
-        summary="`##Title`: without a space it is not a heading.",
-        explanation=(
-            "Markdown reads such a line as a paragraph, and the section is lost. The fix adds the "
-            "space."
-        ),
-        check=_glued_heading,
-        fixable=True,
-    ),
-    Rule(
-        id="PE307",
-        name="merge-conflict",
-        severity="error",
-        criterion="structure",
-        summary="Marks of an unresolved merge conflict.",
-        explanation=(
-            "The file holds two versions of a passage and the marks between them, and a model "
-            "reads both. Keep one and remove the marks."
-        ),
-        check=_merge_conflict,
-    ),
+    unclosed_fence,
+    fence_closed_with_words,
+    heading_level_jump,
+    duplicate_heading,
+    empty_section,
+    heading_without_space,
+    merge_conflict,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalwright.prompts.findings import ANSWERED, Hit, Rule
+from evalwright.prompts.findings import ANSWERED, Hit, rule
 from evalwright.prompts.not_a_prompt import described, not_a_prompt
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.signals.language import lowered_in_place, words
@@ -173,7 +173,13 @@ def has_example(reading: Reading) -> bool:
     return any(sign in reading.lowered_data for sign in _EXAMPLES)
 
 
-def _no_task(reading: Reading) -> Iterator[Hit]:
+@rule("PE201", "error", "actionability", kinds=ANSWERED)
+def no_task(reading: Reading) -> Iterator[Hit]:
+    """The prompt asks for nothing.
+
+    A role and a context do not make a task. Say what to do, with a verb: “Compare the two drafts
+    and list what differs.”
+    """
     section = reading.core_section
     offset = reading.prompt.body_offset if section is None else section.start
     document = not_a_prompt(reading)
@@ -208,7 +214,13 @@ def _only_states(reading: Reading) -> bool:
     return all(word in _STATING for word in _SENTENCE_START.findall(reading.lowered))
 
 
-def _buried_task(reading: Reading) -> Iterator[Hit]:
+@rule("PE202", "info", "actionability", kinds=ANSWERED, english=True)
+def buried_task(reading: Reading) -> Iterator[Hit]:
+    """The first instruction comes after most of the text.
+
+    What to do should be known before the material is read. Put the task first, and repeat it after
+    long material.
+    """
     if len(reading.word_list) < BURIED_WORDS:
         return
     task = first_task(reading)
@@ -223,7 +235,13 @@ def _buried_task(reading: Reading) -> Iterator[Hit]:
         )
 
 
-def _no_output_format(reading: Reading) -> Iterator[Hit]:
+@rule("PE203", "info", "specificity", kinds=ANSWERED)
+def no_output_format(reading: Reading) -> Iterator[Hit]:
+    """Nothing says what the answer should look like.
+
+    Without a form, every answer looks different. Name the format, the parts and the length: “a
+    Markdown table with one row per risk, at most ten rows”.
+    """
     count = len(reading.word_list)
     if not _FEW_WORDS < count <= SHORT_PROMPT:
         return
@@ -291,7 +309,13 @@ def _is_bare(reading: Reading) -> bool:
     )
 
 
-def _no_examples(reading: Reading) -> Iterator[Hit]:
+@rule("PE204", "info", "completeness", kinds=ANSWERED, english=True)
+def no_examples(reading: Reading) -> Iterator[Hit]:
+    """A task with fixed classes or a fixed format, and no example.
+
+    Classification, extraction and machine-read formats gain most from one or two examples of an
+    input and the wanted answer.
+    """
     if _TAUGHT_BY_EXAMPLES.isdisjoint(reading.words):
         return
     if has_example(reading) or _SHOWN_SHAPE.search(reading.core):
@@ -306,59 +330,4 @@ def _no_examples(reading: Reading) -> Iterator[Hit]:
     )
 
 
-RULES = (
-    Rule(
-        id="PE201",
-        name="no-task",
-        severity="error",
-        criterion="actionability",
-        summary="The prompt asks for nothing.",
-        explanation=(
-            "A role and a context do not make a task. Say what to do, with a verb: “Compare the "
-            "two drafts and list what differs.”"
-        ),
-        check=_no_task,
-        kinds=ANSWERED,
-    ),
-    Rule(
-        id="PE202",
-        name="buried-task",
-        severity="info",
-        criterion="actionability",
-        summary="The first instruction comes after most of the text.",
-        explanation=(
-            "What to do should be known before the material is read. Put the task first, and "
-            "repeat it after long material."
-        ),
-        check=_buried_task,
-        kinds=ANSWERED,
-        english=True,
-    ),
-    Rule(
-        id="PE203",
-        name="no-output-format",
-        severity="info",
-        criterion="specificity",
-        summary="Nothing says what the answer should look like.",
-        explanation=(
-            "Without a form, every answer looks different. Name the format, the parts and "
-            "the length: “a Markdown table with one row per risk, at most ten rows”."
-        ),
-        check=_no_output_format,
-        kinds=ANSWERED,
-    ),
-    Rule(
-        id="PE204",
-        name="no-examples",
-        severity="info",
-        criterion="completeness",
-        summary="A task with fixed classes or a fixed format, and no example.",
-        explanation=(
-            "Classification, extraction and machine-read formats gain most from one or two "
-            "examples of an input and the wanted answer."
-        ),
-        check=_no_examples,
-        kinds=ANSWERED,
-        english=True,
-    ),
-)
+RULES = (no_task, buried_task, no_output_format, no_examples)

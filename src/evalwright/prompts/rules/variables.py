@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from evalwright.prompts.document import Placeholder
-from evalwright.prompts.findings import ANSWERED, Fix, Hit, Rule
+from evalwright.prompts.findings import ANSWERED, Fix, Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading, Section, once
 from evalwright.signals.patterns import when_used
 
@@ -103,7 +103,15 @@ def _normalised(name: str) -> str:
 _key = lru_cache(maxsize=4096)(_normalised)
 
 
-def _undefined(reading: Reading) -> Iterator[Hit]:
+@rule("PE101", "warning", "completeness")
+def undefined_variable(reading: Reading) -> Iterator[Hit]:
+    """A variable that the prompt uses, but the file does not declare.
+
+    Where a file declares variables, in its front matter or in a section, each one that the prompt
+    uses should be among them, or nobody fills it in. Declare it, as in `variables: [name, tone]`,
+    or correct its name. Files that declare none are left alone, and so are the variables of a
+    template's own loops.
+    """
     declared = declared_variables(reading)
     if not declared or _SECTION_OF_TEMPLATE.search(reading.text):
         return
@@ -153,7 +161,13 @@ def core_variables(reading: Reading) -> list[Placeholder]:
     ]
 
 
-def _unused(reading: Reading) -> Iterator[Hit]:
+@rule("PE102", "warning", "completeness", kinds=ANSWERED)
+def unused_variable(reading: Reading) -> Iterator[Hit]:
+    """A variable that the file declares, but the prompt never uses.
+
+    What is filled in for it never reaches the model. Use it in the prompt, as in `Write in a
+    {{tone}} tone`, or remove its declaration.
+    """
     if reading.prompt.type != "markdown":
         return  # a key of a row may be for the evaluators alone
     declared = declared_variables(reading)
@@ -195,7 +209,14 @@ def _outside(reading: Reading) -> str:
     return _normalised("".join([*parts, reading.text[at:]]))
 
 
-def _mixed_styles(reading: Reading) -> Iterator[Hit]:
+@rule("PE103", "info", "clarity", kinds=ANSWERED)
+def mixed_placeholder_styles(reading: Reading) -> Iterator[Hit]:
+    """Variables in more than one style of brackets.
+
+    Templating fills one style and leaves the other as it is. Write all variables in the same
+    brackets, `{{name}}` and `{{city}}`. Square and angle brackets, which people and models fill in,
+    are no style; templates of Jinja, mustache and `${{ }}` are left alone.
+    """
     if len(_FILLED_STYLES.intersection([each.style for each in reading.placeholders])) < 2:
         return
     certain = [
@@ -218,7 +239,12 @@ def _mixed_styles(reading: Reading) -> Iterator[Hit]:
     )
 
 
-def _uneven_spacing(reading: Reading) -> Iterator[Hit]:
+@rule("PE104", "info", "clarity", fixable=True)
+def uneven_placeholder_spacing(reading: Reading) -> Iterator[Hit]:
+    """`{{ name }}` beside `{{name}}`.
+
+    Simple templating takes the spaces as part of the name. The fix spells all as most are spelled.
+    """
     if _SPACED_ANYWHERE.search(reading.text, reading.prompt.body_offset) is None:
         return
     found = []
@@ -238,7 +264,14 @@ def _uneven_spacing(reading: Reading) -> Iterator[Hit]:
             yield Hit(start, message, Fix(start, end, name))
 
 
-def _unclosed_blocks(reading: Reading) -> Iterator[Hit]:
+@rule("PE105", "error", "structure", kinds=ANSWERED)
+def unclosed_template_block(reading: Reading) -> Iterator[Hit]:
+    """A block of a template that is never closed, or never opened.
+
+    A template with `{% for %}` and no `{% endfor %}`, or `{{#items}}` and no `{{/items}}`, stops
+    with an error, or repeats all that follows. Close each block where its part ends. Code that
+    shows templates is left alone.
+    """
     if reading.prompt.template not in _WITH_BLOCKS or _VERBATIM.search(reading.text):
         return
     opened: list[re.Match[str]] = []
@@ -304,73 +337,9 @@ def _unmatched(match: re.Match[str]) -> Hit:
 
 
 RULES = (
-    Rule(
-        id="PE101",
-        name="undefined-variable",
-        severity="warning",
-        criterion="completeness",
-        summary="A variable that the prompt uses, but the file does not declare.",
-        explanation=(
-            "Where a file declares variables, in its front matter or in a section, each one that "
-            "the prompt uses should be among them, or nobody fills it in. Declare it, as in "
-            "`variables: [name, tone]`, or correct its name. Files that declare none are "
-            "left alone, and so are the variables of a template's own loops."
-        ),
-        check=_undefined,
-    ),
-    Rule(
-        id="PE102",
-        name="unused-variable",
-        severity="warning",
-        criterion="completeness",
-        summary="A variable that the file declares, but the prompt never uses.",
-        explanation=(
-            "What is filled in for it never reaches the model. Use it in the prompt, as in "
-            "`Write in a {{tone}} tone`, or remove its declaration."
-        ),
-        check=_unused,
-        kinds=ANSWERED,
-    ),
-    Rule(
-        id="PE103",
-        name="mixed-placeholder-styles",
-        severity="info",
-        criterion="clarity",
-        summary="Variables in more than one style of brackets.",
-        explanation=(
-            "Templating fills one style and leaves the other as it is. Write all variables in "
-            "the same brackets, `{{name}}` and `{{city}}`. Square and angle brackets, which people "
-            "and models fill in, are no style; templates of Jinja, mustache and `${{ }}` are left "
-            "alone."
-        ),
-        check=_mixed_styles,
-        kinds=ANSWERED,
-    ),
-    Rule(
-        id="PE104",
-        name="uneven-placeholder-spacing",
-        severity="info",
-        criterion="clarity",
-        summary="`{{ name }}` beside `{{name}}`.",
-        explanation=(
-            "Simple templating takes the spaces as part of the name. The fix spells all as most "
-            "are spelled."
-        ),
-        check=_uneven_spacing,
-        fixable=True,
-    ),
-    Rule(
-        id="PE105",
-        name="unclosed-template-block",
-        severity="error",
-        criterion="structure",
-        summary="A block of a template that is never closed, or never opened.",
-        explanation=(
-            "A template with `{% for %}` and no `{% endfor %}`, or `{{#items}}` and no "
-            "`{{/items}}`, stops with an error, or repeats all that follows. Close each block "
-            "where its part ends. Code that shows templates is left alone."
-        ),
-        check=_unclosed_blocks,
-        kinds=ANSWERED,
-    ),
+    undefined_variable,
+    unused_variable,
+    mixed_placeholder_styles,
+    uneven_placeholder_spacing,
+    unclosed_template_block,
 )
