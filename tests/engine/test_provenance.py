@@ -109,8 +109,8 @@ def test_a_run_of_the_command_line_records_where_it_was_started(tmp_path, monkey
         db=tmp_path / "runs.db",
     )
     with closing(SqliteLog(tmp_path / "runs.db")) as log:
-        started = log.edges(run.run_id)[0].decode(RunStarted)
-        plan = read_history(log, run.run_id).plan
+        started = log.edges(run.id)[0].decode(RunStarted)
+        plan = read_history(log, run.id).plan
     assert started.metadata == {"provenance": {"branch": "refund-tool-v2", "commit": COMMIT}}
     assert plan.provenance == Provenance("refund-tool-v2", COMMIT), "a resumed run keeps it"
 
