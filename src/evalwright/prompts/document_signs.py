@@ -59,8 +59,8 @@ PASSED_OVER: frozenset[DocumentKind] = frozenset(
         "specification",
     }
 )
-# How a text addresses a model, for each language: a pattern, compiled where it is needed.
-ADDRESSES: dict[str, str] = {
+# How a text addresses a model, for each language.
+_ADDRESSES = {
     "en": (
         r"\b(?:you(?: are|'re) (?:an?|the|now|my|going|given|helping|tasked|asked|provided|to)\b"
         r"|you will (?:be|act|receive|provide|help|read|play|write)\b"
@@ -111,6 +111,7 @@ ADDRESSES: dict[str, str] = {
     "ar": "أنت |مهمتك|دورك|تصرف |بصفتك|يجب عليك|عليك أن|قم ب",
     "fa": "شما (?:یک|به|باید)|تو (?:یک|باید)|وظیفه (?:شما|تو)|نقش (?:شما|تو)|لطفا",
 }
+ADDRESSES = {language: when_used(pattern) for language, pattern in _ADDRESSES.items()}
 _TABLES = word_tables(__file__)
 ROLE_TITLES = when_used(rf"^(?:{either(_TABLES['titles']['role'])})\b")
 # A file that calls itself one is no document of another kind.

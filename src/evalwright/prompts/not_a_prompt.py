@@ -5,19 +5,15 @@ counts only where nothing addresses a model. Where the words of a language are n
 shows without words is judged.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import cache
 from itertools import repeat
-
-import msgspec
 
 from evalwright.prompts import document_signs as signs
 from evalwright.prompts import everyday_documents as everyday
 from evalwright.prompts.document_signs import DESCRIPTIONS, DocumentKind
 from evalwright.prompts.file_kinds import PromptKind
-from evalwright.prompts.rules.prompt_text import Reading, once
+from evalwright.prompts.rules.prompt_text import Reading, is_json, once
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary
 from evalwright.signals.language import words
 from evalwright.signals.patterns import when_used
@@ -56,33 +52,32 @@ _SPEAKS = 0.015  # the same in other languages: per different word
 @once
 def not_a_prompt(reading: Reading) -> DocumentKind | None:
     """What a file is that is no prompt; None for a prompt, and where it cannot be told."""
-    is_meant = _is_surely_meant(reading)
+    # Format, name, a heading above the prompt or the first words may show that it is one.
+    is_meant = (
+        reading.prompt.kind in _SURE_KINDS
+        or reading.core_section is not None
+        or signs.PROMPT_NAMES.search(_stem(reading)) is not None
+        or _addresses(reading, _OPENING)
+    )
     by_name = next((kind for kind in _TOLD_BY_NAME if _named(reading, kind)), None)
-    if by_name is not None and not is_meant and not _is_task(reading, by_name):
-        return by_name
-    found = next((kind for kind, detect in _CONTENT if detect(reading)), None)
-    if found is not None or is_meant:
-        return found
+    if by_name is not None and not is_meant:
+        # One may also be ordered to be written from what is filled in.
+        is_filled_in = by_name != "readme" and _has_variables(reading)
+        if not (is_filled_in and _opens_with_order(reading)):
+            return by_name
+    if _is_scaffold(reading):
+        return "scaffold"
+    count = len(reading.word_list)
+    if "ipsum" in reading.words and _occurrences(reading, signs.LOREM_WORDS) >= 0.4 * count:
+        return "lorem_ipsum"
+    if 25 <= count <= 400 and _occurrences(reading, signs.JARGON_WORDS) >= 0.45 * count:
+        return "keyword_salad"
+    if is_meant:
+        return None
     if signs.DOCS_FOLDER.search(reading.prompt.path.lower()) and not _addresses(reading):
         return "readme"
-    kind = next((kind for kind, detect in _DOCUMENTS if detect(reading)), None)
-    if kind is None:
-        kind = _everyday(reading)
+    kind = _project_document(reading) or _everyday(reading)
     return "no_instructions" if kind is None and _no_instructions(reading) else kind
-
-
-def _is_task(reading: Reading, by_name: DocumentKind) -> bool:
-    """Whether a file of such a name orders one to be written from what is filled in."""
-    is_filled_in = by_name != "readme" and _has_variables(reading)
-    return is_filled_in and _opens_with_order(reading)
-
-
-def _is_surely_meant(reading: Reading) -> bool:
-    """Whether format, name, a heading above the prompt or the first words show that it is one."""
-    if reading.prompt.kind in _SURE_KINDS or reading.core_section is not None:
-        return True
-    is_prompt = signs.PROMPT_NAMES.search(_stem(reading)) is not None
-    return is_prompt or _addresses(reading, _OPENING)
 
 
 def described(kind: DocumentKind) -> str:
@@ -90,7 +85,7 @@ def described(kind: DocumentKind) -> str:
     return f"Not a prompt but {DESCRIPTIONS[kind]}"
 
 
-def _scaffold(reading: Reading) -> bool:
+def _is_scaffold(reading: Reading) -> bool:
     """Nothing but headings, tags, blanks and marks of what is to be written."""
     text = reading.lowered[:_LONGEST_SEARCHED]
     if len(reading.word_list) <= _FEWEST_WORDS * 5:
@@ -115,53 +110,37 @@ def _scaffold(reading: Reading) -> bool:
     return not (_has_variables(reading) and _opens_with_order(reading))  # a draft of a prompt
 
 
-def _lorem_ipsum(reading: Reading) -> bool:
-    if "ipsum" not in reading.words:
-        return False
-    known = _occurrences(reading, signs.LOREM_WORDS)
-    return known >= 0.4 * len(reading.word_list)
-
-
-def _keyword_salad(reading: Reading) -> bool:
-    count = len(reading.word_list)
-    if not 25 <= count <= 400:
-        return False
-    jargon = _occurrences(reading, signs.JARGON_WORDS)
-    return jargon >= 0.45 * count
-
-
-def _licence(reading: Reading) -> bool:
+def _project_document(reading: Reading) -> DocumentKind | None:
+    """What a text is of that lies about in projects: a licence, a README, a log and the like."""
     first = reading.sections[0].key if reading.sections else ""
     is_titled = signs.LICENCE_TITLE.search(first) is not None
-    return _phrases(reading, signs.LICENCE_PHRASES) >= (2 if is_titled else 4)
-
-
-def _code_of_conduct(reading: Reading) -> bool:
-    return _phrases(reading, signs.CONDUCT_PHRASES) >= 4
-
-
-def _changelog(reading: Reading) -> bool:
-    return len(signs.RELEASE_HEADING.findall(_signed_body(reading))) >= 3
-
-
-def _log(reading: Reading) -> bool:
-    lines = [line for line in reading.prompt.body[:_LONGEST_SEARCHED].splitlines() if line.strip()]
-    if len(lines) < 5:
-        return False
-    return sum(map(bool, map(signs.LOG_LINE.match, lines))) >= 0.6 * len(lines)
-
-
-def _community(reading: Reading) -> bool:
+    if _phrases(reading, signs.LICENCE_PHRASES) >= (2 if is_titled else 4):
+        return "licence"
+    if _phrases(reading, signs.CONDUCT_PHRASES) >= 4:
+        return "code_of_conduct"
+    if len(signs.RELEASE_HEADING.findall(_signed_body(reading))) >= 3:
+        return "changelog"
+    body = reading.prompt.body[:_LONGEST_SEARCHED]
+    lines = [line for line in body.splitlines() if line.strip()]
+    if len(lines) >= 5 and sum(map(bool, map(signs.LOG_LINE.match, lines))) >= 0.6 * len(lines):
+        return "log"
     found = _phrases(reading, signs.COMMUNITY_PHRASES)
-    return found >= (2 if _named(reading, "community") else 6) and not _addresses(reading)
-
-
-def _decision_record(reading: Reading) -> bool:
+    if found >= (2 if _named(reading, "community") else 6) and not _addresses(reading):
+        return "community"
     titles = {each.key for each in reading.sections if signs.DECISION_TITLES.match(each.key)}
-    return len(titles) >= 3 and not _addresses(reading)
+    if len(titles) >= 3 and not _addresses(reading):
+        return "decision_record"
+    if _is_readme(reading):
+        return "readme"
+    may_cook = any(map(body.lower().__contains__, signs.RECIPE_WORDS)) and any(
+        signs.RECIPE_TITLES.match(each.key) for each in reading.outline.sections
+    )
+    if may_cook and len(signs.QUANTITY_LINE.findall(body)) >= 2 and not _addresses(reading):
+        return "recipe"
+    return None
 
 
-def _readme(reading: Reading) -> bool:
+def _is_readme(reading: Reading) -> bool:
     body = _signed_body(reading)
     titles = {each.key for each in reading.sections if signs.README_TITLES.match(each.key)}
     badges = min(3, len(signs.BADGE.findall(body)))
@@ -169,26 +148,16 @@ def _readme(reading: Reading) -> bool:
     needed = 1 if signs.README_OF.search(_stem(reading)) else 4
     if len(titles) + badges + installs >= needed:
         return True
-    has_endpoints = any(signs.ENDPOINT.match(each.key) for each in reading.sections)
-    return (has_endpoints or _speaks_of_project(reading)) and not _addresses(reading)
-
-
-def _speaks_of_project(reading: Reading) -> bool:
-    count = len(reading.word_list)
-    if count < _FEWEST_WORDS * 4 or _has_variables(reading):
-        return False
-    if _opens_with_order(reading) or _directed(reading) >= _MOSTLY_ORDERS:
-        return False
-    return _occurrences(reading, signs.PROJECT_WORDS) >= _PROJECT_SHARE * count
-
-
-def _recipe(reading: Reading) -> bool:
-    body = reading.prompt.body[:_LONGEST_SEARCHED]
-    if not any(map(body.lower().__contains__, signs.RECIPE_WORDS)):
-        return False
-    if not any(signs.RECIPE_TITLES.match(each.key) for each in reading.outline.sections):
-        return False
-    return len(signs.QUANTITY_LINE.findall(body)) >= 2 and not _addresses(reading)
+    if not any(signs.ENDPOINT.match(each.key) for each in reading.sections):
+        # Without endpoints it must speak of a project, and order next to nothing.
+        count = len(reading.word_list)
+        if count < _FEWEST_WORDS * 4 or _has_variables(reading):
+            return False
+        if _opens_with_order(reading) or _directed(reading) >= _MOSTLY_ORDERS:
+            return False
+        if _occurrences(reading, signs.PROJECT_WORDS) < _PROJECT_SHARE * count:
+            return False
+    return not _addresses(reading)
 
 
 def _no_instructions(reading: Reading) -> bool:
@@ -238,9 +207,14 @@ def _hits(reading: Reading, *concepts: Concept) -> int:
 
 def _is_data(reading: Reading) -> bool:
     """Whether a short text is a list, a table, records or code, and asks for nothing."""
-    if _is_rows(reading.prompt.body):
+    body = reading.prompt.body.strip()
+    rows = body.split()
+    sign = "," if "," in rows[0] else ";"
+    columns = rows[0].count(sign)
+    # Rows of values without spaces, each with as many as the first.
+    if len(rows) >= 3 and columns >= 2 and all(row.count(sign) == columns for row in rows):
         return not _hits(reading, "you")
-    if _is_json(reading.prompt.body):  # also a form in which prompts are written
+    if body[0] in "{[" and body[-1] in "}]" and is_json(body):  # prompts may be written so, too
         return not _hits(reading, "asks", "you", "forms")
     if _LEADS_IN.search(reading.prompt.body):
         return False
@@ -248,27 +222,6 @@ def _is_data(reading: Reading) -> bool:
     lines = sum(each.end - each.start for each in blocks if each.kind != "heading")
     data = sum(each.end - each.start for each in blocks if each.kind in _DATA)
     return data > 0 and data >= 0.6 * lines and not _hits(reading, "asks", "you")
-
-
-def _is_rows(body: str) -> bool:
-    """Whether a text is rows of values without spaces, each with as many as the first."""
-    rows = body.split()
-    if len(rows) < 3:
-        return False
-    sign = "," if "," in rows[0] else ";"
-    columns = rows[0].count(sign)
-    return columns >= 2 and all(row.count(sign) == columns for row in rows)
-
-
-def _is_json(body: str) -> bool:
-    text = body.strip()
-    if text[0] not in "{[" or text[-1] not in "}]":
-        return False
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-    return True
 
 
 def _opens_with_order(reading: Reading) -> bool:
@@ -316,54 +269,27 @@ def _signed_body(reading: Reading) -> str:
 
 def _addresses(reading: Reading, end: int = _LONGEST_SEARCHED) -> bool:
     codes = {"en", reading.prompt.language.code} & signs.ADDRESSES.keys()
-    return any(_address_pattern(code).search(reading.lowered, 0, end) for code in codes)
-
-
-@cache
-def _address_pattern(language: str) -> re.Pattern[str]:
-    return when_used(signs.ADDRESSES[language])
-
-
-def _asks_nothing(reading: Reading) -> bool:
-    """Whether nobody is addressed, nothing is filled in, and no order comes first."""
-    if _has_variables(reading) or _addresses(reading):
-        return False
-    opening = _first_paragraph(reading)
-    if opening.lower().startswith("you "):
-        return False
-    return _LABEL.match(opening) is not None or not _opens_with_order(reading)
+    return any(signs.ADDRESSES[code].search(reading.lowered, 0, end) for code in codes)
 
 
 def _everyday(reading: Reading) -> DocumentKind | None:
     """What of everyday work a text is; prompts also ask for such documents."""
     if everyday.is_code_or_data(reading):
         return "code"
-    if not _asks_nothing(reading):
+    # Nobody may be addressed, nothing filled in, and no order come first.
+    if _has_variables(reading) or _addresses(reading):
+        return None
+    opening = _first_paragraph(reading)
+    is_label = _LABEL.match(opening) is not None
+    if opening.lower().startswith("you ") or (not is_label and _opens_with_order(reading)):
         return None
     return next((kind for kind, detect in _EVERYDAY if detect(reading)), None)
 
 
-_Detector = tuple[DocumentKind, Callable[[Reading], bool]]
-# What no format excuses, and documents of other kinds.
-_CONTENT: tuple[_Detector, ...] = (
-    ("scaffold", _scaffold),
-    ("lorem_ipsum", _lorem_ipsum),
-    ("keyword_salad", _keyword_salad),
-)
-_EVERYDAY: tuple[_Detector, ...] = (
+_EVERYDAY: tuple[tuple[DocumentKind, Callable[[Reading], bool]], ...] = (
     ("to_do_list", everyday.is_to_do_list),
     ("minutes", everyday.is_minutes),
     ("letter", everyday.is_letter),
     ("contract", everyday.is_contract),
     ("specification", everyday.is_specification),
-)
-_DOCUMENTS: tuple[_Detector, ...] = (
-    ("licence", _licence),
-    ("code_of_conduct", _code_of_conduct),
-    ("changelog", _changelog),
-    ("log", _log),
-    ("community", _community),
-    ("decision_record", _decision_record),
-    ("readme", _readme),
-    ("recipe", _recipe),
 )

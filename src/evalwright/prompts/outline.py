@@ -6,7 +6,6 @@ begin a section; `1.`, `1)`, `Step 1:`, `①` and `第一步` all begin a step.
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Literal
 
@@ -97,73 +96,53 @@ _FEW_SHOT = when_used(  # in a text in lower case
 
 def outline_of(text: str) -> Outline:
     """The outline of a text; offsets are indexes into it."""
-    closings = _closing_tags(text) if "</" in text else {}
+    closings: dict[str, list[int]] = {}
+    for found in _CLOSED_TAG.finditer(text) if "</" in text else ():
+        if found[1] not in _MARKUP:
+            closings.setdefault(found[1], []).append(found.start())
     marks: list[tuple[PartForm, str, int, int]] = []
     listed: list[tuple[PartForm, int, int]] = []
     for found in _LINE.finditer("\n" + text):
         # What precedes the text makes up for the line feed.
         start, body = found.start(), found.end() - 1
+        group = found.lastgroup or ""
         form = _FORMS[found.lastgroup]
         if form in ("bullet", "number"):
             listed.append((form, start, body))
-        elif (title := _section_title(found, closings)) is not None:
-            marks.append((form, title, start, body))
-    sections = tuple(_sections(marks, closings, len(text)))
-    ends = [start for _, start, _ in listed[1:]] + [len(text)]
-    parts = [
-        PromptPart(form, "", "", start, body, _line_end(text, body, end))
-        for (form, start, body), end in zip(listed, ends, strict=False)
-    ]
-    return Outline(
-        sections,
-        steps=tuple(each for each in parts if each.form == "number"),
-        items=tuple(each for each in parts if each.form == "bullet"),
-        examples=tuple(_examples(text, sections)),
-    )
-
-
-def _closing_tags(text: str) -> dict[str, list[int]]:
-    places: dict[str, list[int]] = {}
-    for found in _CLOSED_TAG.finditer(text):
-        if found[1] not in _MARKUP:
-            places.setdefault(found[1], []).append(found.start())
-    return places
-
-
-def _section_title(found: re.Match[str], closed: Collection[str]) -> str | None:
-    group = found.lastgroup or ""
-    title: str = found[group]
-    is_none = title not in closed if group == "tag" else title.count(" ") > _LONGEST_LABEL
-    return None if is_none and group in ("tag", "label") else title.strip()
-
-
-def _sections(
-    marks: list[tuple[PartForm, str, int, int]], closings: dict[str, list[int]], length: int
-) -> Iterator[PromptPart]:
-    ends = [start for _, _, start, _ in marks[1:]] + [length]
-    for (form, title, start, body), end in zip(marks, ends, strict=False):
-        last = end
+            continue
+        title: str = found[group]
+        if group == "tag" and title not in closings:
+            continue
+        if group != "label" or title.count(" ") <= _LONGEST_LABEL:
+            marks.append((form, title.strip(), start, body))
+    sections = []
+    ends = [start for _, _, start, _ in marks[1:]] + [len(text)]
+    for (form, title, start, body), last in zip(marks, ends, strict=False):
         places = closings.get(title, []) if form == "tag" else []
         after = bisect_left(places, body)
-        if after < len(places):
-            last = places[after]
-        yield PromptPart(form, title, title_key(title), start, body, last)
+        end = places[after] if after < len(places) else last
+        sections.append(PromptPart(form, title, title_key(title), start, body, end))
+    parts = []
+    ends = [start for _, start, _ in listed[1:]] + [len(text)]
+    for (form, start, body), last in zip(listed, ends, strict=False):
+        end = text.find("\n", body, last)
+        parts.append(PromptPart(form, "", "", start, body, last if end < 0 else end))
+    examples = [
+        each for each in sections if shows_example(each.key) and text[each.body : each.end].strip()
+    ]
+    examples += [
+        PromptPart("label", "", "", pair.start(), pair.start(), pair.end() - 1)
+        for pair in _FEW_SHOT.finditer("\n" + lowered_in_place(text))
+    ]
+    return Outline(
+        tuple(sections),
+        steps=tuple(each for each in parts if each.form == "number"),
+        items=tuple(each for each in parts if each.form == "bullet"),
+        examples=tuple(examples),
+    )
 
 
 @lru_cache(maxsize=512)
 def title_key(title: str) -> str:
     """A title in lower case, without emphasis, numbers or symbols around it."""
     return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")
-
-
-def _line_end(text: str, start: int, latest: int) -> int:
-    end = text.find("\n", start, latest)
-    return latest if end < 0 else end
-
-
-def _examples(text: str, sections: tuple[PromptPart, ...]) -> Iterator[PromptPart]:
-    for each in sections:
-        if shows_example(each.key) and text[each.body : each.end].strip():
-            yield each
-    for pair in _FEW_SHOT.finditer("\n" + lowered_in_place(text)):
-        yield PromptPart("label", "", "", pair.start(), pair.start(), pair.end() - 1)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from evalwright.prompts.findings import ANSWERED, Hit, rule
-from evalwright.prompts.rules.prompt_text import Reading, once
+from evalwright.prompts.rules.prompt_text import Reading, cited, once
 from evalwright.prompts.rules.task import TASK_VERBS
 from evalwright.signals.language import WITHOUT_SPACES, words
 from evalwright.signals.patterns import quick_pattern, when_used
@@ -14,7 +14,6 @@ LONG_PARAGRAPH = 150  # words
 TOKEN_BUDGET = 4000
 _BYTES_PER_TOKEN = 4
 _SHOUTED_WORDS = 5
-_SHOWN = 40  # characters of a cited passage
 
 _VAGUE_AMOUNTS = ("few", "several", "various", "some", "couple", "number", "amount")
 _VAGUE_AMOUNT = when_used(
@@ -141,27 +140,22 @@ def shouting(reading: Reading) -> Iterator[Hit]:
     data = reading.data if is_markdown else reading.prose.encode("utf-8", "surrogatepass")
     shouted = _WITHIN_A_SENTENCE.search(data)
     for match in _CAPITALS.finditer(reading.prose) if shouted else ():
-        if _is_shouted(match[0]) and not _is_bracketed(reading.prose, match.start()):
+        # Sentences hold short words; rows of acronyms and names of options do not.
+        capitals = set(re.split(r"[ ,]+", match[0]))
+        if len(capitals) < _SHOUTED_WORDS or capitals.isdisjoint(_SHORT_CAPITALS):
+            continue
+        start = match.start()
+        line = reading.prose[max(reading.prose.rfind("\n", 0, start) + 1, start - 200) : start]
+        # In a variable, capitals are the custom.
+        if not any(line.rfind(one) > line.rfind(other) for one, other in ("[]", "{}", "<>")):
             yield Hit(
-                reading.place(match.start()),
-                f"This is shouted: write “{_cited(match[0]).lower()}”, and keep capitals for a "
+                reading.place(start),
+                f"This is shouted: write “{cited(match[0]).lower()}”, and keep capitals for a "
                 "single word.",
             )
     for match in _EXCLAMATION.finditer(reading.prose) if "!!!" in reading.prose else ():
         place = reading.place(match.start())
         yield Hit(place, f"One exclamation mark is enough: write “!” for “{match[0][:9]}”.")
-
-
-def _is_shouted(text: str) -> bool:
-    """Sentences hold short words; rows of acronyms and names of options do not."""
-    words = set(re.split(r"[ ,]+", text))
-    return len(words) >= _SHOUTED_WORDS and not words.isdisjoint(_SHORT_CAPITALS)
-
-
-def _is_bracketed(text: str, index: int) -> bool:
-    """Whether an index lies in a variable, where capitals are the custom."""
-    line = text[max(text.rfind("\n", 0, index) + 1, index - 200) : index]
-    return any(line.rfind(opening) > line.rfind(closing) for opening, closing in ("[]", "{}", "<>"))
 
 
 @rule("PE208", "info", "clarity")
@@ -265,11 +259,6 @@ def context_budget(reading: Reading) -> Iterator[Hit]:
             "material to files that are read when needed (“Before you edit CSS, read "
             "`docs/style.md`.”), and drop what changes no answer.",
         )
-
-
-def _cited(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1].rstrip() + "…"
 
 
 @rule("PE213", "info", "clarity", kinds=ANSWERED)

@@ -28,8 +28,6 @@ _FEWEST_WORDS = 15
 _INDEXED = 16  # of a prompt's runs
 _MOST_WORDS = 50_000  # that are remembered
 
-_Runs = frozenset[int]
-
 
 class _Chosen(dict[str, bool]):
     """Whether runs are sampled that start with a word; found out once for each."""
@@ -65,7 +63,23 @@ class Library:
         language = reading.prompt.language.code
         ordered = sorted(runs)
         indexed = ordered[:_INDEXED]
-        best = (1.0, first) if first != number else self._most_similar(runs, indexed, language)
+        best = (1.0, first) if first != number else None
+        if best is None:
+            # A translation shares names, code and headings with the original, and is no copy.
+            met = Counter(
+                other
+                for run in indexed
+                for other in self._index.get(run, ())
+                if self._prompts[other][1] == language
+            )
+            alike = []
+            for other in sorted(met, key=lambda number: (-met[number], number))[:_COMPARED]:
+                theirs = self._prompts[other][2]
+                shared = len(runs.intersection(theirs))
+                alike.append((shared / (len(runs) + len(theirs) - shared), -other))
+            similarity, negated = max(alike, default=(0.0, 0))  # of equals the earliest
+            if similarity >= SIMILAR:
+                best = (similarity, -negated)
         self._prompts.append((reading.prompt.path, language, array("I", ordered)))
         for run in indexed:
             numbers = self._index.setdefault(run, [])
@@ -79,29 +93,6 @@ class Library:
                 f"{self._prompts[other][0]}: keep one, with a variable such as `{{{{language}}}}` "
                 "for what differs.",
             )
-
-    def _most_similar(
-        self, runs: _Runs, indexed: list[int], language: str
-    ) -> tuple[float, int] | None:
-        # A translation shares names, code and headings with the original, and is no copy.
-        met = Counter(
-            number
-            for run in indexed
-            for number in self._index.get(run, ())
-            if self._prompts[number][1] == language
-        )
-        # Of equals the earliest.
-        nearest = sorted(met, key=lambda number: (-met[number], number))[:_COMPARED]
-        alike = [(_similarity(runs, self._prompts[number][2]), -number) for number in nearest]
-        if not alike:
-            return None
-        similarity, negated = max(alike)
-        return (similarity, -negated) if similarity >= SIMILAR else None
-
-
-def _similarity(one: _Runs, other: "array[int]") -> float:
-    shared = len(one.intersection(other))
-    return shared / (len(one) + len(other) - shared)
 
 
 RULES = (

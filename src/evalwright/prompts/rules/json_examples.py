@@ -7,10 +7,8 @@ JSON. What has blanks to fill in, comments or types in place of values is a form
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from evalwright.prompts.findings import Hit, rule
-from evalwright.prompts.rules.prompt_text import Reading
+from evalwright.prompts.rules.prompt_text import Reading, is_json
 from evalwright.signals.patterns import when_used
 
 _STAND_IN = ("{{", "{%", "<", "...", "…", "|", "//", "/*", "#", "${")
@@ -79,10 +77,13 @@ def unsound_json_example(reading: Reading) -> Iterator[Hit]:
     seen: set[int] = set()
     for start, example in _examples(reading):
         line = reading.line(start)
-        if line in seen or len(example) > _LONGEST or _is_form(example):
+        if line in seen or len(example) > _LONGEST:
             continue
+        outside = _STRING.sub("", example)
+        if any(sign in outside for sign in _STAND_IN):
+            continue  # a form to fill in
         slip = _slip(example)
-        if slip is None and not _is_json(example) and _is_answer(reading, start):
+        if slip is None and not is_json(example) and _is_answer(reading, start):
             slip = ("values or keys without quotes", "put keys and texts in double quotes")
         if slip is None or _SHOWN_AS_WRONG.search(_announced(reading, start)) is not None:
             continue
@@ -109,7 +110,13 @@ def _examples(reading: Reading) -> Iterator[tuple[int, str]]:
             place = match.start(group)
             if reading.is_code_at(place):
                 continue
-            example = _standing(match[group].strip())
+            example = match[group].strip()
+            # Without the words that may follow the end of a block of lines.
+            first = example.partition("\n")[0].rstrip()
+            if first.endswith("}") and first.count("{") == first.count("}"):
+                example = first
+            elif not example.endswith("}") and (end := example.rfind("\n}")) >= 0:
+                example = example[: end + 2]
             # Without a key in quotes it may be a variable, a set or a piece of code.
             if _is_answer(reading, place) or '"' in example or "'" in example:
                 yield place, example
@@ -143,26 +150,13 @@ def _announced(reading: Reading, place: int) -> str:
     return " ".join([*heading, _SENTENCE_END.split(above.rstrip(".!? "))[-1]])
 
 
-def _standing(example: str) -> str:
-    """A block of lines without the words that may follow its end."""
-    first = example.partition("\n")[0].rstrip()
-    if first.endswith("}") and first.count("{") == first.count("}"):
-        return first
-    if example.endswith("}"):
-        return example
-    end = example.rfind("\n}")
-    return example if end < 0 else example[: end + 2]
-
-
-def _is_form(example: str) -> bool:
-    outside = _STRING.sub("", example)
-    return any(sign in outside for sign in _STAND_IN)
-
-
 def _slip(example: str) -> tuple[str, str] | None:
     """What is wrong with an example, and what to do; None if it is JSON or something else."""
-    if _is_json(example) or _are_values(example):
+    if is_json(example):
         return None
+    lines = [line for line in example.split("\n") if line.strip()]
+    if len(lines) > 1 and all(is_json(line.strip().rstrip(",")) for line in lines):
+        return None  # a value on each line
     # A text in which every bracket that is opened is closed by its own kind.
     opened: list[str] = []
     written: list[str] = []
@@ -174,19 +168,19 @@ def _slip(example: str) -> tuple[str, str] | None:
     slip = (
         None if mended == example else ("a bracket closed by the other kind", "close it by its own")
     )
-    if slip is not None and _is_json(mended):
+    if slip is not None and is_json(mended):
         return slip
     for fault, remedy, (pattern, replacement) in _REMEDIES:
         changed = pattern.sub(replacement, mended)
         if changed != mended:
             slip = slip or (fault, remedy)
             mended = changed
-            if _is_json(mended):
+            if is_json(mended):
                 return slip
-    if mended[-1:] in ("}", "]") and _is_json(mended[:-1]):
+    if mended[-1:] in ("}", "]") and is_json(mended[:-1]):
         return slip or ("a closing bracket that nothing opens", "remove it")
     closed = mended + _closing(mended)
-    if closed != mended and _is_json(closed):
+    if closed != mended and is_json(closed):
         return slip or ("an open bracket that is never closed", f"add `{closed[len(mended) :]}`")
     return None
 
@@ -199,19 +193,6 @@ def _closing(text: str) -> str:
         elif sign in "}]" and (not opened or opened.pop() != sign):
             return ""
     return "".join(reversed(opened))
-
-
-def _are_values(example: str) -> bool:
-    lines = [line for line in example.split("\n") if line.strip()]
-    return len(lines) > 1 and all(_is_json(line.strip().rstrip(",")) for line in lines)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-    return True
 
 
 RULES = (unsound_json_example,)

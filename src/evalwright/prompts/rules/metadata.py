@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from datetime import date
-from typing import Any
 
 from evalwright.prompts.file_kinds import KNOWN_KEYS
 from evalwright.prompts.findings import Hit, rule
@@ -112,39 +111,27 @@ def unfit_front_matter_value(reading: Reading) -> Iterator[Hit]:
     never finished. Fill the value in, or remove its key. Rules for agents may leave theirs empty.
     """
     for key, value in (reading.prompt.frontmatter or {}).items():
-        reason = _unfitness(key, value)
+        reason = None
+        if key in _CHECKED:
+            example = f"`{key}: {_EXAMPLES.get(key, 'Lists the risks of a contract')}`"
+            if value is None or (isinstance(value, str) and not value.strip()):
+                reason = f"is empty: fill it in, as in {example}, or remove it"
+            elif isinstance(value, list | dict | bool):
+                reason = f"is not a text: write one, as in {example}"
+            elif isinstance(value, str) and len(value) <= _SHORT and _UNFILLED.match(value.strip()):
+                reason = f"still holds the placeholder “{value.strip()}”: write, say, {example}"
+        if key in _DATES and isinstance(value, str) and _DIGITS.match(value):
+            try:
+                is_date = _ISO_DATE.match(value.strip()) and date.fromisoformat(value.strip()[:10])
+            except ValueError:
+                is_date = None
+            if not is_date:
+                reason = f"is not a date in the form YYYY-MM-DD: “{value}”: write, say, "
+                reason += f"`{key}: 2026-01-31`"
         if reason:
             found = re.search(rf"^[\"']?{re.escape(key)}[\"']?[ \t]*:", reading.text, re.MULTILINE)
             offset = found.start() if found else 0
             yield Hit(offset, f"`{key}` in the front matter {reason}.")
-
-
-def _unfitness(key: str, value: Any) -> str | None:
-    if key in _CHECKED:
-        if value is None or (isinstance(value, str) and not value.strip()):
-            return f"is empty: fill it in, as in {_example(key)}, or remove it"
-        if not isinstance(value, str):
-            is_none = isinstance(value, list | dict | bool)
-            return f"is not a text: write one, as in {_example(key)}" if is_none else None
-        if len(value) <= _SHORT and _UNFILLED.match(value.strip()):
-            return f"still holds the placeholder “{value.strip()}”: write, say, {_example(key)}"
-    if key in _DATES and isinstance(value, str) and _DIGITS.match(value) and not _is_date(value):
-        return f"is not a date in the form YYYY-MM-DD: “{value}”: write, say, `{key}: 2026-01-31`"
-    return None
-
-
-def _example(key: str) -> str:
-    return f"`{key}: {_EXAMPLES.get(key, 'Lists the risks of a contract')}`"
-
-
-def _is_date(value: str) -> bool:
-    if not _ISO_DATE.match(value.strip()):
-        return False
-    try:
-        date.fromisoformat(value.strip()[:10])
-    except ValueError:
-        return False
-    return True
 
 
 RULES = (

@@ -233,6 +233,21 @@ def once(view: Callable[[Reading], _View]) -> Callable[[Reading], _View]:
     return kept
 
 
+def is_json(text: str) -> bool:
+    """Whether a text is a JSON document."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def cited(text: str, most: int = 40) -> str:
+    """A passage of a prompt as findings cite it: on one line, and cut where it is long."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
 def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:
     text = "\n" + prompt.text  # so that every line starts after a line feed
     fences: list[Fence] = []

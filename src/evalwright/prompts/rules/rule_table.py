@@ -9,7 +9,6 @@ silences them in the whole file. In YAML the same words follow a `#`; a template
 its own comments, `{# … #}` and `{{! … }}`, which no model gets to see.
 """
 
-import re
 from collections.abc import Iterator
 
 import msgspec
@@ -65,27 +64,24 @@ def ignore_comments(reading: Reading) -> list[IgnoreComment]:
     """All comments that silence rules."""
     if _SIGN not in reading.text:
         return []
-    return [
-        _comment(reading, match)
-        for match in _COMMENT.finditer(reading.text)
-        if match[0][0] != "#" or reading.prompt.type != "markdown"
-    ]
-
-
-def _comment(reading: Reading, match: re.Match[str]) -> IgnoreComment:
-    first = _FIRST_GROUP[match[0][0]]
-    whole_file, names, reason = match.group(first, first + 1, first + 2)
-    line = WHOLE_FILE if whole_file else _line_after(reading, match)
-    found = tuple(_NAMES.findall(names))
-    return IgnoreComment(match.start(), found, line, bool(reason and reason.strip()))
-
-
-def _line_after(reading: Reading, match: re.Match[str]) -> int:
-    start = reading.text.rfind("\n", 0, match.start()) + 1
-    if reading.text[start : match.start()].strip():
-        return reading.line(match.start())
-    following = _NOT_SPACE.search(reading.text, match.end())
-    return reading.line(match.end() if following is None else following.start())
+    comments = []
+    for match in _COMMENT.finditer(reading.text):
+        if match[0][0] == "#" and reading.prompt.type == "markdown":
+            continue
+        first = _FIRST_GROUP[match[0][0]]
+        whole_file, names, reason = match.group(first, first + 1, first + 2)
+        start = reading.text.rfind("\n", 0, match.start()) + 1
+        if whole_file:
+            line = WHOLE_FILE
+        elif reading.text[start : match.start()].strip():
+            line = reading.line(match.start())
+        else:
+            following = _NOT_SPACE.search(reading.text, match.end())
+            line = reading.line(match.end() if following is None else following.start())
+        has_reason = bool(reason and reason.strip())
+        found = tuple(_NAMES.findall(names))
+        comments.append(IgnoreComment(match.start(), found, line, has_reason))
+    return comments
 
 
 @rule("PE503", "warning", "structure")

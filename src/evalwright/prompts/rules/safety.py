@@ -165,19 +165,15 @@ def secret(reading: Reading) -> Iterator[Hit]:
     shape of a provider's key counts: samples abound.
     """
     for found in _sensitive(reading):
-        if found.family == "secret" and _is_given_away(reading, found):
+        if found.family != "secret" or found.confidence == "low":
+            continue
+        # In a block of code, only the shape of a secret can tell.
+        if found.confidence == "high" or reading.fence_at(found.start) is None:
             yield Hit(
                 found.start,
                 f"This looks like a secret ({found.label}): revoke it, and write a variable such "
                 "as `${API_KEY}` in its place.",
             )
-
-
-def _is_given_away(reading: Reading, found: SensitivePart) -> bool:
-    """Whether a secret is one for sure; in a block of code, only its shape can tell."""
-    if found.confidence == "high":
-        return True
-    return found.confidence == "medium" and reading.fence_at(found.start) is None
 
 
 @rule("PE402", "info", "safety")
@@ -277,7 +273,8 @@ def _is_open(reading: Reading, each: Placeholder) -> bool:
     # With a slash it is a choice between options.
     words = () if "/" in each.name else _name_words(each.name)
     is_text = bool(words) and (_is_whole_text(words) or _is_maybe_text(words[-1], before))
-    if not is_text and not _is_announced(before):
+    is_announced = before.rstrip("*_ \n").endswith(":") and _ANNOUNCED.search(before.lower())
+    if not is_text and not is_announced:
         return False
     if _OPENED.search(before) or _ASKED.search(before):
         return False
@@ -362,10 +359,6 @@ def _is_marked_off(reading: Reading, each: Placeholder, before: str, after: int)
     label = before.rstrip().rpartition("\n")[2].strip()
     above = max(0, each.offset - 10 * _AROUND)
     return bool(label) and text.count(f"\n{label}", above, after) >= _FEW_SHOT
-
-
-def _is_announced(before: str) -> bool:
-    return before.rstrip("*_ \n").endswith(":") and _ANNOUNCED.search(before.lower()) is not None
 
 
 @rule("PE404", "warning", "safety", fixable=True)

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator
 
 from evalwright.prompts.findings import ANSWERED, Hit, rule
-from evalwright.prompts.rules.prompt_text import Reading
+from evalwright.prompts.rules.prompt_text import Reading, cited
 from evalwright.signals.patterns import BytesPattern, quick_pattern, when_used
 
-_SHOWN = 40  # characters of a cited passage
 _OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#{]{0,3}[ \t]*+"
 
 _ORDERS = (
@@ -198,7 +197,7 @@ def leftover(reading: Reading) -> Iterator[Hit]:
                 group = next(name for name in _NAMES if match[name])
                 yield Hit(
                     match.start(group),
-                    f"“{_cited(match[group])}” is a leftover: write this part, such as “Answer in "
+                    f"“{cited(match[group])}” is a leftover: write this part, such as “Answer in "
                     "two sentences.”, or remove it together with its heading.",
                 )
     if reading.language.is_english and _ANY_SCAFFOLD.search(reading.data):
@@ -281,7 +280,7 @@ def _scaffolds(reading: Reading) -> Iterator[Hit]:
         is_quoted = reading.text[place - 1 : place] in ('"', "'")  # a value in code
         if is_quoted or reading.is_code_at(place) or (group in _UNSURE and not is_scaffold):
             continue
-        words = _cited(reading.text[place : place + match.end(group) - match.start(group)])
+        words = cited(reading.text[place : place + match.end(group) - match.start(group)])
         yield Hit(place, f"“{words}” is left from {_ORIGINS.get(group, _SCAFFOLDING)}")
 
 
@@ -322,16 +321,11 @@ def _remark(reading: Reading) -> Iterator[Hit]:
     if start <= 1 or (last.isascii() and not any(word in last for word in _PROMPT_IN_ASCII)):
         return
     if _THIS_PROMPT.search(ended, start) and _LET_ME_KNOW.search(ended, start):
-        words = _cited(reading.prose[start:])
+        words = cited(reading.prose[start:])
         yield Hit(
             reading.place(start),
             f"A remark on the prompt by the model that drafted it: remove “{words}”.",
         )
-
-
-def _cited(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1].rstrip() + "…"
 
 
 @rule("PE308", "warning", "structure", kinds=ANSWERED)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from evalwright.prompts.document import Block
 from evalwright.prompts.findings import Fix, Hit, rule
-from evalwright.prompts.rules.prompt_text import Fence, Reading, Section
+from evalwright.prompts.rules.prompt_text import Reading, Section
 from evalwright.signals.patterns import when_used
 
 # What follows a fence that has certainly ended: a heading, a rule, or the end of the file.
@@ -67,30 +67,28 @@ def unclosed_fence(reading: Reading) -> Iterator[Hit]:
         return
     if _SENTENCE_OR_CUE.match(reading.text, fence.start):
         return
+    # A mark at the end may close this fence for sure, and change nothing else.
+    last = reading.prompt.blocks[-1]
+    fix = None
+    if (
+        _is_open(last)
+        and last.start == reading.line(fence.start) - 1
+        and reading.text.startswith(fence.mark, fence.start)
+    ):
+        end = len(reading.text)
+        line_end = "\r\n" if "\r\n" in reading.text else "\n"
+        line = "" if reading.text.endswith("\n") else line_end
+        fix = Fix(end, end, f"{line}{fence.mark}{line_end}")
     yield Hit(
         fence.start,
         "This fence is never closed, and all that follows is read as code: write "
         f"“{fence.mark}” on a line of its own where the block ends.",
-        _closing(reading.text, fence) if _ends_the_file(reading, fence) else None,
+        fix,
     )
 
 
 def _is_open(block: Block) -> bool:
     return block.kind == "fence" and not block.closed
-
-
-def _ends_the_file(reading: Reading, fence: Fence) -> bool:
-    """Whether a mark at the end closes this fence for sure, and changes nothing else."""
-    last = reading.prompt.blocks[-1]
-    same = _is_open(last) and last.start == reading.line(fence.start) - 1
-    return same and reading.text.startswith(fence.mark, fence.start)
-
-
-def _closing(text: str, fence: Fence) -> Fix:
-    end = len(text)
-    line_end = "\r\n" if "\r\n" in text else "\n"
-    line = "" if text.endswith("\n") else line_end
-    return Fix(end, end, f"{line}{fence.mark}{line_end}")
 
 
 @rule("PE302", "error", "structure", fixable=True)

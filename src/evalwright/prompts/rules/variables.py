@@ -60,8 +60,14 @@ _ENGINES = frozenset(("jinja", "mustache", "expression", "erb"))  # braces mean 
 @once
 def declared_variables(reading: Reading) -> dict[str, int]:
     """The names that the front matter or a section declares, and where; keys are normalised."""
-    declared_in = _in_front_matter if reading.prompt.type == "markdown" else _in_test_data
-    names = dict.fromkeys(map(_key, declared_in(reading.prompt.frontmatter or {})), 0)
+    fields = reading.prompt.frontmatter or {}
+    if reading.prompt.type == "markdown":
+        declared = list(_in_front_matter(fields))
+    else:  # a prompt in YAML can be filled with the keys of its rows
+        rows = fields.get("testData")
+        rows = rows if isinstance(rows, list) else []
+        declared = [key for row in rows if isinstance(row, dict) for key in row]
+    names = dict.fromkeys(map(_key, declared), 0)
     for section in _declaring(reading):
         for match in _DECLARED.finditer(reading.text, section.body - 1, section.end):
             group = match.lastindex or 0
@@ -73,13 +79,6 @@ def declared_variables(reading: Reading) -> dict[str, int]:
 def _declaring(reading: Reading) -> list[Section]:
     core = reading.core_section
     return [each for each in reading.sections if each.key in _TITLES and each is not core]
-
-
-def _in_test_data(fields: dict[str, Any]) -> Iterator[str]:
-    """What a prompt in YAML can be filled with: the keys of its rows."""
-    rows = fields.get("testData")
-    for row in rows if isinstance(rows, list) else ():
-        yield from row if isinstance(row, dict) else ()
 
 
 def _in_front_matter(fields: dict[str, Any]) -> Iterator[str]:
@@ -115,7 +114,11 @@ def undefined_variable(reading: Reading) -> Iterator[Hit]:
     declared = declared_variables(reading)
     if not declared or _SECTION_OF_TEMPLATE.search(reading.text):
         return
-    seen = {*declared, *(_key(name) for name in _locals(reading.text))}
+    seen = {*declared}
+    if "{%" in reading.text:
+        seen.update(map(_key, _GIVEN))
+        for match in _LOCAL.finditer(reading.text):
+            seen.update(map(_key, _WORD.findall(match[1])))
     for each in core_variables(reading):
         name = _key(each.name)
         base = _key(each.name.partition(".")[0])
@@ -127,13 +130,6 @@ def undefined_variable(reading: Reading) -> Iterator[Hit]:
                 f"The variable “{each.name}” is used, but not declared: declare it next to "
                 f"“{_written(reading, nearest, declared[nearest])}”, or correct its name.",
             )
-
-
-def _locals(text: str) -> Iterator[str]:
-    if "{%" in text:
-        for match in _LOCAL.finditer(text):
-            yield from _WORD.findall(match[1])
-        yield from _GIVEN
 
 
 @once
@@ -182,7 +178,16 @@ def unused_variable(reading: Reading) -> Iterator[Hit]:
     if not doubtful:
         return
     # A name may also be used without brackets, or in brackets of another kind.
-    text = _outside(reading)
+    parts = []
+    at = 0
+    if reading.core_section is not None:
+        parts.append(reading.core)
+    else:
+        for section in _declaring(reading):
+            parts.append(reading.text[at : max(at, section.start)])
+            at = max(at, section.end)
+        parts.append(reading.text[at:])
+    text = _normalised("".join(parts))
     for name, offset in declared.items():
         if name in doubtful and name not in text:
             written = _written(reading, name, offset)
@@ -196,17 +201,6 @@ def unused_variable(reading: Reading) -> Iterator[Hit]:
 def _written(reading: Reading, name: str, offset: int) -> str:
     match = _NAME.match(reading.text, offset)
     return match[0].strip() if offset and match is not None else name
-
-
-def _outside(reading: Reading) -> str:
-    if reading.core_section is not None or reading.prompt.type != "markdown":
-        return _normalised(reading.core)
-    parts = []
-    at = 0
-    for section in _declaring(reading):
-        parts.append(reading.text[at : max(at, section.start)])
-        at = max(at, section.end)
-    return _normalised("".join([*parts, reading.text[at:]]))
 
 
 @rule("PE103", "info", "clarity", kinds=ANSWERED)
@@ -291,7 +285,10 @@ def _blocks(reading: Reading) -> Iterator[re.Match[str]]:
     """What opens or closes a block, outside of comments and of code that is shown."""
     commented = 0  # up to here
     for match in _BLOCK.finditer(reading.text, reading.prompt.body_offset):
-        if match.start() < commented or _is_shown_as_code(reading, match.start()):
+        if match.start() < commented:
+            continue
+        fence = reading.fence_at(match.start())
+        if reading.is_code_at(match.start()) if fence is None else fence.is_code:
             continue
         if not match["comment"]:
             yield match
@@ -300,11 +297,6 @@ def _blocks(reading: Reading) -> Iterator[re.Match[str]]:
         commented = reading.text.find(closing, match.end())
         if commented < 0:  # then it is none
             commented = match.end()
-
-
-def _is_shown_as_code(reading: Reading, offset: int) -> bool:
-    fence = reading.fence_at(offset)
-    return reading.is_code_at(offset) if fence is None else fence.is_code
 
 
 def _tag(match: re.Match[str]) -> str:
