@@ -70,9 +70,17 @@ class ManifestAgent:
         broken = self.task_contract and self.task_contract.broken_by(task_input)
         if broken:
             raise AgentFailure("invalid_task_input", f"the input breaks taskSchemaRef: {broken}")
-        loop = ToolLoop(
-            self.model, invocation, self._offered(invocation), self._settings, self._output_schema()
-        )
+        # The tools that the model sees: with fixtures, all of the allowlist for every task.
+        # If only a task's own fixtures were offered, they would give away which tool to use.
+        surroundings, offered = invocation.surroundings, self._tools
+        if surroundings.live:
+            found = {tool: surroundings.toolbox.find(tool) for tool in self._tools}
+            offered = [name for name, tool in found.items() if tool and tool.call]
+        contract = self._return_contract
+        output_schema = None
+        if contract is not None and isinstance(contract.document, dict):
+            output_schema = OutputSchema("answer", contract.document)
+        loop = ToolLoop(self.model, invocation, offered, self._settings, output_schema)
         answer = await loop.run(self._system(invocation), as_text(task_input))
         if invocation.refused or self._return_contract is None:
             return checked_output(answer)
@@ -90,17 +98,6 @@ class ManifestAgent:
     async def close(self) -> None:
         await self.model.close()
 
-    def _offered(self, invocation: Invocation) -> list[str]:
-        """The tools that the model sees: with fixtures, all of the allowlist for every task.
-
-        If only a task's own fixtures were offered, they would give away which tool to use.
-        """
-        surroundings = invocation.surroundings
-        if not surroundings.live:
-            return self._tools
-        found = {tool: surroundings.toolbox.find(tool) for tool in self._tools}
-        return [name for name, tool in found.items() if tool and tool.call]
-
     def _system(self, invocation: Invocation) -> str:
         memory = invocation.memory() if self.reads_memory else ()
         if not memory:
@@ -109,12 +106,6 @@ class ManifestAgent:
         lines = [msgspec.json.encode(entry).decode().replace("<", "\\u003c") for entry in memory]
         block = "\n".join(["<memory>", _MEMORY_NOTE, *lines, "</memory>"])
         return f"{self._system_prompt}\n\n{block}"
-
-    def _output_schema(self) -> OutputSchema | None:
-        contract = self._return_contract
-        if contract is None or not isinstance(contract.document, dict):
-            return None
-        return OutputSchema("answer", contract.document)
 
 
 class Files(Protocol):

@@ -62,7 +62,18 @@ class McpServer:
         name, times = max(Counter(tool.name for tool in found).items(), key=_times, default=("", 0))
         if times > 1:
             raise CannotEvaluate(f"{self._place}: it lists the tool {name!r} {times} times")
-        tools = self._allowed(found)
+        allow = self._entry.allow
+        if allow is None:
+            tools = found
+        else:
+            names = [tool.name for tool in found]
+            missing = [name for name in allow if name not in names]
+            if missing:
+                offered = ", ".join(names) or "none"
+                raise BadInput(
+                    f"{self._place}: allow: it has no tool {missing[0]!r} (it has: {offered})"
+                )
+            tools = [tool for tool in found if tool.name in allow]
         for tool in tools:
             for name, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
                 if schema is not None:
@@ -109,19 +120,6 @@ class McpServer:
                 self._connection = _Connection(self._open)
                 await self._connection.wait_until_ready()
             return self._connection
-
-    def _allowed(self, found: "list[ServerTool]") -> "list[ServerTool]":
-        allow = self._entry.allow
-        if allow is None:
-            return found
-        names = [tool.name for tool in found]
-        missing = [name for name in allow if name not in names]
-        if missing:
-            offered = ", ".join(names) or "none"
-            raise BadInput(
-                f"{self._place}: allow: it has no tool {missing[0]!r} (it has: {offered})"
-            )
-        return [tool for tool in found if tool.name in allow]
 
     def _tool(self, tool: "ServerTool") -> LiveTool:
         reads_only = tool.annotations is not None and tool.annotations.read_only_hint is True

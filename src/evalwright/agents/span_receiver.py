@@ -130,7 +130,16 @@ class TaskSpans:
                     await self._arrive(f"an export took more than {ARRIVAL_SECONDS:g} s to arrive")
                     is_whole = self._whole.is_set()
         except TimeoutError:
-            self.lose(self._missing())
+            within = f"within {SPANS_SECONDS:g} s of the answer"
+            if self._children:
+                missing = f"a span came without the one around it {within}; let it export all"
+            elif self.found:
+                missing = f"the span that continues traceparent did not end {within}; end it before"
+            elif self.strangers:
+                missing = f"only spans of other traces came {within}; let it continue traceparent"
+            else:
+                missing = f"no span came {within}; let the agent export to {ENDPOINT_VARIABLE}"
+            self.lose(missing)
 
     async def _arrive(self, or_else: str) -> None:
         arriving = self._arriving()
@@ -139,16 +148,6 @@ class TaskSpans:
 
     def lose(self, why: str) -> None:
         self.lost = self.lost or why
-
-    def _missing(self) -> str:
-        within = f"within {SPANS_SECONDS:g} s of the answer"
-        if self._children:
-            return f"a span came without the one around it {within}; let it export all"
-        if self.found:
-            return f"the span that continues traceparent did not end {within}; end it before"
-        if self.strangers:
-            return f"only spans of other traces came {within}; let it continue traceparent"
-        return f"no span came {within}; let the agent export to {ENDPOINT_VARIABLE}"
 
     def in_order(self) -> list[Span | LogRecord]:
         """What arrived, each once, in an order that does not depend on when it came."""

@@ -274,8 +274,11 @@ def _nest_twins(operations: list[Operation]) -> None:
         return
     alike: dict[tuple[str, ...], list[Operation]] = defaultdict(list)
     for each in operations:
-        if (key := _twin_key(each)) is not None:
-            alike[key].append(each)
+        if each.kind == "tool" and each.call is not None:
+            alike["tool", each.call["tool"], text_of(each.call["args"])].append(each)
+        elif each.kind == "model" and each.usage:
+            tokens = each.usage.get("input_tokens"), each.usage.get("output_tokens")
+            alike["model", *map(str, tokens)].append(each)
     known = {each.span.span_id: each.span.parent_id for each in operations}
     for twins in alike.values():  # in the order of time, what lasted longer first
         taken: set[tuple[str, str]] = set()  # one of a scope has one twin in another
@@ -293,15 +296,6 @@ def _nest_twins(operations: list[Operation]) -> None:
                     known[inner.span.span_id] = outer.span.span_id
                     inner.span = msgspec.structs.replace(inner.span, parent_id=outer.span.span_id)
                     break
-
-
-def _twin_key(operation: Operation) -> tuple[str, ...] | None:
-    if operation.kind == "tool" and operation.call is not None:
-        return ("tool", operation.call["tool"], text_of(operation.call["args"]))
-    if operation.kind == "model" and operation.usage:
-        tokens = operation.usage.get("input_tokens"), operation.usage.get("output_tokens")
-        return ("model", *map(str, tokens))
-    return None
 
 
 def _went_on_during(span: Span, start: float | None, end: float | None) -> bool:

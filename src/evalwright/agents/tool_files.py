@@ -30,7 +30,13 @@ async def load_tools(path: Path, *, live: bool = True) -> Toolbox:
     With fixtures no server is needed to answer, so that a run does not depend on one. The toolbox
     is used and closed in the event loop in which it was loaded.
     """
-    described = parse_tools(_read(path), str(path))
+    try:
+        with open_input(path) as file:
+            read = file.read()
+    except OSError as error:
+        message = "{@tools:{path}}: it cannot be read: {why}"
+        raise BadInput(phrase(message, path=path, why=error.strerror)) from None
+    described = parse_tools(read, str(path))
     resources = AsyncExitStack()
     loading = _Loading(path, resources)
     try:
@@ -108,12 +114,3 @@ def _guarded(call: CallTool, entry: ToolEntry) -> CallTool:
         return await within(entry.timeout_s, call(arguments))
 
     return guarded
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with open_input(path) as file:
-            return file.read()
-    except OSError as error:
-        message = "{@tools:{path}}: it cannot be read: {why}"
-        raise BadInput(phrase(message, path=path, why=error.strerror)) from None

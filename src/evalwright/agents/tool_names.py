@@ -21,7 +21,12 @@ class ToolNames:
         self._tools: dict[str, str] = {}
         for tool in tools:
             if tool not in self._names:
-                name = self._free_name(tool)
+                name = _UNFIT.sub("_", tool)
+                if not name or len(name) > LONGEST or name in self._tools:
+                    digest = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()
+                    tails = (digest[:length] for length in range(TAIL, LONGEST))
+                    names = (f"{name[: LONGEST - len(tail) - 1]}_{tail}" for tail in tails)
+                    name = next(free for free in names if free not in self._tools)
                 self._names[tool] = name
                 self._tools[name] = tool
 
@@ -30,12 +35,3 @@ class ToolNames:
 
     def tool(self, name: str) -> str | None:
         return self._tools.get(name)
-
-    def _free_name(self, tool: str) -> str:
-        name = _UNFIT.sub("_", tool)
-        if name and len(name) <= LONGEST and name not in self._tools:
-            return name
-        digest = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()
-        tails = (digest[:length] for length in range(TAIL, LONGEST))
-        names = (f"{name[: LONGEST - len(tail) - 1]}_{tail}" for tail in tails)
-        return next(free for free in names if free not in self._tools)

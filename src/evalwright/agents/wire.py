@@ -129,6 +129,13 @@ def encode_request(
     spans: "TaskSpans | None" = None,
 ) -> bytes:
     """The request for an invocation, as JSON."""
+    # The fixtures for the agent to use itself: not the answers that the gateway gives for it.
+    fixtures = invocation.task.fixtures
+    if fixtures is not None and invocation.surroundings.live:
+        fixtures = None
+    elif fixtures is not None:
+        answers = [] if tools else fixtures.tool_responses
+        fixtures = Fixtures(tool_responses=answers, memory_seed=list(invocation.memory()))
     return msgspec.json.encode(
         AgentRequest(
             run_id=invocation.run_id,
@@ -136,20 +143,11 @@ def encode_request(
             agent_id=invocation.agent_id,
             task_id=invocation.task.task_id,
             input=invocation.task.input,
-            fixtures=_sent_fixtures(invocation, tools),
+            fixtures=fixtures,
             tool_gateway=ToolGateway(tools.url) if tools else None,
             otlp=OtlpEndpoint(spans.endpoint) if spans else None,
         )
     )
-
-
-def _sent_fixtures(invocation: Invocation, tools: "GatewaySession | None") -> Fixtures | None:
-    """The fixtures for the agent to use itself: not the answers that the gateway gives for it."""
-    fixtures = invocation.task.fixtures
-    if fixtures is None or invocation.surroundings.live:
-        return None
-    answers = [] if tools else fixtures.tool_responses
-    return Fixtures(tool_responses=answers, memory_seed=list(invocation.memory()))
 
 
 async def take_response(
@@ -208,7 +206,11 @@ def accept_response(
             calls = None if response.calls is UNSET else response.calls
             accounts += accounts_of(messages, None, calls, invocation.task.input)
     except (msgspec.DecodeError, NotJson, ValueError, RecursionError) as error:
-        raise AgentFailure("invalid_answer", _complaint(error, body)) from None
+        complaint = 'the answer is empty; a JSON object with "output" was expected'
+        if body.strip():
+            complaint = f'a JSON object with "output" was expected: {error}'
+            complaint += f"; the answer began {quoted(body, 200)!r}"
+        raise AgentFailure("invalid_answer", complaint) from None
     output = checked_output(response.output)
     _check_burden("output", _json_of(output), limits.most_output_values)
     for account in accounts:
@@ -243,10 +245,3 @@ def quoted(body: bytes, most: int) -> str:
     if len(body) > most:
         beginning = _LAST_WORD.sub("…".encode(), beginning, count=1)
     return beginning.decode("utf-8", "replace")
-
-
-def _complaint(error: Exception, body: bytes) -> str:
-    if not body.strip():
-        return 'the answer is empty; a JSON object with "output" was expected'
-    beginning = quoted(body, 200)
-    return f'a JSON object with "output" was expected: {error}; the answer began {beginning!r}'

@@ -63,16 +63,6 @@ class AsyncConnections:
         import yarl
 
         target = self._address.origin + self._address.prefix + request.target
-        return self._opened().request(
-            request.method,
-            yarl.URL(target, encoded=True),
-            data=_data(request.body),
-            headers={**self._headers(), **request.headers},
-            allow_redirects=False,
-            ssl=self._tls or True,
-        )
-
-    def _opened(self) -> "aiohttp.ClientSession":
         import aiohttp
 
         if self._session is None:
@@ -81,7 +71,14 @@ class AsyncConnections:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
             )
-        return self._session
+        return self._session.request(
+            request.method,
+            yarl.URL(target, encoded=True),
+            data=_data(request.body),
+            headers={**self._headers(), **request.headers},
+            allow_redirects=False,
+            ssl=self._tls or True,
+        )
 
     async def _pieces(
         self, response: "aiohttp.ClientResponse", patience_s: Patience

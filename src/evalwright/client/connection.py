@@ -37,7 +37,14 @@ class Connections:
         try:
             with _explained(self._address):
                 response = self._ask(connection, request)
-                answer = _answer(response, _read(response))
+                body = response.read(MAX_ANSWER_BYTES + 1)
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise Unreachable(
+                        f"an answer is longer than {MAX_ANSWER_BYTES} bytes", may_pass=False
+                    )
+                if response.length:  # a bounded read does not complain of what is missing
+                    raise http.client.IncompleteRead(body, response.length)
+                answer = _answer(response, body)
         except BaseException:
             connection.close()
             self.close()  # the others are as old
@@ -101,15 +108,6 @@ class Connections:
             if not piece:
                 return
             yield piece
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    body = response.read(MAX_ANSWER_BYTES + 1)
-    if len(body) > MAX_ANSWER_BYTES:
-        raise Unreachable(f"an answer is longer than {MAX_ANSWER_BYTES} bytes", may_pass=False)
-    if response.length:  # a bounded read does not complain of what is missing
-        raise http.client.IncompleteRead(body, response.length)
-    return body
 
 
 def _answer(response: http.client.HTTPResponse, body: bytes) -> HostAnswer:

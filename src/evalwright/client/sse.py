@@ -62,7 +62,13 @@ class FrameParser:
             self._is_first_line = False
             line = line.removeprefix(_BYTE_ORDER_MARK)
         if not line:
-            return self._finish()
+            # A blank line ends a frame; a frame without data is dropped.
+            frame = None
+            if self._data:
+                name = self._name.decode("utf-8", "replace") or "message"
+                frame = Frame(name, b"\n".join(self._data), self._id)
+            self._clear()
+            return frame
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         match field:
@@ -73,12 +79,3 @@ class FrameParser:
             case b"id" if b"\0" not in value:
                 self._id = value.decode("utf-8", "replace")
         return None
-
-    def _finish(self) -> Frame | None:
-        """A blank line ends a frame; a frame without data is dropped."""
-        frame = None
-        if self._data:
-            name = self._name.decode("utf-8", "replace") or "message"
-            frame = Frame(name, b"\n".join(self._data), self._id)
-        self._clear()
-        return frame

@@ -10,7 +10,7 @@ from evalwright.client.errors import HostError, Unreachable
 from evalwright.client.exchange import HostRequest, get, quoted
 from evalwright.client.responses import ENDED, RunEvent, Status
 from evalwright.client.retry_policy import Attempts, Failure, Retries
-from evalwright.client.sse import Frame, FrameParser, FrameTooLong
+from evalwright.client.sse import FrameParser, FrameTooLong
 from evalwright.contracts.errors import CannotEvaluate, RunFailed
 from evalwright.contracts.events import TERMINAL_TYPES, RunFailure
 
@@ -70,14 +70,13 @@ class StreamPosition:
     def feed(self, chunk: bytes) -> list[RunEvent]:
         """The events that these bytes complete."""
         try:
-            events = [self._event(frame) for frame in self._parser.feed(chunk)]
+            events = [
+                msgspec.json.decode(frame.data, type=RunEvent) for frame in self._parser.feed(chunk)
+            ]
         except (FrameTooLong, msgspec.DecodeError, UnicodeDecodeError) as error:
             message = f"the stream of run {self.run_id} cannot be read: {error}"
             raise HostError(200, "unexpected_answer", message) from None
         return [event for event in events if self._is_new(event)]
-
-    def _event(self, frame: Frame) -> RunEvent:
-        return msgspec.json.decode(frame.data, type=RunEvent)
 
     def _is_new(self, event: RunEvent) -> bool:
         if event.type == NOTICE:

@@ -107,7 +107,10 @@ class ValueSchema:
         except jsonschema_rs.ValidationError as error:
             path = _path(error)
             message = f"not a JSON Schema: {_shortened(error.message)}"
-            raise InvalidDocument(name, [Problem(path, message, _schema_remedy(error))]) from None
+            is_elsewhere = "not present in a registry" in error.message
+            remedy = "copy the referenced schema into $defs; nothing is fetched"
+            found = Problem(path, message, remedy if is_elsewhere else "")
+            raise InvalidDocument(name, [found]) from None
         except ValueError as error:
             raise InvalidDocument(name, [Problem("$", f"not a JSON Schema: {error}")]) from None
 
@@ -193,12 +196,6 @@ def _items(value: Any) -> Collection[Any]:
 
 def _fetch_nothing(address: str) -> NoReturn:
     raise ValueError(f"{address} is not fetched")
-
-
-def _schema_remedy(error: "ValidationError") -> str:
-    if "not present in a registry" in error.message:
-        return "copy the referenced schema into $defs; nothing is fetched"
-    return ""
 
 
 @cache

@@ -65,22 +65,18 @@ def parse_tools(source: bytes, name: str) -> ToolsFile:
     document = parse_document(source, name)
     problems = unfit_for_json(document) or check_schema(document, TOOLS)
     if not problems:
-        problems = _check(document)
+        tools, servers = document.get("tools", []), document.get("mcp", [])
+        if not tools and not servers:
+            problems = [Problem("$", "the file names no tool", "add tools or mcp")]
+        else:
+            problems = _check_names(tools, "$.tools") + _check_names(servers, "$.mcp")
+            for index, tool in enumerate(tools):
+                problems += _check_tool(tool, f"$.tools[{index}]")
+            for index, server in enumerate(servers):
+                problems += _check_server(server, f"$.mcp[{index}]")
     if problems:
         raise InvalidDocument(name, problems)
     return msgspec.convert(document, ToolsFile, strict=False)
-
-
-def _check(document: dict[str, Any]) -> list[Problem]:
-    tools, servers = document.get("tools", []), document.get("mcp", [])
-    if not tools and not servers:
-        return [Problem("$", "the file names no tool", "add tools or mcp")]
-    problems = _check_names(tools, "$.tools") + _check_names(servers, "$.mcp")
-    for index, tool in enumerate(tools):
-        problems += _check_tool(tool, f"$.tools[{index}]")
-    for index, server in enumerate(servers):
-        problems += _check_server(server, f"$.mcp[{index}]")
-    return problems
 
 
 def _check_names(entries: list[dict[str, Any]], path: str) -> list[Problem]:

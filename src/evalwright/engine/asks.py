@@ -89,7 +89,24 @@ class CheckAsks:
                 "rubric", questions, task, examined.output, known, record
             )
         if isinstance(ask, JudgeAsk):
-            return await self._judged(ask, task, examined, record)
+            reference = material(ask, examined)
+            if isinstance(reference, Unanswered):
+                return reference
+            if self._panel is None:
+                return Unanswered(phrase("there is no judge; name one with {$judge}").told(IN_LOGS))
+            subject = subject_of(ask, reference, task, examined.output)
+            async with self._turns.setdefault(subject, asyncio.Lock()):
+                judged = await self._panel.judge(
+                    subject,
+                    questions_of(ask.statements),
+                    task,
+                    examined.output,
+                    self._said.get(subject, ()),
+                    record,
+                    reference,
+                )
+                self._said[subject] = judged
+            return opinion(subject, judged)
         if isinstance(ask, CodeAsk) and self._code is not None:
             return await self._code.call(ask.function, task, examined, self._timeout_s)
         if isinstance(ask, EmbeddingAsk) and self._embedder is not None:
@@ -108,26 +125,6 @@ class CheckAsks:
                     message = f"model of embeddings {model.name}: {error.message}"
                     raise JudgeFailed(error.code, message) from error
         return self._vectors[text]
-
-    async def _judged(self, ask: JudgeAsk, task: Task, examined: Examined, record: Record) -> Any:
-        reference = material(ask, examined)
-        if isinstance(reference, Unanswered):
-            return reference
-        if self._panel is None:
-            return Unanswered(phrase("there is no judge; name one with {$judge}").told(IN_LOGS))
-        subject = subject_of(ask, reference, task, examined.output)
-        async with self._turns.setdefault(subject, asyncio.Lock()):
-            judged = await self._panel.judge(
-                subject,
-                questions_of(ask.statements),
-                task,
-                examined.output,
-                self._said.get(subject, ()),
-                record,
-                reference,
-            )
-            self._said[subject] = judged
-        return opinion(subject, judged)
 
 
 def opinion(subject: str, judged: Sequence[Judged]) -> JudgeSays:

@@ -138,20 +138,23 @@ def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
     if finish in ("stop", "tools"):
         finish = "tools" if uses else "stop"
     thinking = "".join(block.thinking or "" for block in answer.content)
-    return Reply(text, finish, meter.usage(_tokens(answer.usage)), tuple(uses), thinking)
+    # Anthropic counts cached tokens beside the others; here `input` counts them all.
+    if answer.usage is None:
+        tokens = None
+    else:
+        read, written = (
+            answer.usage.cache_read_input_tokens or 0,
+            answer.usage.cache_creation_input_tokens or 0,
+        )
+        tokens = Tokens(
+            answer.usage.input_tokens + read + written, answer.usage.output_tokens, read, written
+        )
+    return Reply(text, finish, meter.usage(tokens), tuple(uses), thinking)
 
 
 def _use(block: _ContentBlock, number: int) -> ToolUse:
     arguments = msgspec.json.encode(block.input or {}).decode()
     return ToolUse(block.id or f"call_{number + 1}", block.name or "", arguments)
-
-
-def _tokens(usage: _MessageUsage | None) -> Tokens | None:
-    """Anthropic counts cached tokens beside the others; here `input` counts them all."""
-    if usage is None:
-        return None
-    read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-    return Tokens(usage.input_tokens + read + written, usage.output_tokens, read, written)
 
 
 def _path(endpoint: Endpoint, _model: str) -> str:

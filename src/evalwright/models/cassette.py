@@ -79,7 +79,27 @@ class Cassette:
             "request": semantic_request(request),
             "reply": msgspec.to_builtins(msgspec.structs.replace(reply, retries=0)),
         }
-        self._append(msgspec.json.encode(_masked(value, self.redact)) + b"\n")
+        line = msgspec.json.encode(_masked(value, self.redact)) + b"\n"
+        try:
+            if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+                self._file = os.open(self.path, flags, 0o600)
+            if self._unended:
+                # Cut a torn last line off, or add the newline that a whole one lacks.
+                if os.fstat(self._file).st_size == self._size:  # else another recorder has done it
+                    if self._torn:
+                        os.truncate(self._file, self._size - self._unended)
+                    else:
+                        os.write(self._file, b"\n")
+                self._unended = 0
+            written = os.write(self._file, line)
+            if written < len(line):
+                os.truncate(self._file, os.fstat(self._file).st_size - written)
+                raise OSError(None, "the disk took only part of it")
+        except OSError as error:
+            message = f"{self.path}: the call cannot be recorded: {error.strerror}"
+            raise ModelError("internal_error", message) from None
 
     def missing(self, request: Request) -> ModelError:
         last = request.messages[-1].content if request.messages else ""
@@ -135,28 +155,6 @@ class Cassette:
         reply = msgspec.structs.replace(entry.reply, usage=usage)
         self._replies.setdefault(entry.key, []).append(reply)
         self.models.add(f"{entry.provider}:{entry.model}")
-
-    def _append(self, line: bytes) -> None:
-        try:
-            if self._file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-                self._file = os.open(self.path, flags, 0o600)
-            if self._unended:
-                # Cut a torn last line off, or add the newline that a whole one lacks.
-                if os.fstat(self._file).st_size == self._size:  # else another recorder has done it
-                    if self._torn:
-                        os.truncate(self._file, self._size - self._unended)
-                    else:
-                        os.write(self._file, b"\n")
-                self._unended = 0
-            written = os.write(self._file, line)
-            if written < len(line):
-                os.truncate(self._file, os.fstat(self._file).st_size - written)
-                raise OSError(None, "the disk took only part of it")
-        except OSError as error:
-            message = f"{self.path}: the call cannot be recorded: {error.strerror}"
-            raise ModelError("internal_error", message) from None
 
 
 class _TapedModel:

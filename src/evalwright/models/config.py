@@ -201,7 +201,15 @@ def parse_config(source: bytes, name: str = FILE_NAME) -> Config:
         for model, table in _tables(document, "prices", problems).items()
         if (price := _convert(table, OwnPrice, f"prices.{_quoted(model)}", problems)) is not None
     }
-    secrets = _secrets(document.get("secrets", []), problems)
+    value = document.get("secrets", [])
+    if isinstance(value, list) and all(
+        isinstance(name, str) and re.match(ENVIRONMENT_NAME, name) for name in value
+    ):
+        secrets = tuple(value)
+    else:
+        rule = "must be a list of names of environment variables"
+        problems.append(Problem("secrets", rule, 'for example secrets = ["DATABASE_PASSWORD"]'))
+        secrets = ()
     tiers = _tiers(document, problems)
     host = _tables(document, "host", problems)
     limits = _convert(document.get("limits", {}), LimitSettings, "limits", problems)
@@ -328,16 +336,6 @@ def address_problem(url: str) -> tuple[str, str] | None:
             "put the key into an environment variable",
         )
     return None
-
-
-def _secrets(value: Any, problems: list[Problem]) -> tuple[str, ...]:
-    if isinstance(value, list) and all(
-        isinstance(name, str) and re.match(ENVIRONMENT_NAME, name) for name in value
-    ):
-        return tuple(value)
-    rule = "must be a list of names of environment variables"
-    problems.append(Problem("secrets", rule, 'for example secrets = ["DATABASE_PASSWORD"]'))
-    return ()
 
 
 T = TypeVar("T")

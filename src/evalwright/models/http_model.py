@@ -2,7 +2,6 @@
 
 import msgspec
 
-from evalwright.contracts.events import ProviderUsage
 from evalwright.models.dialects import HttpDialect
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.failures import NO_MONEY, Failures, read_complaint
@@ -78,7 +77,9 @@ class HttpModel:
             quirks = self._quirks
             try:
                 answer, attempts = await self._answer(self._encode(request, quirks))
-                learnt = self._learn(quirks, request, answer)
+                learnt = None
+                if answer.status in (400, 422):
+                    learnt = learn(quirks, request, read_complaint(answer.body).text)
                 if learnt is None:
                     reply = self._reply(answer, request, attempts)
                     retries = made + attempts - 1
@@ -105,35 +106,21 @@ class HttpModel:
                 return self._channel.dialect.decode(answer.body, request, self._meter)
             except ModelError as error:
                 unreadable = self._failures.unreadable(error, answer)
-                unreadable.usage = self._salvaged(answer)
+                try:
+                    unreadable.usage = self._meter.usage(
+                        _SALVAGE.decode(answer.body).usage.tokens()
+                    )
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ModelError):
+                    unreadable.usage = None
                 unreadable.retries = attempts - 1
                 raise unreadable from None
-        refusal = self._refusal(answer)
-        if refusal is None:
-            raise self._failures.refused(answer, attempts)
-        return refusal
-
-    def _salvaged(self, answer: HttpAnswer) -> ProviderUsage | None:
-        """The usage of a reply that cannot be read: it was paid for all the same."""
-        try:
-            return self._meter.usage(_SALVAGE.decode(answer.body).usage.tokens())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ModelError):
-            return None
-
-    def _learn(self, quirks: Quirks, request: Request, answer: HttpAnswer) -> Quirks | None:
-        if answer.status not in (400, 422):
-            return None
-        return learn(quirks, request, read_complaint(answer.body).text)
-
-    def _refusal(self, answer: HttpAnswer) -> Reply | None:
-        """A content filter before the model is a refusal by the provider, not a failure.
-
-        What the provider says about it is not an answer, and must not be judged or matched as one.
-        """
+        # A content filter before the model is a refusal by the provider, not a failure.
+        # What the provider says about it is not an answer, and must not be judged or matched as
+        # one.
         complaint = read_complaint(answer.body)
-        if answer.status != 400 or not complaint.is_content_filter:
-            return None
-        return Reply(FILTERED, "refusal", self._meter.usage(None))
+        if answer.status == 400 and complaint.is_content_filter:
+            return Reply(FILTERED, "refusal", self._meter.usage(None))
+        raise self._failures.refused(answer, attempts)
 
     async def _answer(self, body: bytes) -> tuple[HttpAnswer, int]:
         retries = self._channel.retries
@@ -154,7 +141,10 @@ class HttpModel:
             if wait is None:
                 break
             await retries.sleep(wait)
-        self._channel.is_down = _is_down(outcome)
+        if isinstance(outcome, HttpAnswer):
+            self._channel.is_down = outcome.status >= 500
+        else:
+            self._channel.is_down = isinstance(outcome, NoConnection)
         if isinstance(outcome, CallFailed):
             raise self._failures.failed(outcome, attempt) from outcome
         return outcome, attempt
@@ -174,12 +164,6 @@ class HttpModel:
         elif answer.status == 429 and not _is_broke(answer):
             limiter.refused(ticket, retry_after_s(answer.headers))
         return answer
-
-
-def _is_down(outcome: HttpAnswer | CallFailed) -> bool:
-    if isinstance(outcome, HttpAnswer):
-        return outcome.status >= 500
-    return isinstance(outcome, NoConnection)
 
 
 def _is_passing(outcome: HttpAnswer | CallFailed) -> bool:

@@ -86,12 +86,22 @@ class LocalServer:
     def _start(self) -> LocalAddress:
         self.stop()
         key = secrets.token_urlsafe(32)
+        # Half of the processors, at most four: threads that wait for a busy one slow each other.
+        given = os.environ.get(THREADS, "")
+        if given.isascii() and given.isdigit() and int(given) > 0:
+            threads = int(given)
+        else:
+            if hasattr(os, "sched_getaffinity"):
+                processors = len(os.sched_getaffinity(0))
+            else:
+                processors = os.cpu_count() or 1
+            threads = max(1, min(MOST_THREADS, processors // 2))
         wanted = {
             "model": str(self._model),
             "key": key,
             "context": CONTEXT,
             "most_tokens": self._most_tokens,
-            "threads": _threads(),
+            "threads": threads,
         }
         with tempfile.TemporaryFile() as said:
             # Without -P, modules of the working folder would be imported, whoever wrote them.
@@ -220,18 +230,6 @@ def _checked(name: str) -> Path:
     if not is_model:
         raise BadInput(f"model {PROVIDER}:{name}: not a model in the format GGUF")
     return path.resolve()
-
-
-def _threads() -> int:
-    """Half of the processors, at most four: threads that wait for a busy one slow each other."""
-    given = os.environ.get(THREADS, "")
-    if given.isascii() and given.isdigit() and int(given) > 0:
-        return int(given)
-    if hasattr(os, "sched_getaffinity"):
-        processors = len(os.sched_getaffinity(0))
-    else:
-        processors = os.cpu_count() or 1
-    return max(1, min(MOST_THREADS, processors // 2))
 
 
 DIALECT = LocalDialect(load_local)

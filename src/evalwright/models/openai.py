@@ -109,7 +109,19 @@ def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
     }
     tools = [_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
     if request.output is not None:
-        _ask_for_output(body, tools, request, quirks)
+        schema = object_schema(request.output)
+        if LENGTHS in quirks.dropped:
+            schema = without_lengths(schema)
+        name = tool_name(request)
+        if not quirks.forced_tool:
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": name, "schema": schema, "strict": fits_strict(schema)},
+            }
+        else:
+            forced = {"type": "function", "function": {"name": name}}
+            body["tool_choice"] = "required" if tools else forced
+            tools.append(_tool(name, "Give the answer.", schema))
     if tools:
         body["tools"] = tools
     if request.temperature is not None and "temperature" not in quirks.dropped:
@@ -126,25 +138,6 @@ def encode_request(request: Request, model: str, quirks: Quirks) -> bytes:
         body["logprobs"] = True
         body["top_logprobs"] = request.top_logprobs
     return msgspec.json.encode(body)
-
-
-def _ask_for_output(
-    body: dict[str, Any], tools: list[dict[str, Any]], request: Request, quirks: Quirks
-) -> None:
-    assert request.output is not None
-    schema = object_schema(request.output)
-    if LENGTHS in quirks.dropped:
-        schema = without_lengths(schema)
-    name = tool_name(request)
-    if not quirks.forced_tool:
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": name, "schema": schema, "strict": fits_strict(schema)},
-        }
-        return
-    forced = {"type": "function", "function": {"name": name}}
-    body["tool_choice"] = "required" if tools else forced
-    tools.append(_tool(name, "Give the answer.", schema))
 
 
 def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -175,14 +168,29 @@ def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
     try:
         completion = _DECODER.decode(body)
         choice = completion.choices[0]
-        message = _message_of(choice)
+        if choice.message is not None:
+            message = choice.message
+        elif choice.finish_reason in ("content_filter", "error"):
+            message = _ChoiceMessage()
+        else:
+            raise msgspec.ValidationError("the choice has no message")
         uses = [_use(call, number) for number, call in enumerate(message.tool_calls or ())]
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ModelError("parse_error", f"the answer is not a chat completion: {error}") from None
     if choice.finish_reason == "error":  # from OpenRouter, when the provider behind it failed
         raise ModelError("internal_error", "the answer broke off with an error")
-    usage = meter.usage(_tokens(completion.usage))
-    text = _text(message.content)
+    if completion.usage is None or completion.usage.prompt_tokens is None:
+        tokens = None
+    else:
+        details = completion.usage.prompt_tokens_details
+        cached = (details.cached_tokens or 0) if details else 0
+        sent = completion.usage.prompt_tokens
+        tokens = Tokens(sent, completion.usage.completion_tokens or 0, min(cached, sent))
+    usage = meter.usage(tokens)
+    if isinstance(message.content, list):
+        text = "".join(part.text or "" for part in message.content)
+    else:
+        text = message.content or ""
     finish = _FINISHES.get(choice.finish_reason, "stop")
     if request.output is not None:
         answer, uses = split_answer(uses, request)
@@ -204,34 +212,11 @@ def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:
     )
 
 
-def _message_of(choice: _CompletionChoice) -> _ChoiceMessage:
-    if choice.message is not None:
-        return choice.message
-    if choice.finish_reason in ("content_filter", "error"):
-        return _ChoiceMessage()
-    raise msgspec.ValidationError("the choice has no message")
-
-
-def _text(content: str | list[_TextPart] | None) -> str:
-    if isinstance(content, list):
-        return "".join(part.text or "" for part in content)
-    return content or ""
-
-
 def _use(call: _FunctionCall, number: int) -> ToolUse:
     arguments = call.function.arguments
     if not isinstance(arguments, str):
         arguments = msgspec.json.encode(arguments or {}).decode()
     return ToolUse(call.id or f"call_{number + 1}", call.function.name, arguments)
-
-
-def _tokens(usage: _CompletionUsage | None) -> Tokens | None:
-    if usage is None or usage.prompt_tokens is None:
-        return None
-    details = usage.prompt_tokens_details
-    cached = (details.cached_tokens or 0) if details else 0
-    sent = usage.prompt_tokens
-    return Tokens(sent, usage.completion_tokens or 0, min(cached, sent))
 
 
 def _logprobs(logprobs: _Logprobs | None) -> tuple[TokenLogprob, ...] | None:

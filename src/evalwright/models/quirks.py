@@ -60,7 +60,14 @@ class Quirks(msgspec.Struct, frozen=True):
 
 def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
     """The quirks that answer the complaint about a refused request; None if none would."""
-    fewer = _fewer_tokens(quirks, request, complaint)
+    sent = quirks.max_tokens(request)
+    if sent is None or sent <= _FEWEST_TOKENS or not _TOO_MANY.search(complaint):
+        fewer = None
+    else:
+        named = [int(number) for number in re.findall(r"\b[0-9]{2,7}\b", complaint)]
+        fewer = max(
+            [number for number in named if _FEWEST_TOKENS <= number < sent], default=sent // 2
+        )
     if fewer is not None:
         return msgspec.structs.replace(quirks, most_tokens=fewer)
     if not _UNSUPPORTED.search(complaint):
@@ -80,14 +87,6 @@ def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
         if _is_sent(name, request) and name not in quirks.dropped and pattern.search(complaint):
             return msgspec.structs.replace(quirks, dropped=quirks.dropped | {name})
     return None
-
-
-def _fewer_tokens(quirks: Quirks, request: Request, complaint: str) -> int | None:
-    sent = quirks.max_tokens(request)
-    if sent is None or sent <= _FEWEST_TOKENS or not _TOO_MANY.search(complaint):
-        return None
-    named = [int(number) for number in re.findall(r"\b[0-9]{2,7}\b", complaint)]
-    return max([number for number in named if _FEWEST_TOKENS <= number < sent], default=sent // 2)
 
 
 def _complains_of_field(quirks: Quirks, complaint: str) -> bool:

@@ -238,7 +238,12 @@ class _Facts:
         self.system = "\n".join(m.content for m in messages if m.role == "system")
         self.turn = 1 + sum(message.role == "assistant" for message in messages)
         self.output = request.output.name if request.output else None
-        self.last_tool = _last_tool(request)
+        if not request.messages or request.messages[-1].role != "tool":
+            self.last_tool = None
+        else:
+            call_id = request.messages[-1].call_id
+            uses = (use for message in reversed(request.messages) for use in message.tool_uses)
+            self.last_tool = next((use.name for use in uses if use.call_id == call_id), None)
 
     def fit(self, when: When, pattern: Any) -> bool:
         return (
@@ -250,14 +255,6 @@ class _Facts:
             and (when.turn is None or when.turn == self.turn)
             and (when.output is None or when.output == self.output)
         )
-
-
-def _last_tool(request: Request) -> str | None:
-    if not request.messages or request.messages[-1].role != "tool":
-        return None
-    call_id = request.messages[-1].call_id
-    uses = (use for message in reversed(request.messages) for use in message.tool_uses)
-    return next((use.name for use in uses if use.call_id == call_id), None)
 
 
 def _in_order(value: Any) -> str:

@@ -95,9 +95,17 @@ class Transport:
 
 class _Pool:
     def __init__(self, base_url: str, headers: Mapping[str, str], timeout_s: float) -> None:
+        # The proxy that the environment names for an address; never one for this machine.
+        from urllib.request import getproxies, proxy_bypass
+
         import aiohttp
 
-        self.proxy = _proxy(base_url)
+        parts = urlsplit(base_url)
+        host = parts.hostname or ""
+        if is_loopback(host) or proxy_bypass(host):
+            self.proxy = None
+        else:
+            self.proxy = getproxies().get(parts.scheme)
         self._base_url = base_url
         self._urls: dict[str, yarl.URL] = {}
         self.session: aiohttp.ClientSession = aiohttp.ClientSession(
@@ -114,14 +122,3 @@ class _Pool:
         if found is None:
             found = self._urls[path] = yarl.URL(self._base_url + path, encoded=True)
         return found
-
-
-def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for an address; never one for this machine."""
-    from urllib.request import getproxies, proxy_bypass
-
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if is_loopback(host) or proxy_bypass(host):
-        return None
-    return getproxies().get(parts.scheme)

@@ -121,7 +121,10 @@ class ReadingThreads:
         share: str | None = None
         while True:
             with self._change:
-                self._release(share)
+                if share is not None:
+                    self._busy[share] -= 1
+                    if not self._busy[share]:
+                        del self._busy[share]
                 while (found := self._next()) is None:
                     if self._closed:
                         return
@@ -131,13 +134,6 @@ class ReadingThreads:
                 share, work = found
             work.do()
             del work, found  # they may hold much, and the next may come late
-
-    def _release(self, share: str | None) -> None:
-        if share is None:
-            return
-        self._busy[share] -= 1
-        if not self._busy[share]:
-            del self._busy[share]
 
     def _next(self) -> tuple[str, _QueuedRead] | None:
         """The oldest work of the first share that may have one more thread."""

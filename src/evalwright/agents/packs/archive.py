@@ -176,25 +176,22 @@ def checked_name(raw: bytes) -> str:
         name = raw.decode().removeprefix("./")
     except UnicodeDecodeError:
         raise Refused("the name is not UTF-8 (rename the file)") from None
-    problem = _problem_of_name(name)
+    outside = problem_of_ref(name)
+    if outside is not None:
+        problem = f"{outside} (name files below pack.json)"
+    elif any(part in {"", "."} for part in name.split("/")):
+        problem = "a part of the name is empty or `.` (write it plainly)"
+    elif not name.isprintable():
+        problem = "the name contains an invisible character (rename the file)"
+    elif unicodedata.normalize("NFC", name) != name:
+        problem = "the name is not in Unicode NFC form (rename the file)"
+    elif len(name.encode()) > MAX_NAME:
+        problem = f"the name is longer than {MAX_NAME} bytes (shorten it)"
+    else:
+        problem = None
     if problem is not None:
         raise Refused(problem)
     return name
-
-
-def _problem_of_name(name: str) -> str | None:
-    outside = problem_of_ref(name)
-    if outside is not None:
-        return f"{outside} (name files below pack.json)"
-    if any(part in {"", "."} for part in name.split("/")):
-        return "a part of the name is empty or `.` (write it plainly)"
-    if not name.isprintable():
-        return "the name contains an invisible character (rename the file)"
-    if unicodedata.normalize("NFC", name) != name:
-        return "the name is not in Unicode NFC form (rename the file)"
-    if len(name.encode()) > MAX_NAME:
-        return f"the name is longer than {MAX_NAME} bytes (shorten it)"
-    return None
 
 
 class EntryNames:

@@ -374,16 +374,14 @@ def literal(value: Any) -> Any:
     if not isinstance(value, str) or ("{{" not in value and "{%" not in value):
         return value
     raw = "{% raw %}" + value + "{% endraw %}"
-    for written in (raw, _piecewise(value)):
+    text = value
+    for mark, stand_in in (("{", "\0"), ("\0", '{{ "{" }}')):
+        text = text.replace(mark, stand_in)
+    piecewise = text + '{{ "" }}'
+    for written in (raw, piecewise):
         if _rendered(written) == value:
             return written
     raise NoTask("its text looks like a template, and cannot be written as anything else")
-
-
-def _piecewise(text: str) -> str:
-    for mark, stand_in in (("{", "\0"), ("\0", '{{ "{" }}')):
-        text = text.replace(mark, stand_in)
-    return text + '{{ "" }}'
 
 
 def _rendered(text: str) -> Any:

@@ -69,7 +69,24 @@ def read_subject(
     """
     name = str(suite)
     if name.lower().endswith(ARCHIVES):
-        return _packed_subject(name, agent)
+        from evalwright.agents.packs.pack import open_pack, read_pack_archive
+
+        pack = open_pack(read_pack_archive(Path(name)), name)
+        if agent is None:
+            known = ", ".join(pack.manifests)
+            message = "{name}: name an agent of the pack with {@agent} (it has: {known})"
+            raise BadInput(phrase(message, name=name, known=known))
+        found = pack.suite_of(agent)
+        if found is None:
+            raise BadInput(
+                phrase(
+                    "{name}: {agent} has no suite: its evalSuiteRef is missing "
+                    "(run a suite of your own with {@agent:{name}#{agent}})",
+                    name=name,
+                    agent=agent,
+                )
+            )
+        return SuiteSubject(found.suite, f"{name}#{agent}")
     if columns or is_data_file(name):
         from evalwright.engine.suites.document import ColumnChoice, read_data_suite
 
@@ -110,27 +127,6 @@ def read_subject(
 def is_data_file(name: str) -> bool:
     """Whether a file holds nothing but rows, by its name."""
     return name.lower().removesuffix(".gz").endswith(DATA_ENDINGS)
-
-
-def _packed_subject(name: str, agent: str | None) -> SuiteSubject:
-    from evalwright.agents.packs.pack import open_pack, read_pack_archive
-
-    pack = open_pack(read_pack_archive(Path(name)), name)
-    if agent is None:
-        known = ", ".join(pack.manifests)
-        message = "{name}: name an agent of the pack with {@agent} (it has: {known})"
-        raise BadInput(phrase(message, name=name, known=known))
-    found = pack.suite_of(agent)
-    if found is None:
-        raise BadInput(
-            phrase(
-                "{name}: {agent} has no suite: its evalSuiteRef is missing "
-                "(run a suite of your own with {@agent:{name}#{agent}})",
-                name=name,
-                agent=agent,
-            )
-        )
-    return SuiteSubject(found.suite, f"{name}#{agent}")
 
 
 def given_subject(

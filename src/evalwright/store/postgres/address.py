@@ -129,7 +129,12 @@ async def connect(
         shown = masked(address)
         why = _ENCODED if shown == _HIDDEN else _misspelt(error)
         raise BadInput(f"{shown}: not an address of PostgreSQL: {why}") from None
-    _watch(connection)
+    # Have the system find out whether the server is still there.
+    link = connection._transport.get_extra_info("socket")  # there is no other way
+    if link is not None and link.family in (socket.AF_INET, socket.AF_INET6):
+        for level, name, value in _SOCKET_OPTIONS:
+            if (option := getattr(socket, name, None)) is not None:
+                link.setsockopt(level, option, value)
     return connection
 
 
@@ -154,16 +159,6 @@ async def refuse_reader(connection: "Connection") -> None:
         return
     if await connection.fetchval(_WHO_SAYS) in _SAID_OF_LOGINS:
         raise ReaderLogin("the user of the address may only read")
-
-
-def _watch(connection: "Connection") -> None:
-    """Have the system find out whether the server is still there."""
-    link = connection._transport.get_extra_info("socket")  # there is no other way
-    if link is None or link.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    for level, name, value in _SOCKET_OPTIONS:
-        if (option := getattr(socket, name, None)) is not None:
-            link.setsockopt(level, option, value)
 
 
 def driver() -> Any:

@@ -188,7 +188,9 @@ class PostgresWriter(Writer):
             return []
         connection = await held.see(_tenants_of(writes))
         self._doubtful, self._sent = writes, 0  # until the server says what became of them
-        is_alone = self._is_one_statement(writes)
+        # Whether a statement by itself is enough: to append to a few runs, without documents.
+        runs = {write.run_id for write in writes}
+        is_alone = len(runs) <= MOST_RUNS and not any(write.changes for write in writes)
         try:
             if is_alone:
                 starts, positions = await self._append(connection, writes)
@@ -209,11 +211,6 @@ class PostgresWriter(Writer):
         for run_id, position in positions.items():
             self._entered((position.tenant, run_id), position.run)
         return starts
-
-    def _is_one_statement(self, writes: list[Write]) -> bool:
-        """Whether a statement by itself is enough: to append to a few runs, without documents."""
-        runs = {write.run_id for write in writes}
-        return len(runs) <= MOST_RUNS and not any(write.changes for write in writes)
 
     async def _append(
         self, connection: "Connection", writes: list[Write]

@@ -43,7 +43,19 @@ def back_up(source: Path, target: Path, progress: Progress, *, replace: bool = F
     under its name when it is complete, and only its owner can read it.
     """
     inspect_file(source.resolve(), str(source))
-    _check_target(source, target, replace=replace)
+    folder = target.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise BadInput(f"{target}: cannot be written: {folder} is not a writable folder")
+    log = source.resolve()
+    if target.resolve() in (log.with_name(log.name + end) for end in _BESIDE):
+        raise BadInput(f"{target}: it belongs to the log; name another file")
+    if os.path.lexists(target):
+        if not target.is_file():
+            raise BadInput(f"{target}: not a file; name another place")
+        if target.resolve() == source.resolve():
+            raise BadInput(f"{target}: the log itself; name another file")
+        if not replace:
+            raise _exists(target)
     with _part_of(target) as part:
         with _explained(source, part), closing(connect(source.resolve())) as connection:
             _report(connection, part, progress)
@@ -82,23 +94,6 @@ def compact(path: Path, progress: Progress) -> None:
     with _explained(path, path), closing(connect(path.resolve())) as connection:
         _report(connection, path.resolve(), progress)
         rewrite(connection)
-
-
-def _check_target(source: Path, target: Path, *, replace: bool) -> None:
-    folder = target.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise BadInput(f"{target}: cannot be written: {folder} is not a writable folder")
-    log = source.resolve()
-    if target.resolve() in (log.with_name(log.name + end) for end in _BESIDE):
-        raise BadInput(f"{target}: it belongs to the log; name another file")
-    if not os.path.lexists(target):
-        return
-    if not target.is_file():
-        raise BadInput(f"{target}: not a file; name another place")
-    if target.resolve() == source.resolve():
-        raise BadInput(f"{target}: the log itself; name another file")
-    if not replace:
-        raise _exists(target)
 
 
 def _exists(target: Path) -> BadInput:
