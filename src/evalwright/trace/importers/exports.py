@@ -9,13 +9,14 @@ from evalwright.trace.importers.operation import Operation
 from evalwright.trace.importers.run_trees import TreeDialect
 from evalwright.trace.importers.span_formats import Span, is_span, spans_of
 from evalwright.trace.importers.values import (
+    fields_of,
     first_identifier,
     from_text,
-    listed,
     milliseconds,
+    objects_in,
     structure_from_text,
     text,
-    usage_of,
+    usage_and_cost,
 )
 from evalwright.trace.importers.vendor_spans import Work, cost_in, read_vendor, read_work
 from evalwright.trace.model import Json
@@ -70,48 +71,46 @@ def _info(value: dict[str, Any]) -> dict[str, Any]:
     return value if "trace_metadata" in value or "request_metadata" in value else {}
 
 
-def _mlflow_nodes(value: Json) -> list[dict[str, Any]]:
-    info = _info(value)
-    return [{**each, _INFO: info} for each in _spans_in(value)]
+class Mlflow(TreeDialect):
+    """Traces of MLflow."""
 
+    known = "inputs and outputs of MLflow"
 
-def _mlflow_span(raw: dict[str, Any]) -> Span:
-    if isinstance(raw.get("status_code"), str):  # before version 3
-        status = {"code": raw["status_code"], "message": raw.get("status_message")}
-        raw = {**raw, "status": status}
-    found = spans_of(raw)
-    (span,) = [each for each in found if isinstance(each, Span)]
-    info = raw[_INFO]
-    told: dict[str, Json] = {}
-    for key in ("tags", "request_metadata", "trace_metadata"):
-        told.update(info[key] if isinstance(info.get(key), dict) else {})
-    attributes = {
-        **span.attributes,
-        _INFO: told,
-        "case_id": identified(told, info, keys=("case_id", "client_request_id")),
-        "base_case_id": identified(told, keys=("base_case_id",)),
-        "session.id": identified(told, keys=("mlflow.trace.session",)),
-    }
-    trace_id = first_identifier(info, "trace_id", "request_id") or span.trace_id
-    return msgspec.structs.replace(span, trace_id=trace_id, attributes=attributes)
+    def nodes(self, value: Json) -> list[dict[str, Any]]:
+        info = _info(value)
+        return [{**each, _INFO: info} for each in _spans_in(value)]
 
+    def span(self, raw: dict[str, Any]) -> Span:
+        if isinstance(raw.get("status_code"), str):  # before version 3
+            status = {"code": raw["status_code"], "message": raw.get("status_message")}
+            raw = {**raw, "status": status}
+        (span,) = [each for each in spans_of(raw) if isinstance(each, Span)]
+        info = raw[_INFO]
+        told: dict[str, Json] = {}
+        for key in ("tags", "request_metadata", "trace_metadata"):
+            told |= fields_of(info.get(key))
+        attributes = {
+            **span.attributes,
+            _INFO: told,
+            "case_id": identified(told, info, keys=("case_id", "client_request_id")),
+            "base_case_id": identified(told, keys=("base_case_id",)),
+            "session.id": identified(told, keys=("mlflow.trace.session",)),
+        }
+        trace_id = first_identifier(info, "trace_id", "request_id") or span.trace_id
+        return msgspec.structs.replace(span, trace_id=trace_id, attributes=attributes)
 
-def _read_mlflow(span: Span) -> Operation | None:
-    known = {**span.attributes}
-    known.setdefault("mlflow.spanType", "UNKNOWN")
-    operation = read_vendor(msgspec.structs.replace(span, attributes=known))
-    if operation is not None and operation.kind == "agent" and not operation.usage:
-        told = span.attributes[_INFO]
-        usage = from_text(told.get("mlflow.trace.tokenUsage"))
-        cost = cost_in(from_text(told.get("mlflow.trace.cost")))
-        spent = usage_of({"usage": usage}) if isinstance(usage, dict) else {}
-        operation.usage = spent if cost is None else {**spent, "cost_usd": cost}
-    return operation
+    def read(self, span: Span) -> Operation | None:
+        known = {**span.attributes}
+        known.setdefault("mlflow.spanType", "UNKNOWN")
+        operation = read_vendor(msgspec.structs.replace(span, attributes=known))
+        if operation is not None and operation.kind == "agent" and not operation.usage:
+            told = span.attributes[_INFO]
+            cost = cost_in(from_text(told.get("mlflow.trace.cost")))
+            operation.usage = usage_and_cost(from_text(told.get("mlflow.trace.tokenUsage")), cost)
+        return operation
 
-
-MLFLOW = TreeDialect(
-    "inputs and outputs of MLflow", _mlflow_nodes, _mlflow_span, _read_mlflow, is_mlflow
-)
+    def is_whole(self, value: Json) -> bool:
+        return is_mlflow(value)
 
 
 def is_langfuse(value: Json) -> bool:
@@ -156,67 +155,62 @@ def _either(raw: dict[str, Any], key: str) -> Json:
     return raw.get(snake) if found is None else found
 
 
-def _langfuse_nodes(value: Json) -> list[dict[str, Any]]:
-    if _is_event(value):
-        kind = value["type"].rpartition("-")[0].upper()
-        known = {} if kind == "OBSERVATION" else {"type": kind}
-        return [] if kind in ("SDK", "SCORE") else [{**value["body"], **known}]
-    if not _is_trace(value):
-        return [value]
-    trace = {**value, "type": _TRACE, "observations": None}
-    below = [each for each in listed(value.get("observations")) if isinstance(each, dict)]
-    trace_id = first_identifier(value, "id")
-    return [trace, *({"traceId": trace_id, "trace_node": trace_id, **each} for each in below)]
+class Langfuse(TreeDialect):
+    """Traces and observations of Langfuse."""
 
+    known = "input and output of a generation or a tool"
 
-def _langfuse_span(raw: dict[str, Any]) -> Span:
-    is_trace = raw.get("type") == _TRACE
-    own_id = first_identifier(raw, "id") or ""
-    parent = None if is_trace else _either(raw, "parentObservationId") or raw.get("trace_node")
-    metadata = structure_from_text(raw.get("metadata"))
-    return Span(
-        trace_id=own_id if is_trace else str(_either(raw, "traceId") or ""),
-        span_id=own_id,
-        parent_id=text(parent),
-        name=text(raw.get("name")) or "",
-        start=milliseconds(_either(raw, "startTime") or raw.get("timestamp")),
-        end=milliseconds(_either(raw, "endTime")),
-        attributes={
-            _OBSERVATION: raw,
-            "case_id": identified(metadata, keys=("case_id",)),
-            "base_case_id": identified(metadata, keys=("base_case_id",)),
-            "session.id": text(_either(raw, "sessionId")),
-        },
-        resource={},
-        events=[],
-        failed=raw.get("level") == "ERROR",
-        failure=text(_either(raw, "statusMessage")),
-    )
+    def nodes(self, value: Json) -> list[dict[str, Any]]:
+        if _is_event(value):
+            kind = value["type"].rpartition("-")[0].upper()
+            known = {} if kind == "OBSERVATION" else {"type": kind}
+            return [] if kind in ("SDK", "SCORE") else [{**value["body"], **known}]
+        if not _is_trace(value):
+            return [value]
+        trace = {**value, "type": _TRACE, "observations": None}
+        below = objects_in(structure_from_text(value.get("observations")))
+        trace_id = first_identifier(value, "id")
+        return [trace, *({"traceId": trace_id, "trace_node": trace_id, **each} for each in below)]
 
+    def span(self, raw: dict[str, Any]) -> Span:
+        is_trace = raw.get("type") == _TRACE
+        own_id = first_identifier(raw, "id") or ""
+        parent = None if is_trace else _either(raw, "parentObservationId") or raw.get("trace_node")
+        metadata = structure_from_text(raw.get("metadata"))
+        return Span(
+            trace_id=own_id if is_trace else str(_either(raw, "traceId") or ""),
+            span_id=own_id,
+            parent_id=text(parent),
+            name=text(raw.get("name")) or "",
+            start=milliseconds(_either(raw, "startTime") or raw.get("timestamp")),
+            end=milliseconds(_either(raw, "endTime")),
+            attributes={
+                _OBSERVATION: raw,
+                "case_id": identified(metadata, keys=("case_id",)),
+                "base_case_id": identified(metadata, keys=("base_case_id",)),
+                "session.id": text(_either(raw, "sessionId")),
+            },
+            failed=raw.get("level") == "ERROR",
+            failure=text(_either(raw, "statusMessage")),
+        )
 
-def _read_langfuse(span: Span) -> Operation | None:
-    raw = span.attributes[_OBSERVATION]
-    metadata = structure_from_text(raw.get("metadata"))
-    usage = structure_from_text(_either(raw, "usageDetails")) or raw.get("usage")
-    counts = {"input": raw.get("promptTokens"), "output": raw.get("completionTokens")}
-    costs = cost_in(structure_from_text(_either(raw, "costDetails")))
-    totals = [costs, _either(raw, "calculatedTotalCost"), _either(raw, "totalCost")]
-    work = Work(
-        kind=raw.get("type") or identified(metadata, keys=("langfuse.observation.type",)),
-        input=structure_from_text(raw.get("input")),
-        output=structure_from_text(raw.get("output")),
-        model=raw.get("model") or _either(raw, "providedModelName"),
-        usage=usage if isinstance(usage, dict) and usage else counts,
-        cost=next((each for each in totals if each), None),
-        metadata=metadata,
-    )
-    return read_work(span, work)
+    def read(self, span: Span) -> Operation | None:
+        raw = span.attributes[_OBSERVATION]
+        metadata = structure_from_text(raw.get("metadata"))
+        usage = structure_from_text(_either(raw, "usageDetails")) or raw.get("usage")
+        counts = {"input": raw.get("promptTokens"), "output": raw.get("completionTokens")}
+        costs = cost_in(structure_from_text(_either(raw, "costDetails")))
+        totals = [costs, _either(raw, "calculatedTotalCost"), _either(raw, "totalCost")]
+        work = Work(
+            kind=raw.get("type") or identified(metadata, keys=("langfuse.observation.type",)),
+            input=structure_from_text(raw.get("input")),
+            output=structure_from_text(raw.get("output")),
+            model=raw.get("model") or _either(raw, "providedModelName"),
+            usage=usage if isinstance(usage, dict) and usage else counts,
+            cost=next((each for each in totals if each), None),
+            metadata=metadata,
+        )
+        return read_work(span, work)
 
-
-LANGFUSE = TreeDialect(
-    "input and output of a generation or a tool",
-    _langfuse_nodes,
-    _langfuse_span,
-    _read_langfuse,
-    lambda value: bool(_is_trace(value) and value.get("observations")),
-)
+    def is_whole(self, value: Json) -> bool:
+        return bool(_is_trace(value) and value.get("observations"))

@@ -6,21 +6,22 @@ docs/trace-formats.md.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from evalwright.trace.importers.agents_sdk import AGENTS_SDK, is_agents_sdk
+from evalwright.trace.importers.agents_sdk import AgentsSdk, is_agents_sdk
 from evalwright.trace.importers.chat_dialects import is_foreign_message
-from evalwright.trace.importers.exports import LANGFUSE, MLFLOW, is_langfuse, is_mlflow
+from evalwright.trace.importers.exports import Langfuse, Mlflow, is_langfuse, is_mlflow
 from evalwright.trace.importers.inspect_logs import InspectLogs, is_inspect
-from evalwright.trace.importers.langsmith import LANGSMITH, is_langsmith
+from evalwright.trace.importers.langsmith import LangSmith, is_langsmith
 from evalwright.trace.importers.message_lines import MessageLines, is_lone_message
 from evalwright.trace.importers.message_logs import MessageLogs
 from evalwright.trace.importers.openhands import OpenHandsEvents, is_openhands
 from evalwright.trace.importers.records import (
     FileStretch,
     Imported,
+    Importer,
     ImportRecord,
     PassedOver,
     faulty,
@@ -40,26 +41,6 @@ from evalwright.trace.model import Json
 _OTLP_KEYS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
 _TRACE_KEYS = ("events", "runner_failure", "final_output")
 _MESSAGE_KEYS = ("messages", "request", "response", "input", "output", "items", "choices", "body")
-
-
-class Importer(Protocol):
-    """Reads the records of one format, of one file."""
-
-    def read(self, record: ImportRecord) -> Iterable[Imported | PassedOver]:
-        """Take the next record; gives the cases that are complete with it."""
-        ...
-
-    def pause(self) -> Iterable[Imported]:
-        """A record of another format follows, or nothing: gives the cases that end with that."""
-        ...
-
-    def rest(self) -> Iterable[Imported | PassedOver]:
-        """The file has ended: gives the cases that only now are complete."""
-        ...
-
-    def is_idle(self) -> bool:
-        """Whether later records are read as if there had been none before them."""
-        ...
 
 
 class TraceFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +66,8 @@ class TraceFormat(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class AgentTraces:
+class AgentTraces(Importer):
     """Records that hold a trace as such: `events`, with ids and the final output beside them."""
-
-    def __init__(self, name: str) -> None:
-        del name
 
     def read(self, record: ImportRecord) -> Iterator[Imported]:
         """One record as a response: it has the canonical form, so nothing of it is changed."""
@@ -104,15 +82,6 @@ class AgentTraces:
             base_case_id=first_identifier(response, "base_case_id"),
             trace_id=first_identifier(response, "trace_id"),
         )
-
-    def pause(self) -> Iterable[Imported]:
-        return ()
-
-    def rest(self) -> Iterable[Imported]:
-        return ()
-
-    def is_idle(self) -> bool:
-        return True
 
 
 def _is_otlp(value: Json) -> bool:
@@ -147,7 +116,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         name="langsmith",
         fits=is_langsmith,
         marks=("run_type", "dotted_order"),
-        importer=partial(RunTrees, LANGSMITH),
+        importer=partial(RunTrees, LangSmith()),
         in_order=False,
         keys=("run_type", "dotted_order", "post", "patch", "runs"),
     ),
@@ -155,7 +124,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         name="openai-agents",
         fits=is_agents_sdk,
         marks=("span_data", "workflow_name"),
-        importer=partial(RunTrees, AGENTS_SDK),
+        importer=partial(RunTrees, AgentsSdk()),
         in_order=False,
         keys=("object",),
     ),
@@ -163,7 +132,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         name="mlflow",
         fits=is_mlflow,
         marks=("trace_metadata", "request_metadata"),
-        importer=partial(RunTrees, MLFLOW),
+        importer=partial(RunTrees, Mlflow()),
         in_order=True,
         keys=("data", "trace_data", "spans", "trace"),
     ),
@@ -171,7 +140,7 @@ FORMATS: tuple[TraceFormat, ...] = (
         name="langfuse",
         fits=is_langfuse,
         marks=("observations", "parentObservationId", "parent_observation_id"),
-        importer=partial(RunTrees, LANGFUSE),
+        importer=partial(RunTrees, Langfuse()),
         in_order=False,
         keys=("observations", "startTime", "start_time", "timestamp", "body"),
     ),

@@ -1,11 +1,11 @@
 """Logs of Inspect: a whole log, or its header and its samples one by one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from evalwright.trace.importers.canonical import CanonicalEvent, tool_call
 from evalwright.trace.importers.messages import events_of, events_of_messages, readable
-from evalwright.trace.importers.records import Imported, ImportRecord, faulty
+from evalwright.trace.importers.records import Imported, Importer, ImportRecord, faulty
 from evalwright.trace.importers.transcripts import NOTHING, Transcript
 from evalwright.trace.importers.values import (
     decimal,
@@ -38,11 +38,11 @@ def _is_sample(value: dict[str, Any]) -> bool:
     return "epoch" in value and "input" in value and ("target" in value or "scores" in value)
 
 
-class InspectLogs:
+class InspectLogs(Importer):
     """Reads samples; the header before them names the model."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        super().__init__(name)
         self._header: dict[str, Any] = {}
         self._place: str | None = None
 
@@ -64,9 +64,6 @@ class InspectLogs:
         if not found.says_something:
             return faulty(number, f"{place}: {NOTHING}")
         return found.imported(number)
-
-    def pause(self) -> Iterable[Imported]:
-        return ()
 
     def is_idle(self) -> bool:
         """No header was read, which would tell of the samples after it."""

@@ -4,7 +4,6 @@ import re
 from itertools import takewhile
 from typing import Any
 
-from evalwright.trace.importers.canonical import retrieval
 from evalwright.trace.importers.model_io import (
     agent_operation,
     identified,
@@ -16,14 +15,17 @@ from evalwright.trace.importers.run_trees import TreeDialect
 from evalwright.trace.importers.span_formats import Span, short_error
 from evalwright.trace.importers.values import (
     decimal,
+    fields_of,
     first_identifier,
     milliseconds,
+    objects_in,
     structure_from_text,
     text,
     tool_names,
     whole_number,
+    without_none,
 )
-from evalwright.trace.importers.vendor_spans import document
+from evalwright.trace.importers.vendor_spans import retrieval_operation
 from evalwright.trace.model import Json
 
 _RUN = "langsmith.run"
@@ -52,32 +54,6 @@ def _batches(value: dict[str, Any]) -> list[list[Any]]:
     return found if any(_is_run(each) for batch in found for each in batch[:1]) else []
 
 
-def _nodes(value: Json) -> list[dict[str, Any]]:
-    """The run and all runs below it; what is below a run belongs to its trace."""
-    if not isinstance(value, dict):
-        return []
-    if not _is_run(value) and _batches(value):
-        return [node for batch in _batches(value) for each in batch for node in _nodes(each)]
-    found, level = [], [value]
-    while level:
-        below = []
-        for run in level:
-            children = run.get("child_runs")
-            found.append({key: run[key] for key in run if key != "child_runs"})
-            inherited = {"trace_id": _trace_id(run), "parent_run_id": first_identifier(run, "id")}
-            below += [
-                inherited | {key: value for key, value in child.items() if value is not None}
-                for child in (children if isinstance(children, list) else [])
-                if isinstance(child, dict)
-            ]
-        level = below
-    return found
-
-
-def _is_whole(value: Json) -> bool:
-    return _is_run(value) and bool(value.get("child_runs")) and not value.get("parent_run_id")
-
-
 def _trace_id(run: dict[str, Any]) -> str:
     found = first_identifier(run, "trace_id")
     order = text(run.get("dotted_order"))
@@ -86,76 +62,9 @@ def _trace_id(run: dict[str, Any]) -> str:
     return found or first_identifier(run, "id") or ""
 
 
-def _span(run: dict[str, Any]) -> Span:
-    metadata = _metadata(run)
-    case_id = identified(metadata, keys=_CASE_KEYS) or identified(
-        run, keys=("reference_example_id",)
-    )
-    error = text(run.get("error"))
-    return Span(
-        trace_id=_trace_id(run),
-        span_id=first_identifier(run, "id") or "",
-        parent_id=first_identifier(run, "parent_run_id"),
-        name=text(run.get("name")) or "",
-        start=milliseconds(run.get("start_time")),
-        end=milliseconds(run.get("end_time")),
-        attributes={
-            _RUN: run,
-            "case_id": case_id,
-            "session.id": identified(metadata, keys=_THREAD_KEYS),
-            "base_case_id": identified(metadata, keys=("base_case_id",)),
-        },
-        resource={},
-        events=[],
-        failed=error is not None or run.get("status") == "error",
-        failure=error and short_error(error),
-    )
-
-
 def _metadata(run: dict[str, Any]) -> Json:
-    extra = structure_from_text(run.get("extra"))
-    inner = extra.get("metadata") if isinstance(extra, dict) else None
+    inner = fields_of(structure_from_text(run.get("extra"))).get("metadata")
     return inner if isinstance(inner, dict) else structure_from_text(run.get("metadata"))
-
-
-def _read(span: Span) -> Operation | None:
-    run = span.attributes[_RUN]
-    given, returned = (
-        structure_from_text(run.get("inputs")),
-        structure_from_text(run.get("outputs")),
-    )
-    match run.get("run_type"):
-        case "llm":
-            operation = model_operation(span, _with_messages(given), returned)
-            extra = structure_from_text(run.get("extra"))
-            extra = extra if isinstance(extra, dict) else {}
-            called = extra.get("invocation_params")
-            called = called if isinstance(called, dict) else {}
-            operation.tools = operation.tools or tool_names(
-                called.get("tools") or called.get("functions")
-            )
-            operation.usage = _usage(run) or operation.usage
-            named = identified(
-                _metadata(run), called, keys=("ls_model_name", "model", "model_name")
-            )
-            operation.models = operation.models or ([named] if named else [])
-            return operation
-        case "tool":
-            return tool_operation(span, given, returned, _call_id(run, given))
-        case "retriever":
-            query = (
-                given.get("query", given.get("input", given)) if isinstance(given, dict) else given
-            )
-            found = returned.get("documents", returned) if isinstance(returned, dict) else returned
-            documents = found if isinstance(found, list) else [found]
-            return Operation(
-                span,
-                "retrieval",
-                result=retrieval(query, [document(each) for each in documents if each is not None]),
-            )
-        case "chain" if span.parent_id is None:
-            return agent_operation(span, given, returned)
-    return None
 
 
 def _with_messages(given: Json) -> Json:
@@ -175,18 +84,80 @@ def _with_messages(given: Json) -> Json:
     return {"messages": list(takewhile(lambda each: each["role"] != "other", said))}
 
 
-def _usage(run: dict[str, Any]) -> dict[str, Json]:
-    """What LangSmith counted itself; it does not count in the runs that a tracer writes."""
-    found = {
-        "input_tokens": whole_number(run.get("prompt_tokens")),
-        "output_tokens": whole_number(run.get("completion_tokens")),
-        "cost_usd": decimal(run.get("total_cost")),
-    }
-    return {key: value for key, value in found.items() if value}
+class LangSmith(TreeDialect):
+    """Runs of LangSmith."""
 
+    known = "inputs and outputs of a model or a tool"
 
-def _call_id(run: dict[str, Any], given: Json) -> str | None:
-    return identified(run, given, _metadata(run), keys=("tool_call_id",))
+    def nodes(self, value: Json) -> list[dict[str, Any]]:
+        """The run and all runs below it; what is below a run belongs to its trace."""
+        if not isinstance(value, dict):
+            return []
+        if not _is_run(value) and _batches(value):
+            return [
+                node for batch in _batches(value) for each in batch for node in self.nodes(each)
+            ]
+        found, level = [], [value]
+        while level:
+            below = []
+            for run in level:
+                found.append({key: run[key] for key in run if key != "child_runs"})
+                above = {"trace_id": _trace_id(run), "parent_run_id": first_identifier(run, "id")}
+                below += [above | without_none(each) for each in objects_in(run.get("child_runs"))]
+            level = below
+        return found
 
+    def span(self, raw: dict[str, Any]) -> Span:
+        metadata = _metadata(raw)
+        case_id = identified(metadata, keys=_CASE_KEYS)
+        error = text(raw.get("error"))
+        return Span(
+            trace_id=_trace_id(raw),
+            span_id=first_identifier(raw, "id") or "",
+            parent_id=first_identifier(raw, "parent_run_id"),
+            name=text(raw.get("name")) or "",
+            start=milliseconds(raw.get("start_time")),
+            end=milliseconds(raw.get("end_time")),
+            attributes={
+                _RUN: raw,
+                "case_id": case_id or identified(raw, keys=("reference_example_id",)),
+                "session.id": identified(metadata, keys=_THREAD_KEYS),
+                "base_case_id": identified(metadata, keys=("base_case_id",)),
+            },
+            failed=error is not None or raw.get("status") == "error",
+            failure=error and short_error(error),
+        )
 
-LANGSMITH = TreeDialect("inputs and outputs of a model or a tool", _nodes, _span, _read, _is_whole)
+    def read(self, span: Span) -> Operation | None:
+        run = span.attributes[_RUN]
+        given, returned = map(structure_from_text, (run.get("inputs"), run.get("outputs")))
+        match run.get("run_type"):
+            case "llm":
+                operation = model_operation(span, _with_messages(given), returned)
+                extra = fields_of(structure_from_text(run.get("extra")))
+                called = fields_of(extra.get("invocation_params"))
+                offered = called.get("tools") or called.get("functions")
+                operation.tools = operation.tools or tool_names(offered)
+                # What LangSmith counted itself; it does not count in runs that a tracer writes.
+                counted = {
+                    "input_tokens": whole_number(run.get("prompt_tokens")),
+                    "output_tokens": whole_number(run.get("completion_tokens")),
+                    "cost_usd": decimal(run.get("total_cost")),
+                }
+                counted = {key: value for key, value in counted.items() if value}
+                operation.usage = counted or operation.usage
+                keys = ("ls_model_name", "model", "model_name")
+                named = identified(_metadata(run), called, keys=keys)
+                operation.models = operation.models or ([named] if named else [])
+                return operation
+            case "tool":
+                call_id = identified(run, given, _metadata(run), keys=("tool_call_id",))
+                return tool_operation(span, given, returned, call_id)
+            case "retriever":
+                return retrieval_operation(span, given, returned)
+            case "chain" if span.parent_id is None:
+                return agent_operation(span, given, returned)
+        return None
+
+    def is_whole(self, value: Json) -> bool:
+        return _is_run(value) and bool(value.get("child_runs")) and not value.get("parent_run_id")

@@ -1,13 +1,13 @@
 """Files with one message per line: lines that follow each other are one conversation."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from evalwright.trace.importers.chat_dialects import is_foreign_message
 from evalwright.trace.importers.message_logs import MessageLogs
-from evalwright.trace.importers.records import Imported, ImportRecord
+from evalwright.trace.importers.records import Imported, Importer, ImportRecord
 from evalwright.trace.importers.values import first_identifier
 from evalwright.trace.model import Json
 
@@ -40,11 +40,11 @@ def is_lone_message(value: Json) -> bool:
     return is_foreign_message(value)
 
 
-class MessageLines:
+class MessageLines(Importer):
     """Collects the messages of a conversation; a system prompt or another id begins the next."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        super().__init__(name)
         self._messages: list[dict[str, Any]] = []
         self._first: ImportRecord | None = None
         self._talk: str | None = None
@@ -70,9 +70,6 @@ class MessageLines:
         logs = MessageLogs(self._name)
         yield from logs.read(msgspec.structs.replace(first, value=value))
         yield from logs.pause()
-
-    def rest(self) -> Iterable[Imported]:
-        return ()
 
     def is_idle(self) -> bool:
         return not self._messages

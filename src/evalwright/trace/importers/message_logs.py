@@ -1,6 +1,6 @@
 """Logs of chat APIs: conversations, and the requests and responses that one is made of."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from evalwright.trace.importers.dialogue import Dialogue
 from evalwright.trace.importers.messages import events_of_messages, plain_content
 from evalwright.trace.importers.records import (
     Imported,
+    Importer,
     ImportRecord,
     NamedBy,
     digest_of,
@@ -49,11 +50,11 @@ class _Exchange(msgspec.Struct, frozen=True):
     usage: dict[str, Any] = {}
 
 
-class MessageLogs:
+class MessageLogs(Importer):
     """Reads records one by one; exchanges that may go on in later records wait for these."""
 
     def __init__(self, name: str) -> None:
-        del name
+        super().__init__(name)
         self._waiting: list[_Exchange] = []  # in the order in which they began
 
     def read(self, record: ImportRecord) -> Iterator[Imported]:
@@ -78,9 +79,6 @@ class MessageLogs:
         self._waiting.append(exchange)
         while len(self._waiting) > _MOST_WAITING or _has_ended(self._waiting[:1]):
             yield _imported(self._waiting.pop(0))
-
-    def rest(self) -> Iterable[Imported]:
-        return ()
 
     def pause(self) -> Iterator[Imported]:
         waiting, self._waiting = self._waiting, []

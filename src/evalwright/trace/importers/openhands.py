@@ -1,6 +1,6 @@
 """OpenHands: streams of actions and observations, and the typed events of its SDK."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from evalwright.trace.importers.canonical import (
@@ -12,7 +12,7 @@ from evalwright.trace.importers.canonical import (
     unrecognised,
 )
 from evalwright.trace.importers.messages import events_of, plain_content, readable
-from evalwright.trace.importers.records import Imported, ImportRecord, faulty
+from evalwright.trace.importers.records import Imported, Importer, ImportRecord, faulty
 from evalwright.trace.importers.transcripts import NOTHING, Transcript
 from evalwright.trace.importers.values import (
     arguments,
@@ -77,11 +77,11 @@ def _is_event(value: Json) -> bool:
     return is_observation and ("extras" in value or "cause" in value)
 
 
-class OpenHandsEvents:
+class OpenHandsEvents(Importer):
     """Reads conversations; events on lines of their own are one conversation together."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        super().__init__(name)
         self._events: list[Any] = []
         self._first = 0
 
@@ -99,9 +99,6 @@ class OpenHandsEvents:
         events, self._events = self._events, []
         if events:
             yield _imported(events, self._first, self._name)
-
-    def rest(self) -> Iterable[Imported]:
-        return ()
 
     def is_idle(self) -> bool:
         return not self._events

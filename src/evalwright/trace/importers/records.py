@@ -53,6 +53,29 @@ class Imported(msgspec.Struct, frozen=True):
     asked: str | None = None
 
 
+class Importer:
+    """Reads the records of one format, of the one file that is named."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def read(self, record: ImportRecord) -> Iterable["Imported | PassedOver"]:
+        """Take the next record; gives the cases that are complete with it."""
+        raise NotImplementedError
+
+    def pause(self) -> Iterable[Imported]:
+        """A record of another format follows, or nothing: gives the cases that end with that."""
+        return ()
+
+    def rest(self) -> Iterable["Imported | PassedOver"]:
+        """The file has ended: gives the cases that only now are complete."""
+        return ()
+
+    def is_idle(self) -> bool:
+        """Whether later records are read as if there had been none before them."""
+        return True
+
+
 def words_of_user(response: dict[str, Any]) -> str:
     """All that the user said in a trace, with the space between words made alike."""
     events: list[dict[str, Any]] = response.get("events", [])

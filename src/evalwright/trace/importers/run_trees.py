@@ -1,33 +1,39 @@
 """Traces that tools store as runs with parents: one case for each tree."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
-
-import msgspec
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from evalwright.trace.importers.operation import Operation
-from evalwright.trace.importers.records import Imported, ImportRecord, PassedOver
+from evalwright.trace.importers.records import Imported, Importer, ImportRecord, PassedOver
 from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.span_groups import SpanGroups
 from evalwright.trace.model import Json
 
 
-class TreeDialect(msgspec.Struct, frozen=True):
-    """How a tool writes runs.
+class TreeDialect(Protocol):
+    """How a tool writes runs; `known` says what is read of them."""
 
-    `nodes` takes a record apart into runs, `span` and `read` say what a run is and did. A record
-    that `is_whole` holds all runs of its trees; others may be continued anywhere in the file.
-    """
+    known: str
 
-    tool: str
-    nodes: Callable[[Json], list[dict[str, Any]]]
-    span: Callable[[dict[str, Any]], Span]
-    read: Callable[[Span], Operation | None]
-    is_whole: Callable[[Json], bool]
+    def nodes(self, value: Json) -> list[dict[str, Any]]:
+        """The runs that a record holds."""
+        ...
+
+    def span(self, raw: dict[str, Any]) -> Span:
+        """What a run is."""
+        ...
+
+    def read(self, span: Span) -> Operation | None:
+        """What a run did."""
+        ...
+
+    def is_whole(self, value: Json) -> bool:
+        """Whether a record holds all runs of its trees; others may go on anywhere in the file."""
+        ...
 
 
-class RunTrees:
+class RunTrees(Importer):
     """Reads the records of one tool; later records of a run complete earlier ones."""
 
     def __init__(self, dialect: TreeDialect, name: str) -> None:
@@ -47,11 +53,7 @@ class RunTrees:
             said = {name: value for name, value in node.items() if value is not None}
             self._nodes[key] = {**self._nodes.get(key, {}), **said}
 
-    def pause(self) -> Iterable[Imported]:
-        return ()
-
     def rest(self) -> Iterator[Imported | PassedOver]:
-        """One case for each tree."""
         if self._nodes:
             yield from self._cases(self._nodes.values(), self._name)
 
@@ -61,7 +63,7 @@ class RunTrees:
     def _cases(
         self, nodes: Iterable[dict[str, Any]], place: str
     ) -> Iterator[Imported | PassedOver]:
-        groups = SpanGroups(place, self._dialect.read, self._dialect.tool, self._turns)
+        groups = SpanGroups(place, self._dialect.read, self._dialect.known, self._turns)
         for node in nodes:
             groups.add(self._dialect.span(node))
         yield from groups.rest()

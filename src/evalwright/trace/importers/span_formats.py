@@ -9,7 +9,14 @@ from typing import Any
 
 import msgspec
 
-from evalwright.trace.importers.values import identifier, milliseconds, text, whole_number
+from evalwright.trace.importers.values import (
+    fields_of,
+    identifier,
+    milliseconds,
+    objects_in,
+    text,
+    whole_number,
+)
 from evalwright.trace.model import Json
 
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -38,10 +45,10 @@ class Span(msgspec.Struct, frozen=True):
     start: float | None
     end: float | None
     attributes: dict[str, Json]
-    resource: dict[str, Json]
-    events: list[SpanEvent]
-    failed: bool
-    failure: str | None
+    resource: dict[str, Json] = {}
+    events: list[SpanEvent] = []
+    failed: bool = False
+    failure: str | None = None
     dropped: int = 0  # attributes and events that a limit of the SDK cut off, where that is told
     scope: str = ""  # the instrumentation that made it, where that is told
 
@@ -100,10 +107,7 @@ def span_of_logs(trace_id: str, span_id: str | None, events: list[SpanEvent]) ->
         start=min(times, default=None),
         end=max(times, default=None),
         attributes={"gen_ai.operation.name": "chat"},
-        resource={},
         events=events,
-        failed=False,
-        failure=None,
     )
 
 
@@ -136,13 +140,11 @@ def _scoped(
 
 def _scope_of(holder: dict[str, Any]) -> str:
     """The name of the instrumentation that wrote spans."""
-    scope = holder.get("scope")
-    return (text(scope.get("name")) or "") if isinstance(scope, dict) else ""
+    return text(fields_of(holder.get("scope")).get("name")) or ""
 
 
 def _members(holder: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    found = holder.get(key, holder.get(_snake(key)))
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return objects_in(holder.get(key, holder.get(_snake(key))))
 
 
 def _snake(key: str) -> str:
@@ -156,47 +158,43 @@ def _get(holder: dict[str, Any], *keys: str) -> Json:
 
 
 def _span(raw: dict[str, Any], resource: dict[str, Json], scope: str) -> Span:
-    context = raw.get("context")
-    ids = {**raw, **context} if isinstance(context, dict) else raw
-    status = raw.get("status")
-    status = status if isinstance(status, dict) else {}
-    events = [_event(each) for each in _members(raw, "events")]
+    ids = {**raw, **fields_of(raw.get("context"))}
+    status, parent = fields_of(raw.get("status")), raw.get("parent")
+    if isinstance(parent, dict):  # test exporters write its context
+        parent_id = _id(_get(parent, "spanId"))
+    else:
+        parent_id = _id(_get(raw, "parentSpanId", "parentId"))
+    events = [
+        SpanEvent(
+            text(each.get("name")) or "",
+            _attributes(each),
+            _value(each.get("body")),
+            milliseconds(_get(each, "timeUnixNano", "timestamp")),
+        )
+        for each in _members(raw, "events")
+    ]
+    if status:
+        failed = _get(status, "code", "statusCode") in _ERROR_CODES
+    else:  # without one, a failure is told by the exception that ended the span
+        escaped = (each.attributes.get("exception.escaped") for each in events)
+        failed = any(str(each).lower() == "true" for each in escaped)
     return Span(
         trace_id=_id(_get(ids, "traceId")) or "",
         span_id=_id(_get(ids, "spanId")) or "",
-        parent_id=_parent(raw),
+        parent_id=parent_id,
         name=text(raw.get("name")) or "",
         start=milliseconds(_get(raw, "startTimeUnixNano", "startTime")),
         end=milliseconds(_get(raw, "endTimeUnixNano", "endTime")),
         attributes=_attributes(raw),
         resource=resource,
         events=events,
-        failed=_get(status, "code", "statusCode") in _ERROR_CODES if status else _escaped(events),
+        failed=failed,
         failure=text(_get(status, "message", "description")),
         dropped=sum(
             whole_number(_get(raw, f"dropped{each}Count")) or 0 for each in ("Attributes", "Events")
         ),
         scope=scope,
     )
-
-
-def _escaped(events: list[SpanEvent]) -> bool:
-    """Whether an exception ended a span, which is how one tells a failure without a status."""
-    told = (each.attributes.get("exception.escaped") for each in events)
-    return any(str(each).lower() == "true" for each in told)
-
-
-def _parent(raw: dict[str, Any]) -> str | None:
-    """The id of the span around one; test exporters write its context."""
-    parent = raw.get("parent")
-    if isinstance(parent, dict):
-        return _id(_get(parent, "spanId"))
-    return _id(_get(raw, "parentSpanId", "parentId"))
-
-
-def _event(raw: dict[str, Any]) -> SpanEvent:
-    at = milliseconds(_get(raw, "timeUnixNano", "timestamp"))
-    return SpanEvent(text(raw.get("name")) or "", _attributes(raw), _value(raw.get("body")), at)
 
 
 def _id(value: Json) -> str | None:
@@ -214,16 +212,15 @@ def _id(value: Json) -> str | None:
 
 
 def _attributes(holder: Json) -> dict[str, Json]:
-    raw = holder.get("attributes") if isinstance(holder, dict) else None
-    if isinstance(raw, dict):
-        return raw
-    return _pairs(raw)
+    raw = fields_of(holder).get("attributes")
+    return raw if isinstance(raw, dict) else _pairs(raw)
 
 
 def _pairs(raw: Json) -> dict[str, Json]:
-    pairs = [each for each in raw if isinstance(each, dict)] if isinstance(raw, list) else []
     return {
-        each["key"]: _value(each.get("value")) for each in pairs if isinstance(each.get("key"), str)
+        each["key"]: _value(each.get("value"))
+        for each in objects_in(raw)
+        if isinstance(each.get("key"), str)
     }
 
 
@@ -236,10 +233,10 @@ def _value(raw: Json) -> Json:
         case "intValue" | "int_value":
             return value if (found := whole_number(value)) is None else found
         case "arrayValue" | "array_value":
-            values = value.get("values") if isinstance(value, dict) else None
+            values = fields_of(value).get("values")
             return [_value(each) for each in values] if isinstance(values, list) else []
         case "kvlistValue" | "kvlist_value":
-            return _pairs(value.get("values") if isinstance(value, dict) else None)
+            return _pairs(fields_of(value).get("values"))
         case "stringValue" | "boolValue" | "doubleValue" | "bytesValue":
             return value
         case "string_value" | "bool_value" | "double_value" | "bytes_value":

@@ -11,6 +11,7 @@ from evalwright.trace.importers.openinference import read_openinference
 from evalwright.trace.importers.operation import Operation, result_status
 from evalwright.trace.importers.records import (
     Imported,
+    Importer,
     ImportRecord,
     PassedOver,
     digest_of,
@@ -70,7 +71,7 @@ def _began(operation: Operation) -> tuple[float, float, str]:
     return start, -(start if span.end is None else span.end), span.span_id
 
 
-class SpanGroups:
+class SpanGroups(Importer):
     """Collects the spans of a file, then gives its cases.
 
     `read` says what a span did, and `known` by what; `turns` counts those of each conversation.
@@ -83,7 +84,7 @@ class SpanGroups:
         known: str = "GenAI or OpenInference attributes, nor those of MLflow or Langfuse",
         turns: Counter[str] | None = None,
     ) -> None:
-        self._name = name
+        super().__init__(name)
         self._read = read
         self._known = known
         self._turns: Counter[str] = Counter() if turns is None else turns
@@ -118,9 +119,6 @@ class SpanGroups:
         """All spans, each with the events that log records tell of it."""
         self._join_logs()
         return [span for spans in self._traces.values() for span in spans]
-
-    def pause(self) -> Iterable[Imported]:
-        return ()
 
     def is_idle(self) -> bool:
         return not self._taken

@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.trace.importers.canonical import CanonicalEvent
 from evalwright.trace.importers.dialogue import Dialogue, final_output
-from evalwright.trace.importers.records import Imported, ImportRecord, faulty, numbered
+from evalwright.trace.importers.records import Imported, Importer, ImportRecord, faulty, numbered
 from evalwright.trace.model import Json
 
 
@@ -58,12 +58,12 @@ class Transcript(msgspec.Struct, kw_only=True):
 Read = Callable[[Json, str], Iterable[Transcript]]
 
 
-class Transcripts:
+class Transcripts(Importer):
     """Reads each record for itself; `read` takes its value and the name of the file."""
 
     def __init__(self, read: Read, name: str) -> None:
+        super().__init__(name)
         self._read = read
-        self._name = name
 
     def read(self, record: ImportRecord) -> Iterator[Imported]:
         found = [each for each in self._read(record.value, self._name) if each.says_something]
@@ -71,15 +71,6 @@ class Transcripts:
             yield each.imported(record.number)
         if not found:
             yield faulty(record.number, f"{record.place}: {NOTHING}")
-
-    def pause(self) -> Iterable[Imported]:
-        return ()
-
-    def rest(self) -> Iterable[Imported]:
-        return ()
-
-    def is_idle(self) -> bool:
-        return True
 
 
 NOTHING = "has the form of a trace, but nothing that was said or done; see docs/trace-formats.md"

@@ -45,15 +45,13 @@ def too_deep(value: Json) -> bool:
 def parse_bounded(text: str | bytes) -> Json:
     """Parse JSON; raises `NotJson` also for what is nested too deeply to work with."""
     value = parse(text)
-    if _openings(text) > MAX_DEPTH and too_deep(value):
+    if isinstance(text, bytes):
+        openings = text.count(b"[") + text.count(b"{")
+    else:
+        openings = text.count("[") + text.count("{")
+    if openings > MAX_DEPTH and too_deep(value):
         raise NotJson("$", f"nested more than {MAX_DEPTH} levels deep")
     return value
-
-
-def _openings(source: str | bytes) -> int:
-    if isinstance(source, bytes):
-        return source.count(b"[") + source.count(b"{")
-    return source.count("[") + source.count("{")
 
 
 def from_text(value: Json) -> Json:
@@ -77,6 +75,21 @@ def listed(value: Json) -> list[Any]:
     """A list, also where it was written as text; nothing where there is none."""
     found = structure_from_text(value)
     return found if isinstance(found, list) else []
+
+
+def fields_of(value: Json) -> dict[str, Any]:
+    """The fields of an object; none where there is no object."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: Json) -> list[dict[str, Any]]:
+    """The objects in a list; none where there is no list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def arguments(value: Json) -> Json:
@@ -131,8 +144,16 @@ def decimal(value: Json) -> float | None:
 def milliseconds(value: Json) -> float | None:
     """A point in time in ms since the epoch, from a number of s, ms, µs or ns, or ISO 8601."""
     if isinstance(value, str):
-        nanoseconds = whole_number(value)
-        return _iso(value) if nanoseconds is None else milliseconds(nanoseconds)
+        if (nanoseconds := whole_number(value)) is not None:
+            return milliseconds(nanoseconds)
+        if len(value) > 64:
+            return None
+        try:
+            point = datetime.fromisoformat(value)
+            point = point.replace(tzinfo=UTC) if point.tzinfo is None else point
+            return round(point.timestamp() * 1000, 3)
+        except (ValueError, OverflowError):
+            return None
     moment = number(value)
     if moment is None or not 0 < moment < 1e20:
         return None
@@ -143,18 +164,6 @@ def milliseconds(value: Json) -> float | None:
     if moment < _MICROSECONDS_END:
         return moment / 1000
     return int(moment) // 1000 / 1000
-
-
-def _iso(value: str) -> float | None:
-    if len(value) > 64:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000, 3)
-    except (ValueError, OverflowError):
-        return None
 
 
 def tool_names(definitions: Json) -> list[str]:
@@ -168,24 +177,26 @@ def _tool_name(definition: Json) -> str | None:
     definition = structure_from_text(definition)
     if not isinstance(definition, dict):
         return text(definition)
-    inner = definition.get("function")
-    holders: list[dict[str, Any]] = [inner] if isinstance(inner, dict) else []
-    return next(
-        (found for holder in [*holders, definition] if (found := text(holder.get("name")))), None
-    )
+    inner = fields_of(definition.get("function"))
+    return text(inner.get("name")) or text(definition.get("name"))
 
 
 def usage_of(holder: dict[str, Any]) -> dict[str, Json]:
     """The usage that a response or a record states."""
-    inner = holder.get("usage")
-    usage = inner if isinstance(inner, dict) else {}
-    found = {
-        "duration_ms": _first(holder, _DURATION),
-        "input_tokens": whole_number(_first(usage, _INPUT)),
-        "output_tokens": whole_number(_first(usage, _OUTPUT)),
-        "cost_usd": _first(usage, _COST),
-    }
-    return {key: value for key, value in found.items() if value is not None}
+    usage = fields_of(holder.get("usage"))
+    return without_none(
+        {
+            "duration_ms": _first(holder, _DURATION),
+            "input_tokens": whole_number(_first(usage, _INPUT)),
+            "output_tokens": whole_number(_first(usage, _OUTPUT)),
+            "cost_usd": _first(usage, _COST),
+        }
+    )
+
+
+def usage_and_cost(usage: Json, cost: Json) -> dict[str, Json]:
+    """What a usage states, with the cost where that is written apart from it."""
+    return usage_of({"usage": usage}) | without_none({"cost_usd": decimal(cost)})
 
 
 def sum_usage(parts: Iterable[dict[str, Json]]) -> dict[str, Json]:

@@ -17,7 +17,7 @@ from evalwright.trace.importers.values import (
     structure_from_text,
     text,
     tool_names,
-    usage_of,
+    usage_and_cost,
 )
 from evalwright.trace.model import Json
 
@@ -43,7 +43,7 @@ def read_vendor(span: Span) -> Operation | None:
     said = span.attributes
     if _MLFLOW in said:
         # MLflow writes every attribute as JSON text.
-        costs = from_text(said.get("mlflow.llm.cost"))
+
         return read_work(
             span,
             Work(
@@ -53,7 +53,7 @@ def read_vendor(span: Span) -> Operation | None:
                 model=from_text(said.get("mlflow.llm.model")),
                 tools=from_text(said.get("mlflow.chat.tools")),
                 usage=from_text(said.get("mlflow.chat.tokenUsage")),
-                cost=cost_in(costs),
+                cost=cost_in(from_text(said.get("mlflow.llm.cost"))),
             ),
         )
     if any(key.startswith(_LANGFUSE) for key in said):
@@ -89,48 +89,39 @@ def read_work(span: Span, work: Work) -> Operation | None:
     Work of no kind of its own tells what the agent was asked and answered, if nothing is around it.
     """
     name = str(work.get("kind")).upper()
+    spent = usage_and_cost(work.get("usage"), work.get("cost"))
     match _KINDS.get(name):
         case "model":
             operation = model_operation(span, work.get("input"), work.get("output"))
-            operation.usage = _usage(work) or operation.usage
+            operation.usage = spent or operation.usage
             operation.tools = operation.tools or tool_names(work.get("tools"))
-            named = text(work.get("model"))
-            operation.models = [named] if named else operation.models
+            if named := text(work.get("model")):
+                operation.models = [named]
             return operation
         case "tool":
             call_id = identified(work.get("metadata"), keys=("tool_call_id", "call_id"))
             return tool_operation(span, work.get("input"), work.get("output"), call_id)
         case "retrieval":
-            given, found = work.get("input"), work.get("output")
-            query = (
-                given.get("query", given.get("input", given)) if isinstance(given, dict) else given
-            )
-            found = found.get("documents", found) if isinstance(found, dict) else found
-            documents = found if isinstance(found, list) else [found]
-            return Operation(
-                span,
-                "retrieval",
-                result=retrieval(query, [document(each) for each in documents if each is not None]),
-            )
+            return retrieval_operation(span, work.get("input"), work.get("output"))
     if name in _IGNORED or span.parent_id is not None:
         return None
     operation = agent_operation(span, work.get("input"), work.get("output"))
-    operation.usage = _usage(work) or operation.usage
+    operation.usage = spent or operation.usage
     return operation
 
 
-def _usage(work: Work) -> dict[str, Json]:
-    usage = work.get("usage")
-    found = usage_of({"usage": usage}) if isinstance(usage, dict) else {}
-    cost = decimal(work.get("cost"))
-    return found if cost is None else {**found, "cost_usd": cost}
-
-
-def document(raw: Json) -> Json:
-    """A document that was found, with its id or else where it comes from."""
-    if not isinstance(raw, dict):
-        return raw
-    fields = raw["kwargs"] if isinstance(raw.get("kwargs"), dict) else raw
-    known = fields if isinstance(fields.get("id"), str) else {}
-    found = identified(known, fields.get("metadata"), keys=("id", "doc_id", "doc_uri", "source"))
-    return {**fields, "id": found} if found else fields
+def retrieval_operation(span: Span, given: Json, found: Json) -> Operation:
+    """Documents that were found for a query."""
+    query = given.get("query", given.get("input", given)) if isinstance(given, dict) else given
+    found = found.get("documents", found) if isinstance(found, dict) else found
+    documents = []
+    for each in found if isinstance(found, list) else [found]:
+        if isinstance(each, dict):  # with its id or else where it comes from
+            fields = each["kwargs"] if isinstance(each.get("kwargs"), dict) else each
+            known = fields if isinstance(fields.get("id"), str) else {}
+            keys = ("id", "doc_id", "doc_uri", "source")
+            doc_id = identified(known, fields.get("metadata"), keys=keys)
+            documents.append({**fields, "id": doc_id} if doc_id else fields)
+        elif each is not None:
+            documents.append(each)
+    return Operation(span, "retrieval", result=retrieval(query, documents))
