@@ -21,12 +21,14 @@ from evalwright.trace.importers.operation import (
 from evalwright.trace.importers.span_formats import Span, SpanEvent
 from evalwright.trace.importers.values import (
     arguments,
+    fields_of,
     from_text,
     number,
     structure_from_text,
     text,
     tool_names,
     whole_number,
+    without_none,
 )
 from evalwright.trace.model import Json, text_of
 
@@ -71,7 +73,35 @@ def read_genai(span: Span) -> Operation | None:
         documents = found if isinstance(found, list) else []
         query = span.attributes.get("gen_ai.retrieval.query.text")
         return Operation(span, "retrieval", result=retrieval(query, documents))
-    return _model(span, kind) if kind else None
+    if kind is None:
+        return None
+
+    named = [span.attributes.get(f"gen_ai.{side}.model") for side in ("response", "request")]
+    models = [each for each in named if isinstance(each, str)][:1]
+    counted = {
+        "input_tokens": _first(span.attributes, _SENT, whole_number),
+        "output_tokens": _first(span.attributes, _RECEIVED, whole_number),
+        "cost_usd": _first(span.attributes, _COSTS, number),
+    }
+    operation = Operation(span, kind, usage=without_none(counted), models=models)
+    if kind == "agent":  # pydantic-ai keeps an answer that is no text apart
+        operation.answered = structure_from_text(span.attributes.get("final_result"))
+    for said in [span.attributes, *(each.attributes for each in span.events)]:
+        operation.history += _messages(said.get("gen_ai.input.messages"))
+        operation.output += _messages(said.get("gen_ai.output.messages"))
+        told = plain_content(structure_from_text(said.get("gen_ai.system_instructions")))
+        operation.instructions += [text_of(told)] if told else []
+        operation.tools += tool_names(said.get("gen_ai.tool.definitions"))
+    for event in span.events:
+        _take_event(operation, event)
+    if any(key.startswith(_NUMBERED) for key in span.attributes):
+        # Messages that were written in attributes of their own, each with its number.
+        operation.is_cut = lacks_beginning(span, "gen_ai.prompt")
+        prompts = nested(span.attributes, "gen_ai.prompt")
+        answers = nested(span.attributes, "gen_ai.completion")
+        operation.history += events_of_messages([_with_blocks(each) for each in prompts])
+        operation.output += events_of_messages([_with_role(each, "assistant") for each in answers])
+    return operation
 
 
 def _kind(span: Span) -> Kind | None:
@@ -81,47 +111,6 @@ def _kind(span: Span) -> Kind | None:
     if "gen_ai.tool.name" in span.attributes:
         return "tool"
     return "model" if any(key in span.attributes for key in _MODEL_MARKS) else None
-
-
-def _model(span: Span, kind: Kind) -> Operation:
-    sources = [span.attributes, *(each.attributes for each in span.events)]
-    named = [span.attributes.get(f"gen_ai.{side}.model") for side in ("response", "request")]
-    models = [each for each in named if isinstance(each, str)][:1]
-    found = {
-        "input_tokens": _first(span.attributes, _SENT, whole_number),
-        "output_tokens": _first(span.attributes, _RECEIVED, whole_number),
-        "cost_usd": _first(span.attributes, _COSTS, number),
-    }
-    operation = Operation(
-        span,
-        kind,
-        usage={key: value for key, value in found.items() if value is not None},
-        models=models,
-    )
-    if kind == "agent":  # pydantic-ai keeps an answer that is no text apart
-        operation.answered = structure_from_text(span.attributes.get("final_result"))
-    for said in sources:
-        operation.history += _messages(said.get("gen_ai.input.messages"))
-        operation.output += _messages(said.get("gen_ai.output.messages"))
-        found = plain_content(structure_from_text(said.get("gen_ai.system_instructions")))
-        operation.instructions += [text_of(found)] if found else []
-        operation.tools += tool_names(said.get("gen_ai.tool.definitions"))
-    for event in span.events:
-        _take_event(operation, event)
-    if any(key.startswith(_NUMBERED) for key in span.attributes):
-        _take_numbered(operation)
-    return operation
-
-
-def _take_numbered(operation: Operation) -> None:
-    """Messages that were written in attributes of their own, each with its number."""
-    span = operation.span
-    operation.is_cut = lacks_beginning(span, "gen_ai.prompt")
-    prompts = nested(span.attributes, "gen_ai.prompt")
-    operation.history += events_of_messages([_with_blocks(each) for each in prompts])
-    operation.output += events_of_messages(
-        [_with_role(each, "assistant") for each in nested(span.attributes, "gen_ai.completion")]
-    )
 
 
 def _with_blocks(raw: Json) -> Json:
@@ -151,21 +140,13 @@ def _take_event(operation: Operation, event: SpanEvent) -> None:
         if isinstance(inner, str) and "content" not in fields:
             fields["content"] = inner
         message = _with_role(fields, _MESSAGE_ROLES[event.name])
-        if offered := _offered(message):
+        content = fields_of(fields_of(message).get("content"))
+        if list(content) == ["tools"] and (offered := tool_names(content["tools"])):
             operation.tools += offered
-            return
-        said = events_of_messages([message])
-        if event.name == "gen_ai.choice":
-            operation.output += said
+        elif event.name == "gen_ai.choice":
+            operation.output += events_of_messages([message])
         else:
-            operation.history += said
-
-
-def _offered(message: Json) -> list[str]:
-    content = message.get("content") if isinstance(message, dict) else None
-    if not isinstance(content, dict) or list(content) != ["tools"]:
-        return []
-    return tool_names(content["tools"])
+            operation.history += events_of_messages([message])
 
 
 def _with_role(raw: Json, role: str) -> Json:

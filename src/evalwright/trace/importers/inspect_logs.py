@@ -9,11 +9,13 @@ from evalwright.trace.importers.records import Imported, Importer, ImportRecord,
 from evalwright.trace.importers.transcripts import NOTHING, Transcript
 from evalwright.trace.importers.values import (
     decimal,
+    fields_of,
     first_identifier,
     identifier,
     listed,
     milliseconds,
     number,
+    objects_in,
     sum_usage,
     text,
     tool_names,
@@ -53,8 +55,7 @@ class InspectLogs(Importer):
             yield self._imported(value, record.number, record.place)
             return
         self._header = {key: value[key] for key in value if key != "samples"}
-        samples = value.get("samples")
-        samples = samples if isinstance(samples, list) else []
+        samples = value["samples"] if isinstance(value.get("samples"), list) else []
         self._place = None if samples else record.place
         for each in samples:
             yield self._imported(each, record.number, record.place)
@@ -72,8 +73,7 @@ class InspectLogs(Importer):
     def rest(self) -> Iterator[Imported]:
         """A log without samples tells of no case."""
         if self._place is not None:
-            error = self._header.get("error")
-            reason = text(error.get("message")) if isinstance(error, dict) else None
+            reason = text(fields_of(self._header.get("error")).get("message"))
             why = f" ({reason[:200]})" if reason else ""
             status = text(self._header.get("status")) or "unknown"
             fault = f"{self._place}: the log has no samples; its status is {status}{why}"
@@ -81,35 +81,34 @@ class InspectLogs(Importer):
 
 
 def _case(raw: dict[str, Any], header: dict[str, Any]) -> Transcript:
-    sample = _resolved(raw)
-    log, judging = _apart([x for x in listed(sample.get("events")) if isinstance(x, dict)])
+    sample, attached = raw, raw.get("attachments")
+    if isinstance(attached, dict) and attached:  # long texts, which are kept once
+        sample = _filled({key: raw[key] for key in raw if key != "attachments"}, attached)
+    log, judging = _apart(objects_in(listed(sample.get("events"))))
     # What each model used as the agent; a sample has it together with what judges used.
-    told = sample.get("model_usage")
-    told = told if isinstance(told, dict) else {}
+    told = fields_of(sample.get("model_usage"))
     used = {name: usage_of({"usage": each}) for name, each in told.items()}
     for each in judging:
         name, output = text(each.get("model")), each.get("output")
         if each.get("event") == "model" and name in used and isinstance(output, dict):
-            used[name] = _less(used[name], usage_of(output))
+            part = usage_of(output)
+            used[name] = {key: max(0, n - part.get(key, 0)) for key, n in used[name].items()}
     used = {name: each for name, each in used.items() if any(each.values()) or not judging}
-    said = listed(sample.get("messages"))
-    given = sample.get("input")
-    events = [event for each in said for event in _events(each)]
+    prompt = sample.get("input")
+    if not isinstance(prompt, str):
+        asked = [each for each in events_of_messages(prompt) if each.get("role") == "user"]
+        prompt = "\n\n".join(readable(each["content"]) for each in asked) or None
+    events = [event for each in listed(sample.get("messages")) for event in _events(each)]
     names = [
         name
         for each in log
         if each.get("event") == "model"
         for name in tool_names(each.get("tools"))
     ]
-    about = header.get("eval")
-    named = text(about.get("model")) if isinstance(about, dict) else None
-    output = sample.get("output")
-    answered = text(output.get("model")) if isinstance(output, dict) else None
-    found: list[str | None] = [*used] or [answered or named]
-    spent = sum_usage(used.values())
-    output = sample.get("output")
-    if not used and isinstance(output, dict):
-        spent = usage_of(output)
+    output = fields_of(sample.get("output"))
+    named = text(output.get("model")) or text(fields_of(header.get("eval")).get("model"))
+    found: list[str | None] = [*used] or [named]
+    spent = sum_usage(used.values()) if used else usage_of(output)
     seconds = number(sample.get("total_time"))
     if seconds is not None:
         spent["duration_ms"] = round(seconds * 1000, 3)
@@ -117,7 +116,7 @@ def _case(raw: dict[str, Any], header: dict[str, Any]) -> Transcript:
         events=_timed(events, log) if events else _of_log(log),
         case_id=first_identifier(sample, "id"),
         trace_id=first_identifier(sample, "uuid"),
-        prompt=given if isinstance(given, str) else _asked(given),
+        prompt=prompt,
         tools=list(dict.fromkeys(names)),
         models=[name for name in found if name and name != "none/none"],
         usage=spent,
@@ -141,20 +140,6 @@ def _apart(log: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[s
     return parts
 
 
-def _less(total: dict[str, Json], part: dict[str, Json]) -> dict[str, Json]:
-    return {key: max(0, value - part.get(key, 0)) for key, value in total.items()}
-
-
-def _resolved(sample: dict[str, Any]) -> dict[str, Any]:
-    """A sample with its attachments in their places: long texts are kept once."""
-    attached = sample.get("attachments")
-    if not isinstance(attached, dict) or not attached:
-        return sample
-    kept = {key: value for key, value in sample.items() if key != "attachments"}
-    resolved: dict[str, Any] = _filled(kept, attached)
-    return resolved
-
-
 def _filled(value: Json, attached: dict[str, Any]) -> Json:
     if isinstance(value, str):
         for _ in range(_LAYERS):
@@ -172,44 +157,32 @@ def _filled(value: Json, attached: dict[str, Any]) -> Json:
 def _events(turn: Json) -> list[CanonicalEvent]:
     if not isinstance(turn, dict):
         return events_of(turn)
-    built = {**turn, "content": _content(turn.get("content"))}
-    calls = [each for each in listed(turn.get("tool_calls")) if isinstance(each, dict)]
-    built["tool_calls"] = [{**each, **_named(each)} for each in calls] or None
-    if turn.get("role") == "tool":
-        built["name"] = turn.get("function") or turn.get("name")
-        built["status"] = _status(turn.get("error"))
+    content = turn.get("content")
+    if isinstance(content, list):
+        content = [
+            {"type": "thinking", "thinking": part.get("reasoning") or part.get("summary")}
+            if isinstance(part, dict) and part.get("type") == "reasoning"
+            else part
+            for part in content
+        ]
+    built = {**turn, "content": content}
+    calls = objects_in(listed(turn.get("tool_calls")))
+    built["tool_calls"] = [
+        {**each, "name": each["function"]} if isinstance(each.get("function"), str) else each
+        for each in calls
+    ] or None
+    if turn.get("role") != "tool":
+        return events_of(built)
+    error, about = turn.get("error"), fields_of(turn.get("error"))
+    built["name"] = turn.get("function") or turn.get("name")
+    built["status"] = "ok" if error is None else "error"
+    if about.get("type") == "timeout":
+        built["status"] = "timeout"
     found = events_of(built)
-    error = turn.get("error")
-    if turn.get("role") == "tool" and isinstance(error, dict) and text(error.get("message")):
-        return [_with_error(each, error["message"]) for each in found]
+    if reason := text(about.get("message")):
+        for each in found:
+            each |= {"error_message": reason, "payload": each.get("payload") or reason}
     return found
-
-
-def _named(call: dict[str, Any]) -> dict[str, Any]:
-    return {"name": call["function"]} if isinstance(call.get("function"), str) else {}
-
-
-def _with_error(event: CanonicalEvent, reason: str) -> CanonicalEvent:
-    payload = event.get("payload")
-    return {**event, "error_message": reason, "payload": payload or reason}
-
-
-def _status(error: Json) -> str:
-    if error is None:
-        return "ok"
-    kind = error.get("type") if isinstance(error, dict) else None
-    return "timeout" if kind == "timeout" else "error"
-
-
-def _content(content: Json) -> Json:
-    if not isinstance(content, list):
-        return content
-    return [
-        {"type": "thinking", "thinking": part.get("reasoning") or part.get("summary")}
-        if isinstance(part, dict) and part.get("type") == "reasoning"
-        else part
-        for part in content
-    ]
 
 
 def _timed(events: list[CanonicalEvent], log: list[dict[str, Any]]) -> list[CanonicalEvent]:
@@ -231,36 +204,24 @@ def _of_log(log: list[dict[str, Any]]) -> list[CanonicalEvent]:
     for each in log:
         new: list[CanonicalEvent] = []
         if each.get("event") == "model":
-            turns = [] if events else listed(each.get("input"))
-            new = [event for turn in [*turns, *_answered(each)] for event in _events(turn)]
+            turns = [] if events else [*listed(each.get("input"))]
+            choices = listed(fields_of(each.get("output")).get("choices"))[:1]
+            turns += [choice["message"] for choice in objects_in(choices) if "message" in choice]
+            new = [event for turn in turns for event in _events(turn)]
         elif each.get("event") == "tool":
-            new = _tool_events(each, is_known=first_identifier(each, "id") in called)
+            call = tool_call(each.get("id"), each.get("function"), each.get("arguments"))
+            turn = {
+                "role": "tool",
+                "tool_call_id": each.get("id"),
+                "function": each.get("function"),
+                "content": each.get("result"),
+                "error": each.get("error"),
+            }
+            calls = [] if first_identifier(each, "id") in called else [call]
+            new = _timed([*calls, *_events(turn)], [each])
         called.update(event.get("call_id") for event in new)
         events += new
     return events
-
-
-def _answered(event: dict[str, Any]) -> list[Any]:
-    output = event.get("output")
-    choices = listed(output.get("choices")) if isinstance(output, dict) else []
-    return [each["message"] for each in choices[:1] if isinstance(each, dict) and "message" in each]
-
-
-def _tool_events(raw: dict[str, Any], *, is_known: bool) -> list[CanonicalEvent]:
-    call = tool_call(raw.get("id"), raw.get("function"), raw.get("arguments"))
-    turn = {
-        "role": "tool",
-        "tool_call_id": raw.get("id"),
-        "function": raw.get("function"),
-        "content": raw.get("result"),
-        "error": raw.get("error"),
-    }
-    return _timed([*([] if is_known else [call]), *_events(turn)], [raw])
-
-
-def _asked(given: Json) -> str | None:
-    said = [each for each in events_of_messages(given) if each.get("role") == "user"]
-    return "\n\n".join(readable(each["content"]) for each in said) or None
 
 
 def _failure(sample: dict[str, Any]) -> dict[str, Any]:

@@ -50,16 +50,18 @@ class MessageLines(Importer):
         self._talk: str | None = None
 
     def read(self, record: ImportRecord) -> Iterator[Imported]:
-        message, talk = _plain(record.value), first_identifier(record.value, *_TALK)
-        if self._messages and (talk != self._talk or self._begins(message)):
+        message, talk = record.value, first_identifier(record.value, *_TALK)
+        inner = message.get("message")
+        if isinstance(inner, dict) and not isinstance(message.get("role"), str):
+            message = {"timestamp": message.get("timestamp"), **inner}
+        is_opening = _role(message) in _OPERATOR and any(
+            _role(each) not in _OPERATOR for each in self._messages
+        )
+        if self._messages and (talk != self._talk or is_opening):
             yield from self.pause()
         if self._first is None:
             self._first, self._talk = record, talk
         self._messages.append(message)
-
-    def _begins(self, message: dict[str, Any]) -> bool:
-        is_opening = _role(message) in _OPERATOR
-        return is_opening and any(_role(each) not in _OPERATOR for each in self._messages)
 
     def pause(self) -> Iterator[Imported]:
         first, messages = self._first, self._messages
@@ -73,13 +75,6 @@ class MessageLines(Importer):
 
     def is_idle(self) -> bool:
         return not self._messages
-
-
-def _plain(raw: dict[str, Any]) -> dict[str, Any]:
-    inner = raw.get("message")
-    if not isinstance(inner, dict) or isinstance(raw.get("role"), str):
-        return raw
-    return {"timestamp": raw.get("timestamp"), **inner}
 
 
 def _role(message: dict[str, Any]) -> Json:

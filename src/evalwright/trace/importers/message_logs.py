@@ -20,6 +20,7 @@ from evalwright.trace.importers.records import (
     words_of_user,
 )
 from evalwright.trace.importers.values import (
+    fields_of,
     first_identifier,
     structure_from_text,
     sum_usage,
@@ -66,8 +67,7 @@ class MessageLogs(Importer):
                 f"{record.place}: holds no messages, neither as a list `messages` nor in `request` "
                 "and `response`; see docs/trace-formats.md"
             )
-            value = record.value if isinstance(record.value, dict) else {}
-            case_id = first_identifier(value, *_CASE_KEYS)
+            case_id = first_identifier(fields_of(record.value), *_CASE_KEYS)
             found = faulty(record.number, fault)
             yield (msgspec.structs.replace(found, case_id=case_id) if case_id else found)
             return
@@ -77,7 +77,9 @@ class MessageLogs(Importer):
                 self._waiting[place] = joined
                 return
         self._waiting.append(exchange)
-        while len(self._waiting) > _MOST_WAITING or _has_ended(self._waiting[:1]):
+        while len(self._waiting) > _MOST_WAITING or any(
+            each.answer is None for each in self._waiting[:1]
+        ):
             yield _imported(self._waiting.pop(0))
 
     def pause(self) -> Iterator[Imported]:
@@ -96,8 +98,7 @@ def _exchange(record: ImportRecord) -> _Exchange | None:
     response, answer = _response(value)
     if history is None and answer is None and not isinstance(response.get("error"), dict):
         return None
-    metadata = value.get("metadata")
-    told = first_identifier(metadata, "case_id") if isinstance(metadata, dict) else None
+    told = first_identifier(fields_of(value.get("metadata")), "case_id")
     case_id = first_identifier(value, "case_id") or told or first_identifier(value, *_CASE_KEYS)
     conversation = told or first_identifier(value, *_CONVERSATION_KEYS)
     usage = usage_of(response) or usage_of(request) or spent_in(history)[0]
@@ -118,15 +119,13 @@ def _request(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
 
 def _messages_in(holder: dict[str, Any]) -> Json:
     """A list of messages, or a single text in its place."""
-    found = (_listed(holder.get(key)) for key in _MESSAGE_KEYS)
-    return next((each for each in found if isinstance(each, list | str)), None)
-
-
-def _listed(value: Json) -> Json:
-    """A list of messages, also where it was written as text; other values as they are."""
-    found = structure_from_text(value)
-    is_list = isinstance(found, list) and bool(found) and all(isinstance(x, dict) for x in found)
-    return found if is_list else value
+    for value in map(holder.get, _MESSAGE_KEYS):
+        found = structure_from_text(value)  # a list may have been written as text
+        if isinstance(found, list) and found and all(isinstance(each, dict) for each in found):
+            return found
+        if isinstance(value, list | str):
+            return value
+    return None
 
 
 def _response(record: dict[str, Any]) -> tuple[dict[str, Any], Json]:
@@ -154,10 +153,6 @@ def _answer_in(response: dict[str, Any]) -> Json:
 
 def _as_assistant(value: Json) -> Json:
     return {"role": "assistant", "content": value} if isinstance(value, str) else value
-
-
-def _has_ended(exchanges: list[_Exchange]) -> bool:
-    return any(each.answer is None for each in exchanges)
 
 
 def _joined(before: _Exchange, after: _Exchange) -> _Exchange | None:
@@ -225,48 +220,29 @@ def _imported(exchange: _Exchange) -> Imported:
         extras["tools_offered"] = names
     if exchange.usage:
         extras["usage"] = exchange.usage
-    if models := _models(exchange):
+    models = models_of([exchange.response]) or models_of([exchange.request])
+    if models := models or spent_in(exchange.history)[1]:
         extras["models"] = models
-    if failure := _failure(exchange):
-        extras["runner_failure"] = failure
+    error = exchange.response.get("error")
+    if exchange.answer is None and isinstance(error, dict):
+        extras["runner_failure"] = {
+            "class": "http_error",
+            "error_name": error.get("type") or error.get("code"),
+            "error_message": error.get("message"),
+        }
+    ids = fields_of(exchange.record.value)
+    named_by: NamedBy = "case_id"
+    if exchange.case_id is None:
+        named_by = "place"
+    elif exchange.case_id == first_identifier(ids, *_CONVERSATION_KEYS[2:]):
+        named_by = "conversation"
     case_id = exchange.case_id or numbered(exchange.record.number)
-    value = exchange.record.value
-    ids = value if isinstance(value, dict) else {}
     response = dialogue.response(case_id, extras)
     return Imported(
         case_id,
         response,
         first_identifier(ids, "base_case_id"),
         first_identifier(ids, "trace_id"),
-        named_by=_named_by(exchange),
+        named_by=named_by,
         asked=digest_of(words_of_user(response)),
     )
-
-
-def _named_by(exchange: _Exchange) -> NamedBy:
-    if exchange.case_id is None:
-        return "place"
-    value = exchange.record.value
-    keys = _CONVERSATION_KEYS[2:]
-    is_conversation = isinstance(value, dict) and exchange.case_id == first_identifier(value, *keys)
-    return "conversation" if is_conversation else "case_id"
-
-
-def _models(exchange: _Exchange) -> list[str]:
-    return (
-        models_of([exchange.response])
-        or models_of([exchange.request])
-        or spent_in(exchange.history)[1]
-    )
-
-
-def _failure(exchange: _Exchange) -> dict[str, Any]:
-    """The error that an API answered with, in place of a message."""
-    error = exchange.response.get("error")
-    if exchange.answer is not None or not isinstance(error, dict):
-        return {}
-    return {
-        "class": "http_error",
-        "error_name": error.get("type") or error.get("code"),
-        "error_message": error.get("message"),
-    }

@@ -16,14 +16,15 @@ from evalwright.trace.importers.records import Imported, Importer, ImportRecord,
 from evalwright.trace.importers.transcripts import NOTHING, Transcript
 from evalwright.trace.importers.values import (
     arguments,
-    decimal,
+    fields_of,
     first_identifier,
     identifier,
+    listed,
     milliseconds,
     structure_from_text,
     text,
     tool_names,
-    usage_of,
+    usage_and_cost,
 )
 from evalwright.trace.model import Json, text_of
 
@@ -48,16 +49,10 @@ _LOOKED_AT = 3
 
 def is_openhands(value: Json) -> bool:
     """Whether a record is an event, a list of them, or a conversation that holds them."""
-    if isinstance(value, list):
-        return _are_events(value)
-    if not isinstance(value, dict):
-        return False
-    held = (structure_from_text(value.get(key)) for key in _LISTS)
-    return _is_event(value) or any(isinstance(each, list) and _are_events(each) for each in held)
-
-
-def _are_events(values: list[Any]) -> bool:
-    first = [_flat(each)[:1] for each in values[:_LOOKED_AT]]
+    if _is_event(value):
+        return True
+    lists = [value] if isinstance(value, list) else map(fields_of(value).get, _LISTS)
+    first = [_flat(each)[:1] for held in lists for each in listed(held)[:_LOOKED_AT]]
     return any(_is_event(inner) for each in first for inner in each)
 
 
@@ -105,11 +100,10 @@ class OpenHandsEvents(Importer):
 
 
 def _imported(value: Json, number: int, place: str) -> Imported:
-    holder = value if isinstance(value, dict) else {}
+    holder = fields_of(value)
     lists = (structure_from_text(holder.get(key)) for key in _LISTS)
-    listed = value if isinstance(value, list) else next(x for x in lists if isinstance(x, list))
-    stream = _OpenHandsStream([inner for each in listed for inner in _flat(each)])
-    found = stream.transcript()
+    events = value if isinstance(value, list) else next(x for x in lists if isinstance(x, list))
+    found = _OpenHandsStream().transcript([inner for each in events for inner in _flat(each)])
     found.case_id = first_identifier(holder, *_CASE_KEYS)
     found.usage = _spent(holder.get("metrics")) or found.usage
     if not found.says_something:
@@ -118,26 +112,19 @@ def _imported(value: Json, number: int, place: str) -> Imported:
 
 
 def _spent(metrics: Json) -> dict[str, Json]:
-    if not isinstance(metrics, dict):
-        return {}
-    counted = metrics.get("accumulated_token_usage")
-    usage = usage_of({"usage": counted}) if isinstance(counted, dict) else {}
-    cost = decimal(metrics.get("accumulated_cost"))
-    return usage if cost is None else {**usage, "cost_usd": cost}
+    told = fields_of(metrics)
+    return usage_and_cost(told.get("accumulated_token_usage"), told.get("accumulated_cost"))
 
 
 class _OpenHandsStream:
     """Events in order, as what was said and done."""
 
-    def __init__(self, events: list[Any]) -> None:
-        self._raw = events
+    def __init__(self) -> None:
         self._calls: dict[str, str] = {}
         self._told = Transcript()
 
-    def transcript(self) -> Transcript:
-        """What the events say."""
-        self._told = Transcript(events=[], tools=[], models=[])
-        for raw in self._raw:
+    def transcript(self, events: list[Any]) -> Transcript:
+        for raw in events:
             if not isinstance(raw, dict):
                 self._told.events.append(unrecognised("event", raw))
                 continue
@@ -153,7 +140,7 @@ class _OpenHandsStream:
             return _TYPED[kind](self, raw)
         if isinstance(raw.get("action"), str):
             action = raw["action"]
-            args = raw["args"] if isinstance(raw.get("args"), dict) else {}
+            args = fields_of(raw.get("args"))
             thought = text(args.get("thought"))
             if action == "message":
                 return [message(_speaker(raw), args.get("content"))]
@@ -163,14 +150,14 @@ class _OpenHandsStream:
             if action == "think":
                 return [reasoning(args.get("thought"))]
             if action in ("finish", "reject"):
-                asked = self._asked(_dict(raw.get("tool_call_metadata")), None)
+                asked = self._asked(fields_of(raw.get("tool_call_metadata")), None)
                 said = [args.get("final_thought"), args.get("message"), _in(asked, "message")]
                 said += [_in(args.get("outputs"), "content"), thought]
                 answer = next(filter(text, [*said, raw.get("message")]), None)
                 return [message("assistant", answer)] if answer else []
             if action in _INTERNAL:
                 return []
-            about = _dict(raw.get("tool_call_metadata"))
+            about = fields_of(raw.get("tool_call_metadata"))
             call_id = first_identifier(about, "tool_call_id") or identifier(raw.get("id"))
             if call_id:
                 self._calls[str(raw.get("id"))] = call_id
@@ -182,7 +169,7 @@ class _OpenHandsStream:
             ]
         if isinstance(raw.get("observation"), str):
             kind = raw["observation"]
-            extras = raw["extras"] if isinstance(raw.get("extras"), dict) else {}
+            extras = fields_of(raw.get("extras"))
             if kind == "agent_state_changed" and extras.get("agent_state") == "error":
                 self._told.failure = _failure(extras.get("reason") or raw.get("message"))
             if kind in _INTERNAL:
@@ -197,36 +184,30 @@ class _OpenHandsStream:
 
     def _asked(self, about: dict[str, Any], call_id: str | None) -> Json:
         """The arguments as the model gave them, where its answer was recorded."""
-        response = about.get("model_response")
-        if not isinstance(response, dict):
-            return None
+        response = fields_of(about.get("model_response"))
         model = text(response.get("model"))
         if model and model not in self._told.models:
             self._told.models.append(model)
         choices = response.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices else None
-        answer = first.get("message") if isinstance(first, dict) else None
+        first = fields_of(choices[0]) if isinstance(choices, list) and choices else {}
+        answer = first.get("message")
         calls = events_of(answer) if isinstance(answer, dict) else []
         asked = [each for each in calls if each["type"] == "tool_call"]
         named = [each["args"] for each in asked if call_id in (None, each["call_id"])]
         return named[0] if named else None
 
     def said(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
-        """A message of the SDK: by the user, the agent or the environment."""
-        inner = raw.get("llm_message")
-        inner = inner if isinstance(inner, dict) else {}
+        inner = fields_of(raw.get("llm_message"))
         self._told.models += [name for name in [text(raw.get("model"))] if name]
         return events_of({**inner, "role": _speaker(raw, inner.get("role"))})
 
     def prompted(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
-        """The system prompt of the SDK, with the tools that are offered."""
         prompt = raw.get("system_prompt")
         self._told.tools = tool_names(raw.get("tools")) or self._told.tools
         return [message("system", _in(prompt, "text", prompt))]
 
     def acted(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
-        """An action of the SDK: what the agent thought, and its call."""
-        action = raw["action"] if isinstance(raw.get("action"), dict) else {}
+        action = fields_of(raw.get("action"))
         given = {key: value for key, value in action.items() if key not in _HOUSEKEEPING}
         asked = raw.get("tool_call")
         inner = _in(asked, "function") or asked
@@ -242,11 +223,10 @@ class _OpenHandsStream:
         return [*events, tool_call(raw.get("tool_call_id"), name, args)]
 
     def observed(self, raw: dict[str, Any]) -> list[CanonicalEvent]:
-        """An observation of the SDK, or why there is none."""
         if raw.get("tool_name") in ("finish", "think"):
             return []
         found = raw.get("observation")
-        fields = found if isinstance(found, dict) else {}
+        fields = fields_of(found)
         refused = text(raw.get("error")) or text(raw.get("rejection_reason"))
         payload = refused or _content(fields) or found
         code = fields.get("exit_code", _in(fields.get("metadata"), "exit_code"))
@@ -278,10 +258,6 @@ def _speaker(raw: dict[str, Any], role: Json = None) -> str:
     if source == "agent":
         return "assistant"
     return "system" if source == "environment" else text(role) or "user"
-
-
-def _dict(value: Json) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _in(holder: Json, key: str, default: Json = None) -> Json:

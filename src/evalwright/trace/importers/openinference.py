@@ -1,7 +1,6 @@
 """Spans by the OpenInference conventions: attributes that are flattened lists of messages."""
 
 from itertools import dropwhile
-from typing import Any
 
 from evalwright.trace.importers.canonical import (
     CanonicalEvent,
@@ -22,13 +21,16 @@ from evalwright.trace.importers.operation import (
 from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.values import (
     arguments,
+    fields_of,
     first_identifier,
     from_text,
     number,
+    objects_in,
     structure_from_text,
     text,
     tool_names,
     whole_number,
+    without_none,
 )
 from evalwright.trace.model import Json
 
@@ -50,7 +52,7 @@ def read_openinference(span: Span) -> Operation | None:
     match kind:
         case "model":
             said = span.attributes
-            offered = [each.get("tool", each) for each in _dicts(nested(said, "llm.tools"))]
+            offered = [each.get("tool", each) for each in objects_in(nested(said, "llm.tools"))]
             spent = {
                 "input_tokens": whole_number(said.get("llm.token_count.prompt")),
                 "output_tokens": whole_number(said.get("llm.token_count.completion")),
@@ -61,8 +63,8 @@ def read_openinference(span: Span) -> Operation | None:
                 "model",
                 history=_history(span) or _as_history(_value(span, "input")),
                 output=_said(span, "llm.output_messages") or _as_output(_value(span, "output")),
-                tools=tool_names([each.get("json_schema", each) for each in _dicts(offered)]),
-                usage={key: value for key, value in spent.items() if value is not None},
+                tools=tool_names([each.get("json_schema", each) for each in objects_in(offered)]),
+                usage=without_none(spent),
                 models=[name for name in [text(said.get("llm.model_name"))] if name],
                 is_cut=lacks_beginning(span, _INPUT),
             )
@@ -107,13 +109,12 @@ def _history(span: Span) -> list[CanonicalEvent]:
     """What a model was given; of a message whose beginning was cut off nothing is taken."""
     found = nested(span.attributes, _INPUT)
     if lacks_beginning(span, _INPUT):
-        found = list(dropwhile(lambda each: not text(_fields(each).get("role")), found))
+        found = list(
+            dropwhile(
+                lambda each: not text(fields_of(_unwrapped(each, "message")).get("role")), found
+            )
+        )
     return events_of_messages([_chat_message(each) for each in found])
-
-
-def _fields(raw: Json) -> dict[str, Any]:
-    inner = _unwrapped(raw, "message")
-    return inner if isinstance(inner, dict) else {}
 
 
 def _said(span: Span, prefix: str) -> list[CanonicalEvent]:
@@ -123,7 +124,7 @@ def _said(span: Span, prefix: str) -> list[CanonicalEvent]:
 
 def _chat_message(raw: Json) -> Json:
     """A message as chat APIs have it: the conventions wrap every object in its own name."""
-    fields = raw.get("message", raw) if isinstance(raw, dict) else raw
+    fields = _unwrapped(raw, "message")
     if not isinstance(fields, dict):
         return fields
     built = {
@@ -173,9 +174,9 @@ def _as_history(value: Json) -> list[CanonicalEvent]:
 
 
 def _as_output(value: Json) -> list[CanonicalEvent]:
-    choices = value.get("choices") if isinstance(value, dict) else None
-    first = choices[0] if isinstance(choices, list) and choices else None
-    if isinstance(first, dict) and isinstance(first.get("message"), dict):
+    choices = fields_of(value).get("choices")
+    first = fields_of(choices[0]) if isinstance(choices, list) and choices else {}
+    if isinstance(first.get("message"), dict):
         return events_of_messages([first["message"]])
     return [] if value is None else [message("assistant", value)]
 
@@ -183,7 +184,3 @@ def _as_output(value: Json) -> list[CanonicalEvent]:
 def _value(span: Span, side: str) -> Json:
     value = span.attributes.get(f"{side}.value")
     return from_text(value) if span.attributes.get(f"{side}.mime_type") == _JSON_TYPE else value
-
-
-def _dicts(values: list[Any]) -> list[dict[str, Any]]:
-    return [each for each in values if isinstance(each, dict)]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Literal
 
 import msgspec
@@ -115,20 +115,6 @@ def faulty(number: int, fault: str, head: bytes = b"") -> Imported:
     )
 
 
-def _parsed(text: bytes) -> Json:
-    """A JSON value; numbers that JSON does not have, in Python's notation, are null."""
-    try:
-        return parse_bounded(text)
-    except NotJson:
-        if b"NaN" not in text and b"Infinity" not in text:
-            raise
-    return parse_bounded(_STRING_OR_NOT_FINITE.sub(_finite, text))
-
-
-def _finite(found: re.Match[bytes]) -> bytes:
-    return found.group() if found.group().startswith(b'"') else b"null"
-
-
 class FileStretch(msgspec.Struct):
     """Lines of a file that are read apart from those before and after them.
 
@@ -157,26 +143,53 @@ def read_records(
     Chunks are lines or blocks, cut anywhere.
     """
     stretch = stretch or FileStretch()
-    lines = _written(_lines(chunks, stretch.lines))
-    first, second = next(lines, None), next(lines, None)
-    if first is None:
+    lines = _lines(chunks, stretch.lines)
+    head = list(islice(lines, 2))
+    if not head:
         return
-    head = [line for line in (first, second) if line is not None]
     if stretch.line_by_line is None:
-        stretch.line_by_line = second is None or _is_line_by_line(first, second)
+        first, second = head[0], head[-1]
+        stretch.line_by_line = (
+            len(head) == 1
+            or first.refused
+            or isinstance(_value(first.text), dict | list)
+            # A damaged first line must not make one broken document of all that follow.
+            or (not _OPENING.fullmatch(first.text) and isinstance(_value(second.text), dict))
+        )
     line_by_line = stretch.line_by_line
     for number, (document, alone) in enumerate(
         _documents(chain(head, lines), line_by_line=line_by_line), stretch.records + 1
     ):
         place = name if alone and not line_by_line else f"{name}: line {document.number}"
-        yield _record(number, place, document)
+        fault = None if document.refused else too_heavy(document.text)
+        value: Json = None
+        if document.refused:
+            size = MAX_RECORD_BYTES // 1024 // 1024
+            fault = f"larger than {size} MiB, which is not read; write one record per line"
+        elif fault is None:
+            try:
+                value = _parsed(document.text)
+            except NotJson as error:
+                fault = f"not readable as JSON ({error.reason}); repair or remove it"
+        if fault is None:
+            yield ImportRecord(number, place, value)
+        else:
+            beginning = document.text[:_KEPT_OF_REFUSED]
+            yield ImportRecord(number, place, fault=f"{place}: {fault}", head=beginning)
 
 
-def _is_line_by_line(first: _Line, second: _Line) -> bool:
-    if first.refused or isinstance(_value(first.text), dict | list):
-        return True
-    # A damaged first line must not make one broken document of all that follow.
-    return not _OPENING.fullmatch(first.text) and isinstance(_value(second.text), dict)
+def _parsed(text: bytes) -> Json:
+    """A JSON value; numbers that JSON does not have, in Python's notation, are null."""
+    try:
+        return parse_bounded(text)
+    except NotJson:
+        if b"NaN" not in text and b"Infinity" not in text:
+            raise
+    return parse_bounded(
+        _STRING_OR_NOT_FINITE.sub(
+            lambda found: found[0] if found[0].startswith(b'"') else b"null", text
+        )
+    )
 
 
 def _documents(lines: Iterable[_Line], *, line_by_line: bool) -> Iterator[tuple[_Line, bool]]:
@@ -248,43 +261,21 @@ def _value(source: bytes) -> Json:
         return None
 
 
-def _record(number: int, place: str, line: _Line) -> ImportRecord:
-    if line.refused:
-        size = MAX_RECORD_BYTES // 1024 // 1024
-        fault = f"{place}: larger than {size} MiB, which is not read; write one record per line"
-        return ImportRecord(number, place, fault=fault, head=line.text)
-    heavy = too_heavy(line.text)
-    if heavy is not None:
-        head = line.text[:_KEPT_OF_REFUSED]
-        return ImportRecord(number, place, fault=f"{place}: {heavy}", head=head)
-    try:
-        return ImportRecord(number, place, _parsed(line.text))
-    except NotJson as error:
-        fault = f"{place}: not readable as JSON ({error.reason}); repair or remove it"
-        return ImportRecord(number, place, fault=fault, head=line.text[:_KEPT_OF_REFUSED])
-
-
-def _written(lines: Iterable[_Line]) -> Iterator[_Line]:
-    for line in lines:
-        content = line.text.removeprefix(BOM) if line.number == 1 else line.text
-        if content.strip():
-            yield _Line(line.number, content, line.refused)
-
-
 def _lines(chunks: Iterable[bytes], before: int) -> Iterator[_Line]:
+    """The lines in which something is written."""
     pending = _Pending(before)
     stripped = False
     for place, chunk in enumerate(chunks):
         if place == 1:
             stripped = pending.is_first_line() and chunk[:1] != b"\n" and pending.is_whole()
         if stripped:
-            yield pending.line()
+            yield from pending.line()
         *ended, rest = chunk.split(b"\n")
         for part in ended:
             pending.add(part)
-            yield pending.line()
+            yield from pending.line()
         pending.add(rest)
-    yield pending.line()
+    yield from pending.line()
 
 
 class _Pending:
@@ -310,8 +301,10 @@ class _Pending:
         """Whether there is a whole value already: then chunks are lines without line ends."""
         return isinstance(_value(b"".join(self._parts)), dict | list)
 
-    def line(self) -> _Line:
+    def line(self) -> Iterator[_Line]:
         self._number += 1
-        line = _Line(self._number, b"".join(self._parts), self._size > MAX_RECORD_BYTES)
+        content = b"".join(self._parts)
+        content = content.removeprefix(BOM) if self._number == 1 else content
+        if content.strip():
+            yield _Line(self._number, content, self._size > MAX_RECORD_BYTES)
         self._parts, self._size = [], 0
-        return line

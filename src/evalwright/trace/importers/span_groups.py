@@ -33,6 +33,7 @@ from evalwright.trace.model import Json, text_of
 CASE_ATTRIBUTES = ("evalwright.case_id", "case_id", "test.case.id")
 CONVERSATION_ATTRIBUTES = ("session.id", "gen_ai.conversation.id")
 _IDLE = "only that an agent was created or invoked"
+_REMEDY = "export the spans of the agent's instrumentation"
 _SILENT = "calls of a model without a message"
 _UNANSWERED = "calls of a model whose answers were not recorded, so they were not looked at"
 _CUT = (
@@ -133,10 +134,14 @@ class SpanGroups(Importer):
         if found is None:  # else it is a layer that tells less than another
             for trace_id in passed.pop(_SILENT, ()):
                 spans = self._traces[trace_id]
-                found = self._imported(trace_id, spans, self._operations(spans))
+                found = self._imported(trace_id, spans, operations_of(spans, self._read))
                 yield found
         if self._taken and found is None:
-            yield faulty(1, f"{self._name}: {self._nothing_known(passed)}")
+            count = f"{self._spans} spans in {len(self._traces)} traces"
+            fault = f"none of {count} has {self._known}; {_REMEDY}"
+            if _IDLE in passed:
+                fault = f"its {count} tell {_IDLE}, not what it did"
+            yield faulty(1, f"{self._name}: {fault}")
         else:
             for reason, ids in passed.items():
                 yield PassedOver(f"{_traces(ids)} {reason}")
@@ -147,7 +152,7 @@ class SpanGroups(Importer):
         """Those traces that are cases; the others are put aside, by the reason."""
         for trace_id, joined in self._conversations().items():
             spans = [span for each in joined for span in self._traces[each]]
-            operations = self._operations(spans)
+            operations = operations_of(spans, self._read)
             self._cut += sum(each.is_cut or each.span.dropped > 0 for each in operations)
             if _has_content(operations) and trace_id not in self._retold:
                 found = self._imported(trace_id, spans, operations)
@@ -168,11 +173,13 @@ class SpanGroups(Importer):
         A client that is instrumented alone starts a trace with every request. Such traces belong
         together if one repeats what was said in the other.
         """
-        bare = {
-            trace_id: operations
-            for trace_id, spans in self._traces.items()
-            if len(spans) <= _MOST_OF_A_REQUEST and (operations := self._request(spans))
-        }
+        bare: dict[str, list[Operation]] = {}  # those with model calls, nothing else and no name
+        for trace_id, spans in self._traces.items():
+            if len(spans) <= _MOST_OF_A_REQUEST:
+                operations = operations_of(spans, self._read)
+                named = _named(spans, CASE_ATTRIBUTES + CONVERSATION_ATTRIBUTES)
+                if operations and not named and all(each.kind == "model" for each in operations):
+                    bare[trace_id] = operations
         self._retold = retold(bare)
         first = {trace_id: trace_id for trace_id in self._traces}
         first |= first_requests(bare)
@@ -180,13 +187,6 @@ class SpanGroups(Importer):
         for trace_id in sorted(self._traces, key=lambda each: began(bare.get(each))):
             found.setdefault(first[trace_id], []).append(trace_id)
         return {trace_id: found[trace_id] for trace_id in self._traces if trace_id in found}
-
-    def _request(self, spans: list[Span]) -> list[Operation]:
-        """The model calls of a trace that has nothing else, and no name."""
-        operations = self._operations(spans)
-        is_bare = all(each.kind == "model" for each in operations)
-        named = _named(spans, CASE_ATTRIBUTES + CONVERSATION_ATTRIBUTES)
-        return operations if is_bare and not named else []
 
     def _join_logs(self) -> None:
         """Give log records to their spans; those of a span that is not here make one."""
@@ -203,16 +203,6 @@ class SpanGroups(Importer):
                     made = span_of_logs(named, span_id, request)
                     self._traces.setdefault(named, []).append(made)
 
-    def _nothing_known(self, passed: dict[str, list[str]]) -> str:
-        spans = f"{self._spans} spans in {len(self._traces)} traces"
-        if _IDLE in passed:
-            return f"its {spans} tell {_IDLE}, not what it did"
-        remedy = "export the spans of the agent's instrumentation"
-        return f"none of {spans} has {self._known}; {remedy}"
-
-    def _operations(self, spans: list[Span]) -> list[Operation]:
-        return operations_of(spans, self._read)
-
     def _imported(self, trace_id: str, spans: list[Span], operations: list[Operation]) -> Imported:
         timeline = Timeline(operations, {span.span_id: span.parent_id for span in spans})
         dialogue = timeline.dialogue()
@@ -225,13 +215,22 @@ class SpanGroups(Importer):
             dialogue.ask(text_of(asked[0]))
         told = _named(spans, CASE_ATTRIBUTES)
         conversation = _named(spans, CONVERSATION_ATTRIBUTES)
-        case_id = told or self._turn(conversation or trace_id or "trace")
+        case_id = told or conversation or trace_id or "trace"
+        if not told:  # from its second trace on, a conversation numbers them
+            self._turns[case_id] += 1
+            turn = self._turns[case_id]
+            case_id = case_id if turn == 1 else f"{case_id}#{turn}"
         extras: dict[str, Any] = {}
         if names := list(dict.fromkeys(name for each in operations for name in each.tools)):
             extras["tools_offered"] = names
         if models := list(dict.fromkeys(name for each in operations for name in each.models)):
             extras["models"] = models
-        if usage := {**_duration(operations), **_spent(timeline, operations)}:
+        usage: dict[str, Json] = {}
+        starts = [each.span.start for each in operations if each.span.start is not None]
+        ends = [each.span.end for each in operations if each.span.end is not None]
+        if starts and ends:
+            usage["duration_ms"] = max(0.0, round(max(ends) - min(starts), 3))
+        if usage := usage | _spent(timeline, operations):
             extras["usage"] = usage
         response = dialogue.response(case_id, extras)
         _add_outcome(response, timeline, operations)
@@ -249,12 +248,6 @@ class SpanGroups(Importer):
             named_by="case_id" if told else "conversation" if conversation else "trace",
             asked=digest_of(words),
         )
-
-    def _turn(self, conversation: str) -> str:
-        """The id of the next trace of a conversation; from the second on they are numbered."""
-        self._turns[conversation] += 1
-        turn = self._turns[conversation]
-        return conversation if turn == 1 else f"{conversation}#{turn}"
 
 
 def _traces(ids: list[str]) -> str:
@@ -300,14 +293,6 @@ def _spent(timeline: Timeline, operations: list[Operation]) -> dict[str, Json]:
     return spent
 
 
-def _duration(operations: list[Operation]) -> dict[str, Json]:
-    starts = [each.span.start for each in operations if each.span.start is not None]
-    ends = [each.span.end for each in operations if each.span.end is not None]
-    if not starts or not ends:
-        return {}
-    return {"duration_ms": max(0.0, round(max(ends) - min(starts), 3))}
-
-
 def _add_outcome(response: dict[str, Any], timeline: Timeline, operations: list[Operation]) -> None:
     """The answer, or the failure, that the outermost span tells where no model gave an answer."""
     if "final_output" in response:
@@ -328,7 +313,4 @@ def _add_outcome(response: dict[str, Any], timeline: Timeline, operations: list[
         if status and status.isdigit():
             failure["status"] = int(status)
         error = {"error_name": span.error_type(), "error_message": span.error_text()}
-        response["runner_failure"] = {
-            **failure,
-            **{key: value for key, value in error.items() if value},
-        }
+        response["runner_failure"] = failure | {key: error[key] for key in error if error[key]}

@@ -108,13 +108,27 @@ class Timeline:
         models = [each for each in operations if each.kind == "model"]
         self._outer_models = self._models_around(models)
         self._retelling = self._models_around([each for each in models if each.output])
-        self._entrusted = self._agents_of_tools()
+        # Agents that ran while a tool did: some write them beside that tool, not within it.
+        tools = Stretches(each.span for each in operations if each.kind == "tool")
+        self._entrusted = {
+            each.span.span_id
+            for each in operations
+            if each.span.attributes.get("gen_ai.operation.name") == "invoke_agent"
+            and each.span.parent_id is not None
+            and tools.hold(each.span)
+        }
         self.events: list[CanonicalEvent] = []
 
     def dialogue(self) -> Dialogue:
         """The whole trace as a dialogue."""
-        for _, _, _, phase, operation in sorted(self._moments(), key=lambda each: each[:4]):
-            ended = phase == 1
+        moments = []
+        for place, operation in enumerate(self._operations):
+            start, end = operation.span.start or 0.0, operation.span.end
+            if end is None:  # one that does not say: an agent's is around all that it did
+                end = math.inf if operation.kind == "agent" else start
+            moments.append((start, start, place, False, operation))
+            moments.append((max(start, end), start, place, True, operation))
+        for _, _, _, ended, operation in sorted(moments, key=lambda each: each[:4]):
             ts = operation.span.end if ended else operation.span.start
             match operation.kind, ended:
                 case (("model" | "agent"), False):
@@ -157,14 +171,6 @@ class Timeline:
         around = (outer for each in models for outer in self.ancestors(each))
         return {each.span.span_id for each in around if each.kind == "model"}
 
-    def _agents_of_tools(self) -> set[str]:
-        """Agents that ran while a tool did: some write them beside that tool, not within it."""
-        agents = [each.span for each in self._operations if _is_inner_agent(each)]
-        if not agents:
-            return set()
-        tools = Stretches(each.span for each in self._operations if each.kind == "tool")
-        return {span.span_id for span in agents if tools.hold(span)}
-
     def is_within_tool(self, operation: Operation) -> bool:
         """Whether a tool did this, and not the agent that the user spoke to."""
         return any(
@@ -179,14 +185,11 @@ class Timeline:
     def _is_inner_layer(self, operation: Operation) -> bool:
         """Whether a span runs just within one that tells of the same: a client in a client."""
         around = next(self.ancestors(operation), None)
-        return around is not None and _tell_the_same(around, operation)
-
-    def _moments(self) -> Iterator[tuple[float, float, int, int, Operation]]:
-        for place, operation in enumerate(self._operations):
-            start = operation.span.start or 0.0
-            end = operation.span.end if operation.span.end is not None else _last(operation, start)
-            yield start, start, place, 0, operation
-            yield max(start, end), start, place, 1, operation
+        return (
+            around is not None
+            and around.kind == operation.kind
+            and _tool(around) == _tool(operation)
+        )
 
     def _take_history(self, operation: Operation, ts: float | None) -> None:
         within_tool = self.is_within_tool(operation)
@@ -327,11 +330,6 @@ def _call_key(event: CanonicalEvent) -> tuple[str, ...]:
     return "call", "", event["tool"], text_of(event["args"])
 
 
-def _is_inner_agent(operation: Operation) -> bool:
-    is_agent = operation.span.attributes.get("gen_ai.operation.name") == "invoke_agent"
-    return is_agent and operation.span.parent_id is not None
-
-
 def _is_result(event: CanonicalEvent) -> bool:
     return bool(event["type"] == "tool_result")
 
@@ -356,15 +354,6 @@ def _name_alike(events: list[CanonicalEvent]) -> None:
         else:
             made = [each for each in group if each["type"] == "tool_call" and each["call_id"]]
             waiting += [each for each in made if each["call_id"] not in answered]
-
-
-def _last(operation: Operation, start: float) -> float:
-    """When a span ended that does not say: an agent's is around all that it did."""
-    return math.inf if operation.kind == "agent" else start
-
-
-def _tell_the_same(around: Operation, operation: Operation) -> bool:
-    return around.kind == operation.kind and _tool(around) == _tool(operation)
 
 
 def _tool(operation: Operation) -> Json:

@@ -11,10 +11,13 @@ from evalwright.trace.importers.model_io import identified
 from evalwright.trace.importers.transcripts import Transcript
 from evalwright.trace.importers.values import (
     decimal,
+    fields_of,
     listed,
+    objects_in,
     structure_from_text,
     text,
     whole_number,
+    without_none,
 )
 from evalwright.trace.model import Json
 
@@ -29,18 +32,14 @@ def is_swe_agent(value: Json) -> bool:
     """Whether a record is a trajectory: steps, or messages that mini-swe-agent marks as such."""
     if not isinstance(value, dict):
         return False
-    if _is_mini(value) and isinstance(value.get("messages"), list):
+    is_mini = str(value.get("trajectory_format")).startswith("mini-swe-agent")
+    is_mini = is_mini or "exit_status" in fields_of(value.get("info"))
+    if is_mini and isinstance(value.get("messages"), list):
         return True
     steps = listed(value.get("trajectory"))
     if any(map(_is_step, steps[:_LOOKED_AT])) or any(map(_is_turn, steps[:_LOOKED_AT])):
         return True
     return isinstance(value.get("info"), dict) and any(map(_is_turn, listed(value.get("history"))))
-
-
-def _is_mini(value: dict[str, Any]) -> bool:
-    info = value.get("info")
-    has_ended = isinstance(info, dict) and "exit_status" in info
-    return has_ended or str(value.get("trajectory_format")).startswith("mini-swe-agent")
 
 
 def _is_step(value: Json) -> bool:
@@ -53,36 +52,57 @@ def _is_turn(value: Json) -> bool:
 
 def read_swe_agent(value: Json, name: str) -> Iterator[Transcript]:
     """The one case of a trajectory, named by its instance, else by its file."""
-    info = value["info"] if isinstance(value.get("info"), dict) else {}
+    info = fields_of(value.get("info"))
     steps = [each for each in listed(value.get("trajectory")) if _is_step(each)]
     turns = _turns(value, steps)
-    found = Transcript(
-        events=_opening(turns) + _of_steps(steps) if steps and not _has_calls(turns) else [],
-        case_id=_case_id(value, info, name),
-        usage=_spent(info) or spent_in(turns)[0],
-        models=_models(value, info) or spent_in(turns)[1],
+    events: list[CanonicalEvent] = []
+    if steps and not _has_calls(turns):
+        # What the operator and the user said before the first answer, then the steps.
+        is_answer = [turn.get("role") in _ANSWERS for turn in turns]
+        first = is_answer.index(True) if True in is_answer else len(turns)
+        events = events_of_messages(turns[:first]) + _of_steps(steps)
+    case_id = identified(value, info, keys=("case_id", "instance_id", "task_id"))
+    if case_id is None and name.endswith((".traj", ".traj.json")):
+        case_id = name.rpartition("/")[2].removesuffix(".json").removesuffix(".traj")
+    stats = fields_of(info.get("model_stats"))
+    spent = {
+        "input_tokens": whole_number(stats.get("tokens_sent")),
+        "output_tokens": whole_number(stats.get("tokens_received")),
+        "cost_usd": decimal(stats.get("instance_cost", stats.get("total_cost"))),
+    }
+    config = fields_of(structure_from_text(value.get("replay_config")) or info.get("config"))
+    holders = [each.get("model") for each in (fields_of(config.get("agent")), config)]
+    model = identified(value, info, *holders, keys=("model_name", "name", "model"))
+    failure: dict[str, Any] = {}
+    status = text(info.get("exit_status")) or text(value.get("exit_status"))
+    if status is not None and status.lower() not in _SUBMITTED:
+        kind = "timeout" if "time" in status.lower() else "agent_error"
+        failure = {"class": kind, "error_name": status}
+    yield Transcript(
+        events=events or _of_turns(turns),
+        case_id=case_id,
+        usage={key: value for key, value in spent.items() if value} or spent_in(turns)[0],
+        models=[model] if model else spent_in(turns)[1],
         answer=text(info.get("submission")) or text(value.get("generated_patch")),
-        failure=_failure(text(info.get("exit_status")) or text(value.get("exit_status"))),
+        failure=failure,
     )
-    found.events = found.events or _of_turns(turns)
-    yield found
 
 
 def _turns(value: dict[str, Any], steps: list[Any]) -> list[dict[str, Any]]:
     """What was said to and by the model, without the demonstration before it."""
     for key in ("messages", "history", "trajectory"):
-        found = [each for each in listed(value.get(key)) if isinstance(each, dict)]
+        found = objects_in(listed(value.get(key)))
         said = [each for each in found if not _is_step(each) and not each.get("is_demo")]
         if said:
             return [_plain(each) for each in said]
     asked = listed(steps[0].get("query")) or listed(steps[0].get("messages")) if steps else []
-    return [_plain(each) for each in asked if isinstance(each, dict) and not each.get("is_demo")]
+    return [_plain(each) for each in objects_in(asked) if not each.get("is_demo")]
 
 
 def _plain(turn: dict[str, Any]) -> dict[str, Any]:
     """A message as chat APIs have it; what it cost is in `extra` of mini-swe-agent."""
-    extra = turn["extra"] if isinstance(turn.get("extra"), dict) else {}
-    response = extra["response"] if isinstance(extra.get("response"), dict) else {}
+    extra = fields_of(turn.get("extra"))
+    response = fields_of(extra.get("response"))
     built = {key: turn[key] for key in turn if key != "extra"}
     ids = turn.get("tool_call_ids")
     if isinstance(ids, list) and ids and turn.get("role") == "tool":
@@ -97,17 +117,11 @@ def _plain(turn: dict[str, Any]) -> dict[str, Any]:
     returned = extra.get("returncode")
     if isinstance(returned, int) and turn.get("role") == "tool":
         told["status"] = "error" if returned else "ok"
-    return {**{key: value for key, value in told.items() if value is not None}, **built}
+    return {**without_none(told), **built}
 
 
 def _has_calls(turns: list[dict[str, Any]]) -> bool:
     return any(turn.get("tool_calls") or turn.get("role") == "tool" for turn in turns)
-
-
-def _opening(turns: list[dict[str, Any]]) -> list[CanonicalEvent]:
-    """What the operator and the user said before the first answer."""
-    first = next((n for n, turn in enumerate(turns) if turn.get("role") in _ANSWERS), len(turns))
-    return events_of_messages(turns[:first])
 
 
 def _of_steps(steps: list[dict[str, Any]]) -> list[CanonicalEvent]:
@@ -146,38 +160,3 @@ def _of_turns(turns: list[dict[str, Any]]) -> list[CanonicalEvent]:
             command = given or (fenced[-1] if fenced else None)
             events += [tool_call(number, SHELL, {"command": command})] if command else []
     return events
-
-
-def _case_id(value: dict[str, Any], info: dict[str, Any], name: str) -> str | None:
-    found = identified(value, info, keys=("case_id", "instance_id", "task_id"))
-    stem = name.rpartition("/")[2]
-    for ending in (".json", ".traj"):
-        stem = stem.removesuffix(ending)
-    is_file = name.endswith((".traj", ".traj.json"))
-    return found or (stem if is_file else None)
-
-
-def _spent(info: dict[str, Any]) -> dict[str, Json]:
-    stats = info.get("model_stats")
-    stats = stats if isinstance(stats, dict) else {}
-    found = {
-        "input_tokens": whole_number(stats.get("tokens_sent")),
-        "output_tokens": whole_number(stats.get("tokens_received")),
-        "cost_usd": decimal(stats.get("instance_cost", stats.get("total_cost"))),
-    }
-    return {key: value for key, value in found.items() if value}
-
-
-def _models(value: dict[str, Any], info: dict[str, Any]) -> list[str]:
-    config = structure_from_text(value.get("replay_config")) or info.get("config")
-    agent = config.get("agent") if isinstance(config, dict) else None
-    holders = [each.get("model") for each in (agent, config) if isinstance(each, dict)]
-    found = identified(value, info, *holders, keys=("model_name", "name", "model"))
-    return [found] if found else []
-
-
-def _failure(status: str | None) -> dict[str, Any]:
-    if status is None or status.lower() in _SUBMITTED:
-        return {}
-    kind = "timeout" if "time" in status.lower() else "agent_error"
-    return {"class": kind, "error_name": status}

@@ -9,10 +9,13 @@ from evalwright.trace.importers.messages import events_of
 from evalwright.trace.importers.transcripts import Transcript
 from evalwright.trace.importers.values import (
     decimal,
+    fields_of,
     first_identifier,
     listed,
     number,
+    objects_in,
     text,
+    without_none,
 )
 from evalwright.trace.model import Json
 
@@ -45,39 +48,40 @@ def read_tau_bench(value: Json, name: str) -> Iterator[Transcript]:
     if "simulations" not in value:
         yield _case(value, {})
         return
-    info = value["info"] if isinstance(value.get("info"), dict) else {}
-    for each in listed(value.get("simulations")):
-        if isinstance(each, dict):
-            yield _case(each, info)
+    for each in objects_in(listed(value.get("simulations"))):
+        yield _case(each, fields_of(value.get("info")))
 
 
 def _case(raw: dict[str, Any], info: dict[str, Any]) -> Transcript:
     turns = listed(raw.get("traj")) or listed(raw.get("messages"))
-    flat = [inner for each in turns for inner in _parallel(each)]
+    flat: list[Any] = []
+    for turn in turns:  # one may hold the results that answer several calls at once
+        several = fields_of(turn).get("tool_messages")
+        flat += several if isinstance(several, list) else [turn]
     by_agent = [turn for turn in flat if isinstance(turn, dict) and turn.get("role") == "assistant"]
     usage, models = spent_in(by_agent)
-    about = info.get("environment_info")
-    policy = text(about.get("policy")) if isinstance(about, dict) else None
+    policy = text(fields_of(info.get("environment_info")).get("policy"))
+    model = first_identifier(fields_of(info.get("agent_info")), "llm", "model")
     seconds = number(raw.get("duration"))
     found = {
         "cost_usd": decimal(raw.get("agent_cost")),
         "duration_ms": None if seconds is None else seconds * 1000,
     }
+    failure: dict[str, Any] = {}
+    reason = text(raw.get("termination_reason"))
+    if error := text(fields_of(raw.get("info")).get("error")):
+        failure = {"class": "agent_error", "error_message": error}
+    elif reason is not None and any(word in reason for word in _BROKE_OFF):
+        failure = {"class": "agent_error", "error_name": reason}
     return Transcript(
         events=[event for turn in flat for event in _events(turn)],
         case_id=first_identifier(raw, "case_id", "task_id"),
         trace_id=first_identifier(raw, "id"),
         instructions=([policy] if policy else []),
-        models=_model(info) or models,
-        usage={**usage, **{key: value for key, value in found.items() if value is not None}},
-        failure=_failure(raw),
+        models=[model] if model else models,
+        usage=usage | without_none(found),
+        failure=failure,
     )
-
-
-def _parallel(turn: Json) -> list[Any]:
-    """The results that answer several calls at once, one by one."""
-    several = turn.get("tool_messages") if isinstance(turn, dict) else None
-    return several if isinstance(several, list) else [turn]
 
 
 def _events(turn: Json) -> list[CanonicalEvent]:
@@ -92,20 +96,3 @@ def _events(turn: Json) -> list[CanonicalEvent]:
     elif turn.get("role") == "tool" and str(turn.get("content")).startswith("Error: "):
         turn = {**turn, "status": "error"}
     return events_of(turn)
-
-
-def _model(info: dict[str, Any]) -> list[str]:
-    about = info.get("agent_info")
-    found = first_identifier(about, "llm", "model") if isinstance(about, dict) else None
-    return [found] if found else []
-
-
-def _failure(raw: dict[str, Any]) -> dict[str, Any]:
-    reason = text(raw.get("termination_reason"))
-    info = raw.get("info")
-    error = text(info.get("error")) if isinstance(info, dict) else None
-    if error:
-        return {"class": "agent_error", "error_message": error}
-    if reason is None or not any(word in reason for word in _BROKE_OFF):
-        return {}
-    return {"class": "agent_error", "error_name": reason}
