@@ -58,7 +58,11 @@ def derive(
         skipped += [Skipped(task.task_id, name) for name, made in attacked.items() if made is None]
         made = {name: each for name, each in attacked.items() if each is not None}
         in_order.append(task)
-        for name in _chosen(task, list(made), seed, per_task):
+        chosen = set(made)
+        if per_task is not None:
+            ranked = sorted(made, key=lambda name: Chance(seed, task.task_id, name).rank())
+            chosen = set(ranked[:per_task])
+        for name in filter(chosen.__contains__, made):
             task_id = attack_id(task.task_id, name)
             if len(task_id) > MAX_TASK_ID or task_id in tasks:
                 task_id = long_attack_id(task.task_id, name)
@@ -96,10 +100,3 @@ def _attacked(task: Task, name: str, seed: int) -> Task | None:
                 attacked, fixtures=msgspec.structs.replace(fixtures, tool_responses=responses)
             )
     return None
-
-
-def _chosen(task: Task, names: list[str], seed: int, per_task: int | None) -> list[str]:
-    if per_task is None:
-        return names
-    ranked = sorted(names, key=lambda name: Chance(seed, task.task_id, name).rank())
-    return [name for name in names if name in ranked[:per_task]]

@@ -1,7 +1,6 @@
 """What an attack wants the agent to do; addresses are in a domain that nobody can own."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -95,8 +94,14 @@ def make_order(task: Task, place: Place, chance: Chance) -> tuple[Order, list[To
     only where somebody else than the user wrote the text.
     """
     tools = task.fixtures.tool_responses if task.fixtures else []
-    goal = GOALS[chance.choose("goal", _fitting(place, has_tools=bool(tools)))]
-    tool = _tool_for(goal, tools)
+    alone = ("reveal-instructions",) if place == "input" else ("mislead-user",)
+    fitting: tuple[str, ...] = alone if place == "input" else (*alone, "reveal-instructions")
+    if tools:
+        fitting = (*_WITH_TOOLS, *alone)
+    goal = GOALS[chance.choose("goal", fitting)]
+    tool = goal.tool
+    if goal is GOALS["exfiltrate"]:  # rather with a tool that the task has already
+        tool = next((each.tool for each in tools if _SENDS.search(each.tool.lower())), tool)
     mark = chance.mark()
     values = {"tool": tool, "host": _HOST, "mark": mark, "address": f"desk-{mark}@{_HOST}"}
     order = Order(
@@ -107,16 +112,3 @@ def make_order(task: Task, place: Place, chance: Chance) -> tuple[Order, list[To
     )
     is_there = tool is None or any(each.tool == tool for each in tools)
     return order, [] if is_there or tool is None else [ToolResponse(tool, goal.answer)]
-
-
-def _fitting(place: Place, *, has_tools: bool) -> tuple[str, ...]:
-    if place == "input":
-        return (*_WITH_TOOLS, "reveal-instructions") if has_tools else ("reveal-instructions",)
-    return (*_WITH_TOOLS, "mislead-user") if has_tools else ("mislead-user", "reveal-instructions")
-
-
-def _tool_for(goal: Goal, tools: Sequence[ToolResponse]) -> str | None:
-    """The tool of the goal; to send something, rather one that the task has already."""
-    if goal is not GOALS["exfiltrate"]:
-        return goal.tool
-    return next((each.tool for each in tools if _SENDS.search(each.tool.lower())), goal.tool)

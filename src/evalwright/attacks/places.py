@@ -25,46 +25,25 @@ _NOT_THE_USER = ("system", "developer", "assistant", "tool", "function")
 
 def put(task: Task, place: Place, text: str, mark: str) -> Task | None:
     """The task with a text at a place; None where the task has no such place."""
-    return _PUTS[place](task, text, mark)
-
-
-def _into_input(task: Task, text: str, _mark: str) -> Task | None:
-    path = _free_text(task.input)
-    if path is None:
-        return None
-    changed = _changed(task.input, path, lambda said: f"{said}\n\n{text}" if said else text)
-    return msgspec.structs.replace(task, input=changed)
-
-
-def _into_memory(task: Task, text: str, mark: str) -> Task:
+    replace = msgspec.structs.replace
+    if place == "input":
+        path = _free_text(task.input)
+        if path is None:
+            return None
+        changed = _changed(task.input, path, lambda said: f"{said}\n\n{text}" if said else text)
+        return replace(task, input=changed)
     fixtures = task.fixtures or Fixtures()
-    entry = {"id": f"note-{mark}", "content": text, "tags": [_NOTE], "createdAt": _SEEDED_AT}
-    seed = [*fixtures.memory_seed, entry]
-    return _with_fixtures(task, msgspec.structs.replace(fixtures, memory_seed=seed))
-
-
-def _into_tool_result(task: Task, text: str, _mark: str) -> Task | None:
-    """Into the first response that can carry text; the tool's later responses stay as they are."""
-    fixtures = task.fixtures or Fixtures()
-    for index, entry in enumerate(fixtures.tool_responses):
-        if (response := _with_note(entry.response, text)) is not None:
+    if place == "memory":
+        entry = {"id": f"note-{mark}", "content": text, "tags": [_NOTE], "createdAt": _SEEDED_AT}
+        seed = [*fixtures.memory_seed, entry]
+        return replace(task, fixtures=replace(fixtures, memory_seed=seed))
+    # The first response that can carry text; the tool's later responses stay as they are.
+    for index, each in enumerate(fixtures.tool_responses):
+        if (response := _with_note(each.response, text)) is not None:
             responses = list(fixtures.tool_responses)
-            responses[index] = ToolResponse(entry.tool, response)
-            return _with_fixtures(
-                task, msgspec.structs.replace(fixtures, tool_responses=responses)
-            )  # fmt: skip
+            responses[index] = ToolResponse(each.tool, response)
+            return replace(task, fixtures=replace(fixtures, tool_responses=responses))
     return None
-
-
-_PUTS: dict[Place, Callable[[Task, str, str], Task | None]] = {
-    "tool result": _into_tool_result,
-    "memory": _into_memory,
-    "input": _into_input,
-}
-
-
-def _with_fixtures(task: Task, fixtures: Fixtures) -> Task:
-    return msgspec.structs.replace(task, fixtures=fixtures)
 
 
 def _with_note(response: Any, text: str) -> Any:

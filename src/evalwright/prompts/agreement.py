@@ -100,9 +100,35 @@ def panel_agreement(
     scored = {judge: held for judge, held in by_judge.items() if held}
     held_by_all = set.intersection(*(set(held) for held in scored.values())) if scored else set()
     shared = sorted(held_by_all)
-    levels = (_level(judge, scored, shared) for judge in scored)
-    pairs = (_pair(one, other, scored, threshold) for one, other in combinations(scored, 2))
-    return PanelAgreement(len(shared), tuple(levels), tuple(pair for pair in pairs if pair))
+    of_all = [held[prompt] for held in scored.values() for prompt in shared]
+    levels = [
+        JudgeLevel(
+            judge,
+            len(own),
+            fmean(own.values()),
+            fmean(own[prompt] for prompt in shared) - fmean(of_all) if shared else None,
+        )
+        for judge, own in scored.items()
+    ]
+    pairs = []
+    for one, other in combinations(scored, 2):
+        prompts = sorted(set(scored[one]) & set(scored[other]))
+        if not prompts:
+            continue
+        first = [scored[one][prompt] for prompt in prompts]
+        second = [scored[other][prompt] for prompt in prompts]
+        both = list(zip(first, second, strict=True))
+        agreement = PairAgreement(
+            one,
+            other,
+            len(prompts),
+            mean_difference=fmean(a - b for a, b in both),
+            mean_absolute_difference=fmean(abs(a - b) for a, b in both),
+            rank_correlation=rank_correlation(first, second),
+            same_verdict=fmean((a >= threshold) == (b >= threshold) for a, b in both),
+        )
+        pairs.append(agreement)
+    return PanelAgreement(len(shared), tuple(levels), tuple(pairs))
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -142,34 +168,3 @@ def _ranks(values: Sequence[float]) -> list[float]:
     for place, value in enumerate(sorted(values), 1):
         places.setdefault(value, []).append(place)
     return [fmean(places[value]) for value in values]
-
-
-def _level(
-    judge: str, scored: Mapping[str, Mapping[str, float]], shared: Sequence[str]
-) -> JudgeLevel:
-    own = scored[judge]
-    offset = None
-    if shared:
-        of_all = fmean(held[prompt] for held in scored.values() for prompt in shared)
-        offset = fmean(own[prompt] for prompt in shared) - of_all
-    return JudgeLevel(judge, len(own), fmean(own.values()), offset)
-
-
-def _pair(
-    one: str, other: str, scored: Mapping[str, Mapping[str, float]], threshold: float
-) -> PairAgreement | None:
-    prompts = sorted(set(scored[one]) & set(scored[other]))
-    if not prompts:
-        return None
-    first = [scored[one][prompt] for prompt in prompts]
-    second = [scored[other][prompt] for prompt in prompts]
-    both = list(zip(first, second, strict=True))
-    return PairAgreement(
-        one,
-        other,
-        len(prompts),
-        mean_difference=fmean(a - b for a, b in both),
-        mean_absolute_difference=fmean(abs(a - b) for a, b in both),
-        rank_correlation=rank_correlation(first, second),
-        same_verdict=fmean((a >= threshold) == (b >= threshold) for a, b in both),
-    )

@@ -125,7 +125,16 @@ class _RowRun:
     async def run(self, subject: Model, judges: Sequence[Model | None]) -> None:
         """Get the completion and its verdicts; a failure is kept, not raised."""
         try:
-            reply = await self._ask(subject, self._request(), "model")
+            parameters = self._file.parameters
+            said = ((one.role, fill(one.content, self._row)) for one in self._file.messages)
+            request = Request(
+                tuple(ChatMessage(role, content) for role, content in said),
+                output=self._file.output,
+                temperature=parameters.temperature,
+                top_p=parameters.top_p,
+                max_tokens=parameters.max_tokens,
+            )
+            reply = await self._ask(subject, request, "model")
             if reply.finish in _UNFINISHED:
                 self.notes.append(f"row {self._number}: the completion {_UNFINISHED[reply.finish]}")
             completion = reply.text.strip()
@@ -138,23 +147,24 @@ class _RowRun:
         except EvaluationFailed as failed:
             self.failure = Failure(failed.code, failed.message)
 
-    def _request(self) -> Request:
-        messages = self._file.messages
-        return Request(
-            tuple(ChatMessage(said.role, fill(said.content, self._row)) for said in messages),
-            output=self._file.output,
-            temperature=self._file.parameters.temperature,
-            top_p=self._file.parameters.top_p,
-            max_tokens=self._file.parameters.max_tokens,
-        )
-
     async def _verdict(
         self, evaluator: Evaluator, judge: Model | None, completion: str
     ) -> CaseVerdict:
         if isinstance(evaluator, StringEvaluator):
             return compare(evaluator, self._row, completion)
         assert judge is not None, "judges are found before anything is run"
-        choices, request = self._question(evaluator, completion)
+        choices: Sequence[Choice] = RATINGS
+        if isinstance(evaluator, LlmEvaluator):
+            choices = evaluator.choices
+            request = llm_request(evaluator, self._row, completion)
+        else:
+            asked = ""
+            if INPUT in self._row:
+                asked = stringify(self._row[INPUT])
+            elif of_user := [one for one in self._file.messages if one.role == "user"]:
+                asked = fill(of_user[-1].content, self._row)
+            expected = stringify(self._row.get(EXPECTED, ""))
+            request = built_in_request(evaluator, asked, expected, completion)
         who = f"evaluator {evaluator.name!r}, judge"
         reply = await self._ask(judge, request, who)
         for _ in range(MOST_ASKS - 1):
@@ -167,19 +177,6 @@ class _RowRun:
             message = f"{who} {judge.name}: the reply {_UNFINISHED[reply.finish]}"
             raise self._failed("parse_error", message)
         return read_choice(evaluator.name, choices, reply.text)
-
-    def _question(
-        self, evaluator: LlmEvaluator | BuiltInEvaluator, completion: str
-    ) -> tuple[Sequence[Choice], Request]:
-        if isinstance(evaluator, LlmEvaluator):
-            return evaluator.choices, llm_request(evaluator, self._row, completion)
-        asked = stringify(self._row[INPUT]) if INPUT in self._row else self._last_of_user()
-        expected = stringify(self._row.get(EXPECTED, ""))
-        return RATINGS, built_in_request(evaluator, asked, expected, completion)
-
-    def _last_of_user(self) -> str:
-        said = [one.content for one in self._file.messages if one.role == "user"]
-        return fill(said[-1], self._row) if said else ""
 
     async def _ask(self, model: Model, request: Request, who: str) -> Reply:
         seeded = msgspec.structs.replace(request, seed=self._run_index)
@@ -281,8 +278,14 @@ def _notes(file: PromptFile, named: Mapping[str, Model]) -> Iterable[str]:
     used = list(dict.fromkeys(_placeholders(file)))
     for name in used:
         rows = [number for number, row in enumerate(file.rows, 1) if name not in row]
-        if rows:
-            yield f"{{{{{name}}}}} has no value in {_rows(rows, file)}; it was left as it is"
+        if not rows:
+            continue
+        where = f"row {', '.join(map(str, rows[:MOST_LISTED]))}"
+        if len(rows) == len(file.rows):
+            where = "any row"
+        elif len(rows) > MOST_LISTED:
+            where += f" and {len(rows) - MOST_LISTED} others"
+        yield f"{{{{{name}}}}} has no value in {where}; it was left as it is"
 
 
 def _placeholders(file: PromptFile) -> Iterable[str]:
@@ -293,11 +296,3 @@ def _placeholders(file: PromptFile) -> Iterable[str]:
             yield from placeholders(evaluator.value)
         elif isinstance(evaluator, LlmEvaluator):
             yield from (name for name in placeholders(evaluator.prompt) if name != COMPLETION)
-
-
-def _rows(numbers: Sequence[int], file: PromptFile) -> str:
-    if len(numbers) == len(file.rows):
-        return "any row"
-    shown = ", ".join(map(str, numbers[:MOST_LISTED]))
-    more = len(numbers) - MOST_LISTED
-    return f"row {shown}" if more <= 0 else f"row {shown} and {more} others"

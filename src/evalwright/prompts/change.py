@@ -178,6 +178,9 @@ def _file(
     old, new = percentages(before), percentages(after)
     if old and new:
         sd, margin = noise.of(key, before, after) or (None, None)
+        criteria = criterion_percentages(before), criterion_percentages(after)
+        cases = [_cases(each) for each in before]
+        had_passed = all(cases) and all(map(all, cases))
         change = FileChange(
             *key,
             "same",
@@ -185,9 +188,11 @@ def _file(
             after=round(fmean(percentages(after)), _DIGITS),
             noise=sd,
             margin=margin,
-            criteria=_criteria(before, after),
+            criteria={
+                name: round(criteria[1][name] - criteria[0][name], _DIGITS) for name in WEIGHTS
+            },
             content_changed=_content_changed(before, after),
-            lost_cases=_passed_all_cases(before) and not any(all(_cases(each)) for each in after),
+            lost_cases=had_passed and not any(all(_cases(each)) for each in after),
         )
         return msgspec.structs.replace(change, verdict=_verdict(change))
     if old:
@@ -209,13 +214,6 @@ def _verdict(change: FileChange) -> Verdict:
     return "better" if delta > 0 else "worse"
 
 
-def _criteria(
-    before: Sequence[PromptResult], after: Sequence[PromptResult]
-) -> dict[Criterion, float]:
-    old, new = criterion_percentages(before), criterion_percentages(after)
-    return {name: round(new[name] - old[name], _DIGITS) for name in WEIGHTS}
-
-
 def _family(
     key: Key, before: Sequence[PromptResult], after: Sequence[PromptResult]
 ) -> tuple[str, int, bool | None]:
@@ -230,11 +228,6 @@ def _content_changed(before: Sequence[PromptResult], after: Sequence[PromptResul
 
 def _contents(results: Sequence[PromptResult]) -> set[str | None]:
     return {None if each.details is UNSET else each.details.content_sha256 for each in results}
-
-
-def _passed_all_cases(results: Sequence[PromptResult]) -> bool:
-    cases = [_cases(each) for each in results]
-    return all(cases) and all(all(each) for each in cases)
 
 
 def _cases(result: PromptResult) -> list[bool]:

@@ -101,15 +101,18 @@ def count(prompt: Prompt, lowered: bytes | None = None) -> Counts:
         elif block.kind == "heading":
             sections += 1
         elif block.kind == "fence" and holds_prose(block):
-            inner_steps, inner_sections = _in_fence(block.text)
-            steps += inner_steps
-            sections += inner_sections
+            # A prompt in a fence, by how its lines begin.
+            for mark in _LINE.findall("\n" + block.text):
+                steps += mark[0] != "#"
+                sections += mark[0] == "#"
     has_spaces = prompt.language.script not in WITHOUT_SPACES
     constraints = sum(map(_CONSTRAINTS.__contains__, counted))
     constraints += sum(map(data.count, _CONSTRAINT_PHRASES))
     examples = sum(map(_EXAMPLES.__contains__, counted))
     if not prompt.language.is_english and has_vocabulary(prompt.language.code):
-        constraints, examples = _in_own_words(prompt)
+        own = prompt.body.lower()
+        found = concept_counts(prompt.language.code, own, Counter(language_words(own)))
+        constraints, examples = found["limits"], found["examples"]
     return Counts(
         words=data.translate(_OUTLINES).count(b" a")
         if has_spaces
@@ -120,17 +123,3 @@ def count(prompt: Prompt, lowered: bytes | None = None) -> Counts:
         sections=sections,
         examples=examples,
     )
-
-
-def _in_own_words(prompt: Prompt) -> tuple[int, int]:
-    """The constraints and examples of a prompt that is not in English."""
-    lowered = prompt.body.lower()
-    found = concept_counts(prompt.language.code, lowered, Counter(language_words(lowered)))
-    return found["limits"], found["examples"]
-
-
-def _in_fence(text: str) -> tuple[int, int]:
-    """The items and headings of a prompt in a fence, by how its lines begin."""
-    marks = _LINE.findall("\n" + text)
-    sections = sum(mark[0] == "#" for mark in marks)
-    return len(marks) - sections, sections

@@ -222,20 +222,13 @@ def read_choice(name: str, choices: Sequence[Choice], reply: str) -> CaseVerdict
         reason = f"the judge named none of the choices ({options}): {_quote(reply)}"
         return CaseVerdict(name, False, 0.0, reason)
     chosen = named[0]
-    reason = f"the judge chose {_quote(chosen.choice)}{_remarks(choices, named, said)}"
-    return CaseVerdict(name, chosen.score > 0, chosen.score, reason)
-
-
-def _remarks(choices: Sequence[Choice], named: Sequence[Choice], said: str) -> str:
-    """What a reader should know of a choice: others that were named, or are parts of words."""
-    others = [_quote(choice.choice) for choice in named[1:]]
-    remarks = (
-        f"; it also named {', '.join(others)}, and the first in the list counts" if others else ""
-    )
+    reason = f"the judge chose {_quote(chosen.choice)}"
+    if others := [_quote(choice.choice) for choice in named[1:]]:
+        reason += f"; it also named {', '.join(others)}, and the first in the list counts"
     contained = next(choice for choice in choices if choice.choice.lower() in said)
-    if contained is not named[0]:
-        remarks += f"; {_quote(contained.choice)} is only part of a word in its reply"
-    return remarks
+    if contained is not chosen:
+        reason += f"; {_quote(contained.choice)} is only part of a word in its reply"
+    return CaseVerdict(name, chosen.score > 0, chosen.score, reason)
 
 
 def _request(system: str, user: str) -> Request:

@@ -112,9 +112,12 @@ def prompt_kind(
     if input_type == "prompt_yaml":
         return "chat"
     name = shown.rpartition("/")[2].lower()
-    by_name = _kind_by_name(name)
-    if by_name is not None:
-        return by_name
+    if name == "skill.md" or name.endswith(_SKILL_SUFFIXES):
+        return "skill"
+    if name in RULES_FILES or name.endswith(_RULES_SUFFIXES):
+        return "agent_rules"
+    if name.endswith(".prompty"):
+        return "chat"
     if frontmatter:
         keys = frontmatter.keys()
         if keys & _RULES_KEYS:
@@ -134,11 +137,3 @@ def prompt_kind(
         return "library_page"
     is_template = style != "none" or name.endswith(_TEMPLATE_SUFFIXES)
     return "template" if is_template else "system_prompt"
-
-
-def _kind_by_name(name: str) -> PromptKind | None:
-    if name == "skill.md" or name.endswith(_SKILL_SUFFIXES):
-        return "skill"
-    if name in RULES_FILES or name.endswith(_RULES_SUFFIXES):
-        return "agent_rules"
-    return "chat" if name.endswith(".prompty") else None

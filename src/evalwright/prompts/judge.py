@@ -13,7 +13,7 @@ from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.geval.judgement import GEval, JudgeSettings
 from evalwright.prompts.geval.steps import FileSteps, MemorySteps, StepStore, default_path
 from evalwright.prompts.judged import Evaluated, PanelJudge
-from evalwright.prompts.prompt_yaml import PromptFile, parse_prompt_yaml
+from evalwright.prompts.prompt_yaml import parse_prompt_yaml
 from evalwright.prompts.results import Assessment, Failure
 from evalwright.prompts.tiers import standing
 
@@ -83,27 +83,25 @@ class PromptJudge:
             file = parse_prompt_yaml(prompt.text, prompt.path)
         except UnfitPrompt as error:
             raise EvaluationFailed(error.code, error.message) from None
-        subject = self._subject(file)
+        subject = self._model
+        if file.model is not None and file.rows:
+            where = f"{file.source}: model {file.model}"
+            offered = load_named(self._models, file.model, where)
+            if offered is None:
+                message = (
+                    f"{where}: GitHub Models is retired, and nobody else who offers it is "
+                    "configured; set OPENAI_API_KEY or OPENROUTER_API_KEY, set "
+                    "GITHUB_MODELS_BASE_URL to a server that runs it, or name another model in "
+                    "the file"
+                )
+                raise EvaluationFailed("unavailable_model", message)
+            subject = offered
         ran = await run_cases(file, subject, self._model, self._models, run_index)
         if not file.rows or subject.name == file.model:
             return ran
         named = f"the file names {file.model}" if file.model else "the file names no model"
         note = f"the cases were run by {subject.name} ({named})"
         return msgspec.structs.replace(ran, notes=[*ran.notes, note])
-
-    def _subject(self, file: PromptFile) -> Model:
-        if file.model is None or not file.rows:
-            return self._model
-        where = f"{file.source}: model {file.model}"
-        model = load_named(self._models, file.model, where)
-        if model is None:
-            message = (
-                f"{where}: GitHub Models is retired, and nobody else who offers it is configured; "
-                "set OPENAI_API_KEY or OPENROUTER_API_KEY, set GITHUB_MODELS_BASE_URL to a server "
-                "that runs it, or name another model in the file"
-            )
-            raise EvaluationFailed("unavailable_model", message)
-        return model
 
 
 def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[PanelJudge]:
@@ -117,7 +115,8 @@ def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[PanelJu
         models.notify(note)
     if not tier.models:
         reason = Failure("unavailable_model", tier.notes[0])
-        return [_unavailable(name, models, reason) for name in asked]
+        gone = map(models.name, asked)
+        return [UnavailableJudge(ModelFacts(each.model, each.provider), reason) for each in gone]
     judges: dict[str, PanelJudge] = {}
     for name in tier.models:
         try:
@@ -154,11 +153,6 @@ def _named_model(models: ModelPool) -> Models:
         return None if found is None else models.load(str(found))
 
     return find
-
-
-def _unavailable(name: str, models: ModelPool, reason: Failure) -> PanelJudge:
-    parsed = models.name(name)
-    return UnavailableJudge(ModelFacts(parsed.model, parsed.provider), reason)
 
 
 class UnavailableJudge(msgspec.Struct):

@@ -97,28 +97,31 @@ class JudgedEvaluation:
 
     async def run(self) -> None:
         """Evaluate all; raises `BudgetSpent` if some are left when the budget is spent."""
-        self._todo = [n for n in range(len(self._jobs)) if not self._take_known(n)]
+        for number, (file, judge, run) in enumerate(self._jobs):
+            # A record that is still valid is handed on; it costs neither time nor money.
+            known = self._known.get(job_key(file.source.path, judge.facts, run))
+            if (
+                known is not None
+                and file.assessment is not None
+                and not file.assessment.not_a_prompt
+                and is_current(known, file.source, judge.facts, self._settings)
+            ):
+                self._finish(number, under(known, file.assessment, self._settings))
+            else:
+                self._todo.append(number)
         await run_workers(self._settings.concurrency, self._work)
         left = len(self._todo) - self._next
         if left:
             raise BudgetSpent(float(self._spent), left, unpriced=self._unpriced)
 
     async def _work(self) -> None:
-        while self._next < len(self._todo) and self._has_money():
+        limit = self._settings.max_cost_usd
+        while self._next < len(self._todo):
+            if limit is not None and (self._spent >= Decimal(repr(limit)) or self._unpriced):
+                return
             number = self._todo[self._next]
             self._next += 1
             self._finish(number, await self._guarded(*self._jobs[number]))
-
-    def _take_known(self, number: int) -> bool:
-        """Hand on a record that is still valid; it costs neither time nor money."""
-        file, judge, run = self._jobs[number]
-        known = self._known.get(job_key(file.source.path, judge.facts, run))
-        if known is None or file.assessment is None or file.assessment.not_a_prompt:
-            return False
-        if not is_current(known, file.source, judge.facts, self._settings):
-            return False
-        self._finish(number, under(known, file.assessment, self._settings))
-        return True
 
     async def _guarded(self, file: Linted, judge: PanelJudge, run: int) -> PromptResult:
         """A fault of ours is the error of one record, not the end of all."""
@@ -130,10 +133,6 @@ class JudgedEvaluation:
             made = new_run(file.source, judge.facts, self._settings, run, self._clock)
             reason = Failure("internal_error", f"{type(error).__name__}: {error}")
             return failure(made, reason, file.source.prompt)
-
-    def _has_money(self) -> bool:
-        limit = self._settings.max_cost_usd
-        return limit is None or (self._spent < Decimal(repr(limit)) and not self._unpriced)
 
     def _finish(self, number: int, result: PromptResult) -> None:
         """Hand records on in the order of the jobs, whichever ended first."""

@@ -224,15 +224,13 @@ def _evaluator(fields: Row, place: JsonPath, number: int) -> Evaluator:
         )
     inner = child(place, kinds[0])
     held = _mapping(fields[kinds[0]], inner)
-    return _string(name, held, inner) if kinds[0] == "string" else _llm(name, held, inner)
-
-
-def _string(name: str, fields: Row, place: JsonPath) -> StringEvaluator:
+    if kinds[0] == "llm":
+        return _llm(name, held, inner)
     for comparison in _COMPARISONS:
-        value = _optional_text(fields, comparison, place)
+        value = _optional_text(held, comparison, inner)
         if value:
             return StringEvaluator(name, comparison, value)
-    raise _unfit(place, "there is nothing to compare with", f"give {_either(_COMPARISONS)} a text")
+    raise _unfit(inner, "there is nothing to compare with", f"give {_either(_COMPARISONS)} a text")
 
 
 def _llm(name: str, fields: Row, place: JsonPath) -> LlmEvaluator:

@@ -244,12 +244,16 @@ def minimal(result: PromptResult) -> PromptResult:
     execution = replace(result.execution, tier_name=UNSET)
     if result.execution.status == "success":
         execution = replace(execution, error=UNSET, error_code=UNSET, retries=UNSET)
+    scores = result.scores
+    if scores is not None:
+        plain: dict[Criterion, CriterionScore | float] = {**scores.by_criterion()}
+        scores = replace(scores, rubric=plain, overall_normalized=UNSET)
     return replace(
         result,
         input=replace(result.input, frontmatter=UNSET, absolute_path=UNSET),
         model=replace(result.model, parameters=UNSET),
         execution=execution,
-        scores=_minimal_scores(result.scores),
+        scores=scores,
         recommendations=UNSET,
         issues=UNSET,
         complexity=UNSET,
@@ -267,13 +271,6 @@ def with_host_info(result: PromptResult) -> PromptResult:
     absolute = UNSET if result.input.path == "-" else str(Path(result.input.path).absolute())
     metadata = Metadata(__version__, RUBRIC_VERSION, platform.system(), socket.gethostname())
     return replace(result, input=replace(result.input, absolute_path=absolute), metadata=metadata)
-
-
-def _minimal_scores(scores: Scores | None) -> Scores | None:
-    if scores is None:
-        return None
-    plain: dict[Criterion, CriterionScore | float] = {**scores.by_criterion()}
-    return msgspec.structs.replace(scores, rubric=plain, overall_normalized=UNSET)
 
 
 def _execution(run: EvaluationRun, reason: Failure | None) -> ExecutionFacts:

@@ -8,7 +8,6 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -315,8 +314,11 @@ def _is_scaffold(path: Path) -> bool:
     stated = prompt.frontmatter or {}
     if stated.get("template") is True or stated.get("scaffold") is True:
         return True
-    if any(_says_scaffold(stated.get(key)) for key in _SAYS_WHAT_IT_IS):
-        return True
+    for key in _SAYS_WHAT_IT_IS:
+        value = stated.get(key)
+        texts = value if isinstance(value, list) else [value]
+        if any(isinstance(text, str) and _SCAFFOLD.search(text) for text in texts):
+            return True
     if not prompt.placeholders:
         return False
     rest = "\n".join(block.text for block in prompt.blocks if block.kind != "heading")
@@ -326,11 +328,6 @@ def _is_scaffold(path: Path) -> bool:
     for style, known in names.items():
         rest = _without(rest, style, known)
     return not _WORD.search(rest)
-
-
-def _says_scaffold(value: Any) -> bool:
-    texts = value if isinstance(value, list) else [value]
-    return any(isinstance(text, str) and _SCAFFOLD.search(text) for text in texts)
 
 
 def _without(text: str, style: str, names: set[str]) -> str:

@@ -148,16 +148,8 @@ def structural_scores(reading: Reading, findings: Sequence[Finding]) -> Structur
         f"{grade(percentage)} by structure: strongest in {best} ({rubric[best][0]:.1f}), "
         f"weakest in {worst} ({rubric[worst][0]:.1f}), {found}."
     )
-    advice = RULES_ADVICE if reading.prompt.kind in _READ_AT_WORK else {}
-    return StructuralResult(rubric, percentage, summary, _advice(rubric, grades, advice))
-
-
-def _advice(
-    rubric: Mapping[Criterion, tuple[float, str]],
-    grades: Mapping[AspectName, float],
-    own: Mapping[AspectName, str],
-) -> dict[Criterion, str]:
-    """The weakest aspect of each criterion, the worst criterion first; none of them twice."""
+    # The weakest aspect of each criterion, the worst criterion first; none of them twice.
+    own = RULES_ADVICE if reading.prompt.kind in _READ_AT_WORK else {}
     left = set(grades)
     advice: dict[Criterion, str] = {}
     for criterion in sorted(rubric, key=lambda each: rubric[each][0]):
@@ -165,7 +157,7 @@ def _advice(
         weakest = min(names, key=grades.__getitem__)
         left.discard(weakest)
         advice[criterion] = own.get(weakest) or ASPECTS[weakest].advice
-    return advice
+    return StructuralResult(rubric, percentage, summary, advice)
 
 
 def _score(

@@ -198,7 +198,13 @@ class GEval:
         """The mean of the samples, with the words of the one that is nearest to it."""
         means = {name: fmean(held.criteria[name].score for held in samples) for name in CRITERIA}
         middle = weighted_mean(means)
-        typical = min(samples, key=lambda held: abs(weighted_mean(_scores(held)) - middle))
+        own_means = [
+            weighted_mean({name: answer.score for name, answer in held.criteria.items()})
+            for held in samples
+        ]
+        typical = min(zip(own_means, samples, strict=True), key=lambda each: abs(each[0] - middle))[
+            1
+        ]
         criteria = {
             name: CriterionJudgement(means[name], typical.criteria[name].reason)
             for name in CRITERIA
@@ -254,10 +260,6 @@ def _sample(asked: Sequence[Asked]) -> _Sample:
     has_logprobs = any(each.reply.logprobs for each in asked)
     counted = tuple(each.usages[0].input_tokens for each in asked)
     return _Sample(criteria, weighted, has_logprobs, first.summary, first.overall, counted)
-
-
-def _scores(sample: _Sample) -> dict[Criterion, float]:
-    return {name: answer.score for name, answer in sample.criteria.items()}
 
 
 def _summary(sample: _Sample) -> str:

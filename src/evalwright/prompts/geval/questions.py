@@ -209,10 +209,12 @@ def read_reply(criteria: Sequence[Criterion], reply: Reply) -> JudgeReply:
     check_scale([*numbers.values(), *(() if overall is None else (overall,))])
     return JudgeReply(
         {
-            name: CriterionReply(_reason_of(name, entries[name]), int(numbers[name]))
+            name: CriterionReply(
+                _words_in(entries[name]["reason"], f"`reason` of {name}"), int(numbers[name])
+            )
             for name in criteria
         },
-        _summary_of(entries["summary"]) if "summary" in wanted else None,
+        _words_in(entries["summary"], "`summary`") if "summary" in wanted else None,
         overall,
     )
 
@@ -275,16 +277,9 @@ def _score_of(name: str, entry: Any) -> float:
     return score_in(entry["score"], f"`score` of {name}")
 
 
-def _reason_of(name: str, entry: dict[str, Any]) -> str:
-    reason = entry["reason"]
-    if not isinstance(reason, str) or not reason.strip():
-        raise UnfitReply(f"`reason` of {name} must be a text that is not blank")
-    return reason.strip()
-
-
-def _summary_of(value: Any) -> str:
+def _words_in(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise UnfitReply("`summary` must be a text that is not blank")
+        raise UnfitReply(f"{name} must be a text that is not blank")
     return value.strip()
 
 
@@ -306,14 +301,9 @@ async def _ask(model: Model, request: Request, read: Read) -> Asked:
             return Asked(read(reply), reply, tuple(usages), retries)
         except UnfitReply as problem:
             if len(usages) == MOST_ASKS:
-                message = f"judge {model.name} was asked {MOST_ASKS} times: {_why(problem, reply)}"
+                why = str(problem)
+                if reply.finish == "refusal" and (said := " ".join(reply.text.split())):
+                    why += f": {said[:LONGEST_REFUSAL]}"
+                message = f"judge {model.name} was asked {MOST_ASKS} times: {why}"
                 raise EvaluationFailed("parse_error", message, usages, retries) from problem
             request = ask_again(request, reply, problem)
-
-
-def _why(problem: UnfitReply, reply: Reply) -> str:
-    """What was wrong with a reply; of a refusal or a filter, what it says."""
-    if reply.finish != "refusal":
-        return str(problem)
-    said = " ".join(reply.text.split())
-    return f"{problem}: {said[:LONGEST_REFUSAL]}" if said else str(problem)

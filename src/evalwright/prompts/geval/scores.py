@@ -93,9 +93,12 @@ def weigh(
         spelled = tokens.text[span.start : span.end].removesuffix("/10").removesuffix(".0")
         if spelled != str(score):
             continue
-        weighted = _weighted(_likelihoods(tokens, span.start))
-        if weighted is not None:
-            found[name] = weighted
+        likely = _likelihoods(tokens, span.start)
+        covered = sum(likely.values())
+        if covered > 0:
+            mean = sum(each * chance for each, chance in likely.items()) / covered
+            on_scale = min(float(HIGHEST), max(float(LOWEST), mean))
+            found[name] = Weighted(on_scale, min(1.0, covered))
     return found
 
 
@@ -202,11 +205,3 @@ def _one_or_ten(following: TokenLogprob) -> dict[int, float]:
         elif not re.match(r"[0-9.eE]", token):
             shares[1] += chance
     return shares
-
-
-def _weighted(likely: Mapping[int, float]) -> Weighted | None:
-    covered = sum(likely.values())
-    if covered <= 0:
-        return None
-    score = sum(score * chance for score, chance in likely.items()) / covered
-    return Weighted(min(float(HIGHEST), max(float(LOWEST), score)), min(1.0, covered))
