@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from evalwright.agents.gateway_rpc import (
@@ -83,7 +84,10 @@ class GatewaySession:
 
     def listed(self) -> list[ToolDescription]:
         described = self._invocation.surroundings.toolbox.describe
-        return [_renamed(described(tool), self._names) for tool in self._invocation.tool_names()]
+        return [
+            msgspec.structs.replace(each, name=self._names.name(each.name))
+            for each in map(described, self._invocation.tool_names())
+        ]
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Any:
         if self._ended:
@@ -111,7 +115,11 @@ class GatewaySession:
         try:
             return await reply_to(body, headers, self)
         except Exception as error:  # noqa: BLE001 - it is raised where the invocation ends
-            self.failure = self.failure or _failure(error)
+            failure = error
+            if not isinstance(error, EvalwrightError):
+                words = f"the tool gateway: {type(error).__name__}: {error}"
+                failure = AgentFailure("agent_error", words)
+            self.failure = self.failure or failure
             return refusal(500, RpcError(INTERNAL_ERROR, "the gateway failed"))
 
     def end(self) -> None:
@@ -119,18 +127,6 @@ class GatewaySession:
         self._ended = True
         for running in self._running:
             running.cancel()
-
-
-def _renamed(described: ToolDescription, names: ToolNames) -> ToolDescription:
-    return ToolDescription(
-        names.name(described.name), described.description, described.parameters, described.writes
-    )
-
-
-def _failure(error: Exception) -> Exception:
-    if isinstance(error, EvalwrightError):
-        return error
-    return AgentFailure("agent_error", f"the tool gateway: {type(error).__name__}: {error}")
 
 
 def _response(reply: RpcReply) -> web.Response:

@@ -1,6 +1,5 @@
 """Tools behind an address: the arguments go as JSON, JSON or text comes back."""
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from evalwright.agents.wire import quoted
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.jsonvalue import NotJson, parse
 from evalwright.contracts.tools import VARIABLE, HttpCall
+from evalwright.models.endpoints import is_loopback
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_QUOTED = 300
@@ -29,12 +29,19 @@ class HttpTool:
         self._open_session: aiohttp.ClientSession | None = None
 
     async def call(self, arguments: dict[str, Any]) -> Any:
+        sent: dict[str, Any] = {"json": arguments}
+        if self._call.method in _IN_QUERY:
+            texts = {
+                name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+                for name, value in arguments.items()
+            }
+            sent = {"params": texts}
         try:
             async with self._session().request(
                 self._call.method,
                 self._call.url,
                 allow_redirects=False,
-                **_sent(self._call.method, arguments),
+                **sent,
             ) as response:
                 chunks, size = [], 0
                 async for chunk in response.content.iter_any():
@@ -97,7 +104,8 @@ def resolve_headers(
             variable = found["name"]
             secrets[variable] = variable_value(variable, f"{place}: the header {header!r}")
             resolved[header] = (found["scheme"] or "") + secrets[variable]
-    if secrets and not _is_private(url):
+    parts = urlsplit(url)
+    if secrets and parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         names = ", ".join(secrets)
         raise BadInput(f"{place}: {names} is not sent over http:// to another host; use https://")
     return resolved, secrets
@@ -109,22 +117,3 @@ def variable_value(name: str, place: str) -> str:
     if not value:
         raise BadInput(f"{place} needs the environment variable {name}, which is not set")
     return value
-
-
-def _is_private(url: str) -> bool:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        return parts.scheme == "https" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _sent(method: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    if method in _IN_QUERY:
-        return {"params": {name: _query_text(value) for name, value in arguments.items()}}
-    return {"json": arguments}
-
-
-def _query_text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

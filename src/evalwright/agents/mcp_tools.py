@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from evalwright.agents.http_tools import MAX_ANSWER_BYTES, resolve_headers, variable_value
 from evalwright.agents.toolbox import (
-    CallTool,
     LiveTool,
     ToolDescription,
     ToolFailed,
@@ -59,7 +58,11 @@ class McpServer:
             wrote = self._connection.last_words() if self._connection else ""
             reason = _printable(failure.message[:MAX_WORDS])
             raise CannotEvaluate(f"{self._place}: {reason}{wrote}") from None
-        name, times = max(Counter(tool.name for tool in found).items(), key=_times, default=("", 0))
+        name, times = max(
+            Counter(tool.name for tool in found).items(),
+            key=lambda counted: counted[1],
+            default=("", 0),
+        )
         if times > 1:
             raise CannotEvaluate(f"{self._place}: it lists the tool {name!r} {times} times")
         allow = self._entry.allow
@@ -122,6 +125,9 @@ class McpServer:
             return self._connection
 
     def _tool(self, tool: "ServerTool") -> LiveTool:
+        async def call(arguments: dict[str, Any]) -> Any:
+            return await within(self._entry.timeout_s, self.call(tool.name, arguments))
+
         reads_only = tool.annotations is not None and tool.annotations.read_only_hint is True
         return LiveTool(
             ToolDescription(
@@ -130,14 +136,8 @@ class McpServer:
                 tool.input_schema,
                 writes=not reads_only,
             ),
-            self._caller(tool.name),
+            call,
         )
-
-    def _caller(self, tool: str) -> CallTool:
-        async def call(arguments: dict[str, Any]) -> Any:
-            return await within(self._entry.timeout_s, self.call(tool, arguments))
-
-        return call
 
     def _opener(self, folder: Path) -> "Open":
         entry = self._entry
@@ -316,10 +316,6 @@ async def _list_tools(client: "Client") -> "list[ServerTool]":
         if cursor is None:
             return tools
     raise ToolFailed("tool_error", f"its list of tools has more than {MAX_PAGES} pages")
-
-
-def _times(counted: tuple[str, int]) -> int:
-    return counted[1]
 
 
 def _is_broken_answer(message: "IncomingMessage") -> bool:

@@ -105,7 +105,7 @@ def wrapped(function: F, name: str | None = None, of: "Invocation | None" = None
         call = _async_stream(function, asked)
     elif inspect.isgeneratorfunction(function):
         call = _stream(function, asked)
-    elif _is_async(function):
+    elif is_async(function):
         call = _async(function, asked)
     else:
         call = _sync(function, asked)
@@ -217,7 +217,8 @@ class _OwnCall:
 Ask = Callable[[tuple[Any, ...], dict[str, Any]], _OwnCall | None]
 
 
-def _is_async(function: Any) -> bool:
+def is_async(function: Any) -> bool:
+    """Whether a function, or what an instance does when it is called, has to be awaited."""
     called = getattr(function, "__call__", None)  # noqa: B004 - its own kind is asked for
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 

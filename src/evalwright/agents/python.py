@@ -17,7 +17,7 @@ from typing import Any, cast, get_origin
 from msgspec import UNSET
 
 from evalwright.agents.context import at_work, current, follow_into_threads
-from evalwright.agents.own_tools import CallInProgress, OwnTools, recorded_call
+from evalwright.agents.own_tools import CallInProgress, OwnTools, is_async, recorded_call
 from evalwright.agents.protocol import CANCELLED_ITSELF, AgentFailure, Invocation, checked_output
 from evalwright.agents.span_capture import watch
 from evalwright.agents.toolbox import Memory
@@ -131,10 +131,7 @@ class PythonAgent:
         self.reads_memory = True
         self.function = function
         self._function = _taking_a_task(function)
-        called = getattr(function, "__call__", None)  # noqa: B004 - its own kind is asked for
-        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            called
-        )
+        self._is_async = is_async(function)
         self._threads = Threads()
         _watch_forks()
         follow_into_threads()
@@ -273,9 +270,11 @@ def load_python(
     try:
         function = operator.attrgetter(name)(module)
     except AttributeError:
-        offered = ", ".join(sorted(_own_callables(module))[:20]) or "nothing that can be called"
+        own = (each for each in vars(module) if not each.startswith("_"))
+        usable = [each for each in own if _is_usable(getattr(module, each))]
+        offered = ", ".join(sorted(usable)[:20]) or "nothing that can be called"
         raise _unusable(ref, f"{source} has no {name!r} (it has: {offered})") from None
-    if inspect.isclass(function) or not callable(function):
+    if not _is_usable(function):
         raise _unusable(ref, f"{name} is not a function; name a function or an instance")
     derived = function_id(source, name)
     return PythonAgent(
@@ -286,6 +285,10 @@ def load_python(
     )
 
 
+def _is_usable(function: Any) -> bool:
+    return callable(function) and not inspect.isclass(function)
+
+
 def _unusable(ref: str, why: str) -> BadInput:
     return BadInput(phrase("{@agent:{ref}}: {why}", ref=ref, why=why))
 
@@ -294,7 +297,7 @@ def callable_agent(
     function: Callable[[Any], Any], agent_id: str | None = None, model_class: str | None = None
 ) -> PythonAgent:
     """A function, or an instance that can be called, as an agent named after its module."""
-    if inspect.isclass(function) or not callable(function):
+    if not _is_usable(function):
         raise BadInput(f"agent {function!r}: not a function; pass a function or an instance")
     known = named_part(function)
     name = known.__qualname__.replace("<locals>.", "")
@@ -315,14 +318,6 @@ def _file_to_load(function: Any) -> str | None:
         return None
     file = file_of(function)
     return None if file is None or file.is_absolute() else file.as_posix()
-
-
-def _own_callables(module: Any) -> list[str]:
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and callable(value) and not inspect.isclass(value)
-    ]
 
 
 def _load_module(name: str, ref: str) -> Any:
@@ -358,18 +353,15 @@ def _load_file(path: Path, ref: str) -> Any:
 def _failure(error: BaseException) -> AgentFailure:
     if isinstance(error, AgentFailure):
         return error
-    message = f"{type(error).__name__}: {_words(error)}"
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001 - an agent's exception may fail even at this
+        words = "(its message cannot be read)"
+    message = f"{type(error).__name__}: {words}"
     if len(message) > MAX_MESSAGE:
         message = f"{message[:MAX_MESSAGE]}… ({len(message)} characters)"
     trace = own_trace(error)[-MAX_TRACEBACK:]
     return AgentFailure("agent_error", _clean(message), {"traceback": _clean(trace)})
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - an agent's exception may fail even at this
-        return "(its message cannot be read)"
 
 
 def own_trace(error: BaseException) -> str:

@@ -145,7 +145,9 @@ def _watch_api(api: Any) -> None:
         if invocation.surroundings.observe == "none":
             return found
         started = time.perf_counter()
-        ours = _own_tracer(str(getattr(proxy, "_instrumenting_module_name", "")))
+        own = _own_provider()  # of tracers that export nothing; None without the SDK
+        scope = str(getattr(proxy, "_instrumenting_module_name", ""))
+        ours = None if own is None else own.get_tracer(scope)
         invocation.aside_s += time.perf_counter() - started  # the first time the SDK is loaded
         return ours or found
 
@@ -153,13 +155,6 @@ def _watch_api(api: Any) -> None:
 
 
 _HOOKS: dict[str, Callable[[Any], None]] = {_SDK: _watch_sdk, _API: _watch_api}
-
-
-@functools.cache
-def _own_tracer(scope: str) -> Any:
-    """A tracer of ours, which exports nothing; None where the SDK is not installed."""
-    provider = _own_provider()
-    return None if provider is None else provider.get_tracer(scope)
 
 
 @functools.cache

@@ -36,7 +36,11 @@ class Attempts:
         After that waits double, with jitter, and at least as long as the host asks for.
         """
         self._failed += 1
-        if self._failed > self._retries.limit or not _is_worth_it(failure):
+        if isinstance(failure, Unreachable):
+            may_pass = failure.may_pass
+        else:
+            may_pass = failure.status in _LATER or failure.code == "idempotency_in_flight"
+        if self._failed > self._retries.limit or not may_pass:
             return None
         asked = failure.retry_after if isinstance(failure, HostError) else None
         if asked is not None:
@@ -50,9 +54,3 @@ class Attempts:
     def succeeded(self) -> None:
         """Start counting again."""
         self._failed = 0
-
-
-def _is_worth_it(failure: Failure) -> bool:
-    if isinstance(failure, Unreachable):
-        return failure.may_pass
-    return failure.status in _LATER or failure.code == "idempotency_in_flight"

@@ -123,19 +123,17 @@ def parse_json(source: bytes, name: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        problem = Problem(_json_place(text, str(error)), _json_reason(error), _remedy(name))
+        message = str(error)
+        before = text
+        if (found := _BYTE_OFFSET.search(message)) is not None:
+            before = text.encode()[: int(found[1])].decode("utf-8", "ignore")
+        reason = _BYTE_OFFSET.sub("", message.removeprefix("JSON is malformed: ")).strip()
+        is_json = name.lower().endswith(".json")
+        remedy = "" if is_json else "a YAML file is named .yaml or .yml"
+        problem = Problem(_place(before), f"not valid JSON: {reason}", remedy)
         raise InvalidDocument(name, [problem]) from None
     except RecursionError:
         raise InvalidDocument(name, [Problem("$", "nested too deeply")]) from None
-
-
-def _json_reason(error: msgspec.DecodeError) -> str:
-    reason = str(error).removeprefix("JSON is malformed: ")
-    return f"not valid JSON: {_BYTE_OFFSET.sub('', reason).strip()}"
-
-
-def _remedy(name: str) -> str:
-    return "" if name.lower().endswith(".json") else "a YAML file is named .yaml or .yml"
 
 
 def _decode(source: bytes, name: str) -> str:
@@ -147,11 +145,6 @@ def _decode(source: bytes, name: str) -> str:
         where = f"byte {error.start}"
         problem = Problem(where, "the file is not UTF-8 text", "save it as UTF-8")
         raise InvalidDocument(name, [problem]) from None
-
-
-def _json_place(text: str, message: str) -> str:
-    found = _BYTE_OFFSET.search(message)
-    return _place(text.encode()[: int(found[1])].decode("utf-8", "ignore") if found else text)
 
 
 def _place(before: str) -> str:

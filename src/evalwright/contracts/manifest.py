@@ -68,10 +68,19 @@ def parse_manifest(source: bytes, name: str) -> Manifest:
 def parse_pack(source: bytes, name: str) -> list[Manifest]:
     """Read the agents of a `pack.json`; the rest is ignored."""
     document = parse_document(source, name)
-    problems = unfit_for_json(document) or _check_pack(document)
+    problems = unfit_for_json(document)
+    if not problems:
+        agents = document.get("agents") if isinstance(document, dict) else None
+        if isinstance(agents, list) and agents:
+            for index, agent in enumerate(agents):
+                problems += [each.below(f"$.agents[{index}]") for each in _check(agent)]
+            problems += _check_ids(agents, document.get("name"))
+        else:
+            message = "the pack has no list of agents"
+            problems = [Problem("$.agents", message, "add one manifest at least")]
     if problems:
         raise InvalidDocument(name, problems)
-    return msgspec.convert(document["agents"], list[Manifest], strict=False)
+    return msgspec.convert(agents, list[Manifest], strict=False)
 
 
 def problem_of_ref(ref: str) -> str | None:
@@ -88,18 +97,14 @@ def problem_of_ref(ref: str) -> str | None:
 def _check(document: Any) -> list[Problem]:
     problems = check_schema(document, MANIFEST_FIELDS)
     if isinstance(document, dict):
-        problems += _check_prompt(document)
+        given = [key for key in ("systemPrompt", "systemPromptRef") if key in document]
+        if len(given) != 1:
+            message = "two system prompts are given" if given else "there is no system prompt"
+            remedy = "give systemPrompt or systemPromptRef, one of them"
+            problems.append(Problem("$", message, remedy))
         problems += _check_refs(document, _REFS, "$")
         problems += _check_refs(document.get("handoff"), _HANDOFF_REFS, "$.handoff")
     return problems
-
-
-def _check_prompt(document: dict[str, Any]) -> list[Problem]:
-    given = [key for key in ("systemPrompt", "systemPromptRef") if key in document]
-    if len(given) == 1:
-        return []
-    message = "two system prompts are given" if given else "there is no system prompt"
-    return [Problem("$", message, "give systemPrompt or systemPromptRef, one of them")]
 
 
 def _check_refs(holder: Any, keys: tuple[str, ...], path: str) -> list[Problem]:
@@ -112,18 +117,6 @@ def _check_refs(holder: Any, keys: tuple[str, ...], path: str) -> list[Problem]:
         for key, message in found.items()
         if message
     ]
-
-
-def _check_pack(document: Any) -> list[Problem]:
-    agents = document.get("agents") if isinstance(document, dict) else None
-    if not isinstance(agents, list) or not agents:
-        return [Problem("$.agents", "the pack has no list of agents", "add one manifest at least")]
-    problems = [
-        problem.below(f"$.agents[{index}]")
-        for index, agent in enumerate(agents)
-        for problem in _check(agent)
-    ]
-    return problems + _check_ids(agents, document.get("name"))
 
 
 def _check_ids(agents: list[Any], pack: Any) -> list[Problem]:

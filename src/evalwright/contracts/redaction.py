@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from types import ModuleType
 from typing import NamedTuple
 
 import msgspec
@@ -29,7 +28,8 @@ class Redactor:
             _SecretForm(form, redacted(name), len(value))
             for name, value in (secrets or {}).items()
             if len(value) >= SHORTEST_SECRET and _is_unicode(value)
-            for form in _forms(value)
+            # As it is, and as JSON text spells it.
+            for form in dict.fromkeys((value, _spelled(value), json.dumps(value)[1:-1]))
         ]
         self.knows_secrets = bool(known)
         self._known = sorted(known, key=lambda each: (-each.length, each.form, each.mark))
@@ -42,7 +42,9 @@ class Redactor:
         Everything but the strings that held a secret stays byte for byte. So do keys that are
         field names of our own, without which nobody could read the log, and numbers.
         """
-        if not self.knows_secrets or not self._may_hold_one(document):
+        if not self.knows_secrets:
+            return document
+        if not any(each in document for each in (*self._written, *_FREE_SPELLINGS)):
             return document
         changed = _STRING.sub(self._redact_token, document)
         return document if changed == document else changed
@@ -54,9 +56,6 @@ class Redactor:
             pieces += text[end : found.start], found.mark
             end = found.end
         return "".join((*pieces, text[end:])) if pieces else text
-
-    def _may_hold_one(self, document: bytes) -> bool:
-        return any(each in document for each in (*self._written, *_FREE_SPELLINGS))
 
     def _redact_token(self, found: re.Match[bytes]) -> bytes:
         token, colon = found.group(1), found.group(2) or b""
@@ -109,11 +108,6 @@ def _merged(found: list[_SecretPlace]) -> list[_SecretPlace]:
     return merged
 
 
-def _forms(secret: str) -> list[str]:
-    """A secret as it is, and as JSON text spells it."""
-    return list(dict.fromkeys((secret, _spelled(secret), json.dumps(secret)[1:-1])))
-
-
 def _is_unicode(text: str) -> bool:
     """Whether JSON can hold a text: an environment variable may be any bytes."""
     return text.encode("utf-8", "replace").decode() == text
@@ -127,12 +121,7 @@ def _field_names() -> frozenset[str]:
     return frozenset(
         name
         for module in (events, suite, summary)
-        for struct in _structs(module)
+        for struct in vars(module).values()
+        if isinstance(struct, type) and issubclass(struct, msgspec.Struct)
         for name in struct.__struct_encode_fields__
     )
-
-
-def _structs(module: ModuleType) -> Iterator[type[msgspec.Struct]]:
-    for member in vars(module).values():
-        if isinstance(member, type) and issubclass(member, msgspec.Struct):
-            yield member

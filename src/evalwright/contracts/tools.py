@@ -94,21 +94,17 @@ def _check_tool(tool: dict[str, Any], path: str) -> list[Problem]:
     if "python" in tool and "http" in tool:
         problems.append(Problem(path, "python and http both answer the tool", "keep one of them"))
     if "parameters" in tool:
-        problems += _check_parameters(tool["parameters"], f"{path}.parameters")
+        place = f"{path}.parameters"
+        if tool["parameters"].get("type") == "object":
+            try:
+                ValueSchema(tool["parameters"], place)
+            except InvalidDocument as error:
+                problems += [problem.below(place) for problem in error.problems]
+        else:
+            message = "the schema must describe an object, since arguments are one"
+            remedy = "write type: object, and the arguments below properties"
+            problems.append(Problem(place, message, remedy))
     return problems + _check_address(tool.get("http", {}), f"{path}.http")
-
-
-def _check_parameters(parameters: dict[str, Any], path: str) -> list[Problem]:
-    if parameters.get("type") != "object":
-        remedy = "write type: object, and the arguments below properties"
-        return [
-            Problem(path, "the schema must describe an object, since arguments are one", remedy)
-        ]
-    try:
-        ValueSchema(parameters, path)
-    except InvalidDocument as error:
-        return [problem.below(path) for problem in error.problems]
-    return []
 
 
 def _check_server(server: dict[str, Any], path: str) -> list[Problem]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +69,9 @@ def plan_checks(
             documents = task.expected.checks
             kinds = None
             if documents and b'"no_signals"' in msgspec.json.encode(documents):
-                kinds = _signal_kinds()
+                from evalwright.signals.kinds import KINDS  # with every detector
+
+                kinds = frozenset(kind.name for kind in KINDS)
             checks[task.task_id], broken = checks_of(task.expected, bar, f"$.tasks[{index}]", kinds)
             problems += [
                 Problem(each.path, f"task {task.task_id!r}: {each.message}", each.remedy)
@@ -105,13 +106,6 @@ def plan_checks(
 
 def _asks(checks: Iterable[AnswerCheck]) -> list[Ask]:
     return [ask for check in checks if check.asks for ask in check.asks]
-
-
-@cache
-def _signal_kinds() -> frozenset[str]:
-    from evalwright.signals.kinds import KINDS  # with every detector
-
-    return frozenset(kind.name for kind in KINDS)
 
 
 class SuiteChecker:

@@ -104,16 +104,16 @@ def _taken_over(log: EventLog, failed: History, clock: Clock) -> tuple[History, 
     history.repetitions = failed.repetitions
     ends = log.read(failed.run_id, (InvocationCompleted.TYPE,))
     cut_off = {end.task_id for end in ends if end.decode(InvocationCompleted).latency_ms is None}
-    recorded = [event for event in log.read(failed.run_id) if _is_kept(event, failed, cut_off)]
+    # What was scored, answered, and spent.
+    kept = (failed.scored, failed.awaiting, failed.repetitions, cut_off)
+    recorded = [
+        event
+        for event in log.read(failed.run_id)
+        if event.type == ProviderUsage.TYPE or any(event.task_id in each for each in kept)
+    ]
     history.take_over(recorded)
     facts = [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in recorded]
     return history, facts
-
-
-def _is_kept(event: Event, failed: History, cut_off: set[str | None]) -> bool:
-    """Whether a continuation takes an event over: what was scored, answered, and spent."""
-    kept = (failed.scored, failed.awaiting, failed.repetitions, cut_off)
-    return event.type == ProviderUsage.TYPE or any(event.task_id in each for each in kept)
 
 
 def recall_answers(log: EventLog, history: History) -> None:

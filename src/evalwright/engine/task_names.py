@@ -101,12 +101,12 @@ class TaskNames:
         return TaskName(name, title if task.title else name)
 
     def _title(self, task: Task) -> str:
-        text = task.title or asked(task.input)
-        return cut(text[:_MOST_READ] if self._is_masked else _masked(text[:_MOST_READ]))
+        text = (task.title or asked(task.input))[:_MOST_READ]
+        if not self._is_masked:
+            from evalwright.signals.masking import mask_text  # with every detector of secrets
 
-    def _title_of(self, task_id: str) -> str:
-        task = self._read(task_id)
-        return "" if task is None else self._title(task)
+            text = mask_text(text, personal=False)
+        return cut(text)
 
     def _words_with(self, digits: str, suffix: str) -> Counter[str]:
         """How many of the ids that begin with these digits have the same words."""
@@ -114,7 +114,9 @@ class TaskNames:
         if len(alike) < 2:
             return Counter()
         if (digits, suffix) not in self._words:
-            self._words[digits, suffix] = Counter(slug_of(self._title_of(each)) for each in alike)
+            tasks = map(self._read, alike)
+            titles = ("" if task is None else self._title(task) for task in tasks)
+            self._words[digits, suffix] = Counter(map(slug_of, titles))
         return self._words[digits, suffix]
 
     def _with(self, digits: str, suffix: str) -> list[str]:
@@ -197,9 +199,3 @@ def slug_of(text: str) -> str:
             break
         name = longer
     return name
-
-
-def _masked(text: str) -> str:
-    from evalwright.signals.masking import mask_text  # with every detector of secrets
-
-    return mask_text(text, personal=False)

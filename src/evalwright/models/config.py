@@ -285,7 +285,9 @@ def _settings(provider: str, table: Any, problems: list[Problem]) -> ProviderSet
         return None
     keys = [field for field in table if _KEY_FIELD.match(field)] if isinstance(table, dict) else []
     if keys:
-        problems += (_key_refused(f"{path}.{field}") for field in keys)
+        refused = "keys are never read from this file"
+        remedy = 'remove it, and name the environment variable that holds the key: key_env = "NAME"'
+        problems += (Problem(f"{path}.{field}", refused, remedy) for field in keys)
         return None
     if isinstance(table, dict):
         table = {**_defaults(provider), **table}
@@ -311,14 +313,6 @@ def _unfit(provider: str, settings: ProviderSettings, path: str) -> Iterator[Pro
     problem = address_problem(settings.base_url) if settings.base_url is not None else None
     if problem:
         yield Problem(f"{path}.base_url", *problem)
-
-
-def _key_refused(path: str) -> Problem:
-    return Problem(
-        path,
-        "keys are never read from this file",
-        'remove it, and name the environment variable that holds the key: key_env = "NAME"',
-    )
 
 
 def address_problem(url: str) -> tuple[str, str] | None:
@@ -358,13 +352,6 @@ def _convert(table: Any, kind: type[T], path: str, problems: list[Problem]) -> T
         return None
 
 
-def _allowed(value: str, place: str, kind: type[Any]) -> tuple[str, str]:
-    field = place.removeprefix(".").partition("[")[0].partition(".")[0]
-    described = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"].get(field, {})
-    words = described.get("enum") or described.get("items", {}).get("enum") or []
-    return f"{value} is not a value of {field}", f"one of {', '.join(words)}" if words else ""
-
-
 def _problem(message: str, path: str, kind: type[Any]) -> Problem:
     fields = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
     unknown = _UNKNOWN_FIELD.match(message)
@@ -372,8 +359,13 @@ def _problem(message: str, path: str, kind: type[Any]) -> Problem:
         return _unknown(f"{path}.{unknown['field']}", unknown["field"], fields)
     if (refused := _NOT_ALLOWED.match(message)) and refused["at"]:
         place = refused["at"].removeprefix("$")
+        field = place.removeprefix(".").partition("[")[0].partition(".")[0]
+        described = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"].get(field, {})
+        words = described.get("enum") or described.get("items", {}).get("enum") or []
         return Problem(
-            f"{path}{place}".removeprefix("$."), *_allowed(refused["value"], place, kind)
+            f"{path}{place}".removeprefix("$."),
+            f"{refused['value']} is not a value of {field}",
+            f"one of {', '.join(words)}" if words else "",
         )
     wrong = _WRONG_TYPE.match(message)
     if wrong is None:

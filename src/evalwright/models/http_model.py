@@ -26,18 +26,20 @@ class Channel:
         self.dialect = dialect
         self.retries = retries or RetryPolicy(settings.retries)
         self.is_down = False  # a call was given up since the last that was answered
-        self.transport = Transport(endpoint.base_url, self._headers, settings.timeout_s)
+        self.transport = Transport(
+            endpoint.base_url,
+            lambda: {
+                "User-Agent": "evalwright",
+                **dialect.headers(None if endpoint.key is None else endpoint.key.reveal()),
+            },
+            settings.timeout_s,
+        )
         self.limiter = Limiter(
             settings.concurrency,
             settings.requests_per_minute,
             clock=self.retries.clock,
             sleep=self.retries.sleep,
         )
-
-    def _headers(self) -> dict[str, str]:
-        key = self.endpoint.key
-        headers = self.dialect.headers(None if key is None else key.reveal())
-        return {"User-Agent": "evalwright", **headers}
 
 
 class _SalvagedUsage(msgspec.Struct, gc=False):
@@ -137,8 +139,9 @@ class HttpModel:
             if not _is_passing(outcome):
                 break
             asked = retry_after_s(outcome.headers) if isinstance(outcome, HttpAnswer) else None
-            wait = None if self._is_hopeless() else retries.wait_before(attempt, begun, asked)
-            if wait is None:
+            if self._channel.is_down or self._channel.limiter.is_hopeless:
+                break  # once a call was given up, others need not wait as long for the same result
+            if (wait := retries.wait_before(attempt, begun, asked)) is None:
                 break
             await retries.sleep(wait)
         if isinstance(outcome, HttpAnswer):
@@ -148,10 +151,6 @@ class HttpModel:
         if isinstance(outcome, CallFailed):
             raise self._failures.failed(outcome, attempt) from outcome
         return outcome, attempt
-
-    def _is_hopeless(self) -> bool:
-        """Once a call was given up, others need not wait as long for the same result."""
-        return self._channel.is_down or self._channel.limiter.is_hopeless
 
     async def _post(self, body: bytes, ticket: int) -> HttpAnswer | CallFailed:
         limiter = self._channel.limiter

@@ -76,7 +76,8 @@ def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
         return msgspec.structs.replace(quirks, dropped=quirks.dropped | {LENGTHS})
     if request.output is not None and not quirks.forced_tool and _SCHEMA.search(complaint):
         return msgspec.structs.replace(quirks, forced_tool=True)
-    if request.max_tokens is not None and _complains_of_field(quirks, complaint):
+    names_field = re.search(rf"\b{quirks.max_tokens_field}\b", complaint)
+    if request.max_tokens is not None and names_field and not quirks.field_changed:
         other = (
             "max_tokens"
             if quirks.max_tokens_field == "max_completion_tokens"
@@ -84,16 +85,7 @@ def learn(quirks: Quirks, request: Request, complaint: str) -> Quirks | None:
         )
         return msgspec.structs.replace(quirks, max_tokens_field=other, field_changed=True)
     for name, pattern in _OPTIONAL.items():
-        if _is_sent(name, request) and name not in quirks.dropped and pattern.search(complaint):
+        sent = getattr(request, "top_logprobs" if name == "logprobs" else name)
+        if sent is not None and name not in quirks.dropped and pattern.search(complaint):
             return msgspec.structs.replace(quirks, dropped=quirks.dropped | {name})
     return None
-
-
-def _complains_of_field(quirks: Quirks, complaint: str) -> bool:
-    named = re.search(rf"\b{quirks.max_tokens_field}\b", complaint)
-    return named is not None and not quirks.field_changed
-
-
-def _is_sent(name: str, request: Request) -> bool:
-    field = "top_logprobs" if name == "logprobs" else name
-    return getattr(request, field) is not None

@@ -50,11 +50,14 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
         return RunDefaults(*[getattr(self, name) or getattr(below, name) for name in fields])
 
     def found_from(self, folder: Path) -> "RunDefaults":
+        db = self.db  # by its real path, which is the same wherever the command runs
+        if db and "://" not in db:
+            db = str((folder / Path(db).expanduser()).resolve())
         return msgspec.structs.replace(
             self,
             agent=self.agent and _agent_from(folder, self.agent),
             suites=tuple(os.path.relpath(folder / suite) for suite in self.suites),
-            db=self.db and _database_from(folder, self.db),
+            db=db,
         )
 
 
@@ -88,8 +91,3 @@ def _agent_from(folder: Path, ref: str) -> str:
     if not (folder / file).exists():
         return ref
     return os.path.relpath(folder / file) + ref.removeprefix(file)
-
-
-def _database_from(folder: Path, db: str) -> str:
-    """Its real path, which is the same wherever the command runs."""
-    return db if "://" in db else str((folder / Path(db).expanduser()).resolve())

@@ -194,7 +194,9 @@ class Script:
 
     def __init__(self, name: str, rules: list[ScriptRule]) -> None:
         self._name = name
-        self._rules = [(rule, _pattern(rule)) for rule in rules]
+        patterns = (rule.when.matches for rule in rules)
+        compiled = (each if each is None else re2.compile(each) for each in patterns)
+        self._rules = list(zip(rules, compiled, strict=True))
 
     def say(self, request: Request) -> ScriptedReply:
         facts = _Facts(request)
@@ -216,18 +218,17 @@ class Script:
             for index, call in enumerate(rule.tool_calls or (), 1)
         )
         text = rule.reply or rule.refusal or ""
+        if not isinstance(rule.json, UnsetType):
+            # Its keys in the order of the file: judges give their reason first.
+            text = msgspec.json.encode(rule.json).decode()
         return ScriptedReply(
-            text=text if isinstance(rule.json, UnsetType) else _in_order(rule.json),
+            text=text,
             tool_uses=calls,
             finish="refusal" if rule.refusal is not None else None,
             reasoning=rule.reasoning,
             tokens=Tokens(rule.tokens.input, rule.tokens.output) if rule.tokens else None,
             latency_s=rule.latency_ms / 1000,
         )
-
-
-def _pattern(rule: ScriptRule) -> Any:
-    return None if rule.when.matches is None else re2.compile(rule.when.matches)
 
 
 class _Facts:
@@ -255,11 +256,6 @@ class _Facts:
             and (when.turn is None or when.turn == self.turn)
             and (when.output is None or when.output == self.output)
         )
-
-
-def _in_order(value: Any) -> str:
-    """A value as JSON, its keys in the order of the file: judges give their reason first."""
-    return msgspec.json.encode(value).decode()
 
 
 DIALECT = LocalDialect(load_script)

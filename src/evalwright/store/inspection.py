@@ -329,6 +329,9 @@ def read_facts(path: Path) -> LogFacts:
                 for name in ("page_count", "freelist_count", "page_size")
             )
             documents = "SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"
+            pruned = 0
+            if version >= _WITH_CONTENTS.start:
+                (pruned,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
             # The file with what was written since it was last tidied up.
             beside = (path.resolve().with_name(path.resolve().name + end) for end in ("", "-wal"))
             return LogFacts(
@@ -348,7 +351,7 @@ def read_facts(path: Path) -> LogFacts:
                 documents=dict(connection.execute(documents))
                 if version >= _WITH_TENANTS.start
                 else {},
-                pruned=_pruned(connection) if version >= _WITH_CONTENTS.start else 0,
+                pruned=pruned,
                 oldest=iso_time(min(group[5] for group in groups)) if groups else None,
                 newest=iso_time(max(group[6] for group in groups)) if groups else None,
             )
@@ -401,12 +404,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     connection.text_factory = lambda raw: raw.decode(errors="replace")
     connection.create_function("sha256_of", 1, lambda body: hashlib.sha256(body).digest())
     connection.create_function("checksum_of", -1, checksums.of_values)
-    connection.create_function("joined", 3, _joined)
+    connection.create_function("joined", 3, lambda *row: _whole(*row).decode(errors="replace"))
     return connection
-
-
-def _joined(rest: Any, at: Any, part: bytes | None) -> str:
-    return _whole(rest, at, part).decode(errors="replace")
 
 
 def _whole(rest: Any, at: Any, part: bytes | None) -> bytes:
@@ -527,8 +526,3 @@ def counts_by_status(groups: list[Any]) -> dict[str, int]:
     for _, status, count, *_ in groups:
         counts[status] = counts.get(status, 0) + count
     return counts
-
-
-def _pruned(connection: sqlite3.Connection) -> int:
-    (count,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
-    return int(count)

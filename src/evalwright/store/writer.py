@@ -208,7 +208,9 @@ class Writer(ABC):
             self.outage.end(self._place)
             self.outage = None
         self._notify(writes, starts)
-        _tell_waiters(writes)  # at last: who is woken earlier only waits for this thread
+        for write in writes:  # at last: who is woken earlier only waits for this thread
+            if write.done is not None:
+                _settle(write.done, None)
         return []
 
     def _is_lost(self, write: Write) -> bool:
@@ -293,12 +295,6 @@ class Writer(ABC):
             except Exception:
                 _logger.exception("a watcher of run %s failed and is not called again", view[1])
                 self._watchers.pop(view, None)
-
-
-def _tell_waiters(writes: list[Write]) -> None:
-    for write in writes:
-        if write.done is not None:
-            _settle(write.done, None)
 
 
 def _settle(done: "Future[None]", error: StoreError | None) -> None:

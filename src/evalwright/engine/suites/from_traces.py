@@ -229,16 +229,14 @@ class TaskMaker:
     def new_id(self, recording: Recording) -> str:
         self._count += 1
         wanted = row_id(mask_text(recording.case_id)) if recording.case_id else None
-        wanted = wanted or _id_of_words(mask_text(words_in(recording.trace)))
+        if not wanted:
+            words = mask_text(words_in(recording.trace))
+            start = slug(" ".join(words.split()[:_WORDS_IN_ID]))[:40].strip("-")
+            wanted = f"{start}-{digest(words)[:6]}".lstrip("-")
         wanted = wanted[: MAX_TASK_ID - 8].strip("-")  # with room for a number
         if self._ids.claim(wanted, self._count):
             return wanted
         return self._ids.numbered(wanted, self._count)
-
-
-def _id_of_words(words: str) -> str:
-    start = slug(" ".join(words.split()[:_WORDS_IN_ID]))[:40].strip("-")
-    return f"{start}-{digest(words)[:6]}".lstrip("-")
 
 
 def input_of(trace: Trace, *, with_system: bool = False) -> Any:
@@ -546,8 +544,13 @@ def scored_subject(
         subject = read_subject(path, None)
         usable = [each for each in recordings if each.fault is None]
     else:
-        usable = _named_apart(each for each in recordings if each.fault is None)
-        made = [{"id": each.case_id, "input": _given(each)} for each in usable]
+        new_id = TaskMaker().new_id
+        sound = (each for each in recordings if each.fault is None)
+        usable = [msgspec.structs.replace(each, case_id=new_id(each)) for each in sound]
+        made = [
+            {"id": each.case_id, "input": literal(each.given or input_of(each.trace))}
+            for each in usable
+        ]
         loaded = suite_from_file(source, path, {**document, "tasks": made})
         subject = SuiteSubject(loaded.suite, None, loaded.source, loaded.notices)
     if tasks or tagged:
@@ -569,12 +572,3 @@ def _without_tasks(path: Path) -> tuple[dict[str, Any] | None, bytes]:
         is_evalwright_suite(document) and _OF_TASKS.isdisjoint(document) and "defaults" in document
     )
     return (document if is_meant else None), source
-
-
-def _named_apart(recordings: Iterable[Recording]) -> list[Recording]:
-    maker = TaskMaker()
-    return [msgspec.structs.replace(each, case_id=maker.new_id(each)) for each in recordings]
-
-
-def _given(recording: Recording) -> Any:
-    return literal(input_of(recording.trace) if not recording.given else recording.given)

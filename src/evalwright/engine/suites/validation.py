@@ -38,7 +38,8 @@ def check_file(source: bytes, name: str, notes: list[str] | None = None) -> str:
         kind, problems = "event log", check_events(to_json(source, name).splitlines(), "line")
     else:
         document = parse_document(source, name)
-        if _is_prompt_result(document):
+        first = document[0] if isinstance(document, list) and document else document
+        if isinstance(first, dict) and "eval_id" in first:
             kind, problems = "prompt result", check_prompt_results(document)
         elif isinstance(document, list):
             lines = [msgspec.json.encode(event) for event in document]
@@ -47,23 +48,23 @@ def check_file(source: bytes, name: str, notes: list[str] | None = None) -> str:
             kind, problems = OWN_KIND, check_evalwright_suite(document, source, name, notes)
         elif isinstance(document, dict) and _SUMMARY_KEYS & document.keys():
             kind, problems = "EvalSummary", check_summary(document)
+        elif isinstance(document, dict) and _MANIFEST_KEYS & document.keys():
+            parse_manifest(source, name)
+            kind, problems = "AgentManifest", []
+        elif (
+            isinstance(document, dict)
+            and not document.keys().isdisjoint({"tools", "mcp"})
+            and "suiteId" not in document
+        ):
+            parse_tools(source, name)
+            kind, problems = "tools file", []
         else:
-            kind, problems = _check_written(document, source, name)
+            from evalwright.engine.suites.problems import placed
+
+            kind, problems = SUITE_KIND, placed(check_suite(document), source, document)
     if problems:
         raise InvalidDocument(name, problems)
     return kind
-
-
-def _check_written(document: Any, source: bytes, name: str) -> tuple[str, list[Problem]]:
-    if isinstance(document, dict) and _MANIFEST_KEYS & document.keys():
-        parse_manifest(source, name)
-        return "AgentManifest", []
-    if isinstance(document, dict) and _is_tools_file(document):
-        parse_tools(source, name)
-        return "tools file", []
-    from evalwright.engine.suites.problems import placed
-
-    return SUITE_KIND, placed(check_suite(document), source, document)
 
 
 def check_evalwright_suite(
@@ -87,11 +88,6 @@ def check_evalwright_suite(
     return problems
 
 
-def _is_prompt_result(document: Any) -> bool:
-    first = document[0] if isinstance(document, list) and document else document
-    return isinstance(first, dict) and "eval_id" in first
-
-
 def check_prompt_results(document: Any) -> list[Problem]:
     """Every rule that the records break."""
     if not isinstance(document, list):
@@ -101,10 +97,6 @@ def check_prompt_results(document: Any) -> list[Problem]:
         for place, record in enumerate(document)
         for problem in check_schema(record, PROMPT_RESULT)
     ]
-
-
-def _is_tools_file(document: dict[str, Any]) -> bool:
-    return "suiteId" not in document and bool({"tools", "mcp"} & document.keys())
 
 
 def check_summary(document: Any) -> list[Problem]:

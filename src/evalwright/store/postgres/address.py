@@ -125,9 +125,12 @@ async def connect(
                 command_timeout=statement_s,
                 ssl=None,
             )
-    except _misread(asyncpg) as error:
-        shown = masked(address)
-        why = _ENCODED if shown == _HIDDEN else _misspelt(error)
+    except (asyncpg.ClientConfigurationError, asyncpg.UndefinedObjectError, ValueError) as error:
+        shown, why = masked(address), str(error)
+        if shown == _HIDDEN:
+            why = _ENCODED
+        elif "invalid literal for int()" in why:
+            why = "the port is not a number"
         raise BadInput(f"{shown}: not an address of PostgreSQL: {why}") from None
     # Have the system find out whether the server is still there.
     link = connection._transport.get_extra_info("socket")  # there is no other way
@@ -136,16 +139,6 @@ async def connect(
             if (option := getattr(socket, name, None)) is not None:
                 link.setsockopt(level, option, value)
     return connection
-
-
-def _misread(asyncpg: Any) -> tuple[type[Exception], ...]:
-    return asyncpg.ClientConfigurationError, asyncpg.UndefinedObjectError, ValueError
-
-
-def _misspelt(error: Exception) -> str:
-    if "invalid literal for int()" in str(error):
-        return "the port is not a number"
-    return str(error)
 
 
 async def refuse_reader(connection: "Connection") -> None:

@@ -53,16 +53,13 @@ class Leases:
         number = self._connections.query(EVERY_TENANT, _NUMBER)[0][0]
         rows = self._connections.query(EVERY_TENANT, _CLAIM, run, LEASE_SECONDS, number)
         if not rows:
-            raise RunBusy(phrase("run {run} {why}", run=run_id, why=self._why_busy(run)))
+            why: Text = "is already being executed; wait until it ends"
+            if any(row[0] for row in self._connections.query(EVERY_TENANT, _IS_WITH_WORKERS, run)):
+                why = phrase("is with the workers; follow it with {@workers}, or cancel it first")
+            raise RunBusy(phrase("run {run} {why}", run=run_id, why=why))
         self.held[run] = rows[0][0]
         if self._beating is None:
             self._beating = asyncio.run_coroutine_threadsafe(self._beat(), self._connections.loop)
-
-    def _why_busy(self, run: int) -> Text:
-        rows = self._connections.query(EVERY_TENANT, _IS_WITH_WORKERS, run)
-        if rows and rows[0][0]:
-            return phrase("is with the workers; follow it with {@workers}, or cancel it first")
-        return "is already being executed; wait until it ends"
 
     def release(self, run: int) -> None:
         claim = self.held.pop(run)
