@@ -117,37 +117,11 @@ def plan_rescore(
             f"rescore: no task of {name} has an answer in run {run_id}: ids and inputs must be "
             "the same"
         )
-    part = msgspec.structs.replace(suite, tasks=kept)
-    plan = _plan(part, name, source.plan, subject, options)
-    tags = [tag for tag in [*source.plan.tags, *plan.tags, RESCORED] if tag != PARTIAL]
-    selection = None if subject else source.plan.selection
-    whole = selection.of if selection else len(suite.tasks)
-    if len(kept) < whole:
-        by = selection.by if selection else []
-        selection = TaskSelection(whole, [*by, f"rescore {run_id}"])
-        tags.append(PARTIAL)
-    plan = msgspec.structs.replace(
-        plan,
-        agent=source.plan.agent,
-        tags=list(dict.fromkeys(tags)),
-        selection=selection,
-        rescored_from=run_id,
-        lacking=[] if subject else source.plan.lacking,
-    )
-    facts = [event for task in kept for event in _facts(answered[task.task_id], task, source.plan)]
-    notices = [
-        f"left out, as {what}: {named_briefly(names)}" for what, names in left_out.items() if names
-    ]
-    return Rescore(plan, facts, notices, tuple(left_out[_UNANSWERED]))
-
-
-def _plan(
-    suite: Suite, name: str, before: Plan, subject: SuiteSubject | None, options: RunOptions
-) -> Plan:
-    """The plan of the new run: with the judges and modes of the one before, where they fit."""
+    # The judges and modes are those of the run before, where they fit.
+    before = source.plan
     modes = tuple(mode for mode in before.modes if mode in suite.modes and mode != "regression")
-    where = subject.source if subject else before.source
-    if not options.judges and before.panel is not None and is_judged(suite, modes):
+    part = msgspec.structs.replace(suite, tasks=kept)
+    if not options.judges and before.panel is not None and is_judged(part, modes):
         panel = before.panel
         options = msgspec.structs.replace(
             options, judges=tuple(panel.judges), judge_samples=panel.samples
@@ -159,7 +133,28 @@ def _plan(
         allow_mismatch=True,
         allow_self_judge=True,
     )
-    return plan_run(suite, name, RecordedAgent(before.agent), options, source=where)
+    where = subject.source if subject else before.source
+    plan = plan_run(part, name, RecordedAgent(before.agent), options, source=where)
+    tags = [tag for tag in [*before.tags, *plan.tags, RESCORED] if tag != PARTIAL]
+    selection = None if subject else before.selection
+    whole = selection.of if selection else len(suite.tasks)
+    if len(kept) < whole:
+        by = selection.by if selection else []
+        selection = TaskSelection(whole, [*by, f"rescore {run_id}"])
+        tags.append(PARTIAL)
+    plan = msgspec.structs.replace(
+        plan,
+        agent=before.agent,
+        tags=list(dict.fromkeys(tags)),
+        selection=selection,
+        rescored_from=run_id,
+        lacking=[] if subject else before.lacking,
+    )
+    facts = [event for task in kept for event in _facts(answered[task.task_id], task, before)]
+    notices = [
+        f"left out, as {what}: {named_briefly(names)}" for what, names in left_out.items() if names
+    ]
+    return Rescore(plan, facts, notices, tuple(left_out[_UNANSWERED]))
 
 
 def _answered_tasks(log: EventLog, source: History) -> dict[str, _Answered]:

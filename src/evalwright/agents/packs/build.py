@@ -56,7 +56,12 @@ def build_pack(folder: Path, private_key: Path | None = None) -> Pack:
         raise InvalidDocument(str(folder / PACK_FILE), [Problem("$.signing", message, remedy)])
     blocks = bytearray()
     for name in sorted(files):
-        blocks += _header(name, len(files[name])) + files[name]
+        entry = tarfile.TarInfo(name)
+        entry.size = len(files[name])
+        try:
+            blocks += entry.tobuf(tarfile.USTAR_FORMAT, "utf-8", "strict") + files[name]
+        except ValueError as error:
+            raise BadInput(f"{name!r}: the name cannot be packed: {error} (shorten it)") from None
         blocks += bytes(-len(blocks) % BLOCK)
     return open_pack(_gzip(bytes(blocks + bytes(2 * BLOCK))), str(folder))
 
@@ -98,15 +103,6 @@ def _content(path: Path) -> bytes:
     if len(content) > MAX_FILE:
         raise BadInput(f"{path}: the file is longer than {MAX_FILE} bytes")
     return content
-
-
-def _header(name: str, size: int) -> bytes:
-    entry = tarfile.TarInfo(name)
-    entry.size = size
-    try:
-        return entry.tobuf(tarfile.USTAR_FORMAT, "utf-8", "strict")
-    except ValueError as error:
-        raise BadInput(f"{name!r}: the name cannot be packed: {error} (shorten it)") from None
 
 
 def _gzip(content: bytes) -> bytes:

@@ -81,14 +81,17 @@ def verify_pack(archive: bytes, trust: Trust, name: str = "pack") -> Verificatio
     pack, stage = None, "archive"
     try:
         files = read_archive(archive, name)
-        checks.append(PackCheck(stage, "passed", _describe_files(files)))
+        number, size = _count(len(files), "plain file"), sum(map(len, files.values()))
+        checks.append(PackCheck(stage, "passed", f"{number}, {size} bytes unpacked"))
         stage = PACK_FILE
         manifest = read_pack_file(files, name)
         checks.append(PackCheck(stage, "passed", manifest.ref))
         checks.append(_check_signature(manifest, files, trust.key))
         stage = "contents"
         pack = read_pack(archive, files, manifest, name)
-        checks.append(PackCheck(stage, "passed", _describe_contents(pack)))
+        agents, suites = _count(len(pack.manifests), "agent"), _count(len(pack.suites), "suite")
+        holds = f"{agents} and {suites}; all their files are present"
+        checks.append(PackCheck(stage, "passed", holds))
     except InvalidPack as invalid:
         checks.append(PackCheck(stage, "failed", str(invalid)))
     return Verification(name, actual, checks, pack)
@@ -103,16 +106,6 @@ def require_peers(pack: Pack) -> None:
             f"{PACK_FILE}: $.peerDependencies: the host does not offer {', '.join(missing)} "
             "(mark peers that are not required as optional in peerDependenciesMeta)"
         )
-
-
-def _describe_files(files: Mapping[str, bytes]) -> str:
-    size = sum(map(len, files.values()))
-    return f"{_count(len(files), 'plain file')}, {size} bytes unpacked"
-
-
-def _describe_contents(pack: Pack) -> str:
-    agents, suites = len(pack.manifests), len(pack.suites)
-    return f"{_count(agents, 'agent')} and {_count(suites, 'suite')}; all their files are present"
 
 
 def _count(number: int, noun: str) -> str:

@@ -555,15 +555,11 @@ def open_data(entry: Mapping[str, Any], path: str, folder: Path, *, allow_files:
         rows = read_huggingface(name, entry.get("subset"), entry.get("split", "test"))
         return Opened(rows, name)
     chosen = {key: entry[key] for key in ("format", "encoding", "delimiter") if key in entry}
-    file = data_file(_found(folder, entry["file"]), **chosen)
-    return Opened(read_rows(file), entry["file"], file.noun)
-
-
-def _found(folder: Path, name: str) -> Path:
-    path = folder / name
-    if not path.exists():
-        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = get_close_matches(path.name, beside, 1)
+    place = folder / entry["file"]
+    if not place.exists():
+        beside = [each.name for each in place.parent.iterdir()] if place.parent.is_dir() else []
+        near = get_close_matches(place.name, beside, 1)
         remedy = f"did you mean {near[0]}?" if near else "it is looked for from the suite's folder"
         raise BadRows("", "there is no such file", remedy)
-    return path
+    file = data_file(place, **chosen)
+    return Opened(read_rows(file), entry["file"], file.noun)

@@ -157,7 +157,11 @@ class LogConnections:
     async def _rows(self, tenants: Tenants, statement: str, values: Sequence[Any]) -> "list[Any]":
         while True:
             was_idle = bool(self._idle)
-            held = self._next_idle(tenants) if was_idle else await self._connected()
+            if was_idle:
+                fits = (n for n, each in enumerate(self._idle) if each.tenants == tenants)
+                held = self._idle.pop(max(fits, default=0))
+            else:
+                held = await self._connected()
             try:
                 rows: list[Any] = await (await held.see(tenants)).fetch(statement, *values)
             except BaseException as error:
@@ -199,12 +203,6 @@ class LogConnections:
                 raise
             self._keep(held)
             return result
-
-    def _next_idle(self, tenants: Tenants) -> TenantConnection:
-        for place in range(len(self._idle) - 1, -1, -1):
-            if self._idle[place].tenants == tenants:
-                return self._idle.pop(place)
-        return self._idle.pop(0)
 
     async def _connected(self) -> TenantConnection:
         return TenantConnection(await address.connect(self.url))
