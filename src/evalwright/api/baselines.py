@@ -52,7 +52,7 @@ class Baselines:
         db: str | Path | None = None,
     ) -> BaselineReport:
         """Call a run, by default the latest, by this name from now on."""
-        if not _is_text(name):
+        if not isinstance(name, str):
             raise BadInput(f"a baseline begins with its name, a text, not {name!r:.60}")
         place, named = place_of(run, db)
         with log_for(str(place), named) as log:
@@ -111,10 +111,6 @@ class Baselines:
 
 
 baseline = Baselines()
-
-
-def _is_text(given: object) -> bool:
-    return isinstance(given, str)
 
 
 def _report(log: EventLog, named: NamedBaseline) -> BaselineReport:

@@ -43,7 +43,20 @@ class Check:
         self._argument = argument
         self._weight = weight
         self._function = function
-        self._refuse()
+        # Refuse at once what can be known to be wrong, where the user wrote it.
+        document = self.written(lambda _function: _ANYWHERE)
+        try:
+            text = msgspec.json.encode(document)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadInput(f"{self._call}: not a value that JSON can carry: {error}") from None
+        if b"{{" in text or b"{%" in text:
+            return  # a template, which has its value only with a task
+        for problem in prepare_checks([msgspec.json.decode(text)], "$")[1]:
+            place = problem.path.removeprefix("$[0]").removeprefix(f".{self.name}").lstrip(".")
+            where = f"{self._call}, {place}" if place else self._call
+            is_of_files = str(problem.remedy).startswith("write it as `")
+            remedy = f" ({problem.remedy})" if problem.remedy and not is_of_files else ""
+            raise BadInput(f"{where}: {problem.message}{remedy}")
 
     @property
     def document(self) -> dict[str, Any]:
@@ -58,22 +71,6 @@ class Check:
             argument = {"function": function, **argument} if argument else function
         weight = {} if self._weight is None else {"weight": self._weight}
         return {self.name: argument, **weight}
-
-    def _refuse(self) -> None:
-        """Refuse at once what can be known to be wrong, where the user wrote it."""
-        document = self.written(lambda _function: _ANYWHERE)
-        try:
-            text = msgspec.json.encode(document)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise BadInput(f"{self._call}: not a value that JSON can carry: {error}") from None
-        if b"{{" in text or b"{%" in text:
-            return  # a template, which has its value only with a task
-        for problem in prepare_checks([msgspec.json.decode(text)], "$")[1]:
-            place = problem.path.removeprefix("$[0]").removeprefix(f".{self.name}").lstrip(".")
-            where = f"{self._call}, {place}" if place else self._call
-            is_of_files = str(problem.remedy).startswith("write it as `")
-            remedy = f" ({problem.remedy})" if problem.remedy and not is_of_files else ""
-            raise BadInput(f"{where}: {problem.message}{remedy}")
 
     @property
     def _call(self) -> str:

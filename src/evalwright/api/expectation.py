@@ -118,23 +118,22 @@ class Expectation:
         prepared, _ = prepare_checks([document], "$")
         needs_more = any(each.asks for each in prepared) or check.name == "no_signals"
         if needs_more or b'"no_signals"' in msgspec.json.encode(document):
-            return self._ask(check)
+            # Have somebody else look: judges, own code, the detectors of signals.
+            from evalwright.api.single_answer import GivenAnswer, answer_once
+            from evalwright.api.suite_run import complete_here
+            from evalwright.api.suites import Task
+            from evalwright.contracts.run_plan import RunOptions
+
+            examined = self._examined
+            agent = GivenAnswer(self._answer, "local.given", examined.spent.latency_ms)
+            task = Task(
+                "expected", input=examined.input, checks=[check], expected=examined.expected
+            )
+            options = RunOptions(judges=tuple(self._judges))
+            answered = complete_here(answer_once(agent, task, options=options))
+            (report,) = answered.report.checks
+            return msgspec.convert(dict(report), CheckResult)
         return run_checks(prepared, self._examined)[0]
-
-    def _ask(self, check: Check) -> CheckResult:
-        """Have somebody else look: judges, own code, the detectors of signals."""
-        from evalwright.api.single_answer import GivenAnswer, answer_once
-        from evalwright.api.suite_run import complete_here
-        from evalwright.api.suites import Task
-        from evalwright.contracts.run_plan import RunOptions
-
-        examined = self._examined
-        agent = GivenAnswer(self._answer, "local.given", examined.spent.latency_ms)
-        task = Task("expected", input=examined.input, checks=[check], expected=examined.expected)
-        options = RunOptions(judges=tuple(self._judges))
-        answered = complete_here(answer_once(agent, task, options=options))
-        (report,) = answered.report.checks
-        return msgspec.convert(dict(report), CheckResult)
 
     def __enter__(self) -> "Expectation":
         self._depth += 1

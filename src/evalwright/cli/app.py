@@ -124,7 +124,7 @@ def run_app(program: str = "evalwright") -> int:
         complain("interrupted", program)
         code = 130
     except EvalwrightError as error:
-        words = _words(error)
+        words = "\n".join([_message(error), *getattr(error, "__notes__", ())])
         # What an agent, a provider or a file said may hold anything; bad usage is the user's own.
         is_quoted = error.exit_code == COULD_NOT or isinstance(error, InvalidDocument)
         complain(without_secrets(words) if is_quoted else words, program)
@@ -151,10 +151,6 @@ def program_command(program: str) -> click.Command:
 def complain(message: str, program: str = "evalwright") -> None:
     """Say what went wrong, on stderr."""
     say(f"{program}: {message}")
-
-
-def _words(error: EvalwrightError) -> str:
-    return "\n".join([_message(error), *getattr(error, "__notes__", ())])
 
 
 def _message(error: EvalwrightError) -> str:

@@ -11,7 +11,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from evalwright.attacks.derive import Derived, derive
+from evalwright.attacks.derive import derive
 from evalwright.attacks.derived import is_derived
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
@@ -88,13 +88,43 @@ def command(
     home, folder = suite.parent, (out or suite).parent
     agent = subject.agent and _reference_from(folder, subject.agent)
     if folder != home:
-        derived = replace(derived, suite=_suite_from(folder, derived.suite, home))
+        # The suite as a file in a folder must say it, where its checks are functions of its own.
+        tasks = []
+        for task in derived.suite.tasks:
+            checks = task.expected.checks or []
+            prepared, _ = prepare_checks(checks, "$")
+            found = {
+                ask.function: _function_from(folder, ask.function, home)
+                for each in prepared
+                for ask in each.asks
+                if isinstance(ask, CodeAsk)
+            }
+            if found:
+                checks = [_with_functions(check, found) for check in checks]
+                task = replace(task, expected=replace(task.expected, checks=checks))  # noqa: PLW2901
+            tasks.append(task)
+        derived = replace(derived, suite=replace(derived.suite, tasks=tasks))
     document = suite_file(derived.suite, (out or suite).name, agent, subject.claims)
     if out is None:
         write_stdout(document)
     else:
         write_file(out, [document])
-    _say_what_was_done(derived, out)
+    count = derived.attacks
+    plain = len(derived.suite.tasks) - count
+    where = f" in {out}" if out else ""
+    say(
+        f"{suite_name(derived.suite.suite_id)}: {count} attack{'s' if count != 1 else ''} "
+        f"on {plain} task{'s' if plain != 1 else ''}{where}"
+    )
+    skipped: dict[str, list[str]] = {}
+    names = TaskNames.of_tasks(derived.suite.tasks)
+    for each in derived.skipped:
+        skipped.setdefault(each.strategy, []).append(names.name_of(each.task_id))
+    for name, task_ids in skipped.items():
+        places = " or ".join(STRATEGIES[name].places)
+        more = "" if len(task_ids) <= _MOST_NAMED else f" and {len(task_ids) - _MOST_NAMED} more"
+        named = ", ".join(task_ids[:_MOST_NAMED])
+        say(f"skipped: {name} finds no {places} with text in {named}{more}")
 
 
 def _reference_from(folder: Path, agent: str) -> str:
@@ -107,25 +137,6 @@ def _reference_from(folder: Path, agent: str) -> str:
     if not Path(file).exists():
         return agent
     return Path(os.path.relpath(file, folder)).as_posix() + ending
-
-
-def _suite_from(folder: Path, suite: Suite, home: Path) -> Suite:
-    """The suite as a file in a folder must say it, where its checks are functions of its own."""
-    tasks = []
-    for task in suite.tasks:
-        checks = task.expected.checks or []
-        prepared, _ = prepare_checks(checks, "$")
-        found = {
-            ask.function: _function_from(folder, ask.function, home)
-            for each in prepared
-            for ask in each.asks
-            if isinstance(ask, CodeAsk)
-        }
-        if found:
-            checks = [_with_functions(check, found) for check in checks]
-            task = replace(task, expected=replace(task.expected, checks=checks))  # noqa: PLW2901
-        tasks.append(task)
-    return replace(suite, tasks=tasks)
 
 
 def _function_from(folder: Path, function: str, home: Path) -> str:
@@ -148,25 +159,6 @@ def _with_functions(check: Any, found: Mapping[str, str]) -> Any:
         if isinstance(of, dict) and isinstance(of.get(name), str):
             of[name] = found.get(of[name], of[name])
     return moved
-
-
-def _say_what_was_done(derived: Derived, out: Path | None) -> None:
-    count = derived.attacks
-    plain = len(derived.suite.tasks) - count
-    where = f" in {out}" if out else ""
-    say(
-        f"{suite_name(derived.suite.suite_id)}: {count} attack{'s' if count != 1 else ''} "
-        f"on {plain} task{'s' if plain != 1 else ''}{where}"
-    )
-    skipped: dict[str, list[str]] = {}
-    names = TaskNames.of_tasks(derived.suite.tasks)
-    for each in derived.skipped:
-        skipped.setdefault(each.strategy, []).append(names.name_of(each.task_id))
-    for strategy, task_ids in skipped.items():
-        places = " or ".join(STRATEGIES[strategy].places)
-        more = "" if len(task_ids) <= _MOST_NAMED else f" and {len(task_ids) - _MOST_NAMED} more"
-        named = ", ".join(task_ids[:_MOST_NAMED])
-        say(f"skipped: {strategy} finds no {places} with text in {named}{more}")
 
 
 def suite_file(

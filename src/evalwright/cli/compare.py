@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -34,9 +34,6 @@ from evalwright.reports.formats.ci import append_step_summary, workflow_command
 from evalwright.reports.formats.figures import pass_rates
 from evalwright.reports.forms import STEP_SUMMARY, renderer
 from evalwright.store.location import open_existing_log
-
-if TYPE_CHECKING:
-    from evalwright.reports.comparison.folder import CompareOptions, WrittenReport
 
 _PROGRESS_EVERY = 500
 
@@ -122,7 +119,27 @@ def command(
         result = {"summary": report.summary, "quality_flags": report.quality}
         emit(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
     else:
-        _tell(options, report, out)
+        summary = report.summary
+        lines = [summary.verdict]
+        if summary.significance is not msgspec.UNSET:
+            lines += [summary.significance.sentence, pass_rates(summary.significance)]
+        causes = [
+            f"{name} {count}" for name, count in summary.root_cause_breakdown.items() if count
+        ]
+        if causes:
+            lines.append(f"Root causes: {', '.join(causes)}")
+        if summary.security.top_signal_kinds_new:
+            lines.append(f"Signals: {', '.join(summary.security.top_signal_kinds_new)}")
+        tell("\n".join(lines))
+        for note in report.notes:
+            say(f"note: {note}")
+        if not report.quality.self_contained:
+            count = report.quality.missing_assets_count
+            say(f"note: not in the report: {count} captured files; see missing_assets")
+        if options.show_secrets:
+            say("note: secrets and personal data are NOT masked; do not pass this report on")
+        if out is not None:
+            tell(f"Report: {out / 'report.html'}")
     summary = report.summary
     fails = {
         "any": report.blocks_shipping,
@@ -189,28 +206,6 @@ def _publish(out: Path, *, github: bool, as_json: bool) -> None:
     append_step_summary(render_markdown(report))
     for note in notes_on(report) if github else ():
         (say if as_json else tell)(workflow_command(note))
-
-
-def _tell(options: "CompareOptions", report: "WrittenReport", out: Path | None) -> None:
-    summary = report.summary
-    lines = [summary.verdict]
-    if summary.significance is not msgspec.UNSET:
-        lines += [summary.significance.sentence, pass_rates(summary.significance)]
-    causes = [f"{name} {count}" for name, count in summary.root_cause_breakdown.items() if count]
-    if causes:
-        lines.append(f"Root causes: {', '.join(causes)}")
-    if summary.security.top_signal_kinds_new:
-        lines.append(f"Signals: {', '.join(summary.security.top_signal_kinds_new)}")
-    tell("\n".join(lines))
-    for note in report.notes:
-        say(f"note: {note}")
-    if not report.quality.self_contained:
-        count = report.quality.missing_assets_count
-        say(f"note: not in the report: {count} captured files; see missing_assets")
-    if options.show_secrets:
-        say("note: secrets and personal data are NOT masked; do not pass this report on")
-    if out is not None:
-        tell(f"Report: {out / 'report.html'}")
 
 
 class ComparisonProgress:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from evalwright.contracts.documents import open_input, read_input
 from evalwright.contracts.errors import BadInput
 from evalwright.engine.runs import find_run
 from evalwright.store.location import Patience, existing_log, opened_log
-
-if TYPE_CHECKING:
-    from evalwright.store.protocol import EventLog
 
 _PATIENCE = Patience(requests=5, appends=5, closing=2)  # nothing is lost: it can be called again
 
@@ -67,7 +63,12 @@ def export(*, run: str | None, is_all: bool, output: Path | None, db: str | None
         check_place(output)
     with existing_log(db) as log:
         if run is None:
-            what, lines = "the log", _all_lines(log)
+            from evalwright.host.runs.log_export import export_log
+
+            left = len(log.open_runs())
+            if left:
+                say(f"{many(left, 'run')} not ended, and not in the file")
+            what, lines = "the log", export_log(log, LongWork("{0} of {1} runs written"))
         else:
             run_id = find_run(log, run)
             what, lines = f"run {run_id}", export_run(log, run_id)
@@ -78,15 +79,6 @@ def export(*, run: str | None, is_all: bool, output: Path | None, db: str | None
             return
         for line in lines:
             write_stdout(line)
-
-
-def _all_lines(log: "EventLog") -> Iterator[bytes]:
-    from evalwright.host.runs.log_export import export_log
-
-    left = len(log.open_runs())
-    if left:
-        say(f"{many(left, 'run')} not ended, and not in the file")
-    return export_log(log, LongWork("{0} of {1} runs written"))
 
 
 @click.command("import", epilog="Example: evalwright db import run.jsonl --db evals.db")

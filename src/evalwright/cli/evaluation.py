@@ -39,7 +39,7 @@ from evalwright.engine.session import Session
 from evalwright.engine.suites.loader import SuiteSubject, read_subject
 from evalwright.engine.verdict import Outcome
 from evalwright.models.config import Config, load_config
-from evalwright.models.run_defaults import NO_DEFAULTS
+from evalwright.models.run_defaults import configured_log
 from evalwright.reports.forms import FORMS_OF, STEP_SUMMARY
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log, shown_db
@@ -90,10 +90,11 @@ def start(given: dict[str, Any]) -> int:
         from evalwright.cli.run_options import wanted_tasks
 
         wanted, given["suites"] = wanted_tasks(chosen, given["suites"], resume)
-    if defaults is not NO_DEFAULTS:
-        from evalwright.cli.run_options import fill_in
-
-        fill_in(given, defaults, is_resumed=resume is not None)
+    given["db"] = configured_log(given["db"], defaults)
+    if resume is None:
+        given["suites"] = given["suites"] or tuple(map(Path, defaults.suites))
+        if given["concurrency"] is None:
+            given["concurrency"] = defaults.concurrency
     suites, agents, models = (given.pop(name) for name in ("suites", "agents", "models"))
     if bool(suites) == (resume is not None):
         both = ", not both" if suites else ", or set `suites` in a settings file"
@@ -115,7 +116,9 @@ def start(given: dict[str, Any]) -> int:
     )
     identity = {name: given.pop(name) for name in _IDENTITY}
     options = RunOptions(**given, model=models[0] if models else None)  # each by its own name
-    _refuse_options(options, is_resumed=resume is not None, on_workers=identity["workers"])
+    refuse_combinations(options, is_resumed=resume is not None)
+    if options.priority is not None and not identity["workers"]:
+        raise BadInput("--priority needs --workers")
     request = RunRequest(
         suite=suites[0] if suites else None,
         agent=agents[0] if agents else None,
@@ -138,12 +141,6 @@ def start(given: dict[str, Any]) -> int:
         from evalwright.cli.several import evaluate_several
 
         return evaluate_several(request, suites, agents, models)
-
-
-def _refuse_options(options: RunOptions, *, is_resumed: bool, on_workers: bool) -> None:
-    refuse_combinations(options, is_resumed=is_resumed)
-    if options.priority is not None and not on_workers:
-        raise BadInput("--priority needs --workers")
 
 
 def evaluate(request: RunRequest) -> int:

@@ -188,14 +188,6 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
         raise BadInput("name files or folders with prompts, or - for standard input; see --help")
     if "" in paths:
         raise BadInput("a path is empty; name a file or a folder, or `.` for the current folder")
-    request = _request(tuple(map(Path, paths)), given)
-    emit = reserve_stdout() if request.prints_result else write_stdout
-    from evalwright.cli.prompteval.prompt_evaluation import evaluate
-
-    return evaluate(request, emit)
-
-
-def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationRequest:
     if not math.isfinite(given["threshold"]):
         raise BadInput("--threshold must be a number from 0 to 100")
     models = tuple(name.strip() for each in given["models"] for name in each.split(","))
@@ -218,8 +210,8 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
         raise BadInput("--resume continues the results in a file; name it with -o")
     if given["fail_on"] == "regression" and given["baseline"] is None:
         raise BadInput("--fail-on regression needs earlier results; name them with --baseline")
-    return EvaluationRequest(
-        paths=paths,
+    request = EvaluationRequest(
+        paths=tuple(map(Path, paths)),
         tier=given["tier"],
         models=models,
         runs=given["runs"],
@@ -246,6 +238,10 @@ def _request(paths: tuple[Path, ...], given: dict[str, Any]) -> EvaluationReques
         push=given["push"],
         config=given["config"],
     )
+    emit = reserve_stdout() if request.prints_result else write_stdout
+    from evalwright.cli.prompteval.prompt_evaluation import evaluate
+
+    return evaluate(request, emit)
 
 
 def _format(path: Path, chosen: str | None) -> str:

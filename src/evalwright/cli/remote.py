@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import click
 import msgspec
@@ -49,8 +48,14 @@ _ALWAYS = frozenset(
 _TO_BEGIN = frozenset({"suites", "agents", "tags", *CONFIGURABLE.values()})
 
 
-def _refuse_options(context: click.Context, *, is_resumed: bool) -> None:
-    """Refuse, by name, what was given and cannot be done by a host."""
+def evaluate(url: str, request: RunRequest, named: Sequence[Sequence[object]]) -> int:
+    """Have the suite run, or watch a run again; write the results, and give the exit code.
+
+    `named` are the suites and the agents that were named: a host takes one of each.
+    """
+    # Refuse, by name, what was given and cannot be done by a host.
+    context = click.get_current_context()
+    is_resumed = request.resume is not None
     known = _ALWAYS | ({"resume"} if is_resumed else _TO_BEGIN)
     given = [
         parameter.opts[0]
@@ -61,14 +66,6 @@ def _refuse_options(context: click.Context, *, is_resumed: bool) -> None:
     if given:
         what = "a run that is watched again" if is_resumed else "a run of a host"
         raise errors.BadInput(f"--host: {what} does not take {', '.join(given)}; leave it out")
-
-
-def evaluate(url: str, request: RunRequest, named: Sequence[Sequence[object]]) -> int:
-    """Have the suite run, or watch a run again; write the results, and give the exit code.
-
-    `named` are the suites and the agents that were named: a host takes one of each.
-    """
-    _refuse_options(click.get_current_context(), is_resumed=request.resume is not None)
     if any(len(each) > 1 for each in named):
         raise errors.BadInput("--host: a host runs one suite with one agent at a time; name one")
     key = os.environ.get(KEY_VARIABLE)
@@ -85,7 +82,17 @@ def evaluate(url: str, request: RunRequest, named: Sequence[Sequence[object]]) -
             watch.explain(error)
             raise
         try:
-            outcome = _outcome(request, log, watch.run_id)
+            # What the run came to; which of it makes the exit code 1 is decided here.
+            history = read_history(log, watch.run_id)
+            if history.end is not None and history.end.type == RunCancelled.TYPE:
+                raise errors.CannotEvaluate(f"run {watch.run_id} was cancelled; it has no result")
+            plan = msgspec.structs.replace(history.plan, group=None)  # it is watched by itself
+            fail_on = request.options.fail_on or plan.settings.fail_on
+            settings = msgspec.structs.replace(plan.settings, fail_on=fail_on)
+            history.plan = msgspec.structs.replace(plan, settings=settings)
+            outcome = project(history)
+            is_ours = request.resume is None  # and not a run that was recorded before
+            outcome = by_the_rule_of_today(log, history, outcome) if is_ours else outcome
         except errors.RunFailed as failure:
             write_failure(request.results, log, failure)
             raise
@@ -153,7 +160,33 @@ class _Watch:
         if b"evalwright" in source and is_evalwright_suite(
             document := parse_document(source, name)
         ):
-            ref = await self._publish_wide(document, source, name)
+            # Publish a suite with checks; the agent is the one that was named.
+            # It is sent as it is written, or with the tasks made of the rows of its files.
+            from evalwright.engine.suites.document import load_suite
+            from evalwright.engine.suites.export import to_document
+            from evalwright.engine.suites.problems import placed
+
+            sent = {key: value for key, value in document.items() if key != "agent"}
+            try:
+                read = load_suite(sent, name=name, folder=Path(name).parent, allow_files=True)
+            except errors.InvalidDocument as error:
+                raise errors.InvalidDocument(
+                    name, placed(error.problems, source, document)
+                ) from None
+            suite = read.suite
+            ref = f"{suite.suite_id}@{suite.version}"
+            # The name may be the file's.
+            sent |= {"suiteId": suite.suite_id, "version": suite.version}
+            if "data" in sent:
+                sent = to_document(suite)
+                for notice in () if self._request.results.quiet else read.notices:
+                    say(f"{name}: {in_words(notice)}")
+            try:
+                await self._client.publish_suite(sent)
+            except HostError as error:
+                if error.code == "conflict":
+                    raise self._other_content(name, ref) from None
+                raise
         else:
             suite = parse_suite(source, name)
             if not request.results.quiet:
@@ -182,35 +215,6 @@ class _Watch:
             return
         if published != suite:
             raise self._other_content(name, ref)
-
-    async def _publish_wide(self, document: dict[str, Any], source: bytes, name: str) -> str:
-        """Publish a suite with checks; the agent is the one that was named.
-
-        It is sent as it is written, or, where files have rows of it, with the tasks made of them.
-        """
-        from evalwright.engine.suites.document import load_suite
-        from evalwright.engine.suites.export import to_document
-        from evalwright.engine.suites.problems import placed
-
-        sent = {key: value for key, value in document.items() if key != "agent"}
-        try:
-            read = load_suite(sent, name=name, folder=Path(name).parent, allow_files=True)
-        except errors.InvalidDocument as error:
-            raise errors.InvalidDocument(name, placed(error.problems, source, document)) from None
-        suite = read.suite
-        ref = f"{suite.suite_id}@{suite.version}"
-        sent |= {"suiteId": suite.suite_id, "version": suite.version}  # the name may be the file's
-        if "data" in sent:
-            sent = to_document(suite)
-            for notice in () if self._request.results.quiet else read.notices:
-                say(f"{name}: {in_words(notice)}")
-        try:
-            await self._client.publish_suite(sent)
-        except HostError as error:
-            if error.code == "conflict":
-                raise self._other_content(name, ref) from None
-            raise
-        return ref
 
     def _other_content(self, name: str, ref: str) -> errors.BadInput:
         return errors.BadInput(
@@ -254,20 +258,6 @@ class _Watch:
             suite = suite_name(f"{started.suite_id}@{started.suite_version}")
             say(f"{suite}: {started.task_count} {noun}{against} on {self._url}, run {self.run_id}")
         return progress_for(Streams.err, started.task_count, quiet=quiet)
-
-
-def _outcome(request: RunRequest, log: EventLog, run_id: str) -> Outcome:
-    """What the run came to; which of it makes the exit code 1 is decided here."""
-    history = read_history(log, run_id)
-    if history.end is not None and history.end.type == RunCancelled.TYPE:
-        raise errors.CannotEvaluate(f"run {run_id} was cancelled; it has no result")
-    history.plan = msgspec.structs.replace(history.plan, group=None)  # it is watched by itself
-    if request.options.fail_on:
-        settings = msgspec.structs.replace(history.plan.settings, fail_on=request.options.fail_on)
-        history.plan = msgspec.structs.replace(history.plan, settings=settings)
-    outcome = project(history)
-    is_ours = request.resume is None  # and not a run that was recorded before
-    return by_the_rule_of_today(log, history, outcome) if is_ours else outcome
 
 
 def by_the_rule_of_today(log: EventLog, history: History, outcome: Outcome) -> Outcome:

@@ -16,7 +16,6 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.runs import log_for, run_file
 from evalwright.engine.suites.selection import Wanted
 from evalwright.engine.verdict import gates, gates_left_out
-from evalwright.models.run_defaults import RunDefaults, configured_log
 
 _NOUNS = {"regression": "a regression", "findings": "a safety finding"}
 
@@ -38,17 +37,6 @@ def wanted_tasks(
     if "seed" in chosen and "sample" not in chosen:
         raise BadInput("--seed needs --sample")
     return Wanted(**chosen), suites
-
-
-def fill_in(given: dict[str, Any], defaults: RunDefaults, *, is_resumed: bool) -> None:
-    """Add what was not given: suites, concurrency, the database."""
-    given["db"] = configured_log(given["db"], defaults)
-    if is_resumed:
-        return
-    if not given["suites"]:
-        given["suites"] = tuple(map(Path, defaults.suites))
-    if given["concurrency"] is None:
-        given["concurrency"] = defaults.concurrency
 
 
 def told_gates(plan: Plan) -> Iterator[OptionText]:

@@ -132,7 +132,9 @@ def evaluate_several(
         compared = _side_by_side(ended) if len(variants) > 1 else []
         worse = [told for each in compared for told in _worse(each)]
         publish(results, [*runs, *(each for suite in compared for each in _reported(suite))])
-    _tell(results, "\n".join(_closing(ended, compared, worse, Style.of(_stream(results)))))
+    text = "\n".join(_closing(ended, compared, worse, Style.of(_stream(results))))
+    if not results.quiet:
+        (say if results.as_json else tell)(text, styled=True)
     if results.as_json:
         _emit(results, ended, compared, is_one=len(found.paths) == 1)
     is_gated = "none" not in request.options.fail_on
@@ -308,11 +310,6 @@ def _cells(ended: EndedJob) -> list[str]:
 
 def _stream(results: Results) -> TextIO:
     return Streams.err if results.as_json else Streams.out
-
-
-def _tell(results: Results, text: str) -> None:
-    if not results.quiet:
-        (say if results.as_json else tell)(text, styled=True)
 
 
 def _emit(

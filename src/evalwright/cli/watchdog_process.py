@@ -83,7 +83,13 @@ class Onlooker:
             return True
         if now - self._beat_at < PATIENCE_SECONDS:
             return True
-        tasks = self._tasks()
+        found = []
+        for place in range(HEAD_BYTES, len(self._seen), SLOT_BYTES):
+            due_s, limit_s, thread, name = SLOT.unpack_from(self._seen, place)
+            if due_s:
+                text = name.rstrip(b"\0").decode("utf-8", "replace")
+                found.append(WatchedTask(due_s, limit_s, thread, text))
+        tasks = found
         late = [each for each in tasks if now > each.due_s + PATIENCE_SECONDS]
         is_stopped = now > self._stops_at
         is_over = is_stopped or now - self._beat_at > self._ward.most_held_s
@@ -96,15 +102,6 @@ class Onlooker:
             return True
         self._end_run(held, late, is_stopped=is_stopped)
         return False
-
-    def _tasks(self) -> list[WatchedTask]:
-        found = []
-        for place in range(HEAD_BYTES, len(self._seen), SLOT_BYTES):
-            due_s, limit_s, thread, name = SLOT.unpack_from(self._seen, place)
-            if due_s:
-                text = name.rstrip(b"\0").decode("utf-8", "replace")
-                found.append(WatchedTask(due_s, limit_s, thread, text))
-        return found
 
     def _holding(self, tasks: list[WatchedTask]) -> list[WatchedTask] | None:
         """Those of the tasks that may hold the interpreter: one that works does, if any works.

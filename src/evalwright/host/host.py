@@ -346,13 +346,6 @@ class Host:
 
     def _pass_on(self, run_id: str, events: list[Event], first: Event) -> None:
         """Pass events to telemetry and to webhooks; `first` is that of the run."""
-        tenant, workspace, tags = self._owner(run_id, events, first)
-        self.telemetry.on_events(run_id, tenant, events)
-        self.webhooks.hear(tenant, workspace, tags, events)
-
-    def _owner(
-        self, run_id: str, events: list[Event], first: Event
-    ) -> tuple[str, str | None, list[str]]:
         known = self._owners.get(run_id)
         if known is None:
             started = first.decode(RunStarted)
@@ -365,7 +358,9 @@ class Host:
             self._owners[run_id] = known
         if events[-1].type in TERMINAL_TYPES:
             self._owners.pop(run_id, None)
-        return known
+        tenant, workspace, tags = known
+        self.telemetry.on_events(run_id, tenant, events)
+        self.webhooks.hear(tenant, workspace, tags, events)
 
     def _note_delivery(self, report: DeliveryReport) -> None:
         self.telemetry.on_delivery(report.outcome, report.seconds)

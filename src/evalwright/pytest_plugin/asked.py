@@ -1,8 +1,6 @@
 """What the options of pytest ask for, as runs take it."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -10,12 +8,12 @@ import pytest
 from evalwright.cli.evaluation import RunRequest
 from evalwright.cli.output import write_stdout
 from evalwright.cli.results import Results
-from evalwright.cli.run_options import fill_in
 from evalwright.contracts.errors import EvalwrightError
 from evalwright.contracts.messages import Edge, as_option, told
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import refuse_combinations
 from evalwright.models.config import Config, load_config
+from evalwright.models.run_defaults import configured_log
 from evalwright.pytest_plugin import FORMS, OPTIONS
 
 _NAMES = {field: f"evalwright-{name}" for name, field, *_ in OPTIONS}
@@ -57,40 +55,35 @@ class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def asked_of(config: pytest.Config) -> SessionOptions:
+def asked_of(session: pytest.Config) -> SessionOptions:
     """The options of a session and its settings file; raises `pytest.UsageError`."""
-    values = {field: config.getoption(f"evalwright_{field}") for _, field, *_ in OPTIONS}
+    values = {field: session.getoption(f"evalwright_{field}") for _, field, *_ in OPTIONS}
     given = {field: value for field, value in values.items() if value not in (None, False)}
-    places = {form: config.getoption(f"evalwright_{form}") for form in FORMS}
+    places = {form: session.getoption(f"evalwright_{form}") for form in FORMS}
     try:
-        return _asked(given, {form: Path(place) for form, place in places.items() if place})
+        config = load_config(named=given.pop("config", None))
+        out, gate = given.pop("out", None), given.pop("gate", False)
+        results = Results(
+            emit=write_stdout,
+            as_json=False,
+            forms={form: Path(place).absolute() for form, place in places.items() if place},
+            out=Path(out).absolute() if out else None,
+            quiet=True,
+        )
+        results.check_places()
+        db = configured_log(given.pop("db", None), config.run)
+        agent, agent_id = given.pop("agent", None), given.pop("agent_id", None)
+        lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+        options = RunOptions(**{**given, **lists})
+        refuse_combinations(options)
+        return SessionOptions(
+            agent=agent,
+            agent_id=agent_id,
+            options=options,
+            results=results,
+            db=db,
+            config=config,
+            gate=gate,
+        )
     except EvalwrightError as error:
         raise pytest.UsageError(spoken(error)) from None
-
-
-def _asked(given: dict[str, Any], forms: Mapping[str, Path]) -> SessionOptions:
-    config = load_config(named=given.pop("config", None))
-    out, gate = given.pop("out", None), given.pop("gate", False)
-    results = Results(
-        emit=write_stdout,
-        as_json=False,
-        forms={name: path.absolute() for name, path in forms.items()},
-        out=Path(out).absolute() if out else None,
-        quiet=True,
-    )
-    results.check_places()
-    where = {"db": given.pop("db", None), "suites": ("here",), "concurrency": 1}
-    fill_in(where, config.run, is_resumed=False)
-    agent, agent_id = given.pop("agent", None), given.pop("agent_id", None)
-    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    options = RunOptions(**{**given, **lists})
-    refuse_combinations(options)
-    return SessionOptions(
-        agent=agent,
-        agent_id=agent_id,
-        options=options,
-        results=results,
-        db=where["db"],
-        config=config,
-        gate=gate,
-    )

@@ -143,7 +143,22 @@ class Controller:
         if held_back and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         for suite in held_back:
-            _count_as_failed(suite.left_to_bar, session)
+            # Have pytest tell of them as failed: the bar that was to decide is missed.
+            # Its summary, `--lf` and `--junitxml` have been told that they were expected to.
+            plugins = session.config.pluginmanager
+            terminal, last_failed = map(plugins.get_plugin, ("terminalreporter", "lfplugin"))
+            session.testsfailed += len(suite.left_to_bar)
+            for report in suite.left_to_bar:
+                report.outcome = "failed"
+                del report.wasxfail
+                if terminal is not None and report in terminal.stats.get("xfailed", ()):
+                    terminal.stats["xfailed"].remove(report)
+                    terminal.stats.setdefault("failed", []).append(report)
+                if last_failed is not None:
+                    last_failed.pytest_runtest_logreport(report)
+            xml = session.config.stash.get(xml_key, None)
+            if xml is not None and suite.left_to_bar:
+                _correct_junit(xml, suite.left_to_bar)
 
     def _report(self, log: EventLog) -> None:
         results = self._asked.results
@@ -189,27 +204,6 @@ class Controller:
         for line in self._lines:
             verdict = line.partition("  ")[0]
             terminal.line(line, green=verdict == "PASSED", red=verdict in ("FAILED", "NO RESULT"))
-
-
-def _count_as_failed(reports: Sequence[pytest.TestReport], session: pytest.Session) -> None:
-    """Have pytest tell of them as failed: the bar that was to decide is missed.
-
-    Its summary, `--lf` and `--junitxml` have been told that they were expected to.
-    """
-    plugins = session.config.pluginmanager
-    terminal, last_failed = map(plugins.get_plugin, ("terminalreporter", "lfplugin"))
-    session.testsfailed += len(reports)
-    for report in reports:
-        report.outcome = "failed"
-        del report.wasxfail
-        if terminal is not None and report in terminal.stats.get("xfailed", ()):
-            terminal.stats["xfailed"].remove(report)
-            terminal.stats.setdefault("failed", []).append(report)
-        if last_failed is not None:
-            last_failed.pytest_runtest_logreport(report)
-    xml = session.config.stash.get(xml_key, None)
-    if xml is not None and reports:
-        _correct_junit(xml, reports)
 
 
 def _correct_junit(xml: LogXML, reports: Sequence[pytest.TestReport]) -> None:

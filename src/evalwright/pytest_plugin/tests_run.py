@@ -13,7 +13,6 @@ from evalwright.contracts.run_plan import (
     AgentFacts,
     Baseline,
     JudgePanel,
-    RunSettings,
     SuiteSource,
     TaskSelection,
 )
@@ -21,7 +20,6 @@ from evalwright.contracts.suite import Mode, Suite, Task
 from evalwright.engine.clock import SystemClock
 from evalwright.engine.isolation import PARTIAL
 from evalwright.engine.plan import Plan, merged
-from evalwright.models.config import Config
 from evalwright.pytest_plugin.asked import SessionOptions
 from evalwright.pytest_plugin.recorded_test import AGENT_ID
 from evalwright.pytest_plugin.suite_work import events_of
@@ -63,12 +61,6 @@ class TestsRun:
 
     def opening(self, asked: SessionOptions, log: EventLog) -> list[NewEvent]:
         """What the run begins with."""
-        plan = self._plan(asked, log)
-        now, encode = SystemClock().now_us(), msgspec.json.encode
-        first = min((events[0].at_us for events in self.events.values()), default=now)
-        return [NewEvent(each.TYPE, None, first, encode(each)) for each in plan.opening()]
-
-    def _plan(self, asked: SessionOptions, log: EventLog) -> Plan:
         tasks = [self.tasks[task_id] for task_id in sorted(self.tasks)]
         modes: list[Mode] = ["golden", "rubric", "regression"]
         suite = Suite(self._suite_id, VERSION, list(modes), tasks)
@@ -82,20 +74,7 @@ class TestsRun:
         if baseline is None or baseline.left_out is not None:
             modes.remove("regression")
         content = hashlib.sha256(msgspec.json.encode(tasks)).hexdigest()
-        return Plan(
-            suite=suite,
-            modes=modes,
-            agent=AgentFacts(AGENT_ID, "pytest"),
-            settings=self._settings(asked, baseline),
-            tags=tags,
-            panel=self._panel,
-            baseline=baseline,
-            source=SuiteSource(str(self._root), f"sha256:{content}"),
-            selection=selection,
-        )
-
-    def _settings(self, asked: SessionOptions, baseline: Baseline | None) -> RunSettings:
-        """Without a bar unless one is asked for: every test has its own."""
+        # Without a bar unless one is asked for: every test has its own.
         settings = merged(asked.options, DEFAULT_SETTINGS)
         chosen = tuple(
             gate
@@ -103,7 +82,20 @@ class TestsRun:
             if gate != "findings" and (baseline is not None or not gate.endswith("regression"))
         )
         usual = ("regression",) if baseline is not None else ("none",)
-        return msgspec.structs.replace(settings, fail_on=chosen or usual)
+        plan = Plan(
+            suite=suite,
+            modes=modes,
+            agent=AgentFacts(AGENT_ID, "pytest"),
+            settings=msgspec.structs.replace(settings, fail_on=chosen or usual),
+            tags=tags,
+            panel=self._panel,
+            baseline=baseline,
+            source=SuiteSource(str(self._root), f"sha256:{content}"),
+            selection=selection,
+        )
+        now, encode = SystemClock().now_us(), msgspec.json.encode
+        first = min((events[0].at_us for events in self.events.values()), default=now)
+        return [NewEvent(each.TYPE, None, first, encode(each)) for each in plan.opening()]
 
     def _baseline(
         self, asked: SessionOptions, log: EventLog, suite: Suite, *, is_part: bool
@@ -115,11 +107,13 @@ class TestsRun:
 
         try:
             found = find_baseline(log, asked.options.baseline, suite.suite_id, AGENT_ID)
+            from evalwright.engine.session import ModelPool
+
             baseline = read_baseline(
                 log,
                 found.run_id,
                 suite,
-                _redactor(asked.config),
+                ModelPool(asked.config).redactor,
                 is_part=is_part,
                 allow_partial=asked.options.allow_partial,
                 with_repeats=found.is_group,
@@ -128,9 +122,3 @@ class TestsRun:
             self.notices.append(f"the evaluations in tests are compared with nothing: {error}")
             return None
         return msgspec.structs.replace(baseline, name=found.name, age_s=found.age_s)
-
-
-def _redactor(config: Config) -> Any:
-    from evalwright.engine.session import ModelPool
-
-    return ModelPool(config).redactor

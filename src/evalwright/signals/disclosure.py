@@ -147,60 +147,42 @@ def _leaving(view: TraceView, shown: Shown) -> Signal | None:
     if origin == "the user":
         return None
     if isinstance(shown.event, ToolCall):
-        return _sent(view, shown, shown.event, origin)
+        values = list(leaves(shown.event.args))
+        addresses = [value for _, value in values if is_address(value)]
+        addresses += [link.url for _, value in values for link in links_in(value)]
+        tool = profile(shown.event.tool)
+        calls_url = any("://" in each and "?" in each for each in addresses)
+        if not (tool.deeds & _OUTBOUND or (addresses and not tool.reads) or calls_url):
+            return None
+        fields = tuple(path for path, value in values if path and shown.value in value)
+        known = bool(addresses) and all(_is_named(view, each) for each in addresses)
+        steps = int(known) * (1 + _asks(view)) + int(origin == "the model")
+        confidence, novelty = _novelty(view, shown, _of_flow(shown, origin))
+        notes = (
+            f"`{shown.event.tool}` sends {_a(shown.part.label)}, {shown.mask}, that came from "
+            f"{_named(origin)}{' to a place the user named' if known else ''}{novelty}."
+        )
+        details = SignalDetails(
+            tool=shown.event.tool,
+            call_id=shown.event.call_id,
+            action_id=shown.event.action_id,
+            fields=fields,
+            urls=tuple(dict.fromkeys(link.shown for each in addresses for link in links_in(each))),
+            provenance={path: _provenance(origin) for path in fields},
+            rule=shown.part.rule,
+            notes=notes,
+        )
+        return Signal(
+            "token_exfil_indicator",
+            _lower("critical", steps),
+            confidence,
+            f"Secret sent out: {shown.part.label}",
+            details,
+            evidence([*_event_of(origin), shown.event]),
+        )
     link = _link(shown)
     if link is None or (link.host and link.host in view.trusted_lower):
         return None
-    return _linked(view, shown, link, origin)
-
-
-def _link(shown: Shown) -> Link | None:
-    """The link that carries a value, if one does."""
-    return next((link for link in _links(shown.text) if shown.value in link.url), None)
-
-
-@lru_cache(maxsize=1)
-def _links(text: str) -> list[Link]:
-    return list(links_in(text))
-
-
-def _sent(view: TraceView, shown: Shown, call: ToolCall, origin: Event | str) -> Signal | None:
-    values = list(leaves(call.args))
-    addresses = [value for _, value in values if is_address(value)]
-    addresses += [link.url for _, value in values for link in links_in(value)]
-    tool = profile(call.tool)
-    calls_url = any("://" in each and "?" in each for each in addresses)
-    if not (tool.deeds & _OUTBOUND or (addresses and not tool.reads) or calls_url):
-        return None
-    fields = tuple(path for path, value in values if path and shown.value in value)
-    known = bool(addresses) and all(_is_named(view, each) for each in addresses)
-    steps = int(known) * (1 + _asks(view)) + int(origin == "the model")
-    confidence, novelty = _novelty(view, shown, _of_flow(shown, origin))
-    notes = (
-        f"`{call.tool}` sends {_a(shown.part.label)}, {shown.mask}, that came from "
-        f"{_named(origin)}{' to a place the user named' if known else ''}{novelty}."
-    )
-    details = SignalDetails(
-        tool=call.tool,
-        call_id=call.call_id,
-        action_id=call.action_id,
-        fields=fields,
-        urls=tuple(dict.fromkeys(link.shown for each in addresses for link in links_in(each))),
-        provenance={path: _provenance(origin) for path in fields},
-        rule=shown.part.rule,
-        notes=notes,
-    )
-    return Signal(
-        "token_exfil_indicator",
-        _lower("critical", steps),
-        confidence,
-        f"Secret sent out: {shown.part.label}",
-        details,
-        evidence([*_event_of(origin), call]),
-    )
-
-
-def _linked(view: TraceView, shown: Shown, link: Link, origin: Event | str) -> Signal:
     confidence, novelty = _novelty(view, shown, _of_flow(shown, origin))
     how = "an image, which is fetched unasked" if link.image else "a link"
     steps = int(not link.image) + int(origin == "the model")
@@ -219,6 +201,16 @@ def _linked(view: TraceView, shown: Shown, link: Link, origin: Event | str) -> S
         ),
         evidence([*_event_of(origin), shown.event]),
     )  # fmt: skip
+
+
+def _link(shown: Shown) -> Link | None:
+    """The link that carries a value, if one does."""
+    return next((link for link in _links(shown.text) if shown.value in link.url), None)
+
+
+@lru_cache(maxsize=1)
+def _links(text: str) -> list[Link]:
+    return list(links_in(text))
 
 
 def _of_flow(shown: Shown, origin: Event | str) -> Confidence:

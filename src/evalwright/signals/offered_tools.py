@@ -5,7 +5,7 @@ one only if it names a tool that the trace knows, so that what users write as li
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 import re2
@@ -69,12 +69,8 @@ def without_offers(said: str, tools: Collection[str]) -> str:
     offers = [each for each in passages if not each.names.isdisjoint(tools)]
     if any(each.is_schema for each in offers):
         offers += [each for each in passages if each.is_schema]
-    return _without(said, offers)
-
-
-def _without(said: str, passages: Iterable[Passage]) -> str:
     kept, done = [], 0
-    for each in sorted(passages, key=lambda passage: passage.start):
+    for each in sorted(offers, key=lambda passage: passage.start):
         kept.append(said[done : max(done, each.start)])
         done = max(done, each.end)
     return "\n".join([*kept, said[done:]])

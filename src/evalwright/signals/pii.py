@@ -238,7 +238,9 @@ def find_pii(data: bytes) -> list[SensitivePart]:
             )
     at = data.find(b"@")
     while at >= 0:
-        name = _local_part(data, at)
+        window = data[max(0, at - 64) : at]
+        name = window[len(window.rstrip(_LOCAL)) :].lstrip(b".%+-")
+        name = b"" if _USER_OF_URL.search(window) else name
         domain = _DOMAIN.match(data, at + 1, at + 255) if name else None
         if domain is not None:
             confidence: Confidence = "medium" if name.lower() in _ROLES else "high"
@@ -248,9 +250,3 @@ def find_pii(data: bytes) -> list[SensitivePart]:
             )
         at = data.find(b"@", at + 1)
     return found
-
-
-def _local_part(data: bytes, at: int) -> bytes:
-    window = data[max(0, at - 64) : at]
-    name = window[len(window.rstrip(_LOCAL)) :].lstrip(b".%+-")
-    return b"" if _USER_OF_URL.search(window) else name

@@ -49,14 +49,11 @@ class SearchedText:
         if self._sorted is None and last > _SHORT:
             self._left -= (last if place < 0 else place) - start
             if self._left <= 0:
-                self._sort()
+                text = self.text
+                starts = [found.start() for found in self._beginning.finditer(text)]
+                starts.sort(key=lambda at: text[at : at + _COMPARED])
+                self._sorted = array("Q", starts)
         return place
-
-    def _sort(self) -> None:
-        text = self.text
-        starts = [found.start() for found in self._beginning.finditer(text)]
-        starts.sort(key=lambda at: text[at : at + _COMPARED])
-        self._sorted = array("Q", starts)
 
     def _look_up(self, value: bytes, start: int, end: int) -> int:
         text, places = self.text, self._sorted

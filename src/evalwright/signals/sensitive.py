@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 
@@ -24,7 +24,15 @@ _MOST_KEPT, _LONGEST_KEPT = 2048, 4_000
 def scan_bytes(data: bytes) -> list[SensitivePart]:
     """All secrets and personal data in bytes of any ASCII-based encoding, without overlap."""
     plain, offsets = _readable(data)
-    merged = _without_overlap(find_secrets(plain) + find_pii(plain))
+    # Findings that share a place become one over all of it, named after the gravest.
+    merged: list[SensitivePart] = []
+    for each in sorted(
+        find_secrets(plain) + find_pii(plain), key=lambda each: (each.start, -each.end)
+    ):
+        if merged and each.start < merged[-1].end:
+            merged[-1] = _joined(merged[-1], each)
+        else:
+            merged.append(each)
     return merged if offsets is None else [_placed(each, offsets) for each in merged]
 
 
@@ -79,17 +87,6 @@ def rule_ids() -> frozenset[str]:
     """The ids of all rules, of secrets and of personal data."""
     ids = {rule.id for rule in RULES} | {rule.id for rule in CONTEXT_RULES}
     return frozenset(ids | {kind.id for kind in PII_KINDS} | {"private-key", "email"})
-
-
-def _without_overlap(found: Iterable[SensitivePart]) -> list[SensitivePart]:
-    """Findings that share a place become one over all of it, named after the gravest."""
-    merged: list[SensitivePart] = []
-    for each in sorted(found, key=lambda each: (each.start, -each.end)):
-        if merged and each.start < merged[-1].end:
-            merged[-1] = _joined(merged[-1], each)
-        else:
-            merged.append(each)
-    return merged
 
 
 def _joined(one: SensitivePart, other: SensitivePart) -> SensitivePart:

@@ -36,7 +36,19 @@ def untrusted_urls(view: TraceView) -> Iterator[Signal]:
                 break
     output = output_with_links(view)
     if output is not None:
-        yield from _urls_in_output(view, output)
+        reported: set[str] = set()
+        for link in links_in(view.trace.answer):
+            source = None if link.host in reported else _only_source(view, link, output.index)
+            if source is not None:
+                reported.add(link.host)
+                yield _output_signal(
+                    "untrusted_url_input",
+                    Weight("low", "medium" if view.baseline else "low"),
+                    "The answer sends the reader to a URL from untrusted text",
+                    f"The host {link.host[:100]} is known only from a text that a tool brought in.",
+                    link,
+                    [source.event, output],
+                )
 
 
 def output_with_links(view: TraceView) -> FinalOutput | None:
@@ -125,28 +137,6 @@ def _url_in_call(view: TraceView, act: Act, link: Link, source: UntrustedText) -
     )
 
 
-def _urls_in_output(view: TraceView, output: FinalOutput) -> Iterator[Signal]:
-    reported: set[str] = set()
-    for link in links_in(view.trace.answer):
-        source = None if link.host in reported else _only_source(view, link, output.index)
-        if source is not None:
-            reported.add(link.host)
-            yield _output_signal(
-                "untrusted_url_input",
-                Weight("low", "medium" if view.baseline else "low"),
-                "The answer sends the reader to a URL from untrusted text",
-                f"The host {link.host[:100]} is known only from a text that a tool brought in.",
-                link,
-                [source.event, output],
-            )
-
-
-def _one_for_each_host(text: str) -> list[Link]:
-    """Of each host the link that can carry most: an image, else one with a query."""
-    ranked = sorted(links_in(text), key=lambda link: (link.image, "?" in link.url))
-    return list({link.host: link for link in ranked}.values())
-
-
 def _output_signal(
     kind: str, weight: Weight, title: str, notes: str, link: Link, proof: list[Event]
 ) -> Signal:
@@ -212,7 +202,9 @@ def _private_query(view: TraceView, link: Link, before: int | None) -> Untrusted
 
 def carried_by_output(view: TraceView, output: FinalOutput) -> Iterator[Signal]:
     """`unexpected_outbound` by the answer: links and images that can carry data."""
-    for link in _one_for_each_host(view.trace.answer):
+    # Of each host the link that can carry most: an image, else one with a query.
+    ranked = sorted(links_in(view.trace.answer), key=lambda link: (link.image, "?" in link.url))
+    for link in list({link.host: link for link in ranked}.values()):
         if not _may_carry(view, link) or not _unknown_host(view, link):
             continue
         weight, source = _weight_of_link(view, link, output.index)

@@ -191,7 +191,14 @@ def _forms(value: str) -> tuple[bytes, ...]:
     if words.isspace():
         return ()
     if number is not None:
-        return (words, *_number_forms(number))
+        texts = (
+            {f"{number:.2f}", f"{number:,.2f}"} if round(number, 2) == number else {repr(number)}
+        )
+        if number == int(number):
+            texts |= {f"{number:.0f}", f"{number:,.0f}", f"{number:.1f}"}
+        elif round(number, 1) == number:
+            texts |= {f"{number:.1f}", f"{number:,.1f}"}
+        return (words, *sorted(map(plain_words, texts)))
     if words.startswith((b" http ", b" https ")):
         return (words[words.index(b" ", 1) :],)
     return (words, *(form for form in _account_forms(value) if form != words))
@@ -209,15 +216,6 @@ def _account_forms(value: str) -> tuple[bytes, ...]:
 
 
 _short_forms = lru_cache(maxsize=4096)(_forms)
-
-
-def _number_forms(number: float) -> list[bytes]:
-    texts = {f"{number:.2f}", f"{number:,.2f}"} if round(number, 2) == number else {repr(number)}
-    if number == int(number):
-        texts |= {f"{number:.0f}", f"{number:,.0f}", f"{number:.1f}"}
-    elif round(number, 1) == number:
-        texts |= {f"{number:.1f}", f"{number:,.1f}"}
-    return sorted(map(plain_words, texts))
 
 
 def _number(value: str) -> float | None:

@@ -81,7 +81,9 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
             request, list(files), settings, stream or (lambda _: None), config
         )
     change = None if baseline is None else _change(baseline, results)
-    if _is_reported(request):  # else the reports are not even loaded
+    on_github = os.environ.get(STEP_SUMMARY)
+    # Else the reports are not even loaded.
+    if not request.quiet or request.outputs or request.as_json or on_github:
         _write(request, emit, results, _context(settings, texts, change, search.passed_over))
     _push(request, results, texts)
     if finish is not None:
@@ -212,11 +214,6 @@ def _stream(request: EvaluationRequest, emit: Emit) -> Callable[[PromptResult], 
     return stream
 
 
-def _is_reported(request: EvaluationRequest) -> bool:
-    on_github = bool(os.environ.get(STEP_SUMMARY))
-    return not request.quiet or bool(request.outputs or request.as_json or on_github)
-
-
 def _context(
     settings: EvaluationSettings,
     texts: Mapping[str, str],
@@ -265,24 +262,16 @@ def _write(
     if request.quiet:
         return
     if not request.prints_result:
-        _show(request, results, context)
+        from shutil import get_terminal_size
+
+        from evalwright.reports.formats.console import Style
+        from evalwright.reports.prompts import render_console
+
+        width = get_terminal_size((100, 24)).columns
+        tell(render_console(results, context, Style.of(Streams.out), width=width), styled=True)
+        for path, _ in request.outputs:
+            say(f"written: {path}")
+        if context.change is not None and context.change.regressed:
+            say("worse than the baseline")
     elif context.passed_over:
         say(f"passed over: {passed_over_in_words(context.passed_over)}")
-
-
-def _show(
-    request: EvaluationRequest,
-    results: Sequence[PromptResult],
-    context: "ReportContext",
-) -> None:
-    from shutil import get_terminal_size
-
-    from evalwright.reports.formats.console import Style
-    from evalwright.reports.prompts import render_console
-
-    width = get_terminal_size((100, 24)).columns
-    tell(render_console(results, context, Style.of(Streams.out), width=width), styled=True)
-    for path, _ in request.outputs:
-        say(f"written: {path}")
-    if context.change is not None and context.change.regressed:
-        say("worse than the baseline")

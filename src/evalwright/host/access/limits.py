@@ -87,15 +87,12 @@ class Buckets:
         """Count a request, for which `wait_ns` must be 0."""
         full_at = max(self._full_at.pop(name, now), now) + self._interval
         if len(self._full_at) >= min(self._sweep_at, self._most):
-            self._sweep(now)
+            self._full_at = {each: at for each, at in self._full_at.items() if at > now}
+            # Half of the room must be free afterwards: a sweep per request would take too long.
+            for oldest in list(self._full_at)[: max(0, len(self._full_at) - self._most // 2)]:
+                del self._full_at[oldest]
+            self._sweep_at = max(FEWEST_TO_SWEEP, 2 * len(self._full_at))
         self._full_at[name] = full_at  # at the end of the order: forgotten last
-
-    def _sweep(self, now: int) -> None:
-        self._full_at = {name: at for name, at in self._full_at.items() if at > now}
-        # Half of the room must be free afterwards: a sweep per request would take too long.
-        for name in list(self._full_at)[: max(0, len(self._full_at) - self._most // 2)]:
-            del self._full_at[name]
-        self._sweep_at = max(FEWEST_TO_SWEEP, 2 * len(self._full_at))
 
 
 class RateLimits:

@@ -340,26 +340,23 @@ class Deployments:
             return "waiting-approval"
         events.append(gate.answered(ballot.action, voter, self._clock.now_us()))
         if result.outcome == "granted":
-            return await self._promote(kept, run, events)
+            # Make the promotion if its other conditions still hold.
+            tenant, gate = kept.tenant, kept.gate
+            try:
+                proposal = await self._read(
+                    tenant,
+                    lambda: self._propose(tenant, gate.partition, gate.agent_id, gate.request),
+                )
+                decision = self._decide(proposal, gate.gate_id)
+                evidence = await self._evidence(proposal)
+            except DeploymentRefusal as refusal:
+                return await self._close(kept, [*events, _refused(refusal)])
+            versions, changed = proposal.versions, decision.changed
+            done = _completed(versions.public(gate.request.version, changed))
+            events = [*events, *evidence, *decision.events, done]
+            await self._write(run, events, [*versions.changes(changed), kept.put(None)])
+            return "completed"
         return await self._close(kept, [*events, _rejected("the promotion was rejected")])
-
-    async def _promote(self, kept: _KeptGate, run: RunHandle, events: Sequence[Payload]) -> Status:
-        """Make the promotion if its other conditions still hold."""
-        tenant, gate = kept.tenant, kept.gate
-        try:
-            proposal = await self._read(
-                tenant,
-                lambda: self._propose(tenant, gate.partition, gate.agent_id, gate.request),
-            )
-            decision = self._decide(proposal, gate.gate_id)
-            evidence = await self._evidence(proposal)
-        except DeploymentRefusal as refusal:
-            return await self._close(kept, [*events, _refused(refusal)])
-        versions, changed = proposal.versions, decision.changed
-        done = _completed(versions.public(gate.request.version, changed))
-        events = [*events, *evidence, *decision.events, done]
-        await self._write(run, events, [*versions.changes(changed), kept.put(None)])
-        return "completed"
 
     async def cancel(self, principal: Principal, run_id: str, reason: str | None = None) -> bool:
         """Cancel a promotion that waits for approval; returns whether this run was one."""

@@ -83,11 +83,50 @@ def transition(
             f"{request.transition} needs an active version"
         )
     if request.transition == "rollback":
-        events = _roll_back(channels, record, request)
+        channel = _own_channel(record, request)
+        restored = channels.predecessor(record, channel)
+        if restored is None:
+            raise IllegalTransition(
+                f"no version that can still serve had {channel} before version {record.version}"
+            )
+        channels.put(
+            replace(
+                record,
+                state="rolled-back",
+                rollback_pointer=restored.version,
+                channels=(),
+                canary_percent=None,
+            )
+        )
+        if not record.is_canary:
+            for taken in record.channels:
+                channels.take_in_full(replace(channels[restored.version], state="active"), taken)
+        rolled_back = DeploymentRolledBack(
+            agent_id=record.agent_id,
+            from_version=record.version,
+            to_version=restored.version,
+            rollback_pointer=restored.version,
+            reason=request.reason,
+        )
+        resumed = [] if restored.state == "active" else [_state_changed(restored, "active")]
+        events = [rolled_back, *resumed]
     elif request.transition == "adjust-canary":
         events = [_adjust_canary(channels, record, request)]
     else:
-        events = [_withdraw(channels, record, request)]
+        # Pause a version, which keeps its channels, or deprecate it, which loses them.
+        for channel in () if record.is_canary else record.channels:
+            canary = channels.canary(channel)
+            if canary is not None and canary.state == "active":
+                raise IllegalTransition(
+                    f"version {record.version} serves the rest of the traffic of canary "
+                    f"{canary.version}: raise the canary to 100 or roll it back first"
+                )
+        if request.transition == "pause":
+            withdrawn = replace(record, state="paused")
+        else:
+            withdrawn = replace(record, state="deprecated", channels=(), canary_percent=None)
+        channels.put(withdrawn)
+        events = [_state_changed(record, withdrawn.state)]
     return Decision(channels[request.version], channels.changed(), events)
 
 
@@ -143,7 +182,24 @@ def _promote(
         approval_gate_id=proof.approval_gate_id,
     )
     if target == "active":
-        channel = _free_channel(record, request, policy)
+        # The channel that the request means, which the version must not have yet.
+        channel = request.channel
+        if channel is None:  # `stable`, or the first one where the host has no `stable`
+            has_default = DEFAULT_CHANNEL in policy.channels
+            channel = DEFAULT_CHANNEL if has_default else policy.channels[0]
+        if channel == LATEST:
+            raise IllegalTransition(
+                f"{LATEST} always follows the highest active version; name another channel"
+            )
+        if channel not in policy.channels:
+            raise IllegalTransition(
+                f"no such channel: {channel}; this host has {', '.join(policy.channels)}"
+            )
+        if channel in record.channels:
+            raise IllegalTransition(
+                f"version {record.version} is already on {channel}: "
+                "change its share with adjust-canary"
+            )
         share = None if request.canary_percent == FULL else request.canary_percent
         from_version = channels.take(record, channel, share)
         return replace(promoted, channel=channel, from_version=from_version, canary_percent=share)
@@ -153,80 +209,6 @@ def _promote(
         )
     channels.put(record)
     return promoted
-
-
-def _free_channel(
-    record: Deployment, request: TransitionRequest, policy: DeploymentSettings
-) -> str:
-    """The channel that the request means, which the version must not have yet."""
-    channel = request.channel
-    if channel is None:  # `stable`, or the first one where the host has no `stable`
-        has_default = DEFAULT_CHANNEL in policy.channels
-        channel = DEFAULT_CHANNEL if has_default else policy.channels[0]
-    if channel == LATEST:
-        raise IllegalTransition(
-            f"{LATEST} always follows the highest active version; name another channel"
-        )
-    if channel not in policy.channels:
-        raise IllegalTransition(
-            f"no such channel: {channel}; this host has {', '.join(policy.channels)}"
-        )
-    if channel in record.channels:
-        raise IllegalTransition(
-            f"version {record.version} is already on {channel}: change its share with adjust-canary"
-        )
-    return channel
-
-
-def _withdraw(
-    channels: "Channels", record: Deployment, request: TransitionRequest
-) -> DeploymentEvent:
-    """Pause a version, which keeps its channels, or deprecate it, which loses them."""
-    for channel in () if record.is_canary else record.channels:
-        canary = channels.canary(channel)
-        if canary is not None and canary.state == "active":
-            raise IllegalTransition(
-                f"version {record.version} serves the rest of the traffic of canary "
-                f"{canary.version}: raise the canary to 100 or roll it back first"
-            )
-    if request.transition == "pause":
-        withdrawn = replace(record, state="paused")
-    else:
-        withdrawn = replace(record, state="deprecated", channels=(), canary_percent=None)
-    channels.put(withdrawn)
-    return _state_changed(record, withdrawn.state)
-
-
-def _roll_back(
-    channels: "Channels", record: Deployment, request: TransitionRequest
-) -> list[DeploymentEvent]:
-    channel = _own_channel(record, request)
-    restored = channels.predecessor(record, channel)
-    if restored is None:
-        raise IllegalTransition(
-            f"no version that can still serve had {channel} before version {record.version}"
-        )
-    channels.put(
-        replace(
-            record,
-            state="rolled-back",
-            rollback_pointer=restored.version,
-            channels=(),
-            canary_percent=None,
-        )
-    )
-    if not record.is_canary:
-        for taken in record.channels:
-            channels.take_in_full(replace(channels[restored.version], state="active"), taken)
-    rolled_back = DeploymentRolledBack(
-        agent_id=record.agent_id,
-        from_version=record.version,
-        to_version=restored.version,
-        rollback_pointer=restored.version,
-        reason=request.reason,
-    )
-    resumed = [] if restored.state == "active" else [_state_changed(restored, "active")]
-    return [rolled_back, *resumed]
 
 
 def _adjust_canary(

@@ -68,23 +68,20 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or take part in the startup and shutdown of the server."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await receive()
+            try:
+                async with self._host.watching() if self._is_local else self._host.lifespan():
+                    await send({"type": "lifespan.startup.complete"})
+                    await receive()
+            except Exception as error:
+                _logger.exception("the host failed to start or to stop")
+                await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
+                raise
+            await send({"type": "lifespan.shutdown.complete"})
             return
         request = Request(scope, receive)
         response = await self._respond(request)
         await response(scope, receive, send)
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        try:
-            async with self._host.watching() if self._is_local else self._host.lifespan():
-                await send({"type": "lifespan.startup.complete"})
-                await receive()
-        except Exception as error:
-            _logger.exception("the host failed to start or to stop")
-            await send({"type": "lifespan.startup.failed", "message": type(error).__name__})
-            raise
-        await send({"type": "lifespan.shutdown.complete"})
 
     async def _respond(self, request: Request) -> Response:
         started, path = time.perf_counter(), request.scope["path"]

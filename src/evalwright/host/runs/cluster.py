@@ -8,7 +8,7 @@ for which it matters makes sure that the document is still the same.
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from evalwright.contracts.errors import StoreError
@@ -70,15 +70,6 @@ class Hosts:
         await asyncio.wrap_future(self._records.write([mine]))
         beats, leader = await asyncio.wrap_future(self._records.in_reader("", self._read))
         self._beaten_at = began
-        self._look_at(beats)
-        await self._choose(leader)
-
-    def _read(self) -> tuple[dict[str, bytes], str | None]:
-        beats = {record.key: record.body for record in self._records.list(KIND, "")}
-        leader = self._records.get(LEADER, "", "")
-        return beats, None if leader is None else leader.decode()
-
-    def _look_at(self, beats: Mapping[str, bytes]) -> None:
         now = self._clock()
         before = self._seen
         self._seen = {
@@ -86,6 +77,12 @@ class Hosts:
             for host, body in beats.items()
         }
         self.count = len({self.id, *(host for host in self._seen if self._is_alive(host))})
+        await self._choose(leader)
+
+    def _read(self) -> tuple[dict[str, bytes], str | None]:
+        beats = {record.key: record.body for record in self._records.list(KIND, "")}
+        leader = self._records.get(LEADER, "", "")
+        return beats, None if leader is None else leader.decode()
 
     def _is_alive(self, host: str) -> bool:
         return host == self.id or (

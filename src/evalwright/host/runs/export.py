@@ -128,7 +128,22 @@ class _TransferReader:
         first_annotation = 1 + header.events
         events = self._events(header, range(1, first_annotation))
         last = first_annotation + header.annotations
-        annotations = self._annotations(header, range(first_annotation, last))
+        annotations: dict[str, bytes] = {}
+        for index in range(first_annotation, last):
+            try:
+                body = bytes(
+                    msgspec.json.decode(self._lines[index], type=_AnnotationLine).annotation
+                )
+                annotation = msgspec.json.decode(body, type=Annotation)
+            except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+                self._add(index, f"not an annotation: {error}")
+                continue
+            reason = _bad_annotation(annotation, body, header)
+            if reason is None and annotation.annotation_id in annotations:
+                reason = f"a second annotation {annotation.annotation_id!r}"
+            if reason is not None:
+                self._add(index, reason)
+            annotations[annotation.annotation_id] = body
         return Transfer(header, events, annotations)
 
     def _add(self, index: int, message: str, remedy: str = "") -> None:
@@ -190,25 +205,6 @@ class _TransferReader:
         if reason is not None:
             self._add(index, reason)
         return event
-
-    def _annotations(self, header: TransferHeader, places: range) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        for index in places:
-            try:
-                body = bytes(
-                    msgspec.json.decode(self._lines[index], type=_AnnotationLine).annotation
-                )
-                annotation = msgspec.json.decode(body, type=Annotation)
-            except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-                self._add(index, f"not an annotation: {error}")
-                continue
-            reason = _bad_annotation(annotation, body, header)
-            if reason is None and annotation.annotation_id in found:
-                reason = f"a second annotation {annotation.annotation_id!r}"
-            if reason is not None:
-                self._add(index, reason)
-            found[annotation.annotation_id] = body
-        return found
 
 
 def _unlike_an_export(event: Event, line: bytes) -> str | None:

@@ -20,7 +20,7 @@ from evalwright.contracts.run_plan import ForkedFrom, Origin, Owner, RunSettings
 from evalwright.engine.clock import Clock
 from evalwright.engine.history import History, read_history
 from evalwright.engine.isolation import EXPLANATIONS
-from evalwright.engine.plan import Plan, limited, merged
+from evalwright.engine.plan import limited, merged
 from evalwright.engine.replay import replay_run
 from evalwright.host.deployments.model import WORKFLOW_ID as DEPLOYMENT_WORKFLOW
 from evalwright.host.http.errors import ApiError
@@ -118,15 +118,7 @@ class Forks:
         if not is_evaluation(log.edges(request.source)):
             message = "only an evaluation can be branched; other runs can be replayed"
             raise ApiError(501, "capability_not_provided", message)
-        plan = self._plan(read_history(log, request.source).plan, request)
-        history = History(run.run_id, plan, self._clock.now_us())
-        events = list(log.read(request.source, limit=request.from_sequence))
-        scored = {event.task_id for event in events if event.type == EvalScored.TYPE}
-        kept = [event for event in events if event.task_id in scored]
-        history.take_over(kept)
-        return history, [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in kept]
-
-    def _plan(self, plan: Plan, request: ForkRequest) -> Plan:
+        plan = read_history(log, request.source).plan
         if plan.origin is None:
             message = (
                 "only a run that was started by a host can be branched; this one can be replayed"
@@ -137,7 +129,7 @@ class Forks:
         if settings.tools is not None:
             settings = msgspec.structs.replace(settings, tools=self._settings.tools)
         configurable = {**(origin.configurable or {}), **overlay.configurable}
-        return msgspec.structs.replace(
+        plan = msgspec.structs.replace(
             plan,
             settings=settings,
             tags=plan.tags if overlay.tags is None else _with_marks(overlay.tags, plan.tags),
@@ -149,6 +141,12 @@ class Forks:
                 traceparent=request.traceparent,
             ),
         )
+        history = History(run.run_id, plan, self._clock.now_us())
+        events = list(log.read(request.source, limit=request.from_sequence))
+        scored = {event.task_id for event in events if event.type == EvalScored.TYPE}
+        kept = [event for event in events if event.task_id in scored]
+        history.take_over(kept)
+        return history, [NewEvent(each.type, each.task_id, each.at_us, each.body) for each in kept]
 
 
 def _quietly(run: RunHandle, repeated: range, changes: Sequence[RecordChange]) -> Any:

@@ -101,7 +101,21 @@ def import_log(
     documents that are there with another content.
     """
     header, documents = _checked(lines(), name)
-    new = _new_documents(log, documents, name)
+    # What adds documents that are not there; raises if one is there with another content.
+    known = {
+        (kind, tenant, record.key): record.body
+        for kind in sorted({each.kind for each in documents})
+        for tenant, record in log.records.of_all_tenants(kind)
+    }
+    new = []
+    for each in documents:
+        place = each.kind, each.tenant, each.key
+        if place not in known:
+            new.append(RecordChange(*place, each.body, None))
+        elif known[place] != each.body:
+            message = f"the log has another {each.kind} {each.key} of tenant {each.tenant!r}"
+            remedy = "import the file into another log, or delete what is there first"
+            raise InvalidDocument(name, [Problem("a document", message, remedy)])
     source = iter(lines())
     next(source)
     added = 0
@@ -118,7 +132,13 @@ def _checked(lines: Iterable[bytes], name: str) -> tuple[LogHeader, list[_Docume
     """The header and the documents of a file that is whole and unchanged."""
     source, digest = iter(lines), hashlib.sha256()
     before = next(source, b"")
-    header = _header(before, name)
+    try:
+        header = msgspec.json.decode(before, type=LogHeader)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _refused(name, "line 1", f"not the first line of an exported log: {error}") from None
+    if header.version != 1:
+        message = f"version {header.version} of the format; this Evalwright reads version 1"
+        raise _refused(name, "line 1", message)
     last: deque[bytes] = deque(maxlen=header.documents + 1)
     for line in source:
         digest.update(before)
@@ -131,17 +151,6 @@ def _checked(lines: Iterable[bytes], name: str) -> tuple[LogHeader, list[_Docume
     if said != digest.hexdigest() or len(last) <= header.documents:
         raise _refused(name, "last line", "the file is not whole, or was changed")
     return header, [_document(line, name) for line in islice(last, header.documents)]
-
-
-def _header(line: bytes, name: str) -> LogHeader:
-    try:
-        header = msgspec.json.decode(line, type=LogHeader)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise _refused(name, "line 1", f"not the first line of an exported log: {error}") from None
-    if header.version != 1:
-        message = f"version {header.version} of the format; this Evalwright reads version 1"
-        raise _refused(name, "line 1", message)
-    return header
 
 
 def _run_lines(source: Iterator[bytes], name: str) -> Iterator[bytes]:
@@ -163,25 +172,6 @@ def _document(line: bytes, name: str) -> _DocumentLine:
     if found.kind not in KINDS:
         raise _refused(name, "a document", f"{found.kind!r} is no kind of document that is moved")
     return found
-
-
-def _new_documents(log: EventLog, documents: list[_DocumentLine], name: str) -> list[RecordChange]:
-    """What adds documents that are not there; raises if one is there with another content."""
-    known = {
-        (kind, tenant, record.key): record.body
-        for kind in sorted({each.kind for each in documents})
-        for tenant, record in log.records.of_all_tenants(kind)
-    }
-    new = []
-    for each in documents:
-        place = each.kind, each.tenant, each.key
-        if place not in known:
-            new.append(RecordChange(*place, each.body, None))
-        elif known[place] != each.body:
-            message = f"the log has another {each.kind} {each.key} of tenant {each.tenant!r}"
-            remedy = "import the file into another log, or delete what is there first"
-            raise InvalidDocument(name, [Problem("a document", message, remedy)])
-    return new
 
 
 def _refused(name: str, place: str, message: str) -> InvalidDocument:

@@ -77,7 +77,19 @@ class Planner:
     def plan(self, log: EventLog, partition: str, request: EvalRequest) -> PlannedEvaluation:
         """Check everything; raises `ApiError` 400 if the run is not possible."""
         tenant = tenant_of(partition)
-        suite = self._suite(place_of(partition), request)
+        suite = self._catalogue.suite(place_of(partition), request.suite_ref)
+        if suite is None:
+            message = "no such suite; give suiteId@version"
+            raise _refused([Problem("$.evalSuiteRef", message)])
+        most = self._settings.max_tasks_per_suite
+        if len(suite.tasks) > most:
+            message = f"the suite has {len(suite.tasks)} tasks; this host allows {most}"
+            raise _refused([Problem("$.evalSuiteRef", message)])
+        unable = [mode for mode in request.options.modes if mode not in self.modes]
+        if unable:
+            supported = ", ".join(self.modes)
+            message = f"this host does not support {', '.join(unable)}; it supports {supported}"
+            raise _refused([Problem("$.configurable.evalModes", message)])
         registered = self._catalogue.agent(tenant, request.agent_id, request.agent_version)
         if registered is None:
             raise _refused([Problem("$.agentId", "no such agent; GET /v1/agents lists them")])
@@ -113,22 +125,6 @@ class Planner:
         if registered is None:
             raise BadInput(f"agent {plan.agent.agent_id}@{plan.agent.version} is not installed")
         return self._load(tenant, registered)
-
-    def _suite(self, place: str, request: EvalRequest) -> Suite:
-        suite = self._catalogue.suite(place, request.suite_ref)
-        if suite is None:
-            message = "no such suite; give suiteId@version"
-            raise _refused([Problem("$.evalSuiteRef", message)])
-        most = self._settings.max_tasks_per_suite
-        if len(suite.tasks) > most:
-            message = f"the suite has {len(suite.tasks)} tasks; this host allows {most}"
-            raise _refused([Problem("$.evalSuiteRef", message)])
-        unable = [mode for mode in request.options.modes if mode not in self.modes]
-        if unable:
-            supported = ", ".join(self.modes)
-            message = f"this host does not support {', '.join(unable)}; it supports {supported}"
-            raise _refused([Problem("$.configurable.evalModes", message)])
-        return suite
 
     def _load(self, tenant: str, registered: RegisteredAgent) -> Agent:
         """Load an agent; why an agent of the operator cannot be loaded goes only to the host's log.

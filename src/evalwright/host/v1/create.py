@@ -142,7 +142,27 @@ async def create(call: ApiCall) -> Response:
     scope = ScopeClaim(call)
     await scope.refuse_active()
     if body.get("mode") != "eval":
-        return await _create_workflow(call)
+        body = call.body
+        workflow = call.host.extension.workflows.get(body["workflowId"])
+        if workflow is None:
+            raise ApiError(404, "not_found", "no such workflow; this host runs mode eval")
+        inputs = body.get("inputs") or {}
+        problem = workflow.problem(inputs)
+        if problem is not None:
+            raise invalid([problem])
+        started = run_started(
+            call.principal,
+            body["workflowId"],
+            workflow.used(inputs),
+            tags=[tag for tag in body.get("tags") or () if tag not in EXPLANATIONS] or None,
+            metadata=body.get("metadata"),
+            configurable=body.get("configurable") or None,
+        )
+        run = await call.new_run()
+        response = created(run)
+        with announced(call, run):
+            await call.host.runs.start_workflow(run, started, call.completion(response))
+        return response
     version, channel = configurable.get("agentVersion"), configurable.get("agentChannel")
     if channel is not None:
         resolve, tenant = call.host.deployments.resolve, call.principal.tenant
@@ -176,30 +196,6 @@ async def create(call: ApiCall) -> Response:
             await call.host.runs.start(run, planned, changes)
         except RecordConflict:
             raise await scope.lost() from None
-    return response
-
-
-async def _create_workflow(call: ApiCall) -> Response:
-    body = call.body
-    workflow = call.host.extension.workflows.get(body["workflowId"])
-    if workflow is None:
-        raise ApiError(404, "not_found", "no such workflow; this host runs mode eval")
-    inputs = body.get("inputs") or {}
-    problem = workflow.problem(inputs)
-    if problem is not None:
-        raise invalid([problem])
-    started = run_started(
-        call.principal,
-        body["workflowId"],
-        workflow.used(inputs),
-        tags=[tag for tag in body.get("tags") or () if tag not in EXPLANATIONS] or None,
-        metadata=body.get("metadata"),
-        configurable=body.get("configurable") or None,
-    )
-    run = await call.new_run()
-    response = created(run)
-    with announced(call, run):
-        await call.host.runs.start_workflow(run, started, call.completion(response))
     return response
 
 

@@ -509,7 +509,21 @@ class Lane:
             if attempts >= settings.max_attempts or age_s > settings.max_age_s:
                 self._attempts.pop(row.id, None)
                 self._done.append(row.id)
-                await self._park(event, workspace, attempts, result)
+                # Give an event up: keep it as a dead letter, and go on with the next one.
+                letter = ParkedDelivery(
+                    webhook_id=self.subscription.webhook_id,
+                    run_id=event.run_id,
+                    sequence=event.sequence,
+                    event_type=event.type,
+                    workspace=workspace,
+                    attempts=attempts,
+                    parked_us=self._outbox.clock.now_us(),
+                    last_reason=result.reason,
+                    last_status=result.status,
+                )
+                self.parked += 1
+                await self._write([letter.change(self.subscription.tenant)])
+                self._report("parked", result.reason, event)
                 return
             self._attempts[row.id] = attempts
             self._break_off()
@@ -538,25 +552,6 @@ class Lane:
         self.failures = 0 if result.is_delivered else self.failures + 1
         self._report(result.outcome, result.reason, event, result.seconds)
         return result
-
-    async def _park(
-        self, event: Event, workspace: str | None, attempts: int, result: AttemptResult
-    ) -> None:
-        """Give an event up: keep it as a dead letter, and go on with the next one."""
-        letter = ParkedDelivery(
-            webhook_id=self.subscription.webhook_id,
-            run_id=event.run_id,
-            sequence=event.sequence,
-            event_type=event.type,
-            workspace=workspace,
-            attempts=attempts,
-            parked_us=self._outbox.clock.now_us(),
-            last_reason=result.reason,
-            last_status=result.status,
-        )
-        self.parked += 1
-        await self._write([letter.change(self.subscription.tenant)])
-        self._report("parked", result.reason, event)
 
     async def _resend(self, letter: ParkedDelivery) -> None:
         """Attempt to deliver a dead letter; after a failure, the others stay as they are."""

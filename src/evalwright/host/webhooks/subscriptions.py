@@ -135,7 +135,29 @@ class Subscriptions:
         self, tenant: str, workspace: str | None, wanted: SubscriptionRequest
     ) -> Subscription:
         """Create a subscription; raises `InvalidDocument`, or `EgressRefused` for its URL."""
-        problems = _problems(wanted)
+        problems = []
+        if not 1 <= len(wanted.events) <= MAX_EVENTS:
+            problems.append(Problem("$.events", f"must name 1 to {MAX_EVENTS} event types"))
+        for index, pattern in enumerate(wanted.events):
+            path = f"$.events[{index}]"
+            if len(pattern) > _MAX_PATTERN_LENGTH or not _PATTERN.fullmatch(pattern):
+                told = "for example run.completed, eval.* or *"
+                problems.append(Problem(path, "must be an event type", told))
+            elif not wanted.include_content and not has_content_free(pattern):
+                message = f"{pattern} can hold content, which is not delivered by default"
+                problems.append(Problem(path, message, "set includeContent to true to receive it"))
+        if len(wanted.tags) > MAX_TAGS or any(len(tag) > MAX_TAG_LENGTH for tag in wanted.tags):
+            problems.append(
+                Problem("$.tags", f"at most {MAX_TAGS} tags of at most {MAX_TAG_LENGTH} characters")
+            )
+        if wanted.secret is not None and len(wanted.secret) not in SECRET_LENGTHS:
+            problems.append(
+                Problem(
+                    "$.secret",
+                    f"must have {SECRET_LENGTHS[0]} to {SECRET_LENGTHS[-1]} characters",
+                    "omit it to have one generated",
+                )
+            )
         if problems:
             raise InvalidDocument("webhook", problems)
         await self._egress.check_destination(wanted.url, https_only=True)
@@ -255,30 +277,3 @@ class Subscriptions:
 
 def _fingerprint(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()[:8]
-
-
-def _problems(wanted: SubscriptionRequest) -> list[Problem]:
-    problems = []
-    if not 1 <= len(wanted.events) <= MAX_EVENTS:
-        problems.append(Problem("$.events", f"must name 1 to {MAX_EVENTS} event types"))
-    for index, pattern in enumerate(wanted.events):
-        path = f"$.events[{index}]"
-        if len(pattern) > _MAX_PATTERN_LENGTH or not _PATTERN.fullmatch(pattern):
-            told = "for example run.completed, eval.* or *"
-            problems.append(Problem(path, "must be an event type", told))
-        elif not wanted.include_content and not has_content_free(pattern):
-            message = f"{pattern} can hold content, which is not delivered by default"
-            problems.append(Problem(path, message, "set includeContent to true to receive it"))
-    if len(wanted.tags) > MAX_TAGS or any(len(tag) > MAX_TAG_LENGTH for tag in wanted.tags):
-        problems.append(
-            Problem("$.tags", f"at most {MAX_TAGS} tags of at most {MAX_TAG_LENGTH} characters")
-        )
-    if wanted.secret is not None and len(wanted.secret) not in SECRET_LENGTHS:
-        problems.append(
-            Problem(
-                "$.secret",
-                f"must have {SECRET_LENGTHS[0]} to {SECRET_LENGTHS[-1]} characters",
-                "omit it to have one generated",
-            )
-        )
-    return problems

@@ -69,7 +69,19 @@ class PressingText:
         """How far the pressure at a place reaches: to the next field or item beside its own."""
         known = self._reaches.get(place)
         if known is None:
-            self._reaches[place] = known = self._reach(place)
+            rest = self.raw[place : place + _LONGEST_PASSAGE + _REACH_BEFORE]
+            ends = [first_in(FIELD, rest)]
+            if self._is_record:
+                ends.append(first_in(ELEMENT, rest))
+            heading = first_in(HEADING, rest)
+            if heading is not None and not rest[: heading[0]].rstrip().endswith(b":"):
+                ends.append(heading)
+            before = self.raw[max(0, place - _REACH_BEFORE) : place].rpartition(b"\n\n")[2]
+            if occurs_in(ITEM, b"\n" + before):
+                ends.append(first_in(ITEM, rest))
+            self._reaches[place] = known = place + min(
+                (end[0] + 1 for end in ends if end is not None), default=len(rest)
+            )
         return known
 
     @cached
@@ -79,19 +91,6 @@ class PressingText:
     @cached
     def _is_record(self) -> bool:
         return self.raw.lstrip()[:1] in (b"{", b"[")
-
-    def _reach(self, place: int) -> int:
-        rest = self.raw[place : place + _LONGEST_PASSAGE + _REACH_BEFORE]
-        ends = [first_in(FIELD, rest)]
-        if self._is_record:
-            ends.append(first_in(ELEMENT, rest))
-        heading = first_in(HEADING, rest)
-        if heading is not None and not rest[: heading[0]].rstrip().endswith(b":"):
-            ends.append(heading)
-        before = self.raw[max(0, place - _REACH_BEFORE) : place].rpartition(b"\n\n")[2]
-        if occurs_in(ITEM, b"\n" + before):
-            ends.append(first_in(ITEM, rest))
-        return place + min((end[0] + 1 for end in ends if end is not None), default=len(rest))
 
     def verb(self, start: int, end: int) -> bytes:
         """The verb with which an instruction opens that was found between two places."""

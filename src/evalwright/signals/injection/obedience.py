@@ -134,7 +134,14 @@ class Obedience:
         if not any_tone and not self._was_pressed_before(call):
             return None
         if self._is_named(call) or self._may_be_named(call):
-            search = Search(call, tool, self._sought(call), any_tone)
+            traced = arguments(self._view, call)
+            foreign = (
+                each
+                for each in traced
+                if each.origin not in ("user", "baseline") or self._is_diverted(each, call)
+            )
+            values = (look_for(each, self._view.trusted_words) for each in foreign)
+            search = Search(call, tool, [value for value in values if value is not None], any_tone)
             best = self._best(search) or self._spelled_out(search)
             if best is not None:
                 return best
@@ -204,7 +211,14 @@ class Obedience:
 
         That takes less time than to find out where the value came from.
         """
-        own = self._own_values(call)
+        # The values of a call but for those that the baseline gave to the same tool.
+        before = self._view.given_by_baseline(call.tool)
+        # A link is known by its address alone, so that it may yet come from somewhere else.
+        own = [
+            value
+            for _, value in self._given[call.index]
+            if value not in before or "http" in value.lower()
+        ]
         # Without a baseline only what the user did not ask for comes so far: mostly it was read.
         if self._view.baseline is not None and not any(map(self._is_spelled.__getitem__, own)):
             return False
@@ -213,16 +227,6 @@ class Obedience:
         if len(self._instructing) == len(self._view.untrusted_texts):
             return True
         return any(map(self._is_instructed.__getitem__, own))
-
-    def _own_values(self, call: ToolCall) -> list[str]:
-        """The values of a call but for those that the baseline gave to the same tool."""
-        before = self._view.given_by_baseline(call.tool)
-        # A link is known by its address alone, so that it may yet come from somewhere else.
-        return [
-            value
-            for _, value in self._given[call.index]
-            if value not in before or "http" in value.lower()
-        ]
 
     def _is_named(self, call: ToolCall) -> bool:
         """Whether a text before a call names its tool, of which nobody else knows."""
@@ -236,16 +240,6 @@ class Obedience:
             self._places_of_tools[call.tool] = [at for at, text in texts if call.tool in text]
         places = self._places_of_tools[call.tool]
         return places[: bisect_left(places, self._view.sources_before(call))]
-
-    def _sought(self, call: ToolCall) -> list[Value]:
-        traced = arguments(self._view, call)
-        foreign = (
-            each
-            for each in traced
-            if each.origin not in ("user", "baseline") or self._is_diverted(each, call)
-        )
-        values = (look_for(each, self._view.trusted_words) for each in foreign)
-        return [value for value in values if value is not None]
 
     def _is_diverted(self, argument: Argument, call: ToolCall) -> bool:
         """Whether the user gave an address for something else: the baseline used it there alone."""
@@ -304,24 +298,23 @@ class Obedience:
         """The places of the sources before the call that hold values of it, with these values."""
         holders: dict[int, list[Value]] = {}
         for value in search.values:
-            for place in self._places(value, search):
+            places: set[int] = set()
+            for mark in value.marks:
+                places |= self._having(mark, search)
+            if value.stems:
+                places |= set.intersection(
+                    *(self._having(b" " + each, search) for each in value.clues)
+                )
+            if value.date is not None:
+                before = self._view.sources_before(search.call)
+                first = max(0, before - _MOST_SOURCES)
+                earlier = enumerate(self._view.untrusted_words[first:before], first)
+                places.update(at for at, words in earlier if value.date.stands_in(words))
+            for place in places:
                 holders.setdefault(place, []).append(value)
         for place in sorted(holders):
             if search.any_tone or place in self._view.pressing:
                 yield place, holders[place]
-
-    def _places(self, value: Value, search: Search) -> set[int]:
-        places: set[int] = set()
-        for mark in value.marks:
-            places |= self._having(mark, search)
-        if value.stems:
-            places |= set.intersection(*(self._having(b" " + each, search) for each in value.clues))
-        if value.date is not None:
-            before = self._view.sources_before(search.call)
-            first = max(0, before - _MOST_SOURCES)
-            earlier = enumerate(self._view.untrusted_words[first:before], first)
-            places.update(at for at, words in earlier if value.date.stands_in(words))
-        return places
 
     def _having(self, words: bytes, search: Search) -> set[int]:
         return set(islice(self._view.sources_holding(words, search.call), _MOST_SOURCES))

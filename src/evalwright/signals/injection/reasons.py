@@ -66,20 +66,9 @@ class Reasons:
             return not self._does_otherwise(source, search)
         if all(each.origin == "user" for each in fields):
             return False
-        return self._is_moved_unpressed(instruction, source, fields, search)
-
-    def _is_moved_unpressed(
-        self,
-        instruction: Instruction,
-        source: UntrustedText,
-        fields: list[Argument],
-        search: Search,
-    ) -> bool:
-        """The same of text that does not press.
-
-        If it is not new either, it may tell of anything. It counts only where it says where
-        something goes, and the user wanted nothing done at all.
-        """
+        # The same of text that does not press.
+        # If it is not new either, it may tell of anything. It counts only where it says where
+        # something goes, and the user wanted nothing done at all.
         is_protocol = self._orders.is_next_step(source, search.call.tool)
         if is_protocol or self._novelty.is_proven(instruction, source):
             return not is_protocol

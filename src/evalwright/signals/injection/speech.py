@@ -162,7 +162,11 @@ class SpokenAnswer:
         self, told: WordedOrder, sentence: str, words: bytes, stems: frozenset[bytes]
     ) -> bool:
         if len(stems) < _FEWEST:
-            return self._repeats(told, sentence, words, stems)
+            # Whether a code, a slogan or a few words are those that a machine is told to give.
+            if not told.order.sure or words not in plain_words(told.order.order):
+                return False
+            novel = any(self._is_only_in(each, told) for each in stems)
+            return novel and not self._reports(told, sentence)
         if not told.order.sure:
             return not self._asks_for_words and self._consists_of(told, sentence, stems)
         return (
@@ -211,15 +215,6 @@ class SpokenAnswer:
     def _is_requested(self, word: bytes) -> bool:
         """Whether the user speaks of a thing: a dog, where the answer speaks of dogs."""
         return word in self._requested or word[:-1] in self._requested
-
-    def _repeats(
-        self, told: WordedOrder, sentence: str, words: bytes, stems: frozenset[bytes]
-    ) -> bool:
-        """Whether a code, a slogan or a few words are those that a machine is told to give."""
-        if not told.order.sure or words not in plain_words(told.order.order):
-            return False
-        novel = any(self._is_only_in(each, told) for each in stems)
-        return novel and not self._reports(told, sentence)
 
     def _is_only_in(self, stem: bytes, told: WordedOrder) -> bool:
         """Whether a word comes from the order alone, which may stand in several texts."""

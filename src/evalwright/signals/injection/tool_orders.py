@@ -88,7 +88,15 @@ class ToolOrders:
             return None
         if self._authority.asks_for(tool):
             return None
-        told = self._naming_thing(call, tool)
+        # The places of the sources before a call that name what the tool deals with.
+        found = {
+            place
+            for stem in tool.clues
+            for place in islice(self._view.sources_holding(b" " + stem, call), _MOST_SOURCES)
+        }
+        before = self._view.sources_before(call)
+        found.update(self.glossed[: bisect_left(self.glossed, before)])
+        told = sorted(found)
         sources = (self._view.untrusted[place] for place in told if place in instructing)
         return next((source for source in sources if self._describes(call, tool, source)), None)
 
@@ -125,17 +133,6 @@ class ToolOrders:
     def is_new(self, passage: str, source: UntrustedText, tool: str) -> bool:
         """Whether a passage that names a tool is new, and not how a service goes on."""
         return self._novelty.is_new(passage, source) and not self.is_next_step(source, tool)
-
-    def _naming_thing(self, call: ToolCall, tool: CalledTool) -> list[int]:
-        """The places of the sources before a call that name what the tool deals with."""
-        found = {
-            place
-            for stem in tool.clues
-            for place in islice(self._view.sources_holding(b" " + stem, call), _MOST_SOURCES)
-        }
-        before = self._view.sources_before(call)
-        found.update(self.glossed[: bisect_left(self.glossed, before)])
-        return sorted(found)
 
     @cached
     def glossed(self) -> list[int]:

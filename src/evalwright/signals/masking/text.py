@@ -70,7 +70,13 @@ def _mask(
             break
         parts = [_of_whole_characters(data, each) for each in found]
         # A mask may make its surroundings look sensitive, so the text is scanned again.
-        data = _without_copies(splice(data, parts), data, parts)
+        # A value that is known to be a secret is also masked where it sticks to other text.
+        shown = splice(data, parts)
+        secrets = {data[each.start : each.end]: each for each in parts if each.family == "secret"}
+        for value, part in list(secrets.items())[:_MOST_COPIED]:
+            if len(value) >= _SHORTEST_COPIED and value in shown:
+                shown = shown.replace(value, _mask_in(value, part))
+        data = shown
     return data
 
 
@@ -89,15 +95,6 @@ def _cuts(data: bytes, place: int) -> bool:
     """Whether a place lies between two bytes of one character."""
     inside = 0 < place < len(data) and data[place - 1] >= _CONTINUED
     return inside and _CONTINUED <= data[place] < _LEADING
-
-
-def _without_copies(shown: bytes, data: bytes, parts: list[SensitivePart]) -> bytes:
-    """A value that is known to be a secret is also masked where it sticks to other text."""
-    secrets = {data[each.start : each.end]: each for each in parts if each.family == "secret"}
-    for value, part in list(secrets.items())[:_MOST_COPIED]:
-        if len(value) >= _SHORTEST_COPIED and value in shown:
-            shown = shown.replace(value, _mask_in(value, part))
-    return shown
 
 
 def mask_value(value: Json, *, personal: bool = True) -> Json:
