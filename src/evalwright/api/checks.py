@@ -317,7 +317,6 @@ def _checks(given: Sequence[Any]) -> list[Check]:
 
 
 def _call(given: Call) -> Any:
-    """A tool, or a call of one with arguments."""
     if not isinstance(given, Check):
         return given
     if given.name != "calls":

@@ -40,8 +40,6 @@ class Missed(NamedTuple):
 def _method(
     make: Callable[P, Check],
 ) -> "Callable[Concatenate[Expectation, P], Expectation]":
-    """A check of `ew` as a method."""
-
     def method(self: "Expectation", /, *args: P.args, **kwargs: P.kwargs) -> "Expectation":
         __tracebackhide__ = True
         return self.satisfies(make(*args, **kwargs))

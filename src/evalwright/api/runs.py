@@ -293,5 +293,4 @@ def _row(run_id: str, repeat: int, task: TaskReport) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    """A value for a column, which has one type."""
     return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value

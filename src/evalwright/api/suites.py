@@ -319,7 +319,6 @@ _TASK_FIELDS = tuple(Task("any", input="").__dict__)
 
 
 def _shown_task(task: contract.Task) -> Task:
-    """A task as it was read from a file."""
     expected = task.expected
     checks: list[Any] = expected.checks or []
     if expected.match is not None and expected.match.strategy in ("exact", "contains"):
@@ -343,7 +342,6 @@ def _shown_task(task: contract.Task) -> Task:
 
 
 def _lowered(value: Any, own: OwnFunctions, *, is_checks: bool = False) -> Any:
-    """A value of a suite as JSON: what stands in lists called `checks` may be any check."""
     if isinstance(value, Check):
         return value.written(own.refer)
     if is_checks and isinstance(value, list | tuple):
@@ -366,7 +364,6 @@ def _columns(
     tags: str | None,
     title: str | None,
 ) -> dict[str, str]:
-    """Columns as the `map` of a data file has them."""
     named = {given: given} if isinstance(given, str) else given or {}
     pairs = named if isinstance(named, Mapping) else {column: column for column in named}
     fields = {f"input.{name}": column for name, column in pairs.items()}

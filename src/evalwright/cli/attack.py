@@ -149,7 +149,6 @@ def _function_from(folder: Path, function: str, home: Path) -> str:
 
 
 def _with_functions(check: Any, found: Mapping[str, str]) -> Any:
-    """A check, and those within it, with other references to functions."""
     if isinstance(check, list):
         return [_with_functions(each, found) for each in check]
     if not isinstance(check, dict):

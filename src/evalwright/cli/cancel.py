@@ -59,7 +59,6 @@ def _ending(log: "EventLog", run_id: str, reason: str | None) -> NewEvent:
 
 
 async def _cancel_in_fleet(address: str, log: "EventLog", run_id: str, ending: NewEvent) -> bool:
-    """Cancel a run that workers have; False if they do not."""
     from evalwright.engine.fleet.database import FleetDatabase
     from evalwright.engine.fleet.handover import FleetRuns
 

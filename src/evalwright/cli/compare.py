@@ -159,7 +159,6 @@ def command(
 
 
 def _sides(given: Sequence[str], baseline: str | None, new: str | None) -> tuple[str, str]:
-    """The two sides, which are given in their order or by name."""
     if len(given) == 2 and baseline is None and new is None:
         return given[0], given[1]
     if not given and baseline is not None and new is not None:
@@ -198,7 +197,6 @@ def _write_forms(out: Path, forms: dict[str, Path], *, is_private: bool) -> None
 
 
 def _publish(out: Path, *, github: bool, as_json: bool) -> None:
-    """Show the comparison where a code host shows results."""
     from evalwright.reports.comparison.machine import read_machine_report
     from evalwright.reports.comparison.markdown import notes_on, render_markdown
 

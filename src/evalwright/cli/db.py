@@ -25,7 +25,7 @@ from evalwright.store.location import (
 from evalwright.store.protocol import RunFacts
 
 if TYPE_CHECKING:
-    from evalwright.store.inspection import LogFacts, LogProblem
+    from evalwright.store.inspection import LogProblem
 
 EXAMPLES = """\b
 Examples:
@@ -62,7 +62,18 @@ def migrate(*, as_json: bool, db: str | None) -> None:
     In PostgreSQL it makes the tables, and a restricted role that all connections take: the user in
     the address must be allowed to create both. A file is brought up to date whenever it is opened.
     """
-    place, (before, after) = shown_place(db), _migrated(db)
+    place, address = shown_place(db), chosen_address(db)
+    if address is not None:
+        from evalwright.store.postgres.migration import migrate_now
+
+        before, after = migrate_now(address)
+    else:
+        from evalwright.store.inspection import read_facts
+
+        before = read_facts(chosen_path(db)).schema if log_exists(db) else 0
+        with opened_log(db):
+            pass
+        after = read_facts(chosen_path(db)).schema
     if as_json:
         print_json({"database": place, "before": before, "schema": after})
     elif before == after:
@@ -71,26 +82,21 @@ def migrate(*, as_json: bool, db: str | None) -> None:
         tell(f"{place}: schema {after}, before {before or 'nothing'}")
 
 
-def _migrated(db: str | None) -> tuple[int, int]:
-    address = chosen_address(db)
-    if address is not None:
-        from evalwright.store.postgres.migration import migrate_now
-
-        return migrate_now(address)
-    from evalwright.store.inspection import read_facts
-
-    before = read_facts(chosen_path(db)).schema if log_exists(db) else 0
-    with opened_log(db):
-        pass
-    return before, read_facts(chosen_path(db)).schema
-
-
 @command.command(epilog="Example: evalwright db info --json")
 @json_option
 @db_option
 def info(*, as_json: bool, db: str | None) -> None:
     """Show where the log is, how large it is, and what is in it."""
-    facts = _read_facts(db)
+    address = chosen_address(db)
+    if address is not None:
+        from evalwright.store.postgres.inspection import inspected
+
+        with existing_log(db), inspected(address) as inspection:
+            facts = inspection.facts()
+    else:
+        from evalwright.store.inspection import read_facts
+
+        facts = read_facts(_existing(db))
     if as_json:
         print_json(facts)
         return
@@ -112,18 +118,6 @@ def info(*, as_json: bool, db: str | None) -> None:
         content = f"{_counts(tenant.runs)}; {tenant.events} events, {_size(tenant.bytes)}"
         lines.append(f"  tenant {tenant.tenant}: {content}")
     tell("\n".join(lines))
-
-
-def _read_facts(db: str | None) -> "LogFacts":
-    address = chosen_address(db)
-    if address is not None:
-        from evalwright.store.postgres.inspection import inspected
-
-        with existing_log(db), inspected(address) as inspection:
-            return inspection.facts()
-    from evalwright.store.inspection import read_facts
-
-    return read_facts(_existing(db))
 
 
 @command.command(epilog="Example: evalwright db check --replay")
@@ -308,7 +302,6 @@ def _existing(db: str | None) -> Path:
 
 
 def _size(count: int) -> str:
-    """A size for people: 1.2 MB."""
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB", "TB"):
         if size < 1000:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
 import click
 import msgspec
@@ -73,7 +72,6 @@ def command(
 
 
 def _paired(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, str]]:
-    """Which runs are set beside each other: those of groups in their order, one run with all."""
     if len(a) == 1 or len(b) == 1:
         return list(product(a, b))
     return list(zip(a, b, strict=False))
@@ -125,24 +123,16 @@ def _lines(found: RunDiff, names: TaskNames, most: int = MOST_SHOWN) -> list[str
         for name, change in found.state_diff.items()
     ]
     for difference in found.event_diffs[:most]:
-        lines += ["", *_difference(difference, names)]
+        event, task_id = difference.a_event or difference.b_event or {}, _task_of(difference)
+        task = f" [{one_line(names.name_of(task_id))}]" if task_id else ""
+        lines += ["", f"{difference.op} {event.get('type')}{task}"]
+        for sign, side in (("-", difference.a_event), ("+", difference.b_event)):
+            if side is not None:
+                shown = without_run_scope(str(side.get("type")), side.get("payload"))
+                lines.append(f"  {sign} {one_line(shown)}")
     hidden = len(found.event_diffs) - most
     if hidden > 0:
         lines += ["", f"… and {hidden} more: use --json"]
     if found.truncated is True:
         lines += ["", "a run has not ended yet; this is the difference so far"]
     return lines
-
-
-def _difference(difference: EventDiff, names: TaskNames) -> list[str]:
-    event, task_id = difference.a_event or difference.b_event or {}, _task_of(difference)
-    task = f" [{one_line(names.name_of(task_id))}]" if task_id else ""
-    lines = [f"{difference.op} {event.get('type')}{task}"]
-    for sign, side in (("-", difference.a_event), ("+", difference.b_event)):
-        if side is not None:
-            lines.append(f"  {sign} {_payload(side)}")
-    return lines
-
-
-def _payload(event: dict[str, Any]) -> str:
-    return one_line(without_run_scope(str(event.get("type")), event.get("payload")))

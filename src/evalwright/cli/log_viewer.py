@@ -225,7 +225,12 @@ class LogViewer:
         for event in self._log.read(run_id):
             if task_id is not None and event.task_id != task_id:
                 continue
-            shown = event if self._show_secrets else _masked_event(event)
+            if self._show_secrets:
+                shown = event
+            else:
+                from evalwright.signals.masking import mask_bytes
+
+                shown = msgspec.structs.replace(event, body=mask_bytes(event.body, personal=False))
             if self._as_json:
                 write_stdout(shown.to_json() + b"\n")
             else:
@@ -244,14 +249,7 @@ class LogViewer:
                 tell(f"      observed  {coverage_in_words(coverage)}\n")
 
 
-def _masked_event(event: Event) -> Event:
-    from evalwright.signals.masking import mask_bytes
-
-    return msgspec.structs.replace(event, body=mask_bytes(event.body, personal=False))
-
-
 def _task_meant(history: History, typed: str) -> str:
-    """The id of a task by what somebody typed: the id, or the name that stands for it."""
     suite = history.plan.suite
     if (found := TaskNames.of_tasks(suite.tasks).find(typed)) is not None:
         return found

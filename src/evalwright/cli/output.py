@@ -219,7 +219,6 @@ def _discard(stream: BinaryIO | TextIO) -> None:
 
 
 def _lead(stream: BinaryIO | TextIO, descriptor: int) -> None:
-    """Let what is written to a stream go elsewhere."""
     place = getattr(getattr(stream, "buffer", stream), "raw", None)
     if isinstance(place, _StreamPlace):
         place.lead_to(descriptor)

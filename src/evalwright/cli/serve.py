@@ -25,7 +25,6 @@ from evalwright.store.location import HOST_PATIENCE, shown_db
 from evalwright.store.records import LOCAL_TENANT
 
 if TYPE_CHECKING:
-    from evalwright.host.host import Host
     from evalwright.host.http.extension import Extension
 
 EXAMPLES = """\b
@@ -137,7 +136,20 @@ def command(
         )
         check_settings(host, settings.source)
         url = _url(address, listener.getsockname()[1])
-        first_key = _first_key(host, url, db)
+        # For a host without keys: one, and what to try with it.
+        from evalwright.host.access.keys import create_key, has_keys
+        from evalwright.host.library.catalogue import BUNDLED_AGENT
+
+        first_key = None
+        if not has_keys(host.records):
+            key, _ = create_key(host.records, datetime.now(UTC), LOCAL_TENANT)
+            bundled = host.catalogue.agent(LOCAL_TENANT, BUNDLED_AGENT)
+            suite = bundled.eval_suite_ref if bundled else "SUITE@VERSION"
+            agent = bundled.agent_id if bundled else "AGENT"
+            at = f" --db {shlex.quote(shown_db(db))}" if db else ""
+            first_key = FIRST_KEY.format(
+                tenant=LOCAL_TENANT, key=key, url=url, suite=suite, agent=agent, db=at
+            )
 
         def greet() -> None:
             if conformance:
@@ -164,18 +176,3 @@ def _extension(*, conformance: bool) -> "Extension":
 
 def _url(address: str, port: int) -> str:
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
-
-
-def _first_key(host: "Host", url: str, db: str | None) -> str | None:
-    """For a host without keys: one, and what to try with it."""
-    from evalwright.host.access.keys import create_key, has_keys
-    from evalwright.host.library.catalogue import BUNDLED_AGENT
-
-    if has_keys(host.records):
-        return None
-    key, _ = create_key(host.records, datetime.now(UTC), LOCAL_TENANT)
-    bundled = host.catalogue.agent(LOCAL_TENANT, BUNDLED_AGENT)
-    suite = bundled.eval_suite_ref if bundled else "SUITE@VERSION"
-    agent = bundled.agent_id if bundled else "AGENT"
-    at = f" --db {shlex.quote(shown_db(db))}" if db else ""
-    return FIRST_KEY.format(tenant=LOCAL_TENANT, key=key, url=url, suite=suite, agent=agent, db=at)

@@ -219,7 +219,6 @@ def _called_so(runs: Sequence[Reported], variant: str) -> Iterator[Reported]:
 
 
 def _side_by_side(ended: Sequence[EndedJob]) -> list[SideBySide]:
-    """For each suite, its variants that came to a result; one alone has nothing beside it."""
     compared = []
     for _, of_suite in groupby(ended, key=lambda each: each.job.request.suite):
         with_result = [each for each in of_suite if each.outcomes]
@@ -238,7 +237,6 @@ def _side_by_side(ended: Sequence[EndedJob]) -> list[SideBySide]:
 
 
 def _worse(compared: SideBySide) -> Iterator[str]:
-    """The variants that are worse than the first, and not by chance."""
     first = printable(compared.variants[0].name)
     for change in compared.changes:
         if change.is_worse:
@@ -246,7 +244,6 @@ def _worse(compared: SideBySide) -> Iterator[str]:
 
 
 def _reported(compared: SideBySide) -> Iterator[ReportedSeveral]:
-    """The same for reports, which have each run by itself."""
     if worse := [*_worse(compared)]:
         name = f"{compared.name}, side by side"
         yield ReportedSeveral(name, worse)
@@ -255,7 +252,6 @@ def _reported(compared: SideBySide) -> Iterator[ReportedSeveral]:
 def _closing(
     ended: Sequence[EndedJob], compared: Sequence[SideBySide], worse: Sequence[str], style: Style
 ) -> Iterator[str]:
-    """What all runs come to."""
     yield ""
     for each in compared:
         yield from render_side_by_side(each, style, _called(each, ended))
@@ -276,7 +272,6 @@ def _closing(
 
 
 def _called(compared: SideBySide, ended: Sequence[EndedJob]) -> TaskNames:
-    """What the tasks of the suite are called that is compared."""
     suites = (job.job.subject.suite for job in ended)
     tasks = [each.tasks for each in suites if each.suite_id == compared.suite_id]
     return TaskNames.of_tasks(tasks[0]) if tasks else NO_NAMES
@@ -315,7 +310,6 @@ def _stream(results: Results) -> TextIO:
 def _emit(
     results: Results, ended: Sequence[EndedJob], compared: Sequence[SideBySide], *, is_one: bool
 ) -> None:
-    """The summaries of all runs; of variants, what they are side by side."""
     found: object = [outcome.summary for each in ended for outcome in each.outcomes]
     if compared:
         found = compared[0] if is_one else compared

@@ -119,16 +119,14 @@ def command(
             tell("\n".join(_told(lines.worst, lines.tally, traces)))
     for note in lines.notes(beside=known is not None):
         say(note)
-    return 2 if missing else _exit_code(lines.tally, traces, fail_on)
-
-
-def _exit_code(tally: "ScanTally", traces: Path, fail_on: str | None) -> int:
-    if tally.faults:
+    if missing:
+        return 2
+    if lines.tally.faults:
         return 2
     if fail_on in GRAVE:
-        failing = sum(tally.severities[each] for each in GRAVE[GRAVE.index(fail_on) :])
+        failing = sum(lines.tally.severities[each] for each in GRAVE[GRAVE.index(fail_on) :])
     else:
-        failing = tally.kinds[fail_on] if fail_on else 0
+        failing = lines.tally.kinds[fail_on] if fail_on else 0
     if failing:
         count = "1 signal meets" if failing == 1 else f"{failing:,} signals meet"
         say(f"{traces}: {count} --fail-on {fail_on}")

@@ -71,7 +71,6 @@ def _file(folder: Path | None) -> Path:
 
 
 def _granted(config: Config) -> Iterator[str]:
-    """What counts from now on."""
     for name, settings in config.models.items():
         address = f" calls go to {settings.base_url}" if settings.base_url else ""
         key = f" with the key in {settings.key_env}" if settings.key_env else ""

@@ -51,7 +51,6 @@ def command(*, files: tuple[Path, ...]) -> int:
 
 
 def _check(path: Path) -> tuple[str, list[Problem], list[str]]:
-    """The kind of a valid file or folder, and what its author should know."""
     if path.is_dir():
         from evalwright.reports.comparison.check import check_report
 

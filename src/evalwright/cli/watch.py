@@ -46,7 +46,6 @@ def run_again_on_change(
 
 
 def _places(suites: Sequence[Path], agents: Sequence[str]) -> Iterator[Path]:
-    """The folders of suites and agents; data and own modules are beside them."""
     for suite in suites:
         yield suite if suite.is_dir() else suite.parent
     for agent in agents:

@@ -171,7 +171,6 @@ class Onlooker:
 
 
 def _stat(path: str) -> list[bytes]:
-    """The fields behind the name of a process or a thread."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         return os.read(descriptor, 4096).rpartition(b")")[2].split()

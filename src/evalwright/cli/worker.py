@@ -164,20 +164,18 @@ class _AnyEquipper:
         """What the tasks of a run of this plan need; agents in this process are watched."""
         from evalwright.agents.python import PythonAgent
 
-        equipment = await self._loaded(tenant, plan)
+        if plan.origin is None:
+            equipment = await self._by_reference.equip(tenant, plan)
+        else:
+            if self._by_settings is None:
+                from evalwright.host.runs.fleet import HostEquipper
+
+                self._by_settings = HostEquipper(self._log, self._config, self._limits)
+            equipment = await self._by_settings.equip(tenant, plan)
         if not isinstance(equipment.agent, PythonAgent):
             return equipment
         resources = msgspec.structs.replace(equipment.resources, watch=self._watchdog)
         return equipment._replace(resources=resources)
-
-    async def _loaded(self, tenant: str, plan: "Plan") -> "Equipment":
-        if plan.origin is None:
-            return await self._by_reference.equip(tenant, plan)
-        if self._by_settings is None:
-            from evalwright.host.runs.fleet import HostEquipper
-
-            self._by_settings = HostEquipper(self._log, self._config, self._limits)
-        return await self._by_settings.equip(tenant, plan)
 
 
 async def _work(

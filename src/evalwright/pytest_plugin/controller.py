@@ -138,7 +138,6 @@ class Controller:
         return suite
 
     def _decide(self, session: pytest.Session) -> None:
-        """A run that may not ship fails the session, whatever its items came to."""
         held_back = [suite for suite in self._suites.values() if suite.reasons()]
         if held_back and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -183,7 +182,16 @@ class Controller:
         if suite.is_complete:
             card = render_card(runs, style, with_failures=False).splitlines()
             if suite.name == "tests":
-                return _of_tests(card, suite.outcomes[0]) if _NO_GATES in card else card
+                if _NO_GATES not in card:
+                    return card
+                # The scorecard of evaluations in tests, each of which is a gate of its own.
+                outcome = suite.outcomes[0]
+                shown = [line for line in card if line != _NO_GATES and EVERY_TASK not in line]
+                is_all = outcome.summary.passed_count == outcome.summary.task_count
+                return [
+                    f"{'PASSED' if is_all else 'RECORDED'}  {shown[0].partition('  ')[2]}",
+                    *shown[1:],
+                ]
             if verdict_on(suite.outcomes).words and not self._asked.gate:
                 card.append(_NO_GATE)
             return card
@@ -219,10 +227,3 @@ def _correct_junit(xml: LogXML, reports: Sequence[pytest.TestReport]) -> None:
             told.attrib = {"message": told.text if crash is None else str(crash.message)}
             xml.stats["skipped"] -= 1
             xml.stats["failure"] += 1
-
-
-def _of_tests(card: Sequence[str], outcome: Outcome) -> list[str]:
-    """The scorecard of evaluations in tests, each of which is a gate of its own."""
-    shown = [line for line in card if line != _NO_GATES and EVERY_TASK not in line]
-    is_all = outcome.summary.passed_count == outcome.summary.task_count
-    return [f"{'PASSED' if is_all else 'RECORDED'}  {shown[0].partition('  ')[2]}", *shown[1:]]

@@ -102,7 +102,6 @@ class EvaluateFixture:
 
 
 def _missed(report: TaskReport) -> list[CheckResult]:
-    """The checks that an answer did not pass; an agent that failed is one."""
     if report.error is not None:
         trace = (report.error.get("details") or {}).get("traceback", "")
         words = f"{report.error.get('code')}: {report.error.get('message', '')}\n{printable(trace)}"

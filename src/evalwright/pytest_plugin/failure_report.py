@@ -48,7 +48,6 @@ def explain(config: pytest.Config, story: TaskStory, events: Iterable[Event]) ->
 
 
 def _results(story: TaskStory) -> Sequence[CheckResult]:
-    """The checks of a task; a golden match is one."""
     match = story.task.expected.match
     if match is None or story.error is not None:
         return story.checks

@@ -189,7 +189,6 @@ class Evaluation:
 
 
 def _is_evaluation(item: pytest.Item) -> bool:
-    """Whether a test records something: by its mark, or its fixture."""
     return _is_marked(item) or "evaluate" in getattr(item, "fixturenames", ())
 
 

@@ -191,7 +191,6 @@ class SuiteWork:
         return WorkedTask(runs, failure), bundle
 
     def _count_elsewhere(self) -> None:
-        """Count what other processes have spent on the runs of the suite."""
         if self._ledger is None:
             return
         runs = dict(zip(self._run_ids, self._runs, strict=True))

@@ -76,7 +76,6 @@ class SuiteFile(pytest.File):
 
 
 def _read(path: Path) -> SuiteSubject:
-    """A suite; one that cannot be used is refused in the words of `evalwright validate`."""
     try:
         return read_subject(path, None)
     except BadInput:

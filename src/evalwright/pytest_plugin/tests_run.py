@@ -100,7 +100,6 @@ class TestsRun:
     def _baseline(
         self, asked: SessionOptions, log: EventLog, suite: Suite, *, is_part: bool
     ) -> Baseline | None:
-        """The run to compare with; where the name is one of suites only, there is none."""
         if asked.options.baseline is None:
             return None
         from evalwright.engine.baselines import find_baseline, read_baseline

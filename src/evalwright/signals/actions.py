@@ -103,7 +103,6 @@ def high_risk_actions(view: TraceView) -> Iterator[Signal]:
 
 
 def _is_asked(view: TraceView, act: Act, deeds: list[Deed]) -> bool:
-    """By words for such deeds, or by a verb of the tool's kind with the thing it acts on."""
     request, tool = read_request(view.requests), read_tool(act.call.tool)
     if asked(view, deeds) or request.is_for(tool):
         return True
@@ -111,7 +110,6 @@ def _is_asked(view: TraceView, act: Act, deeds: list[Deed]) -> bool:
 
 
 def _takes_from_user(view: TraceView, act: Act) -> bool:
-    """Whether a call acts on something that the user named."""
     said = plain_words(view.requests)
     values = (value for _, value in act.values if len(value) >= _SHORTEST_NAMED)
     return any(form in said for value in values for form in written_forms(value))
@@ -152,7 +150,6 @@ def _declared(view: TraceView, action: ProposedAction) -> Signal:
 
 
 def _wanted(view: TraceView, action: ProposedAction) -> bool:
-    """By the deeds that its name tells, its kind and what it acts on, or the words of its name."""
     name = action.action_type or action.tool or ""
     known, said = profile(name), view.requests
     if any(asks_for(deed, said) for deed in known.deeds):

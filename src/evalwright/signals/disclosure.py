@@ -94,7 +94,6 @@ def _secret_signal(view: TraceView, same: list[Shown]) -> Signal:
 
 
 def _asks(view: TraceView) -> bool:
-    """Whether the user asked for a secret."""
     said = view.requests.lower()
     return any(word in said for word in _ASKING_FOR_SECRETS)
 
@@ -204,7 +203,6 @@ def _leaving(view: TraceView, shown: Shown) -> Signal | None:
 
 
 def _link(shown: Shown) -> Link | None:
-    """The link that carries a value, if one does."""
     return next((link for link in _links(shown.text) if shown.value in link.url), None)
 
 
@@ -226,7 +224,6 @@ def _is_named(view: TraceView, address: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _shown(view: TraceView) -> tuple[Shown, ...]:
-    """All that is sensitive in what the agent wrote, in the order of its events."""
     return tuple(_parts(view.trace))
 
 
@@ -239,7 +236,6 @@ def _parts(trace: Trace) -> Iterator[Shown]:
 
 
 def _written(trace: Trace) -> Iterator[tuple[Event, str]]:
-    """What the agent wrote; the last answer comes last, wherever it was recorded."""
     last = trace.output.index if trace.output else None
     for event in trace.events:
         if isinstance(event, ToolCall):
@@ -314,5 +310,4 @@ def _lower(severity: Severity, steps: int) -> Severity:
 
 
 def _a(label: str) -> str:
-    """A label with its article."""
     return f"an {label}" if label[:1] in "AEIOUaeio" else f"a {label}"

@@ -146,7 +146,6 @@ def beyond_ascii(text: str) -> set[str]:
 
 
 def _is_symbol(each: str) -> bool:
-    """Whether a character is in a range of symbols, or marks one, and can be in no word."""
     if each < "\u2c00":
         return each >= "\u2010" or each < "\u00c0"
     return "\U0001f000" <= each < "\U00020000" or each == _EMOJI_MARK

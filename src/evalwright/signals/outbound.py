@@ -165,7 +165,6 @@ def _shown_destination(address: str) -> str:
 
 
 def _private_part(view: TraceView, act: Act, where: Argument) -> UntrustedText | None:
-    """The earlier result whose content a call takes along, apart from the message with the bait."""
     content = [(path, value) for path, value in act.values if path != where.path]
     for path, value in content:
         source = _enclosed(view, act, path, value) or _quoted(view, act, value, where.value)

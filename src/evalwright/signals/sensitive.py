@@ -40,7 +40,16 @@ def scan(text: str, data: bytes | None = None) -> list[SensitivePart]:
     """The same of a text; `data` is it in UTF-8, where that is known."""
     data = text.encode("utf-8", "surrogatepass") if data is None else data
     parts = scan_bytes(data)
-    return parts if len(data) == len(text) else _in_characters(parts, data)
+    if len(data) == len(text):
+        return parts
+    placed = []
+    byte = character = 0
+    for each in parts:
+        start = character + len(data[byte : each.start].decode("utf-8", "surrogatepass"))
+        end = start + len(data[each.start : each.end].decode("utf-8", "surrogatepass"))
+        placed.append(msgspec.structs.replace(each, start=start, end=end))
+        byte, character = each.end, end
+    return placed
 
 
 def scan_each(texts: Sequence[str]) -> list[Sequence[SensitivePart]]:
@@ -97,17 +106,6 @@ def _joined(one: SensitivePart, other: SensitivePart) -> SensitivePart:
 def _gravity(part: SensitivePart) -> tuple[bool, int, int]:
     severity = SEVERITIES.index(part.severity)
     return part.family == "secret", severity, CONFIDENCES.index(part.confidence)
-
-
-def _in_characters(parts: list[SensitivePart], data: bytes) -> list[SensitivePart]:
-    placed = []
-    byte = character = 0
-    for each in parts:
-        start = character + len(data[byte : each.start].decode("utf-8", "surrogatepass"))
-        end = start + len(data[each.start : each.end].decode("utf-8", "surrogatepass"))
-        placed.append(msgspec.structs.replace(each, start=start, end=end))
-        byte, character = each.end, end
-    return placed
 
 
 # Below: JSON escapes, at any depth of nesting, become what they stand for, so that they neither

@@ -64,21 +64,19 @@ class Suppressions:
         kept: list[Signal] = []
         suppressed: list[Suppressed] = []
         for signal in signals:
-            entry = self._entry_for(signal, case_id, side, today)
-            if entry is None:
+            covering = (
+                place
+                for place, each in enumerate(self.entries)
+                if today <= each.expires and each.covers(signal, case_id, side)
+            )
+            place = next(covering, None)
+            if place is None:
                 kept.append(signal)
             else:
+                self.used.add(place)
+                entry = self.entries[place]
                 suppressed.append(Suppressed(signal, entry.reason, entry.expires.isoformat()))
         return tuple(kept), tuple(suppressed)
-
-    def _entry_for(
-        self, signal: Signal, case_id: str, side: Side, today: date
-    ) -> Suppression | None:
-        for place, entry in enumerate(self.entries):
-            if today <= entry.expires and entry.covers(signal, case_id, side):
-                self.used.add(place)
-                return entry
-        return None
 
     def expired(self, today: date) -> tuple[Suppression, ...]:
         """The entries that no longer hold."""
@@ -111,22 +109,20 @@ def _check(document: Any) -> list[Problem]:
         if key != "suppressions"
     ]
     for place, entry in enumerate(document["suppressions"]):
-        problems += _check_entry(entry, child("$.suppressions", place))
-    return problems
-
-
-def _check_entry(entry: Any, path: str) -> list[Problem]:
-    if not isinstance(entry, dict):
-        return [Problem(path, "a suppression is an object", "give it kind, reason and expires")]
-    problems = [
-        Problem(path, f"`{field}` is missing", remedy)
-        for field, remedy in _REQUIRED.items()
-        if field not in entry
-    ]
-    for key, value in entry.items():
-        problem = _check_field(key, value, child(path, key))
-        if problem is not None:
-            problems.append(problem)
+        path = child("$.suppressions", place)
+        if not isinstance(entry, dict):
+            remedy = "give it kind, reason and expires"
+            problems.append(Problem(path, "a suppression is an object", remedy))
+            continue
+        problems += [
+            Problem(path, f"`{field}` is missing", remedy)
+            for field, remedy in _REQUIRED.items()
+            if field not in entry
+        ]
+        for key, value in entry.items():
+            problem = _check_field(key, value, child(path, key))
+            if problem is not None:
+                problems.append(problem)
     return problems
 
 

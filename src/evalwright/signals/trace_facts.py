@@ -62,7 +62,13 @@ class ValuesGiven(dict[int, list[tuple[str, str]]]):
 def calls_with_links(trace: Trace) -> set[int]:
     """The indexes of the calls with a value that may hold an address of the web."""
     # Usually none does, which one look tells.
-    if not trace.calls or not _may_hold_link(_written_args(trace)):
+    if not trace.calls:
+        return set()
+    try:
+        written = msgspec.json.encode([call.args for call in trace.calls]).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        written = "\n".join(_all_values(trace))
+    if not _may_hold_link(written):
         return set()
     given = values_given(trace)
     return {
@@ -70,13 +76,6 @@ def calls_with_links(trace: Trace) -> set[int]:
         for call in trace.calls
         if any(_may_hold_link(value) for _, value in given[call.index])
     }
-
-
-def _written_args(trace: Trace) -> str:
-    try:
-        return msgspec.json.encode([call.args for call in trace.calls]).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return "\n".join(_all_values(trace))
 
 
 def _may_hold_link(text: str) -> bool:
@@ -97,34 +96,31 @@ def words_given(trace: Trace) -> frozenset[bytes]:
 @kept
 def brought_in(trace: Trace) -> Brought:
     """The events that brought something in, in order, and their texts, the hidden ones seen."""
-    events, texts = _brought_in(trace)
-    if not all(map(str.isascii, texts)):
-        texts = [text if text.isascii() else _NO_WIDTH.sub("", text) for text in texts]
-    if any(_HIDDEN_SPACE in text for text in texts):
-        texts = [_HIDDEN.sub(_seen, text) for text in texts]
-    return events, texts
-
-
-def _seen(hidden: re.Match[str]) -> str:
-    return f"{_TO_THE_MODEL}{hidden[0].translate(_AS_SEEN)}\n"
-
-
-def _brought_in(trace: Trace) -> Brought:
-    results, texts = trace.results, trace.payload_texts
+    results, retrievals = trace.results, trace.retrievals
+    events: Sequence[ToolResult | Retrieval] = results
+    texts: Sequence[str] = trace.payload_texts
     if any(map(_ERROR, results)):
         texts = [
             f"{text}\n{result.error}" if result.error else text
             for result, text in zip(results, texts, strict=True)
         ]
-    retrievals = trace.retrievals
-    if not retrievals:
-        return results, texts
-    events: list[ToolResult | Retrieval] = [*retrievals, *results]
-    texts = [*[text_of(each.content) for each in retrievals], *texts]
-    if not results or retrievals[-1].index < results[0].index:  # documents often come first
-        return events, texts
-    in_order = sorted(zip(map(_INDEX, events), events, texts, strict=True), key=itemgetter(0))
-    return [event for _, event, _ in in_order], [text for _, _, text in in_order]
+    if retrievals:
+        events = [*retrievals, *results]
+        texts = [*[text_of(each.content) for each in retrievals], *texts]
+        if results and retrievals[-1].index >= results[0].index:  # documents often come first
+            in_order = sorted(
+                zip(map(_INDEX, events), events, texts, strict=True), key=itemgetter(0)
+            )
+            events = [event for _, event, _ in in_order]
+            texts = [text for _, _, text in in_order]
+    if not all(map(str.isascii, texts)):
+        texts = [text if text.isascii() else _NO_WIDTH.sub("", text) for text in texts]
+    if any(_HIDDEN_SPACE in text for text in texts):
+        texts = [
+            _HIDDEN.sub(lambda found: f"{_TO_THE_MODEL}{found[0].translate(_AS_SEEN)}\n", text)
+            for text in texts
+        ]
+    return events, texts
 
 
 @kept

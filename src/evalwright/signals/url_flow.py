@@ -155,7 +155,6 @@ def orders_use_of(text: str, address: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _lower(text: str) -> SearchedText:
-    """One text often holds the addresses of many calls."""
     return SearchedText(as_bytes(text.lower()), LINKS)
 
 
@@ -167,23 +166,22 @@ def carried_by_calls(view: TraceView) -> Iterator[Signal]:
                 link = Link(value, image=False)
                 source = _private_query(view, link, act.call.index)
                 if source is not None and _unknown_host(view, link):
-                    yield _fetched(view, act, link, source)
+                    yield call_signal(
+                        view,
+                        act.call,
+                        "unexpected_outbound",
+                        Weight("medium", "high" if view.baseline else "medium"),
+                        "A URL carries private data out",
+                        f"The query string for {link.host[:100]} holds a value of an earlier tool "
+                        "result.",
+                        traced=[
+                            each for each in arguments(view, act.call) if each.value == link.url
+                        ],
+                        sources=[source.event],
+                        urls=[link.shown],
+                        rule="outbound/query",
+                    )
                     break
-
-
-def _fetched(view: TraceView, act: Act, link: Link, source: UntrustedText) -> Signal:
-    return call_signal(
-        view,
-        act.call,
-        "unexpected_outbound",
-        Weight("medium", "high" if view.baseline else "medium"),
-        "A URL carries private data out",
-        f"The query string for {link.host[:100]} holds a value of an earlier tool result.",
-        traced=[each for each in arguments(view, act.call) if each.value == link.url],
-        sources=[source.event],
-        urls=[link.shown],
-        rule="outbound/query",
-    )
 
 
 def _unknown_host(view: TraceView, link: Link) -> bool:
@@ -205,9 +203,20 @@ def carried_by_output(view: TraceView, output: FinalOutput) -> Iterator[Signal]:
     # Of each host the link that can carry most: an image, else one with a query.
     ranked = sorted(links_in(view.trace.answer), key=lambda link: (link.image, "?" in link.url))
     for link in list({link.host: link for link in ranked}.values()):
-        if not _may_carry(view, link) or not _unknown_host(view, link):
+        # An image, or a link with a query that no text held as a whole.
+        if not link.image and (
+            not link.carried or any(link.url in each.text for each in view.untrusted)
+        ):
             continue
-        weight, source = _weight_of_link(view, link, output.index)
+        if not _unknown_host(view, link):
+            continue
+        weight = Weight("medium", "high" if view.baseline else "medium")
+        source = _private_query(view, link, output.index)
+        baited = any(link.host in each.text.lower() for each in view.untrusted)
+        if source is not None and link.image and baited:
+            weight = Weight("high", weight.confidence)
+        elif source is None and not (link.image and any(map(is_blob, link.carried))):
+            weight = lowered(weight, 1, 1)
         how = "loads by itself" if link.image else "is offered to the reader"
         yield _output_signal(
             "unexpected_outbound",
@@ -217,23 +226,3 @@ def carried_by_output(view: TraceView, output: FinalOutput) -> Iterator[Signal]:
             link,
             [output] if source is None else [source.event, output],
         )
-
-
-def _may_carry(view: TraceView, link: Link) -> bool:
-    """An image, or a link with a query that no text held as a whole."""
-    if link.image:
-        return True
-    return bool(link.carried) and not any(link.url in each.text for each in view.untrusted)
-
-
-def _weight_of_link(
-    view: TraceView, link: Link, before: int | None
-) -> tuple[Weight, UntrustedText | None]:  # fmt: skip
-    sure = Weight("medium", "high" if view.baseline else "medium")
-    source = _private_query(view, link, before)
-    baited = any(link.host in each.text.lower() for each in view.untrusted)
-    if source is not None and link.image and baited:
-        return Weight("high", sure.confidence), source
-    if source is not None or (link.image and any(map(is_blob, link.carried))):
-        return sure, source
-    return lowered(sure, 1, 1), source

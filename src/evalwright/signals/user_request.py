@@ -102,7 +102,6 @@ def may_be_foreign(said: str) -> bool:
 
 
 def _is_english(words: set[str]) -> bool:
-    """Whether some words are English, and not those that other languages have as well."""
     if not words.isdisjoint(ENGLISH_ALONE):
         return True
     telling = (word.strip(".,!?:;") for word in words - SHARED_WITH_ENGLISH)

@@ -85,11 +85,9 @@ def plain_bytes(text: bytes) -> bytes:
 
 def _lowered(text: str) -> bytes:
     lowered = text.lower().encode("utf-8", "replace")
-    return lowered if text.isascii() else _parted(lowered)
-
-
-def _parted(lowered: bytes) -> bytes:
-    """A text with spaces for the marks of other scripts, and around characters without any."""
+    if text.isascii():
+        return lowered
+    # A text with spaces for the marks of other scripts, and around characters without any.
     foreign = lowered.translate(None, _ASCII)
     if not foreign.translate(None, _NEVER_PARTED):  # as where only letters have accents
         return lowered

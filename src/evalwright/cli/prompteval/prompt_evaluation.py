@@ -4,7 +4,6 @@ import codecs
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalwright.cli.output import Emit, Streams, is_stdout, say, tell, write_file
@@ -59,7 +58,12 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
         max_cost_usd=request.max_cost_usd,
         selection=selection(request.select, request.ignore),
     )
-    baseline = None if request.baseline is None else _read_baseline(request.baseline)
+    if request.baseline is None:
+        baseline = None
+    else:
+        from evalwright.prompts.change import read_results
+
+        baseline = read_results(read_input(request.baseline), str(request.baseline))
     texts: dict[str, str] = {}
     search = PromptSearch(request.all_kinds)
     found = find_files(request.paths, search)
@@ -80,7 +84,12 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
         results, unfinished, finish = judge_files(
             request, list(files), settings, stream or (lambda _: None), config
         )
-    change = None if baseline is None else _change(baseline, results)
+    if baseline is None:
+        change = None
+    else:
+        from evalwright.prompts.change import compare_results
+
+        change = compare_results(baseline, results)
     on_github = os.environ.get(STEP_SUMMARY)
     # Else the reports are not even loaded.
     if not request.quiet or request.outputs or request.as_json or on_github:
@@ -126,18 +135,6 @@ def _tier(request: EvaluationRequest, config: "Config") -> Tier:
     return tier if tier.number == 0 else configured(tier, request.models, request.samples, config)
 
 
-def _read_baseline(path: Path) -> list[PromptResult]:
-    from evalwright.prompts.change import read_results
-
-    return read_results(read_input(path), str(path))
-
-
-def _change(baseline: Sequence[PromptResult], results: Sequence[PromptResult]) -> "Change":
-    from evalwright.prompts.change import compare_results
-
-    return compare_results(baseline, results)
-
-
 def _sources(
     found: Sequence[DiscoveredFile],
     request: EvaluationRequest,
@@ -180,28 +177,23 @@ def _fixed(source: Source, selected: Selection, *, quiet: bool) -> Source:
     if source.prompt is None or source.file is None or source.type != "markdown":
         return source
     text = fix_prompt(source.prompt, selected)
-    if text == source.prompt.text or not _write_fix(source.file, source, text):
+    if text == source.prompt.text:
         return source
+    before = source.file.read_bytes()
+    if hashlib.sha256(before).hexdigest() != source.content_sha256:
+        say(f"not fixed, because it has just changed: {source.path}")
+        return source
+    if not os.access(source.file, os.W_OK) or not source.file.stat().st_mode & 0o222:
+        say(f"not fixed, because it is read-only: {source.path}")
+        return source
+    mark = codecs.BOM_UTF8 if before.startswith(codecs.BOM_UTF8) else b""
+    write_file(source.file, [mark, text.encode()])
     if not quiet:
         say(f"fixed: {source.path}")
     return read_again(source)
 
 
-def _write_fix(file: Path, source: Source, text: str) -> bool:
-    before = file.read_bytes()
-    if hashlib.sha256(before).hexdigest() != source.content_sha256:
-        say(f"not fixed, because it has just changed: {source.path}")
-        return False
-    if not os.access(file, os.W_OK) or not file.stat().st_mode & 0o222:
-        say(f"not fixed, because it is read-only: {source.path}")
-        return False
-    mark = codecs.BOM_UTF8 if before.startswith(codecs.BOM_UTF8) else b""
-    write_file(file, [mark, text.encode()])
-    return True
-
-
 def _stream(request: EvaluationRequest, emit: Emit) -> Callable[[PromptResult], None]:
-    """Prints a record as soon as its turn comes."""
     from evalwright.reports.prompts.records import encode_record
 
     def stream(result: PromptResult) -> None:

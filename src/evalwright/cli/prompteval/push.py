@@ -41,7 +41,6 @@ def push(place: str, results: Sequence[PromptResult], texts: Mapping[str, str]) 
 
 
 def _without_secrets(results: Sequence[PromptResult], texts: Mapping[str, str]) -> dict[str, str]:
-    """The texts as they leave this machine."""
     return {
         file.path: masked(texts[file.path], file.findings)
         for file in Overview(results).files

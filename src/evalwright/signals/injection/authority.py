@@ -208,7 +208,6 @@ class Authority:
         return self._request.hands_over
 
     def _is_beyond(self, call: ToolCall) -> bool:
-        """Whether another call takes from the user what this one does not."""
         if not self._served(call.tool) <= self._given(call):
             return True
         return not self._takes_any(call) and any(map(self._takes_any, self._like(call)))
@@ -218,7 +217,6 @@ class Authority:
         return any(each.origin == "user" and len(each.value) > _SHORTEST_GIVEN for each in traced)
 
     def _like(self, call: ToolCall) -> list[ToolCall]:
-        """The calls of other tools of the same kind."""
         kind = read_tool(call.tool).kind
         calls = self._view.calls
         return [

@@ -58,13 +58,12 @@ def read_tool(name: str) -> CalledTool:
     kinds = frozenset(kinds_of(verb))
     kind = VERB_KINDS.get(verb, "")
     called = plain_words(name[:_LONGEST_NAMED])
-    like = _verbs_like(verb) if verb else frozenset()
+    if verb:
+        alike = next((group for group in SYNONYMS if verb in group), (verb,))
+        like = frozenset(map(stem, alike))
+    else:
+        like = frozenset()
     return CalledTool(called, kind, kinds, stem(verb), stems, verb in ANY_DEED, like)
-
-
-def _verbs_like(verb: bytes) -> frozenset[bytes]:
-    alike = next((group for group in SYNONYMS if verb in group), (verb,))
-    return frozenset(map(stem, alike))
 
 
 def brings_rules(tool: str) -> bool:

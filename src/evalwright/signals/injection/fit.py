@@ -153,7 +153,6 @@ def may_be_spelled(letters: bytes, value: str) -> bool:
 
 
 def _tellings(value: str) -> Iterator[tuple[bytes, ...]]:
-    """The ways to tell a value: of one of them, a text that tells it holds all words."""
     forms = written_forms(value)
     if not forms or forms[0].strip() in _LITTLE:
         return

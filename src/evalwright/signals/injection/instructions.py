@@ -155,7 +155,6 @@ class Instruction:
 
     @cached
     def _opening(self) -> int:
-        """Where the sentence begins: its subject, and what it is about, may precede the verb."""
         head = self._raw[self._start : self._start + 1]
         if not head.isalpha() and head != b",":
             return self._start
@@ -278,7 +277,6 @@ class InstructionReader:
         return list(self._pressed())
 
     def _pressed(self, *kinds: str) -> Iterator[Instruction]:
-        """Those among them whose verbs are of one of these kinds, or all."""
         for span in self._near_pressure:
             if not kinds or VERB_KINDS.get(self._text.verb(*span), "") in kinds:
                 each = self._make(span)
@@ -287,7 +285,6 @@ class InstructionReader:
 
     @cached
     def _near_pressure(self) -> list[Span]:
-        """Where there are instructions so near to the pressure that it may be of them."""
         pressure, reach = self.pressure, _LONGEST_SENTENCE + _REACH_AFTER
         if not pressure:
             return []
@@ -342,7 +339,6 @@ class InstructionReader:
 
     @cached
     def _lower(self) -> bytes | SearchedText:
-        """In a long text, hundreds of words are looked for anywhere, and more as whole words."""
         return searched(self._text.lower, ANY_WORD)
 
     def _near(self, places: list[int], before: int, after: int) -> Iterator[Span]:
@@ -361,7 +357,6 @@ def _is_order(raw: bytes, start: int, verb_end: int) -> bool:
 
 
 def _beside(places: list[int], spans: Iterable[Span], before: int, after: int) -> Iterator[Span]:
-    """The spans with one of the places so little before their start, or after it."""
     for span in spans:
         first = bisect_left(places, span[0] - before)
         if first < len(places) and places[first] < span[0] + after:
@@ -369,7 +364,6 @@ def _beside(places: list[int], spans: Iterable[Span], before: int, after: int) -
 
 
 def _merged(places: list[int], before: int, after: int) -> Iterator[tuple[int, int]]:
-    """The surroundings of places, in order, those that meet as one."""
     begin = end = 0
     for place in places:
         if place - before > end:

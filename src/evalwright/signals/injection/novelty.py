@@ -40,7 +40,6 @@ class Novelty:
         return self._calls.get(source.event.index)
 
     def _covers(self, source: UntrustedText) -> bool:
-        """Whether the baseline looked at the place that a text came from."""
         index = source.event.index
         if index not in self._looked:
             self._looked[index] = self._looked_at(source)
@@ -91,7 +90,6 @@ class Novelty:
         return frozenset(_runs(self._view.baseline_read))
 
     def _was_given_alike(self, call: ToolCall) -> bool:
-        """Whether the baseline gave a value of a call to the same tool, or none is needed."""
         given = [value for _, value in values_given(self._view.trace)[call.index]]
         return not given or not self._view.given_by_baseline(call.tool).isdisjoint(given)
 
@@ -103,7 +101,6 @@ class Novelty:
 
     @cached
     def _calls(self) -> dict[int, ToolCall]:
-        """The call that each result answers, by the result's index."""
         calls = {call.index: call for call in self._view.calls}
         return {result.index: calls[at] for at, result in self._view.results.items()}
 

@@ -75,7 +75,6 @@ def find_obeyed(view: TraceView) -> ObeyedAndSuspected:
 
 
 def _suspects(view: TraceView) -> list[ToolCall]:
-    """The calls that may carry out an instruction."""
     given, with_links = values_given(view.trace), calls_with_links(view.trace)
     pressed = view.may_be_pressing
     # Looking something up does only where it goes outside, or where the agent is pressed to.
@@ -156,7 +155,6 @@ class Obedience:
         return None if source is None else Obeyed(call, source, [])
 
     def _is_instructed_stem(self, stem: bytes) -> bool:
-        """Whether a text with an instruction has a word with this beginning."""
         if stem not in self._known_stems:
             self._known_stems[stem] = self._instructing_words.find(b" " + stem) >= 0
         return self._known_stems[stem]
@@ -178,7 +176,6 @@ class Obedience:
 
     @cached
     def _instructing(self) -> list[int]:
-        """The places of the sources that hold instructions: the others need not be looked at."""
         texts = self._view.untrusted_texts
         # With very many texts all count, because words repeat; long texts mostly contain some.
         if len(texts) <= _MOST_SOURCES and sum(map(len, texts)) <= _LONGEST_SEARCHED:
@@ -191,12 +188,10 @@ class Obedience:
 
     @cached
     def _is_spelled(self) -> Answers:
-        """Whether any text that was brought in may contain a value."""
         return Answers(may_be_spelled, self._view.untrusted_letters)
 
     @cached
     def _is_instructed(self) -> Answers:
-        """Whether a text with an instruction may contain a value."""
         return Answers(may_stand_in, self._instructing_words)
 
     @cached
@@ -229,7 +224,6 @@ class Obedience:
         return any(map(self._is_instructed.__getitem__, own))
 
     def _is_named(self, call: ToolCall) -> bool:
-        """Whether a text before a call names its tool, of which nobody else knows."""
         if not self._orders.is_foreign(call):
             return False
         return bool(self._naming(call))

@@ -107,7 +107,6 @@ class Reasons:
             self.suspected[source.event.index] = source
 
     def _leads_out(self, argument: Argument, source: UntrustedText, call: ToolCall) -> bool:
-        """Whether a value leads to somebody of whom only an order speaks: it is nobody's field."""
         value = argument.value
         if len(value) > _LONGEST_DESTINATION or " " in value or not is_destination(value):
             return False

@@ -143,7 +143,6 @@ class SpokenAnswer:
 
     @cached
     def _asks_for_words(self) -> bool:
-        """Whether the user asks what is to be said, so that rules for answers are what is asked."""
         raw = _FOR_ME.sub("", self._view.requests).lower().encode("utf-8", "replace")
         verbs = {raw[start:end].strip(b" ,.?!\n") for start, end in spans_in(SAYS, raw)}
         return bool(verbs - _OF_TIME) or occurs_in(REPLY, raw)
@@ -213,7 +212,6 @@ class SpokenAnswer:
         return False
 
     def _is_requested(self, word: bytes) -> bool:
-        """Whether the user speaks of a thing: a dog, where the answer speaks of dogs."""
         return word in self._requested or word[:-1] in self._requested
 
     def _is_only_in(self, stem: bytes, told: WordedOrder) -> bool:

@@ -77,7 +77,6 @@ def _words(title: str) -> str:
 
 
 def _pattern(*texts: str) -> "re2._Regexp[bytes]":
-    """A pattern for lower-case bytes."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.max_mem = 32 << 20
@@ -184,7 +183,6 @@ def _merely_does(raw: bytes, begin: int, end: int, start: int, stop: int) -> boo
 
 
 def _bare(raw: bytes, start: int, end: int) -> tuple[int, int]:
-    """A word without the marks around it that a pattern took in."""
     word = raw[start:end]
     bare = _MARKS_BEFORE.sub(b"", word)
     return end - len(bare), end - len(bare) + len(_MARKS_AFTER.sub(b"", bare))

@@ -54,7 +54,6 @@ class ToolOrders:
         return not self._is_named(call.tool)
 
     def _is_named(self, tool: str) -> bool:
-        """Whether the user or the operator names what a tool does, or says to use it."""
         if tool not in self._named:
             self._named[tool] = self._names(tool)
         return self._named[tool]

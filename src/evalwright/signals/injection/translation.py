@@ -52,7 +52,6 @@ _PIECE_GLOSSES = _forms("pieces ") | {
 
 
 def _any_of(title: str) -> re.Pattern[str]:
-    """What a table has in any language; the end of a word is as long as one is, at most."""
     pattern = either(*_TABLES[title].values()).replace(r"\w*", r"\w{0,20}")
     return re.compile(pattern, re.IGNORECASE)
 
@@ -113,7 +112,6 @@ def _glossed(text: str) -> str:
 
 
 def _in_english(written: str) -> str:
-    """The gloss of a word that is not part of an address or a name."""
     word = written.rstrip(".:-")
     known = _GLOSSES.get(word.lower())
     return written if known is None else known + written[len(word) :]

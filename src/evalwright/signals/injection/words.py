@@ -100,7 +100,6 @@ _ROOM = 8 << 20
 
 
 def _pattern(text: str, room: int = _ROOM) -> "re2._Regexp[bytes]":
-    """A pattern; a large one is faster with more room for its states, which it takes when used."""
     options = re2.Options()
     options.max_mem = room
     return re2.compile(text.replace(" ?", r"\s*").replace(" ", r"\s+").encode(), options)

@@ -92,7 +92,6 @@ def _of_whole_characters(data: bytes, part: SensitivePart) -> SensitivePart:
 
 
 def _cuts(data: bytes, place: int) -> bool:
-    """Whether a place lies between two bytes of one character."""
     inside = 0 < place < len(data) and data[place - 1] >= _CONTINUED
     return inside and _CONTINUED <= data[place] < _LEADING
 

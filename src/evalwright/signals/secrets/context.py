@@ -182,7 +182,6 @@ def _is_no_secret(given: NamedValue) -> bool:
 
 
 def _is_path(value: bytes) -> bool:
-    """A file, with or without its folders and a line number."""
     return b"/" in value or re.fullmatch(rb"\w+\.[A-Za-z]{1,8}(?::\d+)?", value) is not None
 
 

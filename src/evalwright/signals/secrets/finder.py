@@ -108,7 +108,9 @@ def _token_matcher(rule: TokenRule) -> Matcher:
             if matched is None:
                 continue
             first, last = matched.span(matched.lastindex or 0)
-            last = _followed(data, last, start + _WINDOW)
+            # A token that reaches the end of the window goes on behind it.
+            while start + _WINDOW <= last < len(data) and data[last] in _TOKEN:
+                last += 1
             if last < len(data) and data[last] in _WORD:
                 continue
             confidence = rule.check(data[first:last], rule.confidence)
@@ -128,15 +130,6 @@ def _part(
     rule: TokenRule | ContextRule, start: int, end: int, confidence: Confidence, severity: Severity
 ) -> SensitivePart:
     return SensitivePart(start, end, rule.id, "secret", severity, confidence, rule.label)
-
-
-def _followed(data: bytes, end: int, limit: int) -> int:
-    """The end of a token that reaches the end of the window."""
-    if end < limit:
-        return end
-    while end < len(data) and data[end] in _TOKEN:
-        end += 1
-    return end
 
 
 def _context_matcher(rule: ContextRule) -> Matcher:
