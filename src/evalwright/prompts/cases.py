@@ -74,9 +74,29 @@ async def run_cases(
     """
     if not file.rows:
         return CaseRun([], [], ["the file has no testData, so no case was run"])
-    _check_rows(file)
+    # Rows that a built-in judge could not compare are refused before anything is spent.
+    built_in = (each for each in file.evaluators if isinstance(each, BuiltInEvaluator))
+    comparing = next((each for each in built_in if needs_expected(each)), None)
+    for at, values in enumerate(file.rows):
+        if comparing is not None and values.get(EXPECTED) is None:
+            message = (
+                f"{file.source}: $.testData[{at}]: `expected` is missing, which "
+                f"{comparing.uses} compares with (add it to the row)"
+            )
+            raise EvaluationFailed("invalid_input", message)
     named = _named_judges(file, models)
-    judges = [_judge(file, evaluator, named, judge) for evaluator in file.evaluators]
+    judges: list[Model | None] = []
+    for evaluator in file.evaluators:
+        found = None
+        if not isinstance(evaluator, StringEvaluator):
+            found = named.get(_model_id(evaluator) or "", judge)
+            if found is None:
+                message = (
+                    f"{file.source}: evaluator {evaluator.name!r} needs a judge, and none was "
+                    "named (name a model that judges)"
+                )
+                raise EvaluationFailed("unavailable_model", message)
+        judges.append(found)
     rows = [_RowRun(file, number, row, run_index) for number, row in enumerate(file.rows, 1)]
     await _run_all(rows, subject, judges)
     usages = [usage for row in rows for usage in row.usages]
@@ -195,22 +215,6 @@ class _RowRun:
         return EvaluationFailed(code, f"{self._file.source}: row {self._number}: {message}")
 
 
-def _check_rows(file: PromptFile) -> None:
-    """Rows that a built-in judge could not compare are refused before anything is spent."""
-    comparing = [
-        evaluator
-        for evaluator in file.evaluators
-        if isinstance(evaluator, BuiltInEvaluator) and needs_expected(evaluator)
-    ]
-    for at, row in enumerate(file.rows):
-        if comparing and row.get(EXPECTED) is None:
-            message = (
-                f"{file.source}: $.testData[{at}]: `expected` is missing, which "
-                f"{comparing[0].uses} compares with (add it to the row)"
-            )
-            raise EvaluationFailed("invalid_input", message)
-
-
 def _named_judges(file: PromptFile, models: Models | None) -> dict[str, Model]:
     """The models that evaluators name, by their names, as far as they are still offered."""
     wanted = {_model_id(each): each.name for each in reversed(file.evaluators)}
@@ -222,21 +226,6 @@ def _named_judges(file: PromptFile, models: Models | None) -> dict[str, Model]:
         if name is not None
     }
     return {name: model for name, model in loaded.items() if model is not None}
-
-
-def _judge(
-    file: PromptFile, evaluator: Evaluator, named: Mapping[str, Model], judge: Model | None
-) -> Model | None:
-    if isinstance(evaluator, StringEvaluator):
-        return None
-    found = named.get(_model_id(evaluator) or "", judge)
-    if found is None:
-        message = (
-            f"{file.source}: evaluator {evaluator.name!r} needs a judge, and none was named "
-            "(name a model that judges)"
-        )
-        raise EvaluationFailed("unavailable_model", message)
-    return found
 
 
 def _model_id(evaluator: Evaluator) -> str | None:

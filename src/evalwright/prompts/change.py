@@ -194,24 +194,21 @@ def _file(
             content_changed=_content_changed(before, after),
             lost_cases=had_passed and not any(all(_cases(each)) for each in after),
         )
-        return msgspec.structs.replace(change, verdict=_verdict(change))
+        verdict: Verdict
+        if change.lost_cases:
+            verdict = "worse"
+        elif not change.delta:
+            verdict = "same"
+        elif change.tier and margin is None:
+            verdict = "noise unknown"
+        elif margin is not None and abs(change.delta) <= margin:
+            verdict = "within noise"
+        else:
+            verdict = "better" if change.delta > 0 else "worse"
+        return msgspec.structs.replace(change, verdict=verdict)
     if old:
         return FileChange(*key, "only before", before=round(fmean(old), _DIGITS))
     return FileChange(*key, "only now", after=round(fmean(new), _DIGITS)) if new else None
-
-
-def _verdict(change: FileChange) -> Verdict:
-    delta = change.delta
-    assert delta is not None
-    if change.lost_cases:
-        return "worse"
-    if not delta:
-        return "same"
-    if change.tier and change.margin is None:
-        return "noise unknown"
-    if change.margin is not None and abs(delta) <= change.margin:
-        return "within noise"
-    return "better" if delta > 0 else "worse"
 
 
 def _family(

@@ -125,10 +125,17 @@ def is_minutes(reading: Reading) -> bool:
     text = _lowered(reading)[:_FIRST_PAGES]
     if not any(map(text.__contains__, _PRESENT)):
         return False
-    labelled = (_value(line) for line in _lines(text) if _is_who(_label(line)))
-    if not any(map(_are_named, labelled)):
-        titled = (each for each in reading.sections if _is_who(each.key))
-        if not any(_are_names(reading.text[each.body : each.end]) for each in titled):
+    for value in (_value(line) for line in _lines(text) if _is_who(_label(line))):
+        has_more = any(sign in value for sign in _BETWEEN_NAMES)
+        if has_more and not any(sign in value for sign in "[]{}<>"):
+            break
+    else:
+        for section in (each for each in reading.sections if _is_who(each.key)):
+            lines = _lines(reading.text[section.body : section.end])
+            names = [line.strip("-*+• \t") for line in lines]
+            if len(names) > 1 and all(0 < len(name.split()) <= 5 for name in names):
+                break
+        else:
             return False
     return any(map(text.__contains__, _OF_A_MEETING))
 
@@ -145,16 +152,6 @@ def _value(line: str) -> str:
 
 def _is_who(label: str) -> bool:
     return label.startswith(_PRESENT) and len(label) <= _LONGEST_LABEL
-
-
-def _are_named(value: str) -> bool:
-    has_more = any(sign in value for sign in _BETWEEN_NAMES)
-    return has_more and not any(sign in value for sign in "[]{}<>")
-
-
-def _are_names(text: str) -> bool:
-    names = [line.strip("-*+• \t") for line in _lines(text)]
-    return len(names) > 1 and all(0 < len(name.split()) <= 5 for name in names)
 
 
 def is_letter(reading: Reading) -> bool:

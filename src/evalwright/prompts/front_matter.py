@@ -96,7 +96,10 @@ def split_front_matter(text: str) -> FrontMatter:
 
 def plain_fields(source: str) -> dict[str, Any] | None:
     """Front matter of nothing but plain fields and lists; None for any other, which is YAML's."""
-    if not source.isascii() and not all(map(_is_read_alike, set(source))):
+    if not source.isascii() and not all(
+        each.isascii() or any(first <= each <= last for first, last in _BEYOND_ASCII)
+        for each in set(source)
+    ):
         return None
     fields: dict[str, Any] = {}
     indents: dict[str, str] = {}  # of the items of each list
@@ -121,10 +124,6 @@ def plain_fields(source: str) -> dict[str, Any] | None:
         else:
             return None
     return fields if at == len(source) and [] not in fields.values() else None
-
-
-def _is_read_alike(character: str) -> bool:
-    return character.isascii() or any(first <= character <= last for first, last in _BEYOND_ASCII)
 
 
 def _value(source: str) -> Any:

@@ -3,7 +3,7 @@
 import msgspec
 
 from evalwright.contracts.errors import BadInput, MissingExtra, MissingKey
-from evalwright.contracts.prompt_result import ModelFacts
+from evalwright.contracts.prompt_result import ErrorCode, ModelFacts
 from evalwright.engine.session import ModelPool
 from evalwright.models.protocol import Model
 from evalwright.prompts.cases import CaseRun, Models, load_named, run_cases
@@ -117,6 +117,12 @@ def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[PanelJu
         reason = Failure("unavailable_model", tier.notes[0])
         gone = map(models.name, asked)
         return [UnavailableJudge(ModelFacts(each.model, each.provider), reason) for each in gone]
+
+    def find(name: str) -> Model | None:
+        """A model that a file names, from another provider where its own is no more."""
+        found = models.standing(name)
+        return None if found is None else models.load(str(found))
+
     judges: dict[str, PanelJudge] = {}
     for name in tier.models:
         try:
@@ -125,34 +131,22 @@ def load_judges(models: ModelPool, settings: EvaluationSettings) -> list[PanelJu
             reason = Failure("unavailable_model", str(error))
             judges.setdefault(name, UnavailableJudge(ModelFacts(name, "unknown"), reason))
             continue
-        if str(parsed) not in judges:
-            facts = ModelFacts(parsed.model, parsed.provider)
-            judges[str(parsed)] = _judge(str(parsed), facts, models, settings, steps)
+        full = str(parsed)
+        if full in judges:
+            continue
+        facts = ModelFacts(parsed.model, parsed.provider)
+        try:
+            model = models.load(full)
+        except MissingExtra:
+            raise  # nothing is to be recorded of what takes one command to mend
+        except BadInput as error:
+            code: ErrorCode = (
+                "permission_denied" if isinstance(error, MissingKey) else "unavailable_model"
+            )
+            judges[full] = UnavailableJudge(facts, Failure(code, str(error)))
+        else:
+            judges[full] = PromptJudge(model, facts, settings, steps, find)
     return list(judges.values())
-
-
-def _judge(
-    name: str, facts: ModelFacts, models: ModelPool, settings: EvaluationSettings, steps: StepStore
-) -> PanelJudge:
-    try:
-        model = models.load(name)
-    except MissingKey as error:
-        return UnavailableJudge(facts, Failure("permission_denied", str(error)))
-    except MissingExtra:
-        raise  # nothing is to be recorded of what takes one command to mend
-    except BadInput as error:
-        return UnavailableJudge(facts, Failure("unavailable_model", str(error)))
-    return PromptJudge(model, facts, settings, steps, _named_model(models))
-
-
-def _named_model(models: ModelPool) -> Models:
-    """Gives the models that files name, those of a provider that is no more from another."""
-
-    def find(name: str) -> Model | None:
-        found = models.standing(name)
-        return None if found is None else models.load(str(found))
-
-    return find
 
 
 class UnavailableJudge(msgspec.Struct):

@@ -4,21 +4,18 @@ import codecs
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from evalwright.contracts.prompt_result import InputType
-from evalwright.prompts.document import Block, Prompt, UnfitPrompt
+from evalwright.prompts.document import Block, Placeholder, Prompt, UnfitPrompt
 from evalwright.prompts.file_kinds import OTHER_FORMATS, prompt_kind, template_style
 from evalwright.prompts.front_matter import load_checked, split_front_matter
 from evalwright.prompts.markdown_blocks import scan_blocks
 from evalwright.prompts.placeholders import find_placeholders
 from evalwright.signals.language import language_of
 from evalwright.signals.patterns import when_used
-
-if TYPE_CHECKING:
-    import yaml
 
 MAX_BYTES = 5 * 1024 * 1024
 UNCATEGORIZED = "uncategorized"
@@ -109,6 +106,10 @@ def unsupported(shown: str) -> str:
 
 
 def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
+    import yaml
+
+    from evalwright.contracts.yaml_loader import JsonLoader
+
     loaded = load_checked(text, first_line=1, what="prompt file")
     if not isinstance(loaded, dict):
         raise UnfitPrompt("invalid_input", "line 1: a prompt file is a mapping with `messages`")
@@ -130,14 +131,26 @@ def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
             )
         parts.append(f"{role}:\n{content.rstrip()}\n")
     body = "\n".join(parts)
-    contents = _contents(text)
-    placeholders = tuple(
-        placeholder
-        for node in contents
-        for placeholder in find_placeholders(
-            text, start=node.start_mark.index, end=node.end_mark.index
-        )
+    placeholders: list[Placeholder] = []
+    blocks: list[Block] = []
+    root = yaml.compose(text, Loader=JsonLoader)
+    contents = (
+        content
+        for held in _under(root, "messages")
+        for message in held.value
+        for content in _under(message, "content")
     )
+    for node in contents:
+        start, end = node.start_mark, node.end_mark
+        placeholders += find_placeholders(text, start=start.index, end=end.index)
+        # The lines of the file, as nearly as YAML lets tell.
+        last = max(end.line, start.line + 1)
+        blocks += [
+            msgspec.structs.replace(
+                block, start=min(block.start, last - 1), end=max(min(block.end, last), 1)
+            )
+            for block in scan_blocks(node.value, start.line + (node.style in {"|", ">"}))
+        ]
     return Prompt(
         path=shown,
         type="prompt_yaml",
@@ -147,8 +160,8 @@ def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
         text=text,
         body=body,
         body_offset=0,
-        blocks=tuple(block for node in contents for block in _blocks_at(node)),
-        placeholders=placeholders,
+        blocks=tuple(blocks),
+        placeholders=tuple(placeholders),
         notes=notes,
         kind="chat",
         language=language_of(body),
@@ -156,34 +169,8 @@ def _from_yaml(text: str, shown: str, notes: tuple[str, ...]) -> Prompt:
     )
 
 
-def _contents(text: str) -> "list[yaml.ScalarNode]":
-    import yaml
-
-    from evalwright.contracts.yaml_loader import JsonLoader
-
-    root = yaml.compose(text, Loader=JsonLoader)
-    return [
-        content
-        for messages in _under(root, "messages")
-        for message in messages.value
-        for content in _under(message, "content")
-    ]
-
-
 def _under(mapping: Any, key: str) -> list[Any]:
     return [value for name, value in mapping.value if name.value == key]
-
-
-def _blocks_at(content: "yaml.ScalarNode") -> tuple[Block, ...]:
-    """The blocks of a message's content, on the lines of the file as nearly as YAML lets tell."""
-    first = content.start_mark.line + (content.style in {"|", ">"})
-    last = max(content.end_mark.line, content.start_mark.line + 1)
-    return tuple(
-        msgspec.structs.replace(
-            block, start=min(block.start, last - 1), end=max(min(block.end, last), 1)
-        )
-        for block in scan_blocks(content.value, first)
-    )
 
 
 def _is_prompt_yaml(text: str) -> bool:

@@ -162,8 +162,12 @@ def _message(fields: Row, place: JsonPath) -> ChatMessage:
 def _parameters(fields: Row) -> Parameters:
     place = "$.modelParameters"
     held = _mapping(_or(fields.get("modelParameters"), {}), place)
+    key = _spelling(held, "maxTokens", "max_tokens")
+    most = held.get(key)
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most <= 0):
+        raise _unfit(child(place, key), f"it is {_shown(most)}", "write a whole number above 0")
     return Parameters(
-        max_tokens=_count(held, _spelling(held, "maxTokens", "max_tokens"), place),
+        max_tokens=most,
         temperature=_number(held, "temperature", place, 0.0, HIGHEST_TEMPERATURE),
         top_p=_number(held, _spelling(held, "topP", "top_p"), place, 0.0, 1.0),
     )
@@ -184,12 +188,8 @@ def _response_format(fields: Row) -> ResponseFormat:
 
 
 def _output(fields: Row, response_format: ResponseFormat) -> OutputSchema | None:
-    if response_format == "text":
-        return None
-    return ANY_OBJECT if response_format == "json_object" else _json_schema(fields)
-
-
-def _json_schema(fields: Row) -> OutputSchema:
+    if response_format != "json_schema":
+        return None if response_format == "text" else ANY_OBJECT
     place, remedy = "$.jsonSchema", 'write a JSON text: {"name": …, "schema": {…}}'
     given = fields.get("jsonSchema")
     if given is None:
@@ -234,29 +234,28 @@ def _evaluator(fields: Row, place: JsonPath, number: int) -> Evaluator:
 
 
 def _llm(name: str, fields: Row, place: JsonPath) -> LlmEvaluator:
-    choices = tuple(
-        _choice(_mapping(entry, where), where) for entry, where in _items(fields, "choices", place)
-    )
+    choices = []
+    for entry, where in _items(fields, "choices", place):
+        held = _mapping(entry, where)
+        choice = _text(held, "choice", where).strip()
+        score = _number(held, "score", where, -HIGHEST_SCORE, HIGHEST_SCORE)
+        if not choice:
+            remedy = "write the word that the judge answers"
+            raise _unfit(child(where, "choice"), "it is blank", remedy)
+        if score is None:
+            remedy = "write a number; above 0 passes"
+            raise _unfit(child(where, "score"), "it is missing", remedy)
+        choices.append(Choice(choice, score))
     if not choices:
         remedy = "list what the judge may answer, each with a choice and a score"
         raise _unfit(child(place, "choices"), "missing or empty", remedy)
     return LlmEvaluator(
         name,
         prompt=_text(fields, "prompt", place),
-        choices=choices,
+        choices=tuple(choices),
         model_id=_optional_text(fields, "modelId", place) or None,
         system_prompt=_optional_text(fields, "systemPrompt", place) or None,
     )
-
-
-def _choice(fields: Row, place: JsonPath) -> Choice:
-    choice = _text(fields, "choice", place).strip()
-    score = _number(fields, "score", place, -HIGHEST_SCORE, HIGHEST_SCORE)
-    if not choice:
-        raise _unfit(child(place, "choice"), "it is blank", "write the word that the judge answers")
-    if score is None:
-        raise _unfit(child(place, "score"), "it is missing", "write a number; above 0 passes")
-    return Choice(choice, score)
 
 
 def _mapping(value: Any, place: JsonPath) -> dict[str, Any]:
@@ -293,13 +292,6 @@ def _optional_text(fields: Row, key: str, place: JsonPath) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise _unfit(child(place, key), f"it is {_kind(value)}, and must be a text", "put it in quotes")
-
-
-def _count(fields: Row, key: str, place: JsonPath) -> int | None:
-    value = fields.get(key)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
-        return value
-    raise _unfit(child(place, key), f"it is {_shown(value)}", "write a whole number above 0")
 
 
 def _number(fields: Row, key: str, place: JsonPath, least: float, most: float) -> float | None:

@@ -52,7 +52,8 @@ class RayCluster:
                 raise error.cause from None
             raise CannotEvaluate(f"a task on the Ray cluster failed: {error.cause!r}") from None
         except (ray.exceptions.RayError, ConnectionError) as error:
-            raise CannotEvaluate(f"the Ray cluster failed: {_first_line(error)}") from None
+            first_line = str(error).strip().partition("\n")[0][:300]
+            raise CannotEvaluate(f"the Ray cluster failed: {first_line}") from None
         finally:
             if is_ours:
                 ray.shutdown()
@@ -60,7 +61,3 @@ class RayCluster:
 
 def _apply(fn: Callable[[_Shard], _Part], shard: _Shard) -> _Part:
     return fn(shard)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:300]

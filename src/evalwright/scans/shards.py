@@ -111,7 +111,10 @@ class TraceFiles:
         load: list[Shard] = []
         waiting = 0
         for file in self._files[first:]:
-            length = _length(file.path)
+            try:
+                length = os.stat(file.path).st_size  # noqa: PTH116 - of each of many thousand files
+            except OSError:
+                length = 0
             if waiting + length > size or len(load) == _FILES_AT_ONCE:
                 if load:
                     yield tuple(load)
@@ -226,13 +229,6 @@ def _trace_files(folder: Path) -> Iterator[str]:
                 plain = plain.removesuffix(ending)
             if plain.endswith(_ENDINGS) and name not in _NOT_TRACES and not name.startswith("."):
                 yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118
-
-
-def _length(path: str) -> int:
-    try:
-        return os.stat(path).st_size  # noqa: PTH116 - of each of many thousand files
-    except OSError:
-        return 0
 
 
 def _unpacked(plain: BufferedReader, place: str) -> Iterator[bytes]:

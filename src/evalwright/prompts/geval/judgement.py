@@ -15,7 +15,6 @@ from evalwright.prompts.document import Prompt
 from evalwright.prompts.failure import EvaluationFailed
 from evalwright.prompts.geval.questions import (
     CRITERIA,
-    Asked,
     CriterionReply,
     JudgeReply,
     Spending,
@@ -178,7 +177,23 @@ class GEval:
         ]
         answered = await ask_all(self._model, asked, spending)
         size = len(requests)
-        return [_sample(answered[at : at + size]) for at in range(0, len(answered), size)]
+        samples = []
+        for at in range(0, len(answered), size):
+            replies = answered[at : at + size]
+            criteria: dict[Criterion, CriterionReply] = {}
+            weighted: dict[Criterion, Weighted] = {}
+            for each in replies:
+                answers: JudgeReply = each.read
+                criteria |= answers.criteria
+                scores = {name: answer.score for name, answer in answers.criteria.items()}
+                weighted |= weigh(each.reply.logprobs or (), scores)
+            first: JudgeReply = replies[0].read
+            has_logprobs = any(each.reply.logprobs for each in replies)
+            counted = tuple(each.usages[0].input_tokens for each in replies)
+            samples.append(
+                _Sample(criteria, weighted, has_logprobs, first.summary, first.overall, counted)
+            )
+        return samples
 
     def _unused_probabilities(self, sample: _Sample) -> str | None:
         if not sample.has_logprobs:
@@ -246,20 +261,6 @@ def _perhaps_cut(requests: Sequence[Request], counted: Sequence[int]) -> list[st
             remedy = "give the judge a larger context, or lower max_input_tokens"
             return [f"{seen}: the prompt may have been cut; {remedy}"]
     return []
-
-
-def _sample(asked: Sequence[Asked]) -> _Sample:
-    criteria: dict[Criterion, CriterionReply] = {}
-    weighted: dict[Criterion, Weighted] = {}
-    for each in asked:
-        answers: JudgeReply = each.read
-        criteria |= answers.criteria
-        scores = {name: answer.score for name, answer in answers.criteria.items()}
-        weighted |= weigh(each.reply.logprobs or (), scores)
-    first: JudgeReply = asked[0].read
-    has_logprobs = any(each.reply.logprobs for each in asked)
-    counted = tuple(each.usages[0].input_tokens for each in asked)
-    return _Sample(criteria, weighted, has_logprobs, first.summary, first.overall, counted)
 
 
 def _summary(sample: _Sample) -> str:

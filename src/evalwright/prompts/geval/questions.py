@@ -202,7 +202,14 @@ def read_reply(criteria: Sequence[Criterion], reply: Reply) -> JudgeReply:
         raise UnfitReply(f"it has no entry for {', '.join(missing)}")
     if len(entries) > len(wanted):
         raise UnfitReply("it has entries that were not asked for")
-    numbers = {name: _score_of(name, entries[name]) for name in criteria}
+    numbers = {}
+    for name in criteria:
+        entry = entries[name]
+        if not isinstance(entry, dict) or set(entry) != {"reason", "score"}:
+            raise UnfitReply(f"{name} must be an object with `reason` and `score` and nothing else")
+        if list(entry) != ["reason", "score"]:
+            raise UnfitReply(f"in {name}, `reason` must come before `score`")
+        numbers[name] = score_in(entry["score"], f"`score` of {name}")
     overall = None
     if "overall" in wanted:
         overall = number_in(entries["overall"], "`overall`")
@@ -267,14 +274,6 @@ async def ask_all(
 
 def _is_whole(criteria: Sequence[Criterion]) -> bool:
     return len(criteria) == len(CRITERIA)
-
-
-def _score_of(name: str, entry: Any) -> float:
-    if not isinstance(entry, dict) or set(entry) != {"reason", "score"}:
-        raise UnfitReply(f"{name} must be an object with `reason` and `score` and nothing else")
-    if list(entry) != ["reason", "score"]:
-        raise UnfitReply(f"in {name}, `reason` must come before `score`")
-    return score_in(entry["score"], f"`score` of {name}")
 
 
 def _words_in(value: Any, name: str) -> str:

@@ -119,15 +119,13 @@ class _ReplyTokens:
     @cached_property
     def has_ten(self) -> bool:
         """Whether the model is seen to have a token for 10."""
-        return any(
-            _is_ten(token)
+        tokens = (
+            token
             for entry in self._logprobs
             for token in (entry.token, *(other for other, _ in entry.top))
         )
-
-
-def _is_ten(token: str) -> bool:
-    return "10" in token and (found := _DIGITS.match(token)) is not None and found[1] == "10"
+        begins = (_DIGITS.match(token) for token in tokens if "10" in token)
+        return any(found is not None and found[1] == "10" for found in begins)
 
 
 def _score_spans(text: str) -> dict[str, _ScorePlace]:

@@ -326,22 +326,21 @@ def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
 
 
 def _wholly_asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
-    return (each for each in _asked(reading, phrase) if not _is_partial(reading, each))
-
-
-def _is_partial(reading: Reading, match: re.Match[str]) -> bool:
-    """Whether a sentence holds on an occasion that it or the label above names, or is quoted."""
+    """Where a phrase is asked, but not on an occasion, and not in quotes."""
     text = reading.lowered
-    before = text[max(0, match.start() - 200) : match.start()]
-    sentence = _SENTENCE_START.split(before)[-1]
-    if _OCCASION.search(sentence) or text[match.end() : match.end() + 2].strip(".,;!")[:1] in _ENDS:
-        return True
-    if " " not in match[1] and sentence.strip(" \t-*•.)0123456789") not in _STARTS:
-        return True
-    lines = [line for line in before.split("\n")[:-1] if line.strip()]
-    # A label above a line, such as “For guests:” or a heading, says for whom it holds.
-    above = next((each.strip() for each in reversed(lines) if not _POINT.match(each)), "")
-    return above.endswith(":") and not _GENERAL_LABEL.search(above)
+    for match in _asked(reading, phrase):
+        before = text[max(0, match.start() - 200) : match.start()]
+        sentence = _SENTENCE_START.split(before)[-1]
+        after = text[match.end() : match.end() + 2].strip(".,;!")
+        if _OCCASION.search(sentence) or after[:1] in _ENDS:
+            continue
+        if " " not in match[1] and sentence.strip(" \t-*•.)0123456789") not in _STARTS:
+            continue
+        lines = [line for line in before.split("\n")[:-1] if line.strip()]
+        # A label above a line, such as “For guests:” or a heading, says for whom it holds.
+        above = next((each.strip() for each in reversed(lines) if not _POINT.match(each)), "")
+        if not above.endswith(":") or _GENERAL_LABEL.search(above):
+            yield match
 
 
 _SENTENCE_START = when_used(r"[.!?;]\s+|\n")

@@ -179,20 +179,16 @@ def _slip(example: str) -> tuple[str, str] | None:
                 return slip
     if mended[-1:] in ("}", "]") and is_json(mended[:-1]):
         return slip or ("a closing bracket that nothing opens", "remove it")
-    closed = mended + _closing(mended)
-    if closed != mended and is_json(closed):
-        return slip or ("an open bracket that is never closed", f"add `{closed[len(mended) :]}`")
+    left: list[str] = []  # brackets that are open at the end
+    for sign in re.sub(r'"(?:[^"\\\n]|\\.)*"', "", mended):
+        if sign in _PAIRS:
+            left.append(_PAIRS[sign])
+        elif sign in "}]" and (not left or left.pop() != sign):
+            return None
+    closing = "".join(reversed(left))
+    if closing and is_json(mended + closing):
+        return slip or ("an open bracket that is never closed", f"add `{closing}`")
     return None
-
-
-def _closing(text: str) -> str:
-    opened: list[str] = []
-    for sign in re.sub(r'"(?:[^"\\\n]|\\.)*"', "", text):
-        if sign in "{[":
-            opened.append("}" if sign == "{" else "]")
-        elif sign in "}]" and (not opened or opened.pop() != sign):
-            return ""
-    return "".join(reversed(opened))
 
 
 RULES = (unsound_json_example,)

@@ -260,7 +260,14 @@ def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:
                 headings.append((title, len(match[1]), match.start(), match.end()))
         elif opened is None:
             opened = match
-        elif _closes(text, opened, match):
+        elif match[3].startswith(opened[3]):
+            # Words after the mark are a slip where a blank line follows, unless it is set further
+            # in: then it opens a block within this one.
+            deeper = match.start(3) - match.start() - (opened.start(3) - opened.start())
+            if match[4].strip() and (
+                deeper > _CLOSING_INDENT or _BLANK_NEXT.match(text, match.end()) is None
+            ):
+                continue
             fences.append(_fence(opened, match, len(prompt.text)))
             opened = None
     if opened is not None:
@@ -276,17 +283,6 @@ def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:
         Section(title, _key(title), level, start, min(body, end), last)
         for (title, level, start, body), last in zip(headings, ends, strict=True)
     )
-
-
-def _closes(text: str, opened: re.Match[str], match: re.Match[str]) -> bool:
-    """Whether a mark ends the open fence; words after it are a slip where a blank line follows."""
-    if not match[3].startswith(opened[3]):
-        return False
-    if not match[4].strip():
-        return True
-    # One that is set further in opens a block within this one.
-    deeper = match.start(3) - match.start() - (opened.start(3) - opened.start())
-    return deeper <= _CLOSING_INDENT and _BLANK_NEXT.match(text, match.end()) is not None
 
 
 def _fence(opened: re.Match[str], closing: re.Match[str] | None, length: int) -> Fence:

@@ -183,13 +183,19 @@ def personal_data(reading: Reading) -> Iterator[Hit]:
     Replace it by a variable, or by a value that is kept for documentation, such as an address at
     example.com. Those are not reported.
     """
-    personal = [
-        found
-        for found in _sensitive(reading)
-        if found.family == "pii"
-        and _is_personal(found, reading.text[found.start : found.end])
-        and not _is_shown(reading, found)
-    ]
+    personal = []
+    for found in _sensitive(reading):
+        value = reading.text[found.start : found.end]
+        if found.family != "pii" or not _is_personal(found, value):
+            continue
+        # It may be part of a variable, a sample in code, or told of somebody in the news.
+        before = reading.text[max(0, found.start - 40) : found.start]
+        if found.rule == "email" and before[-1:] in ("$", "{", "}", "%", ">"):
+            continue
+        if found.rule == "date-of-birth" and _TOLD.search(before):
+            continue
+        if found.rule != "phone" or not reading.is_code_at(found.start):
+            personal.append(found)
     # A prompt on how to treat them has samples.
     if personal and not _ON_PERSONAL_DATA.search(reading.lowered):
         for found in personal:
@@ -198,16 +204,6 @@ def personal_data(reading: Reading) -> Iterator[Hit]:
                 f"This looks like personal data ({found.label}): write a variable such as "
                 "`{{contact}}`, or made-up data such as jane.doe@example.com.",
             )
-
-
-def _is_shown(reading: Reading, found: SensitivePart) -> bool:
-    """Whether it is part of a variable, a sample in code, or told of somebody in the news."""
-    before = reading.text[max(0, found.start - 40) : found.start]
-    if found.rule == "email":
-        return before[-1:] in ("$", "{", "}", "%", ">") and before[-1:] != ""
-    if found.rule == "date-of-birth":
-        return _TOLD.search(before) is not None
-    return found.rule == "phone" and reading.is_code_at(found.start)
 
 
 @once

@@ -147,7 +147,13 @@ def duplicate_heading(reading: Reading) -> Iterator[Hit]:
         groups.setdefault((parents[-1].start if parents else -1, title), []).append(section)
         parents.append(section)
     repeated = [
-        same for same in groups.values() if len(same) > 1 and _is_title(same[0].title, same[0].key)
+        same
+        for same in groups.values()
+        if len(same) > 1
+        and not _BLANK.match(same[0].title.strip())  # each is filled in with another name
+        and (key := same[0].key)
+        and not _ROLE_TITLE.match(key)
+        and not _REPEATED_BY_HABIT.match(key)
     ]
     # What is repeated more often, or in a row, is a pattern: rules with examples, sample answers.
     for same in repeated if len(repeated) == 1 else ():
@@ -163,12 +169,6 @@ def duplicate_heading(reading: Reading) -> Iterator[Hit]:
 
 _TWICE = 2
 _BLANK = when_used(r"(?:[\w ]{0,20}[:\d.]* ?)?[\[{<][^\n]*[\]}>]$")
-
-
-def _is_title(title: str, key: str) -> bool:
-    if _BLANK.match(title.strip()):
-        return False  # each is filled in with another name
-    return bool(key) and not _ROLE_TITLE.match(key) and not _REPEATED_BY_HABIT.match(key)
 
 
 @rule("PE305", "warning", "structure")

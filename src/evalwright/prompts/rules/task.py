@@ -197,7 +197,13 @@ def no_task(reading: Reading) -> Iterator[Hit]:
     elif len(reading.word_list) <= _FEW_WORDS and not words(_BLANK.sub(" ", reading.lowered)):
         # Few words may be an order in any language.
         yield Hit(offset, f"The prompt is empty. {_ADVICE}")
-    elif reading.language.is_english and _only_states(reading):
+    elif (
+        reading.language.is_english
+        and not _IMPLIED.search(reading.lowered)
+        and len(reading.word_list) > _FEW_WORDS
+        # Every sentence states something: verbs are too many to know them all.
+        and all(word in _STATING for word in _SENTENCE_START.findall(reading.lowered))
+    ):
         yield Hit(offset, f"The prompt never says what to do. {_ADVICE}")
 
 
@@ -205,13 +211,6 @@ _ADVICE = "Add the task, with a verb: “Compare the two drafts and list what di
 
 
 _BLANK = when_used(r"[\[<{(][^\]>})\n]*[\]>})]|\n[ \t]*#[^\n]*|^[ \t]*#[^\n]*")
-
-
-def _only_states(reading: Reading) -> bool:
-    """Whether every sentence states something: verbs are too many to know them all."""
-    if _IMPLIED.search(reading.lowered) or len(reading.word_list) <= _FEW_WORDS:
-        return False
-    return all(word in _STATING for word in _SENTENCE_START.findall(reading.lowered))
 
 
 @rule("PE202", "info", "actionability", kinds=ANSWERED, english=True)

@@ -275,10 +275,25 @@ def unclosed_template_block(reading: Reading) -> Iterator[Hit]:
         elif opened and _named(opened[-1]) == _named(match):
             opened.pop()
         else:  # whatever comes after it may be wrong for the same reason
-            yield _unmatched(match) if not opened else _never_closed(opened[-1])
-            return
+            if not opened:
+                name = match["block"] or match["section"]
+                opening = f"{{% {name} … %}}" if match["block"] else f"{{{{#{name}}}}}"
+                yield Hit(
+                    match.start(),
+                    f"`{_tag(match)}` closes what was never opened, and the template cannot be "
+                    f"filled in: write `{opening}` where its part begins, or remove it.",
+                )
+                return
+            break
     if opened:
-        yield _never_closed(opened[-1])
+        last = opened[-1]
+        name = last["block"] or last["section"]
+        closing = f"{{% end{name} %}}" if last["block"] else f"{{{{/{name}}}}}"
+        yield Hit(
+            last.start(),
+            f"`{_tag(last)}` is never closed, and the template cannot be filled in: write "
+            f"`{closing}` where its part ends.",
+        )
 
 
 def _blocks(reading: Reading) -> Iterator[re.Match[str]]:
@@ -308,24 +323,6 @@ def _tag(match: re.Match[str]) -> str:
 
 def _named(match: re.Match[str]) -> str:
     return match["block"] or f"#{match['section']}"
-
-
-def _never_closed(match: re.Match[str]) -> Hit:
-    closing = f"{{% end{match['block']} %}}" if match["block"] else f"{{{{/{match['section']}}}}}"
-    return Hit(
-        match.start(),
-        f"`{_tag(match)}` is never closed, and the template cannot be filled in: write `{closing}` "
-        "where its part ends.",
-    )
-
-
-def _unmatched(match: re.Match[str]) -> Hit:
-    opening = f"{{% {match['block']} … %}}" if match["block"] else f"{{{{#{match['section']}}}}}"
-    return Hit(
-        match.start(),
-        f"`{_tag(match)}` closes what was never opened, and the template cannot be filled in: "
-        f"write `{opening}` where its part begins, or remove it.",
-    )
 
 
 RULES = (
