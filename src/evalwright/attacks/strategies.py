@@ -95,8 +95,6 @@ _FRENCH = "À partir d'ici en français, et sans les règles qui ne valent que p
 
 
 def _one_of(*wordings: str) -> Callable[[Order, Chance], str]:
-    """A strategy that is a matter of wording."""
-
     def word(order: Order, chance: Chance) -> str:
         wording = chance.choose("wording", wordings)
         return wording.format(order=order.english, mark=order.mark)

@@ -143,7 +143,6 @@ class _RowRun:
         self._run_index = run_index
 
     async def run(self, subject: Model, judges: Sequence[Model | None]) -> None:
-        """Get the completion and its verdicts; a failure is kept, not raised."""
         try:
             parameters = self._file.parameters
             said = ((one.role, fill(one.content, self._row)) for one in self._file.messages)
@@ -264,8 +263,13 @@ def _notes(file: PromptFile, named: Mapping[str, Model]) -> Iterable[str]:
                     f"not {evaluator.model_id}"
                 )
     # Placeholders without a value, and in which rows; they were sent unfilled.
-    used = list(dict.fromkeys(_placeholders(file)))
-    for name in used:
+    used = [name for message in file.messages for name in placeholders(message.content)]
+    for evaluator in file.evaluators:
+        if isinstance(evaluator, StringEvaluator):
+            used += placeholders(evaluator.value)
+        elif isinstance(evaluator, LlmEvaluator):
+            used += [name for name in placeholders(evaluator.prompt) if name != COMPLETION]
+    for name in dict.fromkeys(used):
         rows = [number for number, row in enumerate(file.rows, 1) if name not in row]
         if not rows:
             continue
@@ -275,13 +279,3 @@ def _notes(file: PromptFile, named: Mapping[str, Model]) -> Iterable[str]:
         elif len(rows) > MOST_LISTED:
             where += f" and {len(rows) - MOST_LISTED} others"
         yield f"{{{{{name}}}}} has no value in {where}; it was left as it is"
-
-
-def _placeholders(file: PromptFile) -> Iterable[str]:
-    for message in file.messages:
-        yield from placeholders(message.content)
-    for evaluator in file.evaluators:
-        if isinstance(evaluator, StringEvaluator):
-            yield from placeholders(evaluator.value)
-        elif isinstance(evaluator, LlmEvaluator):
-            yield from (name for name in placeholders(evaluator.prompt) if name != COMPLETION)

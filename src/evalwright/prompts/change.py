@@ -70,7 +70,6 @@ class FileChange(msgspec.Struct, frozen=True):
 
     @property
     def delta(self) -> float | None:
-        """How many points it moved."""
         if self.before is None or self.after is None:
             return None
         return round(self.after - self.before, _DIGITS)
@@ -84,7 +83,6 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def regressed(self) -> bool:
-        """Whether any file got worse by more than noise."""
         return any(each.verdict == "worse" for each in self.files)
 
     @property
@@ -94,7 +92,6 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many files have each verdict, the gravest first."""
         found = Counter(each.verdict for each in self.files)
         return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
 

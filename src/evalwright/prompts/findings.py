@@ -50,7 +50,6 @@ class Rule(msgspec.Struct, frozen=True):
     english: bool = False  # it knows English words, and is silent elsewhere
 
     def is_about(self, reading: Reading) -> bool:
-        """Whether a file is of a kind and in a language that the rule knows."""
         if self.english and not reading.language.is_english:
             return False
         return self.kinds is None or reading.prompt.kind in self.kinds

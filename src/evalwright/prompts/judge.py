@@ -57,7 +57,6 @@ class PromptJudge:
         self.facts = msgspec.structs.replace(facts, parameters=parameters)
 
     async def judge(self, prompt: Prompt, run_index: int) -> Evaluated:
-        """Judge a prompt once; raises `EvaluationFailed`."""
         ran = await self._run_cases(prompt, run_index)
         try:
             made = await self._geval.judge(prompt, run_index)
@@ -156,5 +155,4 @@ class UnavailableJudge(msgspec.Struct):
     reason: Failure
 
     async def judge(self, prompt: Prompt, run_index: int) -> Evaluated:  # noqa: ARG002
-        """Raise `EvaluationFailed`, which says why."""
         raise EvaluationFailed(self.reason.code, self.reason.message)

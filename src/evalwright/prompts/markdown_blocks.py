@@ -160,7 +160,6 @@ class _BlockScanner:
         return item is not None and (not in_place or _may_interrupt(item))
 
     def block(self, content: str, indent: int) -> bool:
-        """Read the block that starts here, if one does and may."""
         first = content[0]
         if first == "#":
             return self.heading(content)
@@ -189,12 +188,10 @@ class _BlockScanner:
         info: str = "",
         closed: bool = True,
     ) -> None:
-        """Add the block from `start` to the current line."""
         place = self.first + start, self.first + self.at
         self.blocks.append(Block(kind, *place, text, level, info, closed))  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """End the open paragraph."""
         if self.open is None:
             return
         kind, self.open = self.open, None

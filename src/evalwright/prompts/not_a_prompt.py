@@ -161,7 +161,6 @@ def _is_readme(reading: Reading) -> bool:
 
 
 def _no_instructions(reading: Reading) -> bool:
-    """A text without orders, questions, variables or anybody addressed."""
     language = reading.prompt.language.code
     count = len(reading.word_list)
     if not has_vocabulary(language) or _has_variables(reading):
@@ -206,7 +205,6 @@ def _hits(reading: Reading, *concepts: Concept) -> int:
 
 
 def _is_data(reading: Reading) -> bool:
-    """Whether a short text is a list, a table, records or code, and asks for nothing."""
     body = reading.prompt.body.strip()
     rows = body.split()
     sign = "," if "," in rows[0] else ";"
@@ -273,7 +271,6 @@ def _addresses(reading: Reading, end: int = _LONGEST_SEARCHED) -> bool:
 
 
 def _everyday(reading: Reading) -> DocumentKind | None:
-    """What of everyday work a text is; prompts also ask for such documents."""
     if everyday.is_code_or_data(reading):
         return "code"
     # Nobody may be addressed, nothing filled in, and no order come first.

@@ -179,7 +179,7 @@ def _at(path: Path, search: PromptSearch) -> Iterator[DiscoveredFile]:
         yield _not_found(path, shown, error)
         return
     if stat.S_ISDIR(mode):
-        yield from _Folder(path, shown, search).walk()
+        yield from _walk(path, shown, search)
     elif input_type(shown) is None and stat.S_ISREG(mode):
         yield DiscoveredFile(path, shown, error=UnfitPrompt("invalid_input", unsupported(shown)))
     else:
@@ -207,81 +207,53 @@ def _unfit(shown: str, error: OSError | ValueError) -> UnfitPrompt:
     return UnfitPrompt("invalid_input", f"{shown}: cannot be read: {reason}")
 
 
-class _Folder:
-    def __init__(self, path: Path, shown: str, search: PromptSearch) -> None:
-        self.path = path
-        self.search = search
-        self.prefix = "" if shown == "." else shown.rstrip("/") + "/"
-
-    def walk(self) -> Iterator[DiscoveredFile]:
-        """What is found below, folders that lead back to themselves entered once."""
-        # Each folder with its segments below the named one and the folders it lies in.
-        left: list[tuple[Path, tuple[str, ...], frozenset[tuple[int, int]]]] = [
-            (self.path, (), frozenset())
-        ]
-        while left:
-            folder, below, around = left.pop()
-            try:
-                status = folder.stat()
-                with os.scandir(folder) as scan:
-                    entries = list(scan)
-            except OSError as error:
-                yield self.found(folder, below, error=error)
-                continue
+def _walk(path: Path, shown: str, search: PromptSearch) -> Iterator[DiscoveredFile]:
+    """What is found below a folder; folders that lead back to themselves are entered once."""
+    prefix = "" if shown == "." else shown.rstrip("/") + "/"
+    # Each folder with its segments below the named one and the folders it lies in.
+    left: list[tuple[Path, tuple[str, ...], frozenset[tuple[int, int]]]] = [(path, (), frozenset())]
+    while left:
+        folder, below, around = left.pop()
+        try:
+            status = folder.stat()
             identity = (status.st_dev, status.st_ino)
+            with os.scandir(folder) as scan:
+                entries = list(scan)
             if identity in around:
-                endless = OSError(errno.ELOOP, "a link to a folder around it")
-                yield self.found(folder, below, error=endless)
-                continue
-            for entry in entries:
-                inner = (*below, entry.name)
-                if not _is_folder(entry):
-                    yield from self.file(folder / entry.name, inner, entry)
-                elif self.enters(entry.name):
-                    left.append((folder / entry.name, inner, around | {identity}))
-                else:
-                    self.search.passed_over.append(self.shown(inner) + "/")
-
-    def enters(self, name: str) -> bool:
-        """Whether prompts are looked for in a folder of this name."""
-        if self.search.all_kinds and name in _INSTALLED:
-            return False
-        return name.lower() not in _ARCHIVES
-
-    def file(
-        self, path: Path, below: tuple[str, ...], entry: "os.DirEntry[str]"
-    ) -> Iterator[DiscoveredFile]:
-        name = entry.name.lower()
-        if not name.endswith(_PROMPT_SUFFIXES):
-            if not name.endswith(OTHER_FORMATS):
-                return
-            if not self.search.all_kinds or name in _NEVER_PROMPTS:
-                self.search.passed_over.append(self.shown(below))
-                return
-        if _excluded(path, below, all_kinds=self.search.all_kinds) is not None:
-            self.search.passed_over.append(self.shown(below))
-            return
-        try:  # what the folder says of a file is enough, unless it is a link or a special file
-            mode = stat.S_IFREG if entry.is_file(follow_symlinks=False) else path.stat().st_mode
+                raise OSError(errno.ELOOP, "a link to a folder around it")
         except OSError as error:
-            yield self.found(path, below, error=error)
-            return
-        yield _regular(path, self.shown(below), mode, None, named=False)
-
-    def shown(self, below: tuple[str, ...]) -> str:
-        return self.prefix + "/".join(below)
-
-    def found(
-        self, path: Path, below: tuple[str, ...], error: OSError | ValueError
-    ) -> DiscoveredFile:
-        return _not_found(path, self.shown(below) or ".", error)
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself; as a prompt's name it is reported, as another it is not
-        return False
+            yield _not_found(folder, prefix + "/".join(below) or ".", error)
+            continue
+        for entry in entries:
+            name = entry.name.lower()
+            inner = (*below, entry.name)
+            place = prefix + "/".join(inner)
+            try:
+                is_folder = entry.is_dir()
+            except OSError:  # a link to itself; with the name of a prompt it is reported
+                is_folder = False
+            if is_folder:
+                if name in _ARCHIVES or (search.all_kinds and entry.name in _INSTALLED):
+                    search.passed_over.append(place + "/")
+                else:
+                    left.append((folder / entry.name, inner, around | {identity}))
+                continue
+            is_other = not name.endswith(_PROMPT_SUFFIXES)
+            if is_other and not name.endswith(OTHER_FORMATS):
+                continue
+            is_left_out = is_other and (not search.all_kinds or name in _NEVER_PROMPTS)
+            inside = folder / entry.name
+            if is_left_out or _excluded(inside, inner, all_kinds=search.all_kinds) is not None:
+                search.passed_over.append(place)
+                continue
+            try:  # what the folder says of a file is enough, unless it is a link or a special file
+                mode = (
+                    stat.S_IFREG if entry.is_file(follow_symlinks=False) else inside.stat().st_mode
+                )
+            except OSError as error:
+                yield _not_found(inside, place, error)
+                continue
+            yield _regular(inside, place, mode, None, named=False)
 
 
 def _excluded(path: Path, below: tuple[str, ...], *, all_kinds: bool = False) -> str | None:

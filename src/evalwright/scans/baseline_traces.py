@@ -64,7 +64,6 @@ class KeepTraces:
         self._folder = folder
 
     def __call__(self, load: tuple[Shard, ...]) -> BaselinePart:
-        """All traces of a load in one file."""
         stretches = [(shard, shard.stretch()) for shard in load]
         found = (
             good_trace(*each) for shard, stretch in stretches for each in read_shard(shard, stretch)
@@ -74,7 +73,6 @@ class KeepTraces:
         return part
 
     def pieces(self, shard: Shard) -> Iterator[BaselinePart]:
-        """The traces of a shard, some in each file."""
         found = (good_trace(*each) for each in read_shard(shard, shard.stretch()))
         while True:
             part = self._write(shard, islice(found, _IN_A_PIECE))

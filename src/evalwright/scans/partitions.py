@@ -64,11 +64,9 @@ class Partitions(Generic[_Row]):
         self._most = _BUFFERED // count
 
     def add(self, key: str, row: _Row) -> None:
-        """Take a row, by its key."""
         self.put(crc32(key.encode("utf-8", "surrogatepass")) % len(self._paths), row)
 
     def put(self, number: int, row: _Row) -> None:
-        """Take a row into a partition by its number."""
         waiting = self._waiting[number]
         waiting += self._encode(row)
         waiting += b"\n"
@@ -88,7 +86,6 @@ class Partitions(Generic[_Row]):
             path.unlink(missing_ok=True)
 
     def rows(self, number: int) -> Iterator[_Row]:
-        """The rows of one partition."""
         path = self._paths[number]
         if path.exists():
             with path.open("rb") as lines:

@@ -80,7 +80,6 @@ class Shard(msgspec.Struct, frozen=True):
         return planned is None or (stretch.is_free and stretch.records == planned)
 
     def rest(self) -> "Shard":
-        """All of the file from here on."""
         return msgspec.structs.replace(self, end=None, records_after=None)
 
 
@@ -103,7 +102,6 @@ class TraceFiles:
             self._files = [Shard(str(path), name_of(path))]
 
     def whole(self) -> Iterator[Shard]:
-        """Each file as one shard."""
         yield from self._files
 
     def loads(self, first: int, size: int) -> Iterator[tuple[Shard, ...]]:
@@ -142,23 +140,21 @@ def read_shard(
         return
     try:
         for record, place in found:
-            yield _named_after(shard, record), place
+            number = record.case_id
+            if number.startswith("record-") and (
+                record.named_by == "place" or "case_id" not in record.response
+            ):
+                stem = _text(os.path.basename(shard.path)).partition(".")[0]  # noqa: PTH119
+                name = stem if number == "record-1" else f"{stem}/{number}"
+                yield msgspec.structs.replace(record, case_id=name), place
+            else:
+                yield record, place
     except BadInput as error:
         fault = faulty(stretch.records + 1, str(error))
         yield msgspec.structs.replace(fault, case_id=shard.name), shard.name
 
 
-def _named_after(shard: Shard, record: Imported) -> Imported:
-    is_numbered = record.case_id.startswith("record-")
-    if not is_numbered or (record.named_by != "place" and "case_id" in record.response):
-        return record
-    stem = _text(os.path.basename(shard.path)).partition(".")[0]  # noqa: PTH119
-    name = stem if record.case_id == "record-1" else f"{stem}/{record.case_id}"
-    return msgspec.structs.replace(record, case_id=name)
-
-
 def _blocks(shard: Shard) -> Iterator[bytes]:
-    """The content of a shard, piece by piece."""
     if not shard.start and shard.end is None:
         yield from blocks_of(Path(shard.path), shard.least)
         return

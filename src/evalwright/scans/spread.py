@@ -185,7 +185,6 @@ def _alive() -> Iterator[None]:
 def _serve(
     connection: Connection, fn: Callable[[Any], Any], not_ours: Iterable[Connection]
 ) -> None:
-    """Work on shards until no more come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)

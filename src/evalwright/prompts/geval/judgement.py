@@ -49,7 +49,6 @@ class JudgeSettings(msgspec.Struct, frozen=True):
 
     @property
     def sampling_temperature(self) -> float:
-        """The temperature that requests are sent with."""
         return self.temperature if self.samples == 1 else SAMPLING_TEMPERATURE
 
 

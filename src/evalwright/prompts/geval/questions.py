@@ -243,7 +243,6 @@ class Spending:
         self.retries = 0
 
     def add(self, spent: Asked | EvaluationFailed) -> None:
-        """Put down what an answer took, or a failure."""
         self.usages += spent.usages
         self.retries += spent.retries
 

@@ -118,7 +118,6 @@ class _ReplyTokens:
 
     @cached_property
     def has_ten(self) -> bool:
-        """Whether the model is seen to have a token for 10."""
         tokens = (
             token
             for entry in self._logprobs

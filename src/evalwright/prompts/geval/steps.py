@@ -59,11 +59,9 @@ class MemorySteps:
         self._steps: dict[StepsKey, Steps] = {}
 
     def find(self, key: StepsKey) -> Steps | None:
-        """The steps, if there are any."""
         return self._steps.get(key)
 
     def add(self, key: StepsKey, steps: Steps) -> Steps:
-        """Keep new steps and give the valid ones."""
         return self._steps.setdefault(key, steps)
 
 
@@ -142,7 +140,6 @@ class FileSteps:
         self.path = path if path is not None else default_path()
 
     def find(self, key: StepsKey) -> Steps | None:
-        """The steps, if there are any; raises `BadInput` for a file that is something else."""
         return self._read().get(key)
 
     def add(self, key: StepsKey, steps: Steps) -> Steps:

@@ -268,7 +268,6 @@ def _in_english(reading: Reading) -> Iterator[Hit]:
 
 
 def _in_sentences(reading: Reading) -> Iterator[Hit]:
-    """The same sentence as an order and as a ban, with all that limits it."""
     if reading.words.keys().isdisjoint(
         ("not", "never", "don", "don't", "avoid", "refrain", "under")
     ):

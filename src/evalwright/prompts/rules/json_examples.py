@@ -97,7 +97,6 @@ def unsound_json_example(reading: Reading) -> Iterator[Hit]:
 
 
 def _examples(reading: Reading) -> Iterator[tuple[int, str]]:
-    """Places and texts that are meant as JSON: fences, blocks of lines, and parts of a line."""
     text = reading.text
     for fence in reading.fences:
         info = text[fence.start : fence.inside].strip().strip("`~").strip().lower()
@@ -151,7 +150,6 @@ def _announced(reading: Reading, place: int) -> str:
 
 
 def _slip(example: str) -> tuple[str, str] | None:
-    """What is wrong with an example, and what to do; None if it is JSON or something else."""
     if is_json(example):
         return None
     lines = [line for line in example.split("\n") if line.strip()]

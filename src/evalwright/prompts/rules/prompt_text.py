@@ -195,7 +195,6 @@ class Reading:
                 at = text.find(word, after, end)
 
     def line(self, offset: int) -> int:
-        """The line of an offset, from 1."""
         return bisect_right(self._line_starts, offset)
 
     @cached_property
@@ -205,13 +204,11 @@ class Reading:
         return list(map(add, accumulate(lengths, initial=0), count()))[:-1]
 
     def fence_at(self, offset: int) -> Fence | None:
-        """The fence that an offset lies in."""
         index = bisect_right(self.fences, offset, key=attrgetter("start")) - 1
         found = index >= 0 and offset < self.fences[index].end
         return self.fences[index] if found else None
 
     def is_code_at(self, offset: int) -> bool:
-        """Whether an offset lies in a fence or between backticks."""
         if self.fence_at(offset) is not None:
             return True
         nearest = max(0, offset - _LONGEST_SPAN)

@@ -51,7 +51,6 @@ class IgnoreComment(msgspec.Struct, frozen=True):
     has_reason: bool
 
     def covers(self, rule: Rule) -> bool:
-        """Whether a rule is among those it names."""
         return any(names_rule(name, rule) for name in self.names)
 
 

@@ -295,7 +295,6 @@ _ORIGINS = {
 
 
 def _blank_facts(reading: Reading) -> Iterator[Hit]:
-    """Blanks in a sentence of a prompt in which nothing is filled in."""
     if "[" not in reading.lowered and "<" not in reading.lowered:
         return
     facts = [
