@@ -56,7 +56,11 @@ def align(baseline: Trace, new: Trace) -> list[AlignedStep]:
     right_keys = [_key(step.event) for step in right]
     if left_keys == right_keys:
         return list(map(_aligned, left, right))
-    start = _common_start(left, right, left_keys, right_keys)
+    start = 0  # how many steps are the same calls: the table need not hold them
+    for a, b, left_key, right_key in zip(left, right, left_keys, right_keys, strict=False):
+        if left_key != right_key or not _say_the_same(a.event, b.event):
+            break
+        start += 1
     middle = _match(left[start:], right[start:], left_keys[start:], right_keys[start:])
     return [_aligned(a, b) for a, b in zip(left[:start], right[:start], strict=True)] + middle
 
@@ -98,21 +102,6 @@ _SUBSTANCE: dict[type, Callable[[Event], Json]] = {
 def _say_the_same(a: Event, b: Event) -> bool:
     substance = _SUBSTANCE[type(a)]
     return bool(substance(a) == substance(b))
-
-
-def _common_start(
-    left: Sequence[Step],
-    right: Sequence[Step],
-    left_keys: Sequence[tuple[type, str]],
-    right_keys: Sequence[tuple[type, str]],
-) -> int:
-    """How many steps at the start are the same calls: the table need not hold them."""
-    count = 0
-    for a, b, left_key, right_key in zip(left, right, left_keys, right_keys, strict=False):
-        if left_key != right_key or not _say_the_same(a.event, b.event):
-            break
-        count += 1
-    return count
 
 
 def _match(
@@ -185,25 +174,23 @@ def first_divergence(steps: Sequence[AlignedStep]) -> Divergence | None:
 
 
 def _describe(place: int, step: AlignedStep) -> Divergence:
+    reason = "the same call was answered differently"
+    if step.baseline is None:
+        reason = "only the new run has this step"
+    elif step.new is None:
+        reason = "only the baseline has this step"
+    else:
+        before, after = step.baseline.event, step.new.event
+        if _key(before) != _key(after) or not _say_the_same(before, after):
+            reason = _OTHER.get(type(after), "the event differs")
     return Divergence(
         step=place,
-        reason=_reason(step),
+        reason=reason,
         baseline_index=step.baseline.event.index if step.baseline else None,
         new_index=step.new.event.index if step.new else None,
         baseline=_label(step.baseline),
         new=_label(step.new),
     )
-
-
-def _reason(step: AlignedStep) -> str:
-    if step.baseline is None:
-        return "only the new run has this step"
-    if step.new is None:
-        return "only the baseline has this step"
-    before, after = step.baseline.event, step.new.event
-    if _key(before) != _key(after) or not _say_the_same(before, after):
-        return _OTHER.get(type(after), "the event differs")
-    return "the same call was answered differently"
 
 
 def _label(step: Step | None) -> str | None:

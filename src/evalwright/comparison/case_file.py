@@ -141,9 +141,16 @@ class CaseScanner:
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except RecursionError:
                 if not self._more():
-                    raise self._not_json(error) from None
+                    raise self._wrong("nested too deeply") from None
+                continue
+            except json.JSONDecodeError as error:
+                if not self._more():
+                    is_cut_off = error.pos >= len(self._text.rstrip())
+                    cut_off = "; the file ends here" if is_cut_off else ""
+                    reason = f"not valid JSON ({error.msg}){cut_off}"
+                    raise self._wrong(reason, error.pos) from None
                 continue
             # A number may go on in the next block, also after a point or `e+`.
             if end + 2 < len(self._text) or not self._more():
@@ -173,17 +180,9 @@ class CaseScanner:
 
     def _wrong(self, reason: str, at: int | None = None) -> BadInput:
         offset = self._start + (self._at if at is None else at)
-        return BadInput(f"{self._name}: not a file of cases, {self._place(offset)}: {reason}")
-
-    def _place(self, offset: int) -> str:
         self._file.seek(0)
         before = self._file.read(offset)
         column = offset - (before.rfind(b"\n") + 1) + 1
         line = before.count(b"\n") + 1
-        return f"line {line} column {column}"
-
-    def _not_json(self, error: Exception) -> BadInput:
-        if not isinstance(error, json.JSONDecodeError):
-            return self._wrong("nested too deeply")
-        cut_off = "; the file ends here" if error.pos >= len(self._text.rstrip()) else ""
-        return self._wrong(f"not valid JSON ({error.msg}){cut_off}", error.pos)
+        place = f"line {line} column {column}"
+        return BadInput(f"{self._name}: not a file of cases, {place}: {reason}")

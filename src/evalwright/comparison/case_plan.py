@@ -16,7 +16,6 @@ from evalwright.comparison.cases import Cases, file_stem
 from evalwright.comparison.run_folder import SUFFIX, ComparedRun, PairedResponse
 from evalwright.contracts.errors import BadInput
 from evalwright.scans.partitions import disk_fault
-from evalwright.trace.model import Json
 
 SideNumber = Literal[0, 1]
 BASELINE: Final = 0
@@ -151,51 +150,41 @@ class CasePlan:
         with _disk():
             self._db = sqlite3.connect("", isolation_level=None)
             try:
-                self._fill(cases, baseline, new, [(_bytes(each),) for each in left_out])
+                others = [(_bytes(each),) for each in left_out]
+                db = self._db
+                db.executescript(_TABLES)
+                db.executemany("INSERT INTO cases VALUES (?, ?, ?)", _identified(cases))
+                db.execute(_CASES_BY_ID)
+                for side, run in ((BASELINE, baseline), (NEW, new)):
+                    stems = ((side, _bytes(stem)) for stem in run.stems())
+                    db.executemany("INSERT INTO files VALUES (?, ?)", stems)
+                db.execute(_FILES_BY_STEM)
+                self._assign(NEW, new)
+                self._assign(BASELINE, baseline)
+                db.execute(_ANSWERS_BY_CASE)
+                db.execute(_ANSWERS_BY_BASE)
+                db.execute(_ADD_ANSWERED_BY_NEW)
+                db.execute(_ADD_ANSWERED_BY_BASELINE_ONLY)
+                # What a run set out to answer is missing if it did not; the rest may be left out.
+                selections = [(BASELINE, baseline.selected()), (NEW, new.selected())]
+                for side, selected in selections:
+                    each_id = ((side, _bytes(each)) for each in selected or ())
+                    db.executemany(_SELECT_WITHOUT_FILE, each_id)
+                db.execute(_ADD_SELECTED)
+                if all(selected is not None for _, selected in selections):
+                    db.execute(_LEAVE_OUT)
+                unselected = db.execute("SELECT count(*) FROM left_out").fetchone()[0]
+                db.executemany(_LEAVE_OUT_CASE, others)
+                db.executemany("DELETE FROM outside WHERE id = ?", others)
+                self.count, self._any_repeated = db.execute(_COUNTS).fetchone()
+                if not self.count:
+                    why = "no task is the same in both runs" if others else _NOTHING
+                    raise BadInput(f"nothing to compare: {why}")
+                note = f"{unselected:,} cases of the case file were selected by neither run."
+                self.notes = [note] if unselected else []
             except BaseException:
                 self.close()
                 raise
-
-    def _fill(
-        self,
-        cases: Cases | None,
-        baseline: ComparedRun,
-        new: ComparedRun,
-        others: list[tuple[bytes]],
-    ) -> None:
-        db = self._db
-        db.executescript(_TABLES)
-        ids = enumerate(cases.ids() if cases is not None else ())
-        known = (_identified(number, value) for number, value in ids)
-        db.executemany("INSERT INTO cases VALUES (?, ?, ?)", known)
-        db.execute(_CASES_BY_ID)
-        for side, run in ((BASELINE, baseline), (NEW, new)):
-            stems = ((side, _bytes(stem)) for stem in run.stems())
-            db.executemany("INSERT INTO files VALUES (?, ?)", stems)
-        db.execute(_FILES_BY_STEM)
-        self._assign(NEW, new)
-        self._assign(BASELINE, baseline)
-        db.execute(_ANSWERS_BY_CASE)
-        db.execute(_ANSWERS_BY_BASE)
-        db.execute(_ADD_ANSWERED_BY_NEW)
-        db.execute(_ADD_ANSWERED_BY_BASELINE_ONLY)
-        # What a run set out to answer is missing if it did not; the rest may be left out.
-        selections = [(BASELINE, baseline.selected()), (NEW, new.selected())]
-        for side, selected in selections:
-            each_id = ((side, _bytes(each)) for each in selected or ())
-            db.executemany(_SELECT_WITHOUT_FILE, each_id)
-        db.execute(_ADD_SELECTED)
-        if all(selected is not None for _, selected in selections):
-            db.execute(_LEAVE_OUT)
-        unselected = db.execute("SELECT count(*) FROM left_out").fetchone()[0]
-        db.executemany(_LEAVE_OUT_CASE, others)
-        db.executemany("DELETE FROM outside WHERE id = ?", others)
-        self.count, self._any_repeated = db.execute(_COUNTS).fetchone()
-        if not self.count:
-            why = "no task is the same in both runs" if others else _NOTHING
-            raise BadInput(f"nothing to compare: {why}")
-        note = f"{unselected:,} cases of the case file were selected by neither run."
-        self.notes = [note] if unselected else []
 
     def _assign(self, side: SideNumber, run: ComparedRun) -> None:
         """Find out which cases those responses answer that are not named after one."""
@@ -247,6 +236,7 @@ class CasePlan:
                 if repetition > 1:
                     message = f"the id is used {repetition} times or more in the case file"
                     faults = (*faults, message)
+                how = self._db.execute(_PAIRED_BY, (key,)).fetchone() if self._is_paired else None
                 yield PlannedCase(
                     case_id,
                     number,
@@ -254,12 +244,8 @@ class CasePlan:
                     before or self._answers(BASELINE, key, _ANSWERS_OF_BASE),
                     (named if in_new else ()) + self._answers(NEW, key),
                     faults,
-                    paired_by=self._paired_by(key) if self._is_paired else "",
+                    paired_by=how[0] if how else "",
                 )
-
-    def _paired_by(self, key: bytes) -> str:
-        row: tuple[str] | None = self._db.execute(_PAIRED_BY, (key,)).fetchone()
-        return "" if row is None else row[0]
 
     def _answers(self, side: SideNumber, key: bytes, query: str = _ANSWERS) -> tuple[str, ...]:
         if not self._answered[side]:  # as is usual
@@ -284,11 +270,13 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def _identified(number: int, value: Json) -> tuple[int, bytes, str | None]:
-    """The id of a case, and what is wrong with a case that has none."""
-    if isinstance(value, str) and value:
-        return number, _bytes(value), None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return number, _bytes(str(value)), f"case {number} has a number as its id"
-    fault = f"case {number} of the case file is not an object with an id"
-    return number, _bytes(f"cases[{number}]"), fault
+def _identified(cases: Cases | None) -> Iterator[tuple[int, bytes, str | None]]:
+    """The id of each case, and what is wrong with a case that has none."""
+    for number, value in enumerate(cases.ids() if cases is not None else ()):
+        if isinstance(value, str) and value:
+            yield number, _bytes(value), None
+        elif isinstance(value, int) and not isinstance(value, bool):
+            yield number, _bytes(str(value)), f"case {number} has a number as its id"
+        else:
+            fault = f"case {number} of the case file is not an object with an id"
+            yield number, _bytes(f"cases[{number}]"), fault

@@ -93,7 +93,9 @@ def _expectations(raw: Json, faults: list[str]) -> Expectations:
     if not isinstance(raw, dict):
         faults.append("expected: not an object, so nothing is expected of this case")
         return Expectations()
-    faults += [_unknown(key) for key in raw if key not in _KEYS]
+    for key in (key for key in raw if key not in _KEYS):
+        hint = "".join(f"; did you mean {near}?" for near in get_close_matches(key, _KEYS, 1))
+        faults.append(f"expected.{key[:100]}: not a known expectation, so it is not checked{hint}")
     retrieval = raw.get("retrieval_required")
     documents = retrieval.get("doc_ids") if isinstance(retrieval, dict) else retrieval
     return Expectations(
@@ -126,12 +128,6 @@ def _usable_checks(raw: Json, faults: list[str]) -> tuple[Json, ...]:
         else:
             usable.append(document)
     return tuple(usable)
-
-
-def _unknown(key: str) -> str:
-    near = get_close_matches(key, _KEYS, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"expected.{key[:100]}: not a known expectation, so it is not checked{hint}"
 
 
 def _strings(raw: Json, name: str, faults: list[str]) -> tuple[str, ...]:

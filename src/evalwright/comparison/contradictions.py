@@ -5,7 +5,7 @@ is nowhere in what the agent was given. A value that can be computed from known 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -123,7 +123,14 @@ class KnownText:
     def text(self) -> str:
         """Results, retrievals, the words of user and operator, and arguments that worked."""
         said = [self._trace.system, self._trace.prompt, *(text for _, text in self.results)]
-        said += _other_words(self._trace)
+        for retrieval in self._trace.retrievals:
+            said += [text_of(retrieval.content), " ".join(retrieval.doc_ids)]
+        said += [text_of(each.content) for each in self._trace.messages if each.role != "assistant"]
+        answers = pair_results(self._trace)
+        for call in self._trace.calls:
+            result = answers.get(call.index)
+            if result is not None and result.status.casefold() in GOOD_STATUSES:  # it worked
+                said.append(text_of(call.args))
         return "\n".join(said)
 
     def holds(self, value: str) -> bool:
@@ -150,30 +157,14 @@ class KnownText:
         """The scalars of the results by the name of their field."""
         fields: dict[Label, list[Rival]] = {}
         for event in self._trace.results:
-            for label, value in _fields_of(event.payload):
+            content = _structured(event.payload)
+            found: Iterable[tuple[Label, str]] = scalars(content)
+            if isinstance(content, str):
+                lines = _LINE.findall(content)
+                found = ((label_of(name), value.strip("\"' ,")) for name, value in lines)
+            for label, value in found:
                 fields.setdefault(label, []).append(Rival(value, event.index))
         return fields
-
-
-def _other_words(trace: Trace) -> Iterator[str]:
-    answers = pair_results(trace)
-    for retrieval in trace.retrievals:
-        yield text_of(retrieval.content)
-        yield " ".join(retrieval.doc_ids)
-    for message in trace.messages:
-        if message.role != "assistant":
-            yield text_of(message.content)
-    for call in trace.calls:
-        result = answers.get(call.index)
-        if result is not None and result.status.casefold() in GOOD_STATUSES:  # it worked
-            yield text_of(call.args)
-
-
-def _fields_of(payload: Any) -> Iterator[tuple[Label, str]]:
-    content = _structured(payload)
-    if isinstance(content, str):
-        return ((label_of(name), value.strip("\"' ,")) for name, value in _LINE.findall(content))
-    return scalars(content)
 
 
 def _rival(stated: Statement, known: KnownText) -> Rival | None:
@@ -208,7 +199,10 @@ def _rivals(stated: Statement, known: KnownText) -> list[Rival]:
                     value = first_value(stated.kind, near)
                     return [Rival(value, index)] if value else []
         return []
-    found = [each for each in _same_thing(stated, known) if _comparable(stated, each)]
+    # The fields of the same name; before a value in a text, other words may precede the name.
+    longest = 1 if stated.exact else len(stated.label)
+    same = (known.fields.get(stated.label[start:]) for start in range(longest))
+    found = [each for each in next(filter(None, same), ()) if _comparable(stated, each)]
     # one of several persons is often rightly called by another name
     several = stated.kind == "name" and len({each.value for each in found}) > 1
     return [] if several else found
@@ -228,17 +222,6 @@ def _may_contradict(stated: Statement, trace: Trace) -> bool:
         prefix = prefix_of(value)
         return any(prefix in text for text in texts)
     return True
-
-
-def _same_thing(stated: Statement, known: KnownText) -> list[Rival]:
-    """The fields of the same name; before a value in a text, other words may precede the name."""
-    if stated.exact:
-        return known.fields.get(stated.label, [])
-    for start in range(len(stated.label)):
-        found = known.fields.get(stated.label[start:])
-        if found:
-            return found
-    return []
 
 
 def _comparable(stated: Statement, rival: Rival) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -128,30 +129,17 @@ def _schema(schema: Json, trace: Trace) -> list[FailedAssertion]:
     if checked is None:
         wanted = "a JSON Schema that can be checked"
         return [FailedAssertion("case_schema", wanted, schema, problem)]
-    found = _schema_errors(checked, _structured(trace))
-    if not found:
-        return []
     actual = trace.output.content if trace.output else None
-    return [FailedAssertion("json_schema", schema, actual, "; ".join(found))]
-
-
-def _structured(trace: Trace) -> Any:
-    """The output as a value: text that holds JSON counts as the JSON that it holds."""
-    content = trace.output.content if trace.output else None
-    if isinstance(content, str):
-        try:
-            return msgspec.json.decode(content)
-        except (msgspec.DecodeError, RecursionError):
-            return content
-    return content
-
-
-def _schema_errors(schema: ValueSchema, value: Any) -> list[str]:
+    value: Any = actual
+    if isinstance(actual, str):  # text that holds JSON counts as the JSON that it holds
+        with suppress(msgspec.DecodeError, RecursionError):
+            value = msgspec.json.decode(actual)
     try:
-        found = schema.problems(value if _is_plain(value) else plain(value))
+        found = checked.problems(value if _is_plain(value) else plain(value))
+        said = [f"{each.path}: {each.message}" for each in found[:_MOST_SCHEMA_ERRORS]]
     except (ValueError, RecursionError) as error:
-        return [f"the output could not be checked: {error}"]
-    return [f"{each.path}: {each.message}" for each in found[:_MOST_SCHEMA_ERRORS]]
+        said = [f"the output could not be checked: {error}"]
+    return [FailedAssertion("json_schema", schema, actual, "; ".join(said))] if said else []
 
 
 def _is_plain(value: Json) -> bool:
@@ -170,23 +158,20 @@ def _value_schema(schema: bytes) -> tuple[str, ValueSchema | None]:
     try:
         return "", ValueSchema(value, "json_schema")
     except InvalidDocument as refused:
-        return _refusal(value) or refused.problems[0].message, None
-
-
-def _refusal(schema: Any) -> str:
-    """What is wrong with a schema, at length; empty where only its size is."""
-    outside = _outside_reference(schema)
+        why = refused.problems[0].message
+    outside = _outside_reference(value)
     if outside is not None:
-        return f"the schema refers to {outside!r}; only references within it (#…) are followed"
+        why = f"the schema refers to {outside!r}; only references within it (#…) are followed"
+        return why, None
+
+    def fetch_nothing(uri: str) -> Any:
+        raise ValueError(f"{uri} is outside the schema")
+
     try:
-        jsonschema_rs.validator_for(schema, retriever=_fetch_nothing)
-    except (ValueError, RecursionError) as error:
-        return f"not a valid JSON Schema: {str(error)[:300]}"
-    return ""
-
-
-def _fetch_nothing(uri: str) -> Any:
-    raise ValueError(f"{uri} is outside the schema")
+        jsonschema_rs.validator_for(value, retriever=fetch_nothing)
+    except (ValueError, RecursionError) as error:  # else only its size is wrong
+        why = f"not a valid JSON Schema: {str(error)[:300]}"
+    return why, None
 
 
 def _outside_reference(value: Any, depth: int = 0) -> str | None:

@@ -122,11 +122,14 @@ def open_inputs(
         for run in (baseline, new):
             if isinstance(run, RunFolder):
                 run.top = _top(run.root, found if isinstance(found, Path) else None)
-        message = phrase(
+        note = phrase(
             "No case file was found, so nothing is expected of the answers; see {@cases}."
-        )
-        note = message.told(IN_LOGS)
-        pairing = _paired(baseline, new, case_file, work)
+        ).told(IN_LOGS)
+        pairing = None
+        if any(isinstance(run, RunFolder) and run.unnamed for run in (baseline, new)):
+            from evalwright.comparison.partners import pair_unnamed
+
+            pairing = pair_unnamed(baseline, new, case_file, work)
         left_out = _left_out(baseline, new) if cases is None else None
         roots = (baseline.root, new.root, found if isinstance(found, Path) else None)
         return Inputs(
@@ -204,17 +207,6 @@ def open_runs(baseline: str, new: str, open_log: Callable[[], "EventLog"]) -> In
     return Inputs(
         before, after, after.cases, (log,), notes, left_out=left_out, is_same_run=is_same_run
     )
-
-
-def _paired(
-    baseline: ComparedRun, new: ComparedRun, cases: Cases | None, work: Path
-) -> "Pairing | None":
-    """How responses without a case id were paired; what is for them is loaded only there."""
-    if not any(isinstance(run, RunFolder) and run.unnamed for run in (baseline, new)):
-        return None
-    from evalwright.comparison.partners import pair_unnamed
-
-    return pair_unnamed(baseline, new, cases, work)
 
 
 def open_side(

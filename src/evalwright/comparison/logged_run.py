@@ -29,8 +29,7 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
 )
-from evalwright.contracts.run_plan import FIRST_RULE, TaskSelection
-from evalwright.contracts.suite import Suite
+from evalwright.contracts.run_plan import FIRST_RULE
 from evalwright.engine.projection import ProjectedTask
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost
@@ -377,7 +376,7 @@ def _meta(
     frame: dict[str, Event], planned: Planned, started: EvalStarted, models: list[str]
 ) -> dict[str, Any]:
     suite, settings, agent = planned.suite, planned.settings, planned.agent
-    timeout_s = settings.task_timeout_s
+    timeout_s, picked = settings.task_timeout_s, planned.selection
     live = "live-shadow" in started.modes
     end = next((frame[name] for name in TERMINAL_TYPES if name in frame), None)
     config = hashlib.sha256(msgspec.json.encode([suite, settings])).hexdigest()
@@ -389,7 +388,9 @@ def _meta(
         "started_at": _ms(frame[RunStarted.TYPE].at_us),
         "ended_at": _ms(end.at_us) if end else None,
         "suite": {"id": suite.suite_id, "version": suite.version},
-        "part": None if planned.selection is None else _part(suite, planned.selection),
+        "part": None
+        if picked is None
+        else f"{len(suite.tasks)} of {picked.of} tasks, by {', '.join(picked.by)}",
         "runner": _present(
             {
                 "name": NONDETERMINISTIC if live else "evalwright",
@@ -408,10 +409,6 @@ def _meta(
         ),
     }
     return _present(meta)
-
-
-def _part(suite: Suite, selection: TaskSelection) -> str:
-    return f"{len(suite.tasks)} of {selection.of} tasks, by {', '.join(selection.by)}"
 
 
 def _present(fields: dict[str, Any]) -> dict[str, Any]:

@@ -87,14 +87,15 @@ class WriteResponses:
             name = f"{before}{number:08}{SUFFIX}"
             path = self._folder / name
             response: dict[str, Any] = {**record.response}
-            if _is_unnamed(record):
+            by_case = record.named_by == "case_id" or record.base_case_id or record.fault
+            if not by_case:
                 response.pop("case_id", None)  # it says no more than where it was found
             if record.fault:
                 response[IMPORT_FAULT] = record.fault
             path.write_bytes(msgspec.json.encode(response))
             answer = ListedResponse(record.case_id, record.base_case_id, path.name)
             listing.append(msgspec.json.encode(answer) + b"\n")
-            if _is_unnamed(record):
+            if not by_case:
                 place = len(listing) - 1
                 unnamed.append(Unnamed(place, record.case_id, record.named_by, record.asked))
             if record.fault:
@@ -170,7 +171,3 @@ def _understood(record: Imported, place: str) -> Imported:
         return record
     fault = f"{place}: {NOTHING}: {reason}"
     return msgspec.structs.replace(record, fault=fault)
-
-
-def _is_unnamed(record: Imported) -> bool:
-    return record.named_by != "case_id" and not record.base_case_id and not record.fault

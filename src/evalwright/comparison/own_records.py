@@ -162,13 +162,10 @@ def why_no_evidence(meta: Mapping[str, Any]) -> Iterator[str]:
 
 def in_words(left_out: LeftOut) -> str:
     """Which tasks two runs do not share, and so are not compared."""
-    parts = [
-        f"{name}: {', '.join(tasks[:_MOST_NAMED])}{_more(len(tasks) - _MOST_NAMED)}"
-        for name in ("changed", "new", "removed")
-        if (tasks := getattr(left_out, name))
-    ]
+    parts = []
+    for name in ("changed", "new", "removed"):
+        if tasks := getattr(left_out, name):
+            more = len(tasks) - _MOST_NAMED
+            told = ", ".join(tasks[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+            parts.append(f"{name}: {told}")
     return f"The suite has changed. These tasks are not compared: {'; '.join(parts)}."
-
-
-def _more(count: int) -> str:
-    return f" and {count:,} more" if count > 0 else ""

@@ -20,7 +20,6 @@ import msgspec
 from evalwright.comparison.cases import Cases, parse_case
 from evalwright.comparison.run_folder import (
     ComparedRun,
-    ListedResponse,
     PairedResponse,
     RunFolder,
     Unnamed,
@@ -123,7 +122,7 @@ class _Pairs:
 
     def by_case_file(self, rows: Iterator[_Row]) -> Iterator[_Row]:
         """Name those in which something was asked that one case of the case file asks."""
-        for part in self._by_prompt("case-file", rows):
+        for part in self._parts("case-file", rows, by_prompt=True):
             named: dict[str, str] = {}
             several: set[str] = set()
             for row in part():
@@ -142,7 +141,7 @@ class _Pairs:
 
     def by_id(self, rows: Iterator[_Row]) -> Iterator[_Row]:
         """Pair those with one id on both sides; a mere place must also have the same prompt."""
-        for part in self._by_id("ids", rows):
+        for part in self._parts("ids", rows):
             known: dict[str, _SameId] = {}
             for row in part():
                 known.setdefault(row.case_id, _SameId()).see(row)
@@ -158,7 +157,7 @@ class _Pairs:
 
     def by_prompt(self, rows: Iterator[_Row]) -> Iterator[_Row]:
         """Pair those in which the same was asked, under the id of the first of the new side."""
-        for part in self._by_prompt("prompts", rows):
+        for part in self._parts("prompts", rows, by_prompt=True):
             known = {row.asked for row in part() if row.side == _BASELINE} - {None}
             first: dict[str | None, tuple[int, str]] = {}
             for row in part():
@@ -175,7 +174,7 @@ class _Pairs:
 
     def by_place(self, rows: Iterator[_Row]) -> None:
         """Pair what is left by its mere place, and count what has no partner."""
-        for part in self._by_id("places", rows):
+        for part in self._parts("places", rows):
             taken = {row.case_id for row in part() if row.place is None}
             sides = [
                 {row.case_id for row in part() if row.side == side} for side in (_BASELINE, _NEW)
@@ -201,12 +200,14 @@ class _Pairs:
             with paired.open("xb") as file:
                 for number in count(0):
                     found = {each.place: each for each in partners.rows(number)}
-                    lines = [
-                        _with(each, found.get(place))
-                        for place, each in enumerate(islice(listed, _PLACES), number * _PLACES)
-                    ]
-                    file.writelines(lines)
-                    if len(lines) < _PLACES:
+                    place = first = number * _PLACES
+                    for place, each in enumerate(islice(listed, _PLACES), first + 1):
+                        at = found.get(place - 1)
+                        case_id = (at and at.case_id) or each.case_id
+                        how = None if at is None else at.paired_by
+                        row = PairedResponse(case_id, each.base_case_id, each.name, how)
+                        file.write(msgspec.json.encode(row) + b"\n")
+                    if place - first < _PLACES:
                         break
             run.paired = paired
 
@@ -215,16 +216,12 @@ class _Pairs:
             partner = _Partner(row.place, case_id, how)
             self._partners[row.side].put(row.place // _PLACES, partner)
 
-    def _by_prompt(self, name: str, rows: Iterator[_Row]) -> Iterator[Callable[[], Iterator[_Row]]]:
+    def _parts(
+        self, name: str, rows: Iterator[_Row], *, by_prompt: bool = False
+    ) -> Iterator[Callable[[], Iterator[_Row]]]:
         partitions = Partitions(self._folder, name, _Row, self._count)
         for row in rows:
-            partitions.add(row.asked or "", row)
-        return partitions.drained()
-
-    def _by_id(self, name: str, rows: Iterator[_Row]) -> Iterator[Callable[[], Iterator[_Row]]]:
-        partitions = Partitions(self._folder, name, _Row, self._count)
-        for row in rows:
-            partitions.add(row.case_id, row)
+            partitions.add((row.asked or "") if by_prompt else row.case_id, row)
         return partitions.drained()
 
 
@@ -297,12 +294,3 @@ def _prompts(cases: Cases) -> Iterator[_Row]:
             digest = digest_of(" ".join(case.prompt.split()))
             if digest is not None:
                 yield _Row(_NEW, value, "case_id", digest)
-
-
-def _with(listed: ListedResponse, found: _Partner | None) -> bytes:
-    """A line of the listing once partners are known."""
-    case_id, how = (None, None) if found is None else (found.case_id, found.paired_by)
-    case_id = case_id or listed.case_id
-    return (
-        msgspec.json.encode(PairedResponse(case_id, listed.base_case_id, listed.name, how)) + b"\n"
-    )

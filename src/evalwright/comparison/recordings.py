@@ -38,9 +38,13 @@ class Recordings:
 
     def __iter__(self) -> Iterator[Recording]:
         partly: list[str] = []
-        for found in self._found():
+        for recording in self._found():
             self.count += 1
-            recording = _understood(found)
+            if recording.fault is None and (reason := why_nothing(recording.trace)) is not None:
+                fault = f"{recording.place}: {NOTHING}: {reason}"
+                recording = Recording(  # noqa: PLW2901
+                    {}, recording.place, recording.name, recording.case_id, fault=fault
+                )
             if recording.fault is not None:
                 self.faults.append(recording.fault)
             elif (left := passed_over(recording.trace)) is not None:
@@ -100,17 +104,6 @@ class Recordings:
             finally:
                 for log in logs:
                     log.close()
-
-
-def _understood(recording: Recording) -> Recording:
-    """A recording in which nothing is understood, as one with a fault; any other as it is."""
-    if recording.fault is not None:
-        return recording
-    reason = why_nothing(recording.trace)
-    if reason is None:
-        return recording
-    fault = f"{recording.place}: {NOTHING}: {reason}"
-    return Recording({}, recording.place, recording.name, recording.case_id, fault=fault)
 
 
 def _prompts(path: Path) -> dict[str, str]:

@@ -143,7 +143,17 @@ class RunFolder:
 
     def stems(self) -> Iterator[str]:
         """The files that may be named after a case, without their suffix, in any order."""
-        return _json_stems(self.root) if self._listing is None else iter(())
+        if self._listing is not None:
+            return
+        try:
+            with os.scandir(self.root) as entries:
+                for entry in entries:
+                    # Links, pipes and folders too: they answer nothing, and that has to be said.
+                    if entry.name.endswith(SUFFIX) and entry.name != RUN_META:
+                        yield entry.name.removesuffix(SUFFIX)
+        except OSError as error:
+            message = f"{self.root}: the run directory cannot be read: {error.strerror}"
+            raise BadInput(message) from None
 
     def listed(self) -> Iterator[ListedResponse]:
         """The files that the listing names."""
@@ -288,18 +298,6 @@ def _read_regular(path: str, flags: int) -> bytes | Unreadable:
         return b"".join(parts)
     finally:
         os.close(handle)
-
-
-def _json_stems(root: Path) -> Iterator[str]:
-    try:
-        with os.scandir(root) as entries:
-            for entry in entries:
-                # Links, pipes and folders too: they answer nothing, and that has to be said.
-                if entry.name.endswith(SUFFIX) and entry.name != RUN_META:
-                    yield entry.name.removesuffix(SUFFIX)
-    except OSError as error:
-        message = f"{root}: the run directory cannot be read: {error.strerror}"
-        raise BadInput(message) from None
 
 
 class _Meta(NamedTuple):

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from functools import lru_cache, partial
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from evalwright.comparison.alignment import AlignedStep, first_divergence
 from evalwright.comparison.cases import Case
@@ -124,7 +125,10 @@ def check(
     elif decided and scored.get("passed") is True:
         failures = []
     if "repetition" in scored:
-        failures = [_of_repetition(scored, each) for each in failures]
+        which = f"repetition {scored['repetition']} of {scored.get('repetitions')}"
+        which = f"run {scored['run']}, {which}" if "run" in scored else which  # of a group
+        replace = msgspec.structs.replace
+        failures = [replace(each, message=f"{which}: {each.message}") for each in failures]
     task_passed = verdicts = None
     if decided:
         if "task_passed" in scored:
@@ -148,38 +152,24 @@ def _by_own_verdict(
     parts: dict[str, Json] = shown if isinstance(shown, dict) else {}
     scored = parts.get("scored")
     scored = scored if isinstance(scored, dict) else {}
-    failed = scored.get("failed")
-    named = [_named(each) for each in failed if isinstance(each, dict)] if failed else []
     output = parts.get("final_output")
-    if output != response.get("final_output"):
-        named = [_uncut(each) for each in named]
+    is_masked = output != response.get("final_output")
+    named = []
+    for each in scored.get("failed") or ():
+        if isinstance(each, dict):
+            message, actual = str(each.get("message", "")), each.get("actual")
+            if is_masked:  # what quotes a part of a text with secrets may hold a part of one
+                message = "the output is masked" if "…" in message else message
+                actual = masked("output") if isinstance(actual, str) and "…" in actual else actual
+            cause = next((cause for cause in ROOT_CAUSES if cause == each.get("cause")), UNSET)
+            name, expected = str(each.get("name", "")), each.get("expected")
+            named.append(FailedAssertion(name, expected, actual, message, cause))
     said = response["scored"]
     score, bar = said.get("score"), said.get("threshold")
     is_low = isinstance(score, int | float) and isinstance(bar, int | float) and score < bar
     if trace.failure is None and (is_low or not named):
         named.append(_missed_score({**scored, "score": score, "threshold": bar}, output))
     return named
-
-
-def _named(failed: dict[str, Json]) -> FailedAssertion:
-    name, message = str(failed.get("name", "")), str(failed.get("message", ""))
-    cause = next((each for each in ROOT_CAUSES if each == failed.get("cause")), msgspec.UNSET)
-    return FailedAssertion(name, failed.get("expected"), failed.get("actual"), message, cause)
-
-
-def _uncut(failed: FailedAssertion) -> FailedAssertion:
-    """A failed check of an output with secrets: what quotes a part of it may hold a part of one."""
-    message = "the output is masked" if "…" in failed.message else failed.message
-    cut = isinstance(failed.actual, str) and "…" in failed.actual
-    actual = masked("output") if cut else failed.actual
-    return msgspec.structs.replace(failed, actual=actual, message=message)
-
-
-def _of_repetition(scored: dict[str, Json], failed: FailedAssertion) -> FailedAssertion:
-    which = f"repetition {scored['repetition']} of {scored.get('repetitions')}"
-    if "run" in scored:  # of a group of repeats
-        which = f"run {scored['run']}, {which}"
-    return msgspec.structs.replace(failed, message=f"{which}: {failed.message}")
 
 
 def _missed_score(scored: dict[str, Json], output: Json) -> FailedAssertion:
@@ -255,10 +245,10 @@ def _judge(
     ]
     chosen = 0
     if runs > 1:
-        worth = [
-            _worth_showing(signals, agrees=(not each.failures) == passed)
-            for each, signals in zip(responses, found, strict=True)
-        ]
+        worth = []  # of a repeat: grave signals, then that it agrees with the verdict
+        for each, signals in zip(responses, found, strict=True):
+            grave = [SEVERITIES.index(one.severity) for one in signals if one.severity in GRAVE]
+            worth.append((max(grave, default=-1), (not each.failures) == passed))
         chosen = worth.index(max(worth))  # the first of equals
     signals, suppressed = suppress(found[0] if runs == 1 else _all_signals(found, chosen))
     shown = responses[chosen]
@@ -283,12 +273,6 @@ def _judge(
         suppressed=suppressed,
         actions=tuple([action for each in responses for action in each.trace.actions]),
     )
-
-
-def _worth_showing(signals: Sequence[Signal], *, agrees: bool) -> tuple[int, bool]:
-    """What makes a repeat worth showing: grave signals, then that it agrees with the verdict."""
-    grave = [SEVERITIES.index(each.severity) for each in signals if each.severity in GRAVE]
-    return max(grave, default=-1), agrees
 
 
 def _all_signals(of_runs: Sequence[tuple[Signal, ...]], chosen: int) -> tuple[Signal, ...]:
@@ -358,6 +342,13 @@ def item_of(
             Repeats(old.runs, old.passes, old.flaky, links.repeats.baseline),
             Repeats(new.runs, new.passes, new.flaky, links.repeats.new),
         )
+    # Whether both sides are judged by more than what always holds of an answer.
+    given = [*old.given, *new.given]
+    is_expected = case.is_judged or (bool(given) and all(each.judged for each in given))
+    # What no repeat of the baseline said or did as the new side did, which is shown.
+    before = [each.trace for each in old.given or (old.shown,)]
+    answer = _answer_in(new.shown.trace)
+    calls = _calls_in(new.shown.trace)
     counted = [(each.verdicts.runs, each.verdicts.passed) for each in (old, new)]
     usual = [(each.runs, each.passes) for each in (old, new)]
     costs = old.shown.trace.usage.cost_usd, new.shown.trace.usage.cost_usd
@@ -376,8 +367,8 @@ def item_of(
         recommended_policy_rules=rules,
         trace_integrity=BothSides(old.integrity, new.integrity),
         security=BothSides(
-            Security(old.signals, old_gate.required, old.suppressed or msgspec.UNSET),
-            Security(new.signals, new_gate.required, new.suppressed or msgspec.UNSET),
+            Security(old.signals, old_gate.required, old.suppressed or UNSET),
+            Security(new.signals, new_gate.required, new.suppressed or UNSET),
         ),
         artifacts=links.artifacts,
         failed_assertions=BothSides(old.failures, new.failures),
@@ -391,41 +382,20 @@ def item_of(
         latency_ms=_present(recorded or _delta(_span(old), _span(new))),
         cost_usd=_present(_delta(*costs)),
         repeats=_present(repeats),
-        verdicts=BothSides(old.verdicts, new.verdicts) if counted != usual else msgspec.UNSET,
-        expected=msgspec.UNSET if _is_expected(case, sides) else False,
-        answer_differs=_present(_differs(old, new, _is_same_answer)),
-        calls_differ=_present(_differs(old, new, _are_same_calls)),
+        verdicts=BothSides(old.verdicts, new.verdicts) if counted != usual else UNSET,
+        expected=UNSET if is_expected else False,
+        answer_differs=all(_answer_in(each) != answer for each in before) or UNSET,
+        calls_differ=all(_calls_in(each) != calls for each in before) or UNSET,
     )
 
 
-def _is_expected(case: Case, sides: BothSides[SideResult]) -> bool:
-    """Whether both sides are judged by more than what always holds of an answer."""
-    given = [*sides.baseline.given, *sides.new.given]
-    return case.is_judged or (bool(given) and all(each.judged for each in given))
-
-
-def _differs(
-    old: SideResult, new: SideResult, is_same: Callable[[Trace, Trace], bool]
-) -> Literal[True] | None:
-    """Whether no repeat of the baseline said or did what the new side did, as it is shown."""
-    given = old.given or (old.shown,)
-    return None if any(is_same(each.trace, new.shown.trace) for each in given) else True
-
-
-def _is_same_answer(old: Trace, new: Trace) -> bool:
-    said = [None if each.output is None else each.output.content for each in (old, new)]
-    return bool(_stripped(said[0]) == _stripped(said[1]))
-
-
-def _stripped(content: Json) -> Json:
+def _answer_in(trace: Trace) -> Json:
+    content = None if trace.output is None else trace.output.content
     return content.strip() if isinstance(content, str) else content
 
 
-def _are_same_calls(old: Trace, new: Trace) -> bool:
-    return len(old.calls) == len(new.calls) and all(
-        before.tool == after.tool and before.args == after.args
-        for before, after in zip(old.calls, new.calls, strict=True)
-    )
+def _calls_in(trace: Trace) -> list[tuple[str, Json]]:
+    return [(call.tool, call.args) for call in trace.calls]
 
 
 def _span(side: SideResult) -> float | None:
@@ -442,5 +412,5 @@ def _delta(baseline: float | None, new: float | None) -> Delta | None:
     return Delta(baseline, new, new - baseline)
 
 
-def _present(value: _Value | None) -> _Value | msgspec.UnsetType:
-    return msgspec.UNSET if value is None else value
+def _present(value: _Value | None) -> _Value | UnsetType:
+    return UNSET if value is None else value

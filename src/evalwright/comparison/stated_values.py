@@ -111,7 +111,21 @@ def statements(content: Any) -> list[Statement]:
         plain = content.replace("*", "").replace("`", "")
         if _FIELD_OR_MENTION.search(plain.encode()) is None:
             return list(_ids(plain))
-        return [*_ids(plain), *_labelled(plain), *_mentions(plain)]
+        found = list(_ids(plain))
+        for name, date, amount, person in _FIELD.findall(plain):
+            of: Kind = "date" if date else "amount" if amount else "name"
+            found.append(Statement(of, date or amount or person, label_of(name)))
+        # Amounts of money and dates anywhere, with the words that lead to them.
+        for match in _MENTION.finditer(plain):
+            start, end = match.span()
+            mention = Statement(
+                "date" if match.group(1) else "amount",
+                match.group(0),
+                before=plain[max(0, start - _REACH) : start],
+                around=plain[max(0, start - _CLOSE) : end + _CLOSE],
+            )
+            found.append(mention)
+        return found
     return [
         Statement(kind, value, label, exact=True)
         for label, value in scalars(content)
@@ -123,29 +137,6 @@ def _ids(text: str) -> Iterator[Statement]:
     for prefix, digits in _ID.findall(text):
         if len(digits) != _YEAR or not digits.startswith(("19", "20")):
             yield Statement("id", prefix + digits)
-
-
-def _labelled(text: str) -> Iterator[Statement]:
-    for name, date, amount, person in _FIELD.findall(text):
-        label = label_of(name)
-        if date:
-            yield Statement("date", date, label)
-        elif amount:
-            yield Statement("amount", amount, label)
-        else:
-            yield Statement("name", person, label)
-
-
-def _mentions(text: str) -> Iterator[Statement]:
-    """Amounts of money and dates anywhere in a text, with the words that lead to them."""
-    for match in _MENTION.finditer(text):
-        start, end = match.span()
-        yield Statement(
-            "date" if match.group(1) else "amount",
-            match.group(0),
-            before=text[max(0, start - _REACH) : start],
-            around=text[max(0, start - _CLOSE) : end + _CLOSE],
-        )
 
 
 def entities_in(text: str) -> list[str]:
@@ -182,19 +173,16 @@ def scalars(value: Any) -> Iterator[tuple[Label, str]]:
         if isinstance(each, str):
             yield label, each
         elif isinstance(each, int | float) and not isinstance(each, bool):
-            yield label, _digits(each)
+            try:
+                written = repr(each)
+            except ValueError:  # Python refuses to write out integers of thousands of digits
+                written = ""
+            yield label, written
         elif isinstance(each, dict):
             inside = [(label_of(str(key)), inner) for key, inner in each.items()]
             waiting += inside[:MOST_VALUES][::-1]
         elif isinstance(each, list | tuple):
             waiting += [(label, inner) for inner in each[:MOST_VALUES]][::-1]
-
-
-def _digits(number: float) -> str:
-    try:
-        return repr(number)
-    except ValueError:  # Python refuses to write out integers of thousands of digits
-        return ""
 
 
 def prefix_of(identifier: str) -> str:

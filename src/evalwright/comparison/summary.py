@@ -26,7 +26,7 @@ from evalwright.contracts.report import (
     Significance,
     Summary,
 )
-from evalwright.scoring.chance import ChangeTally, ChangeVerdict, Passes
+from evalwright.scoring.chance import ChangeTally, Passes
 from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.trace.model import Json
 
@@ -116,6 +116,13 @@ def facts_of(item: Item) -> CaseFacts:
             )
         )
     baseline, new = sides
+    # How often it passed on both sides: by own verdicts, else by its responses.
+    counted = item.repeats if item.verdicts is msgspec.UNSET else item.verdicts
+    if counted is msgspec.UNSET:
+        passes = Passes(int(item.baseline_pass), 1, int(item.new_pass), 1)
+    else:
+        before, after = counted.baseline, counted.new
+        passes = Passes(before.passed, before.runs, after.passed, after.runs)
     known = {kind for kind, _ in baseline.signals}
     fresh = tuple([severity for kind, severity in new.signals if kind not in known])
     return CaseFacts(
@@ -124,21 +131,12 @@ def facts_of(item: Item) -> CaseFacts:
         item.expected is not False,
         item.answer_differs is True,
         item.calls_differ is True,
-        _passes(item),
+        passes,
         not new.gated and any(each in GRAVE for each in fresh),
         fresh,
         baseline,
         new,
     )
-
-
-def _passes(item: Item) -> Passes:
-    """How often a case passed on both sides: by own verdicts, else by its responses."""
-    counted = item.repeats if item.verdicts is msgspec.UNSET else item.verdicts
-    if counted is msgspec.UNSET:
-        return Passes(int(item.baseline_pass), 1, int(item.new_pass), 1)
-    old, new = counted.baseline, counted.new
-    return Passes(old.passed, old.runs, new.passed, new.runs)
 
 
 class Mean(msgspec.Struct):
@@ -296,6 +294,20 @@ class CaseTally(msgspec.Struct):
         if is_same_run:
             rate = f", pass rate {percent(change.new_rate)}" if change else ""
             verdict = f"No change: a run compared with itself ({self.cases:,} compared{rate})."
+        significance: Significance | msgspec.UnsetType = msgspec.UNSET
+        if change is not None:
+            chance = judged.chance.verdict().named(name_of)
+            significance = Significance(
+                test="of how often each case passed, exact, two-sided; interval: Newcombe, 95 %",
+                cases=change.cases,
+                baseline_rate=change.baseline_rate,
+                new_rate=change.new_rate,
+                difference=change.difference,
+                confidence_interval=(change.low, change.high),
+                p_value=chance.p_value,
+                significant=chance.is_worse or chance.is_better,
+                sentence=chance.sentence,
+            )
         counted: dict[str, Any] = {}
         for name, side in (("new", self.new), ("baseline", self.baseline)):
             ordered = sorted(side.kinds.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -329,9 +341,7 @@ class CaseTally(msgspec.Struct):
                 judged.calls_differ + other.calls_differ,
             ),
             new_signal_counts=SeverityCounts(*(signals[severity] for severity in SEVERITIES)),
-            significance=_significance(change, judged.chance.verdict().named(name_of))
-            if change
-            else msgspec.UNSET,
+            significance=significance,
             latency_ms=_mean_delta(self.baseline.latency, self.new.latency),
             cost_usd=_mean_delta(self.baseline.cost, self.new.cost),
             flaky_cases=flaky if flaky.baseline or flaky.new else msgspec.UNSET,
@@ -381,20 +391,6 @@ def _count(number: int, one: str, many: str) -> list[str]:
     if not number:
         return []
     return [f"1 case {one}" if number == 1 else f"{number:,} cases {many}"]
-
-
-def _significance(change: PairedChange, verdict: ChangeVerdict) -> Significance:
-    return Significance(
-        test="of how often each case passed, exact, two-sided; interval: Newcombe, 95 %",
-        cases=change.cases,
-        baseline_rate=change.baseline_rate,
-        new_rate=change.new_rate,
-        difference=change.difference,
-        confidence_interval=(change.low, change.high),
-        p_value=verdict.p_value,
-        significant=verdict.is_worse or verdict.is_better,
-        sentence=verdict.sentence,
-    )
 
 
 def _mean_delta(baseline: Mean, new: Mean) -> Delta | msgspec.UnsetType:
