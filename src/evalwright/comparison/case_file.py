@@ -42,7 +42,6 @@ class CaseFile:
         return len(self._offsets)
 
     def ids(self) -> Iterator[Json]:
-        """What each case has as its id, in order; None where there is none."""
         for number in range(len(self)):
             try:
                 yield msgspec.json.decode(self._raw(number), type=_Identified).id
@@ -50,14 +49,12 @@ class CaseFile:
                 yield None
 
     def case(self, number: int) -> Json:
-        """One case; None for a case that is not a JSON value."""
         try:
             return msgspec.json.decode(self._raw(number))
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return None
 
     def close(self) -> None:
-        """Close the file; it is opened again for the next case."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

@@ -195,7 +195,6 @@ class SuiteCases(msgspec.Struct, frozen=True, dict=True):
         return TaskNames.of_tasks(self.tasks)
 
     def ids(self) -> Iterator[Json]:
-        """The ids of the tasks, in order."""
         return (task.task_id for task in self.tasks)
 
     def case(self, number: int) -> Json:

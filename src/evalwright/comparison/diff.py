@@ -122,7 +122,6 @@ def _at_one_place(old: Event | None, new: Event | None) -> EventDiff | None:
 def _run_diff(
     a: tuple[str, list[Event]], b: tuple[str, list[Event]], diffs: list[EventDiff]
 ) -> RunDiff:
-    """The differences, with those of the states that two runs ended in."""
     in_flight = not (_ended(a[1]) and _ended(b[1]))
     states = _state(a[1]), _state(b[1])
     return RunDiff(
@@ -185,7 +184,6 @@ def _part(event: Event) -> tuple[str, str]:
 
 
 def _facts(event: Event) -> _Fact:
-    """What an event says, in canonical form."""
     said = without_run_scope(event.type, event.payload())
     if event.type.startswith("agent.") and isinstance(said, dict):
         said = {key: said[key] for key in said.keys() - AGENT_SCOPED_FIELDS}

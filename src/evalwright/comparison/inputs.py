@@ -121,7 +121,10 @@ def open_inputs(
         case_file = CaseFile(found) if isinstance(found, Path) else found
         for run in (baseline, new):
             if isinstance(run, RunFolder):
-                run.top = _top(run.root, found if isinstance(found, Path) else None)
+                # The folder of the cases, if it is above the run; else that of the run itself.
+                root = run.root.resolve()
+                above = found.resolve().parent if isinstance(found, Path) else root.parent
+                run.top = above if root.is_relative_to(above) else root.parent
         note = phrase(
             "No case file was found, so nothing is expected of the answers; see {@cases}."
         ).told(IN_LOGS)
@@ -348,11 +351,3 @@ def _is_inside(name: str) -> bool:
     visible = all(not part.startswith((".", "/")) for part in parts)
     named = bool(parts) and parts[-1].startswith("cases") and parts[-1].endswith(".json")
     return named and visible and "\0" not in name
-
-
-def _top(run: Path, cases: Path | None) -> Path:
-    """The folder of the cases, if it is above the run; else the folder of the run itself."""
-    root = run.resolve()
-    if cases is not None and root.is_relative_to(cases.resolve().parent):
-        return cases.resolve().parent
-    return root.parent

@@ -148,7 +148,6 @@ class LoggedRun:
         self.meta = {key: self._meta[key] for key in self._meta if key != "selected_case_ids"}
 
     def meta_bytes(self) -> bytes:
-        """What a run.json would say."""
         return msgspec.json.encode(self._meta)
 
     def stems(self) -> Iterator[str]:
@@ -156,22 +155,18 @@ class LoggedRun:
         return iter(())
 
     def listed(self) -> Iterator[ListedResponse]:
-        """The tasks in the order of their scores, then those that ended without one."""
         for name in dict.fromkeys([*self._scored, *self._attempts]):
             attempt = self._attempts[name]
             if attempt.task_id in self._tasks and attempt.last is not None:
                 yield ListedResponse(attempt.task_id, None, name)
 
     def selected(self) -> Iterator[str]:
-        """Every task of the suite."""
         return iter(self._meta["selected_case_ids"])
 
     def case_named_in(self, name: str) -> str:
-        """The task itself."""
         return name
 
     def read(self, name: str) -> FoundResponse:
-        """The response of a task, from the events of its last invocation."""
         if name not in self._ready:
             self._read_ahead(self._attempts[name])
         response = self._ready.pop(name)
@@ -220,7 +215,6 @@ class LoggedRun:
             raise self._damaged(log, error) from error
 
     def _response(self, name: str, said: ProjectedTask) -> dict[str, Any]:
-        """The response object of a task, from its last invocation."""
         task, attempt, agent = said.task, said.current, self._agent
         place, repeated = self._attempts[name], self._repeated.get(said.task.task_id)
         completed, checked = attempt.completed, attempt.checked
@@ -329,25 +323,20 @@ class LoggedGroup:
         self.meta = _present({**first.meta, **meta})
 
     def meta_bytes(self) -> bytes:
-        """What a run.json would say of all of them."""
         return msgspec.json.encode({**self.meta, "selected_case_ids": [*self.selected()]})
 
     def stems(self) -> Iterator[str]:
-        """None, as of a single run."""
         return iter(())
 
     def listed(self) -> Iterator[ListedResponse]:
-        """The responses of the first run, then those of the next."""
         for number, run in enumerate(self._runs):
             for each in run.listed():
                 yield ListedResponse(each.case_id, None, f"{number}\n{each.name}")
 
     def selected(self) -> Iterator[str]:
-        """Every task of the suite."""
         return self._runs[0].selected()
 
     def case_named_in(self, name: str) -> str:
-        """The task itself."""
         return name
 
     def read(self, name: str) -> FoundResponse:
@@ -368,7 +357,6 @@ class LoggedGroup:
         return FoundResponse(found.value, msgspec.json.encode(found.value))
 
     def captured(self, reference: str) -> bytes | Unreadable:
-        """Nothing, as of a single run."""
         return self._runs[0].captured(reference)
 
 

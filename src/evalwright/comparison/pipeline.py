@@ -281,7 +281,6 @@ def _in_turn(stage: Callable[[_Before], _After], cases: list[_Before]) -> list[_
 
 
 def _shown_trace(side: SideResult, responses: Sequence[_Response], case: Case) -> Trace:
-    """The trace that a report shows for a side, masked where its response is."""
     if not responses:
         return side.shown.trace
     chosen = responses[side.chosen]

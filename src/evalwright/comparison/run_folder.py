@@ -137,12 +137,10 @@ class RunFolder:
         return os.path.lexists(self.root / RUN_META)
 
     def meta_bytes(self) -> bytes | None:
-        """The run.json as it is."""
         data = read_inside(self.root, RUN_META)
         return data if isinstance(data, bytes) else None
 
     def stems(self) -> Iterator[str]:
-        """The files that may be named after a case, without their suffix, in any order."""
         if self._listing is not None:
             return
         try:
@@ -156,7 +154,6 @@ class RunFolder:
             raise BadInput(message) from None
 
     def listed(self) -> Iterator[ListedResponse]:
-        """The files that the listing names."""
         listing = self.paired or self._listing
         if listing is not None:
             decoder = msgspec.json.Decoder(PairedResponse if self.paired else ListedResponse)
@@ -164,12 +161,10 @@ class RunFolder:
                 yield from map(decoder.decode, lines)
 
     def selected(self) -> Iterator[str] | None:
-        """The cases that the run set out to answer, where it says so."""
         ids = _read_meta(self.root).selected
         return None if ids is None else (each for each in ids if isinstance(each, str))
 
     def case_named_in(self, name: str) -> str:
-        """The case that a file says it answers; else its name without the suffix."""
         # A name that is not UTF-8 reaches us with lone surrogates, which JSON cannot hold.
         stem = os.fsencode(name.removesuffix(SUFFIX)).decode("utf-8", "replace")
         record = self.read(name).value
@@ -177,7 +172,6 @@ class RunFolder:
         return value if isinstance(value, str) and value else stem
 
     def read(self, name: str) -> FoundResponse:
-        """The response in a file, or why it cannot be used."""
         data = read_inside(self.root, name)
         if isinstance(data, Unreadable):
             return FoundResponse(data, None)

@@ -1,6 +1,6 @@
 """From a recorded response to a trace: whatever is wrong with it, nothing is dropped."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from evalwright.contracts.coverage import RESPONSE_FIELD, coverage_from, recorded_coverage
@@ -34,16 +34,32 @@ def decode_trace(response: Json, case_id: str, prompt: str = "", system: str = "
     said = record.get("events", [])
     events = tuple(map(_event, range(len(said)), said)) if isinstance(said, list) else None
     failure, usage = record.get("runner_failure"), record.get("usage")
+    spent = _NO_USAGE
+    if isinstance(usage, dict):
+        spent = Usage(
+            duration_ms=_number(usage.get("duration_ms")),
+            input_tokens=_whole(usage.get("input_tokens")),
+            output_tokens=_whole(usage.get("output_tokens")),
+            cost_usd=_number(usage.get("cost_usd")),
+        )
+    answer = record.get("final_output")
+    output = next((each for each in reversed(events or ()) if type(each) is FinalOutput), None)
+    index = output.index if output else None
+    if isinstance(answer, dict) and "content" in answer:
+        kind, ts = _text(answer.get("content_type")) or "text", output.ts if output else None
+        output = FinalOutput(index, ts, kind, answer["content"])
+    elif isinstance(answer, str):
+        output = FinalOutput(index, None, "text", answer)
     return Trace(
         case_id,
         prompt or _text(record.get("user_prompt")) or "",
         system or _text(record.get("system_prompt")) or "",
         _strings(record.get("tools_offered")),
         events or (),
-        _output(record.get("final_output"), events or ()),
+        output,
         tuple(map(_action, _dicts(record.get("proposed_actions")))),
         None if failure is None or failure is False else _failure(failure),
-        spent := _usage(usage) if isinstance(usage, dict) else _NO_USAGE,
+        spent,
         events is None,
         coverage_from(record.get(RESPONSE_FIELD))
         or recorded_coverage(
@@ -116,19 +132,12 @@ _BUILDERS: dict[str, Callable[[int, float | None, dict[str, Any]], Event]] = {
 }
 
 
-def _output(raw: Json, events: Sequence[Event]) -> FinalOutput | None:
-    recorded = next((event for event in reversed(events) if type(event) is FinalOutput), None)
-    if isinstance(raw, dict) and "content" in raw:
-        index = recorded.index if recorded else None
-        ts = recorded.ts if recorded else None
-        return FinalOutput(index, ts, _text(raw.get("content_type")) or "text", raw["content"])
-    if isinstance(raw, str):
-        return FinalOutput(recorded.index if recorded else None, None, "text", raw)
-    return recorded
-
-
 def _action(raw: dict[str, Any]) -> ProposedAction:
-    risk = raw.get("risk_level")
+    risk, evidence = raw.get("risk_level"), []
+    for each in _dicts(raw.get("evidence_refs")):
+        kind = _text(each.get("kind")) or ""
+        target = each.get("id" if kind == "retrieval_doc" else "call_id")
+        evidence.append(EvidenceTarget(kind, _identifier(target)))
     return ProposedAction(
         _identifier(raw.get("action_id")),
         _text(raw.get("action_type")) or "",
@@ -136,14 +145,7 @@ def _action(raw: dict[str, Any]) -> ProposedAction:
         raw.get("params"),
         risk if isinstance(risk, str) and risk in _RISK_LEVELS else "medium",
         _strings(raw.get("risk_tags")),
-        tuple([_evidence(each) for each in _dicts(raw.get("evidence_refs"))]),
-    )
-
-
-def _evidence(raw: dict[str, Any]) -> EvidenceTarget:
-    kind = _text(raw.get("kind")) or ""
-    return EvidenceTarget(
-        kind, _identifier(raw.get("id" if kind == "retrieval_doc" else "call_id"))
+        tuple(evidence),
     )
 
 
@@ -159,15 +161,6 @@ def _failure(raw: Json) -> RunnerFailure:
         message=": ".join(text for text in said if isinstance(text, str) and text),
         body_path=_text(raw.get("full_body_saved_to")),
         meta_path=_text(raw.get("full_body_meta_saved_to")),
-    )
-
-
-def _usage(raw: dict[str, Any]) -> Usage:
-    return Usage(
-        duration_ms=_number(raw.get("duration_ms")),
-        input_tokens=_whole(raw.get("input_tokens")),
-        output_tokens=_whole(raw.get("output_tokens")),
-        cost_usd=_number(raw.get("cost_usd")),
     )
 
 

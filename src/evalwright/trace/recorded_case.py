@@ -58,7 +58,10 @@ class Turn(msgspec.Struct, frozen=True):
 
 def turns_of(trace: Trace) -> list[Turn]:
     """What user and agent said to each other, up to what the user last said before the answer."""
-    end = _place_of_answer(trace)
+    end = None if trace.output is None else trace.output.index
+    if trace.output is not None and end is None:  # the last message may be the answer
+        same = [each.index for each in trace.messages if each.content == trace.output.content]
+        end = same[-1] if same else None
     said = [Turn("user", trace.prompt)] if trace.prompt else []
     said += [
         Turn(message.role, message.content, message.index)
@@ -68,17 +71,6 @@ def turns_of(trace: Trace) -> list[Turn]:
     while said and said[-1].role != "user":
         said.pop()
     return said if any(turn.index >= 0 for turn in said) else said[:1]
-
-
-def _place_of_answer(trace: Trace) -> int | None:
-    """Where the answer stands among the events, as its own or as the last message that is it."""
-    output = trace.output
-    if output is None:
-        return None
-    if output.index is not None:
-        return output.index
-    same = [each.index for each in trace.messages if each.content == output.content]
-    return same[-1] if same else None
 
 
 def words_in(trace: Trace) -> str:

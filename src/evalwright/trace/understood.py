@@ -40,7 +40,6 @@ def passed_over(trace: Trace) -> str | None:
 
 
 def _is_of_an_agent(event: Event) -> bool:
-    """Whether an event says something, and not only what an agent was told."""
     match event:
         case ToolCall():
             return bool(event.tool or event.args)
@@ -59,21 +58,16 @@ def _passed_over(unknown: Sequence[Unknown], events: Sequence[Event]) -> str:
     places: dict[str, list[str]] = {}
     for event in unknown:
         places.setdefault(event.type, []).append(f"events[{event.index}]")
-    kinds = [
-        f"{_quoted(kind)} at {_some(found, _MOST_PLACES)}"
-        for kind, found in list(places.items())[: _MOST_KINDS + 1]
-    ]
+    kinds = []
+    for kind, found in list(places.items())[: _MOST_KINDS + 1]:
+        cut = "…" if len(kind) > _LONGEST else ""
+        quoted = f"type {kind[:_LONGEST]!r}{cut}" if kind else "without a type"
+        kinds.append(f"{quoted} at {_some(found, _MOST_PLACES)}")
     verb = "is" if len(unknown) == 1 else "are"
     return (
         f"{len(unknown):,} of {len(events):,} events {verb} not understood: "
         f"{_some(kinds, _MOST_KINDS)}"
     )
-
-
-def _quoted(kind: str) -> str:
-    if not kind:
-        return "without a type"
-    return f"type {kind!r}" if len(kind) <= _LONGEST else f"type {kind[:_LONGEST]!r}…"
 
 
 def _some(texts: list[str], most: int) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any, TypeAlias
 
-from evalwright.trace.importers.values import identifier, text
+from evalwright.trace.importers.values import first_identifier, identifier, text
 from evalwright.trace.model import Json
 
 CanonicalEvent: TypeAlias = dict[str, Any]
@@ -40,7 +40,8 @@ def tool_result(call_id: Json, tool: Json, payload: Json, status: Json = None) -
 
 def retrieval(query: Json, documents: list[Json]) -> CanonicalEvent:
     """Documents that were fetched, whatever is known of them; ids where they have some."""
-    ids = [_document_id(each) for each in documents]
+    keys = ("id", "document.id", "file_id")
+    ids = [first_identifier(each, *keys) for each in documents if isinstance(each, dict)]
     return {
         "type": "retrieval",
         "query": query,
@@ -62,10 +63,3 @@ def is_message(event: CanonicalEvent, *roles: str) -> bool:
 def is_answer(event: CanonicalEvent) -> bool:
     """Whether an event may be the final output: the assistant's own words."""
     return is_message(event, "assistant") and "reasoning" not in event
-
-
-def _document_id(document: Json) -> str | None:
-    if not isinstance(document, dict):
-        return None
-    found = (identifier(document.get(key)) for key in ("id", "document.id", "file_id"))
-    return next((each for each in found if each), None)

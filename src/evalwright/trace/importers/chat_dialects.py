@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 from evalwright.trace.importers.values import (
     decimal,
+    fields_of,
     listed,
+    objects_in,
     structure_from_text,
     sum_usage,
     text,
@@ -29,9 +31,15 @@ _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 def as_chat_messages(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
     """The messages that one of another library stands for; None if chat APIs have that form."""
     if isinstance(raw.get("role"), str):
-        return _gemini(raw) if isinstance(raw.get("parts"), list) else None
+        # Content of Gemini has parts without a type.
+        parts = raw.get("parts")
+        if not isinstance(parts, list) or not parts:
+            return None
+        if any(not isinstance(part, dict) or "type" in part for part in parts):
+            return None
+        return [{**raw, "parts": [_gemini_part(part) for part in parts]}]
     if raw.get("kind") in ("request", "response") and isinstance(raw.get("parts"), list):
-        parts = [part for part in raw["parts"] if isinstance(part, dict)]
+        parts = objects_in(raw["parts"])
         at = raw.get("timestamp")
         if raw["kind"] == "response":
             answered = [
@@ -48,13 +56,15 @@ def as_chat_messages(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
             role = text(fields.get("role")) or role
         if role is None or not ("content" in fields or "tool_calls" in fields):
             return None
-        extra = fields.get("additional_kwargs")
-        extra = extra if isinstance(extra, dict) else {}
+        extra = fields_of(fields.get("additional_kwargs"))
         calls = [*listed(fields.get("tool_calls")), *listed(fields.get("invalid_tool_calls"))]
         calls = calls or listed(extra.get("tool_calls"))
+        content = fields.get("content")
+        if calls and isinstance(content, list):  # whose blocks repeat the calls
+            content = [each for each in content if fields_of(each).get("type") not in _OF_CALLS]
         built = {
             "role": role,
-            "content": _without_calls(fields.get("content")) if calls else fields.get("content"),
+            "content": content,
             "tool_calls": calls or None,
             "function_call": None if calls else extra.get("function_call"),
             "reasoning_content": extra.get("reasoning_content"),
@@ -94,15 +104,6 @@ def _langchain_fields(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return kind.lower(), fields
 
 
-def _without_calls(content: Json) -> Json:
-    """Content without the blocks that `tool_calls` repeats."""
-    if not isinstance(content, list):
-        return content
-    return [
-        part for part in content if not (isinstance(part, dict) and part.get("type") in _OF_CALLS)
-    ]
-
-
 def text_in(raw: dict[str, Any]) -> bool:
     """Whether a request repeats the instructions of its agent."""
     return text(raw.get("instructions")) is not None
@@ -122,7 +123,14 @@ def _request_part(part: dict[str, Any]) -> dict[str, Any]:
     if kind == "retry-prompt" and text(part.get("tool_name")):
         return {**result, "status": "error"}
     if kind == "user-prompt":
-        return {"role": "user", "content": _user_content(content), "timestamp": at}
+        if isinstance(content, list):
+            content = [
+                {"type": "text", "text": part["content"]}
+                if isinstance(part, dict) and isinstance(part.get("content"), str)
+                else part
+                for part in content
+            ]
+        return {"role": "user", "content": content, "timestamp": at}
     # A prompt to try again without a tool is said by the framework, not by the user.
     return {"role": "system", "content": content, "timestamp": at}
 
@@ -131,17 +139,6 @@ def _outcome(value: Json) -> str | None:
     if not isinstance(value, str):
         return None
     return "ok" if value == "success" else "error"
-
-
-def _user_content(content: Json) -> Json:
-    if not isinstance(content, list):
-        return content
-    return [
-        {"type": "text", "text": part["content"]}
-        if isinstance(part, dict) and isinstance(part.get("content"), str)
-        else part
-        for part in content
-    ]
 
 
 def _call_part(part: dict[str, Any]) -> dict[str, Any]:
@@ -172,14 +169,6 @@ _RESPONSE_PARTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def _gemini(raw: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Content of Gemini, whose parts have no type."""
-    parts = raw["parts"]
-    if not parts or any(not isinstance(part, dict) or "type" in part for part in parts):
-        return None
-    return [{**raw, "parts": [_gemini_part(part) for part in parts]}]
-
-
 def _gemini_part(part: dict[str, Any]) -> dict[str, Any]:
     call = part.get("functionCall", part.get("function_call"))
     if isinstance(call, dict):
@@ -200,7 +189,7 @@ _SPENDING = frozenset(
 
 def spent_in(messages: Json) -> tuple[dict[str, Json], list[str]]:
     """What the answers in a conversation cost together, and the models that gave them."""
-    told = [_told(each) for each in listed(messages) if isinstance(each, dict)]
+    told = [_told(each) for each in objects_in(listed(messages))]
     fields = [each for each in told if not _SPENDING.isdisjoint(each)]
     usage = sum_usage(_usage(each) for each in fields)
     return usage, models_of(fields)
@@ -219,8 +208,7 @@ def spent_by_each(messages: Iterable[dict[str, Any]]) -> Iterator[SpentBy]:
     """What each of some messages says of its cost."""
     for raw in messages:
         fields = _told(raw)
-        about = fields.get("response_metadata")
-        about = about if isinstance(about, dict) else {}
+        about = fields_of(fields.get("response_metadata"))
         providers = about.get("model_provider"), fields.get("provider_name")
         yield SpentBy(
             next((each for each in _usage_holders(fields) if isinstance(each, dict)), None),
@@ -240,16 +228,13 @@ def _is_answer(raw: dict[str, Any]) -> bool:
 
 def models_of(holders: Iterable[dict[str, Any]]) -> list[str]:
     """The models that answers name, each once."""
-    found = [name for each in holders for name in map(text, _names(each)) if name]
+    found: list[str] = []
+    for fields in holders:
+        about = fields_of(fields.get("response_metadata"))
+        keys = ("model_name", "model")
+        names = [text(holder.get(key)) for holder in (about, fields) for key in keys]
+        found += [name for name in names if name][:1]
     return list(dict.fromkeys(found))
-
-
-def _names(fields: dict[str, Any]) -> list[Json]:
-    about = fields.get("response_metadata")
-    about = about if isinstance(about, dict) else {}
-    names = [about.get("model_name"), about.get("model"), fields.get("model_name")]
-    names.append(fields.get("model"))
-    return [next(filter(text, names), None)]
 
 
 def _told(raw: dict[str, Any]) -> dict[str, Any]:
@@ -258,18 +243,13 @@ def _told(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usage_holders(fields: dict[str, Any]) -> tuple[Json, ...]:
-    about = fields.get("response_metadata")
-    about = about if isinstance(about, dict) else {}
+    about = fields_of(fields.get("response_metadata"))
     own = fields.get("usage_metadata"), fields.get("usage")
     return (*own, about.get("token_usage"), about.get("usage"))
 
 
 def _usage(fields: dict[str, Any]) -> dict[str, Json]:
-    for each in _usage_holders(fields):
-        if isinstance(each, dict) and (found := usage_of({"usage": each})):
-            return _with_cost(found, decimal(fields.get("cost")))
-    return _with_cost({}, decimal(fields.get("cost")))
-
-
-def _with_cost(usage: dict[str, Json], cost: float | None) -> dict[str, Json]:
+    found = (usage_of({"usage": each}) for each in _usage_holders(fields))
+    usage = next(filter(None, found), {})
+    cost = decimal(fields.get("cost"))
     return usage if cost is None or "cost_usd" in usage else {**usage, "cost_usd": cost}

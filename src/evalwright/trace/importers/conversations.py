@@ -21,12 +21,17 @@ def first_requests(bare: dict[str, list[Operation]]) -> dict[str, str]:
         begun += _digests(_nameless(told[0].history)) if told and has_nameless else []
         known = (open_ends.get(each) for each in reversed(begun))
         before = next((each for each in known if each), None)
-        resumed = called.get(_last_call(told[0])) if told and told[0].is_cut else None
+        resumed = None
+        if told and told[0].is_cut:  # the last call it repeats tells what it goes on with
+            last = next(filter(None, map(_call_id, reversed(told[0].history))), "")
+            resumed = called.get(last)
         found[trace_id] = before.popleft() if before else resumed or trace_id
         if answered:
             said = answered[-1].history + answered[-1].output
             called |= {_call_id(each): found[trace_id] for each in answered[-1].output}
-            is_nameless = any(_is_nameless(each) for each in answered[-1].output)
+            is_nameless = any(
+                each["type"] == "tool_call" and not each["call_id"] for each in answered[-1].output
+            )
             has_nameless = has_nameless or is_nameless
             digests = _digests(_nameless(said) if is_nameless else said)
             open_ends.setdefault(digests[-1], deque()).append(found[trace_id])
@@ -39,15 +44,6 @@ def retold(bare: dict[str, list[Operation]]) -> set[str]:
     told = Stretches(each.span for _, each in failed if each.history)
     silent = [(key, each.span) for key, each in failed if not each.history and not each.output]
     return {key for key, span in silent if told.hold(span)}
-
-
-def _last_call(told: Operation) -> str:
-    """The last call that a request repeats: the rest of what it repeats may be cut off."""
-    return next(filter(None, map(_call_id, reversed(told.history))), "")
-
-
-def _is_nameless(event: CanonicalEvent) -> bool:
-    return event["type"] == "tool_call" and not event["call_id"]
 
 
 def _nameless(events: list[CanonicalEvent]) -> list[CanonicalEvent]:

@@ -50,41 +50,30 @@ class Dialogue:
     def response(self, case_id: str, extras: dict[str, Any] | None = None) -> dict[str, Any]:
         """The response object; what is not known is absent."""
         events = list(self._events)
-        place = _place_of_answer(events)
+        # Where the last words of the assistant stand, if no further step followed them.
+        place = len(events) - 1
+        while place >= 0 and is_message(events[place]) and not is_answer(events[place]):
+            place -= 1
         response: dict[str, Any] = {"case_id": case_id}
         if self._prompt:
             response["user_prompt"] = "\n\n".join(self._prompt)
         if texts := dict.fromkeys(self._instructions + self._system):
             response["system_prompt"] = "\n\n".join(texts)
-        if place is not None:
+        if place >= 0 and is_answer(events[place]):
             event = events[place]
             kept = {key: event[key] for key in event if key not in ("role", "type")}
             events[place] = {"type": "final_output", **final_output(event["content"]), **kept}
             response["final_output"] = final_output(events[place]["content"])
-        elif (answer := _answer_by_call(events)) is not None:
-            response["final_output"] = final_output(answer)
+        elif events and events[-1]["type"] == "tool_result":
+            # An agent may have given its answer as data, as the arguments of a call.
+            last = events[-1]
+            called = (each for each in reversed(events) if each["type"] == "tool_call")
+            args = (each["args"] for each in called if each["call_id"] == last["call_id"])
+            if last.get("payload") == _PROCESSED and (answer := next(args, None)) is not None:
+                response["final_output"] = final_output(answer)
         return {**response, "proposed_actions": [], "events": events, **(extras or {})}
 
 
 def final_output(content: Json) -> dict[str, Any]:
     """The final output of a response."""
     return {"content_type": "text" if isinstance(content, str) else "json", "content": content}
-
-
-def _place_of_answer(events: list[CanonicalEvent]) -> int | None:
-    """Where the last words of the assistant stand that no further step followed."""
-    for place in range(len(events) - 1, -1, -1):
-        if is_answer(events[place]):
-            return place
-        if not is_message(events[place]):
-            return None
-    return None
-
-
-def _answer_by_call(events: list[CanonicalEvent]) -> Json:
-    """The arguments of the call with which an agent gave its answer as data."""
-    last = events[-1] if events else {}
-    if last.get("type") != "tool_result" or last.get("payload") != _PROCESSED:
-        return None
-    called = (each for each in reversed(events) if each["type"] == "tool_call")
-    return next((each["args"] for each in called if each["call_id"] == last["call_id"]), None)

@@ -52,13 +52,13 @@ def _spans_in(value: dict[str, Any]) -> list[dict[str, Any]]:
         return _spans_in({"info": trace.get("trace_info"), **trace})
     for holder in holders:
         spans = structure_from_text(holder.get("spans")) if isinstance(holder, dict) else None
-        if isinstance(spans, list) and spans and all(map(_is_span, spans)):
+        if (
+            isinstance(spans, list)
+            and spans
+            and all(isinstance(each, dict) and is_span(each) for each in spans)
+        ):
             return spans
     return []
-
-
-def _is_span(value: Json) -> bool:
-    return isinstance(value, dict) and is_span(value)
 
 
 def _info(value: dict[str, Any]) -> dict[str, Any]:
@@ -117,11 +117,8 @@ def is_langfuse(value: Json) -> bool:
     """Whether a record is a trace or an observation of Langfuse, or an event that makes one."""
     if not isinstance(value, dict):
         return False
-    return _is_observation(value) or _is_trace(value) or _is_event(value)
-
-
-def _is_observation(value: Json) -> bool:
-    return isinstance(value, dict) and _either(value, "traceId") is not None and _is_observed(value)
+    is_observation = _either(value, "traceId") is not None and _is_observed(value)
+    return is_observation or _is_trace(value) or _is_event(value)
 
 
 def _is_observed(value: Json) -> bool:

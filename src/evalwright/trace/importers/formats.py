@@ -84,14 +84,6 @@ class AgentTraces(Importer):
         )
 
 
-def _is_otlp(value: Json) -> bool:
-    return isinstance(value, dict) and (any(key in value for key in _OTLP_KEYS) or is_span(value))
-
-
-def _is_agent_trace(value: Json) -> bool:
-    return isinstance(value, dict) and any(key in value for key in _TRACE_KEYS)
-
-
 def _is_message_log(value: Json) -> bool:
     if isinstance(value, list):
         return is_message_list(value)
@@ -178,7 +170,9 @@ FORMATS: tuple[TraceFormat, ...] = (
     ),
     TraceFormat(
         name="otel-genai",
-        fits=_is_otlp,
+        fits=lambda value: (
+            isinstance(value, dict) and (any(key in value for key in _OTLP_KEYS) or is_span(value))
+        ),
         marks=_OTLP_KEYS,
         importer=SpanGroups,
         in_order=False,
@@ -186,7 +180,7 @@ FORMATS: tuple[TraceFormat, ...] = (
     ),
     TraceFormat(
         name="agent-traces",
-        fits=_is_agent_trace,
+        fits=lambda value: isinstance(value, dict) and any(key in value for key in _TRACE_KEYS),
         marks=("events",),
         importer=AgentTraces,
         in_order=True,

@@ -186,7 +186,6 @@ def _events(turn: Json) -> list[CanonicalEvent]:
 
 
 def _timed(events: list[CanonicalEvent], log: list[dict[str, Any]]) -> list[CanonicalEvent]:
-    """Events with the times that the log has of calls and their results."""
     ran = {identifier(each.get("id")): each for each in log if each.get("event") == "tool"}
     timed = []
     for event in events:

@@ -73,7 +73,9 @@ def _turn_of(raw: dict[str, Any]) -> list[CanonicalEvent]:
     events += _content(role, content)
     if text(raw.get("refusal")):
         events.append(message(role, raw["refusal"]))
-    events += _calls(raw.get("tool_calls")) + _legacy_call(raw.get("function_call"))
+    calls, older = raw.get("tool_calls"), raw.get("function_call")
+    calls = calls if isinstance(calls, list) else [calls] if calls is not None else []
+    events += [_call(each) for each in [*calls, *([] if older is None else [older])]]
     return events or [message(role, "")]
 
 
@@ -132,7 +134,12 @@ def _content(role: str, content: Json) -> list[CanonicalEvent]:
     events: list[CanonicalEvent] = []
     said: list[Json] = []
     for part in content:
-        build = _part_builder(part)
+        kind = part.get("type") if isinstance(part, dict) else None
+        build = _PARTS.get(kind) if isinstance(kind, str) else None
+        if build is None and isinstance(kind, str):
+            # Of tools that a provider runs itself: `mcp_tool_use`, `web_fetch_tool_result`, more.
+            is_call, is_result = kind.endswith("_tool_use"), kind.endswith("_tool_result")
+            build = _one_call if is_call else _block_result if is_result else None
         if build is None:
             said.append(part)
             continue
@@ -145,16 +152,6 @@ def _said(role: str, parts: list[Json]) -> list[CanonicalEvent]:
     return [message(role, plain_content(parts))] if parts else []
 
 
-def _part_builder(part: Json) -> Callable[[dict[str, Any]], list[CanonicalEvent]] | None:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if not isinstance(kind, str):
-        return None
-    # Those of tools that a provider runs itself: `mcp_tool_use`, `web_fetch_tool_result` and more.
-    by_ending = {"_tool_use": _one_call, "_tool_result": _block_result}
-    other = next((by_ending[each] for each in by_ending if kind.endswith(each)), None)
-    return _PARTS.get(kind, other)
-
-
 def _item_builder(kind: str) -> Callable[[dict[str, Any]], list[CanonicalEvent]] | None:
     """How an item is read; a provider runs many tools itself, each with items of its own kinds."""
     if kind in _ITEMS:
@@ -162,12 +159,6 @@ def _item_builder(kind: str) -> Callable[[dict[str, Any]], list[CanonicalEvent]]
     if kind.endswith("_call_output"):
         return _call_output
     return _provider_call if kind.endswith("_call") else None
-
-
-def _calls(calls: Json) -> list[CanonicalEvent]:
-    if calls is None:
-        return []
-    return [_call(each) for each in (calls if isinstance(calls, list) else [calls])]
 
 
 def _call(raw: Json) -> CanonicalEvent:
@@ -178,10 +169,6 @@ def _call(raw: Json) -> CanonicalEvent:
     )
     args = next((inner[key] for key in ("arguments", "args", "input") if key in inner), None)
     return tool_call(raw.get("id") or raw.get("call_id"), inner.get("name"), arguments(args))
-
-
-def _legacy_call(raw: Json) -> list[CanonicalEvent]:
-    return [] if raw is None else [_call(raw)]
 
 
 def _block_result(raw: dict[str, Any]) -> list[CanonicalEvent]:
@@ -195,10 +182,6 @@ def _response_part(raw: dict[str, Any]) -> list[CanonicalEvent]:
     keys = ("response", "result", "content", "server_tool_call_response")
     payload = next((raw[key] for key in keys if key in raw), None)
     return [tool_result(raw.get("id"), raw.get("name"), payload, raw.get("status"))]
-
-
-def _server_call(raw: dict[str, Any]) -> list[CanonicalEvent]:
-    return [tool_call(raw.get("id"), raw.get("name"), raw.get("server_tool_call"))]
 
 
 def _thought(raw: dict[str, Any]) -> list[CanonicalEvent]:
@@ -242,14 +225,10 @@ def _status_of(status: Json) -> str | None:
 
 
 def _file_search(raw: dict[str, Any]) -> list[CanonicalEvent]:
-    found = raw.get("results")
-    return [retrieval(_joined(raw.get("queries")), found if isinstance(found, list) else [])]
-
-
-def _joined(queries: Json) -> Json:
+    found, queries = raw.get("results"), raw.get("queries")
     if isinstance(queries, list) and all(isinstance(each, str) for each in queries):
-        return "\n".join([value for value in queries if isinstance(value, str)])
-    return queries
+        queries = "\n".join(queries)
+    return [retrieval(queries, found if isinstance(found, list) else [])]
 
 
 _PARTS: dict[str, Callable[[dict[str, Any]], list[CanonicalEvent]]] = {
@@ -261,7 +240,9 @@ _PARTS: dict[str, Callable[[dict[str, Any]], list[CanonicalEvent]]] = {
     "reasoning": _thought,
     "tool_call": _one_call,
     "tool_call_response": _response_part,
-    "server_tool_call": _server_call,
+    "server_tool_call": lambda raw: [
+        tool_call(raw.get("id"), raw.get("name"), raw.get("server_tool_call"))
+    ],
     "server_tool_call_response": _response_part,
 }
 

@@ -12,6 +12,7 @@ from evalwright.trace.importers.operation import Operation, with_outcome
 from evalwright.trace.importers.span_formats import Span
 from evalwright.trace.importers.streams import assembled
 from evalwright.trace.importers.values import (
+    fields_of,
     first_identifier,
     structure_from_text,
     text,
@@ -42,8 +43,12 @@ _ITEM_KINDS = ("message", "function_call", "function_call_output", "reasoning", 
 
 def model_operation(span: Span, given: Json, answered: Json) -> Operation:
     """A call of a model, with all that its input and its output tell."""
-    given, answered = structure_from_text(given), _lone_response(structure_from_text(answered))
-    fields = given if isinstance(given, dict) else {}
+    given, answered = structure_from_text(given), structure_from_text(answered)
+    if isinstance(answered, list) and len(answered) == 1:
+        # A response may stand in a list, as answers that arrived in parts are recorded.
+        is_response = isinstance(fields_of(answered[0]).get("output"), list)
+        answered = answered[0] if is_response else answered
+    fields = fields_of(given)
     offered = fields.get("tools") or fields.get("functions")
     return Operation(
         span,
@@ -55,13 +60,6 @@ def model_operation(span: Span, given: Json, answered: Json) -> Operation:
         usage=usage_in(answered),
         models=models_in(answered) or models_of([fields]),
     )
-
-
-def _lone_response(answered: Json) -> Json:
-    """A response that stands in a list of one, as answers that arrived in parts are recorded."""
-    alone = answered[0] if isinstance(answered, list) and len(answered) == 1 else None
-    is_response = isinstance(alone, dict) and isinstance(alone.get("output"), list)
-    return alone if is_response else answered
 
 
 def agent_operation(span: Span, given: Json, answered: Json) -> Operation:
@@ -132,13 +130,9 @@ def _result(returned: Json) -> CanonicalEvent:
             return _result(structure_from_text(returned[wrapped[0]]))
         update = returned.get("update")  # of a LangGraph command
         said = messages_in(update if isinstance(update, dict) else returned)
-        found = [
-            each
-            for each in events_of_messages(said or returned)
-            if bool(each["type"] == "tool_result")
-        ]
-        if found:
-            return found[-1]
+        for event in reversed(events_of_messages(said or returned)):
+            if event["type"] == "tool_result":
+                return event
     return tool_result(None, None, returned)
 
 
@@ -193,35 +187,26 @@ def _lone_value(value: Json, keys: tuple[str, ...]) -> Json:
 
 def said_by(answered: Json) -> list[CanonicalEvent]:
     """What a model answered: the first of several answers."""
-    answered = _joined(_first_answer(structure_from_text(answered)))
+    answered = _first_answer(structure_from_text(answered))
+    is_wrapped = isinstance(answered, dict) and list(answered) == ["output"]
+    parts = answered["output"] if is_wrapped else answered
+    if isinstance(parts, list) and parts:  # they were recorded as they arrived
+        is_text = all(isinstance(each, str) for each in parts)
+        answered = "".join(parts) if is_text else assembled(parts) or answered
     if answered in (None, "", [], {}):
         return []
     if isinstance(answered, str):
         return [message("assistant", answered)]
     found = messages_in(answered)
     if found is not None:
-        return [event for each in found for event in events_of(_as_assistant(each))]
+        turns = [{"role": "assistant", "content": x} if isinstance(x, str) else x for x in found]
+        return [event for each in turns for event in events_of(each)]
     if isinstance(answered, dict) and isinstance(answered.get("content"), str | list):
         return events_of({**answered, "role": "assistant"})
     if isinstance(answered, list) and all(isinstance(each, dict) for each in answered):
         return events_of({"role": "assistant", "content": answered})
     alone = _lone_value(answered, _ANSWERED)
     return [message("assistant", alone)]
-
-
-def _joined(answered: Json) -> Json:
-    """An answer whose parts were recorded as they arrived, as a whole."""
-    wrapped = isinstance(answered, dict) and list(answered) == ["output"]
-    parts = answered["output"] if wrapped else answered
-    if not isinstance(parts, list) or not parts:
-        return answered
-    if all(isinstance(each, str) for each in parts):
-        return "".join(parts)
-    return assembled(parts) or answered
-
-
-def _as_assistant(raw: Json) -> Json:
-    return {"role": "assistant", "content": raw} if isinstance(raw, str) else raw
 
 
 def _first_answer(answered: Json) -> Json:
@@ -248,8 +233,7 @@ def usage_in(answered: Json) -> dict[str, Json]:
     """What an answer of a model says of its cost."""
     if not isinstance(answered, dict):
         return spent_in(answered)[0]
-    about = answered.get("llm_output")
-    about = about if isinstance(about, dict) else {}
+    about = fields_of(answered.get("llm_output"))
     holders = (
         answered.get("usage"),
         answered.get("usage_metadata"),
@@ -267,8 +251,7 @@ def models_in(answered: Json) -> list[str]:
     """The models that an answer names."""
     if not isinstance(answered, dict):
         return []
-    about = answered.get("llm_output")
-    about = about if isinstance(about, dict) else {}
+    about = fields_of(answered.get("llm_output"))
     return models_of([answered, about])[:1] or spent_in(_messages_of_answer(answered))[1]
 
 

@@ -117,8 +117,6 @@ def _spent(metrics: Json) -> dict[str, Json]:
 
 
 class _OpenHandsStream:
-    """Events in order, as what was said and done."""
-
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
         self._told = Transcript()

@@ -52,6 +52,8 @@ def read_openinference(span: Span) -> Operation | None:
     match kind:
         case "model":
             said = span.attributes
+            told = nested(said, "llm.output_messages")
+            answers = events_of_messages([_chat_message(each) for each in told])
             offered = [each.get("tool", each) for each in objects_in(nested(said, "llm.tools"))]
             spent = {
                 "input_tokens": whole_number(said.get("llm.token_count.prompt")),
@@ -62,7 +64,7 @@ def read_openinference(span: Span) -> Operation | None:
                 span,
                 "model",
                 history=_history(span) or _as_history(_value(span, "input")),
-                output=_said(span, "llm.output_messages") or _as_output(_value(span, "output")),
+                output=answers or _as_output(_value(span, "output")),
                 tools=tool_names([each.get("json_schema", each) for each in objects_in(offered)]),
                 usage=without_none(spent),
                 models=[name for name in [text(said.get("llm.model_name"))] if name],
@@ -114,11 +116,6 @@ def _history(span: Span) -> list[CanonicalEvent]:
                 lambda each: not text(fields_of(_unwrapped(each, "message")).get("role")), found
             )
         )
-    return events_of_messages([_chat_message(each) for each in found])
-
-
-def _said(span: Span, prefix: str) -> list[CanonicalEvent]:
-    found = nested(span.attributes, prefix)
     return events_of_messages([_chat_message(each) for each in found])
 
 

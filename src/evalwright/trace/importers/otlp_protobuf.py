@@ -53,7 +53,6 @@ def logs_document(body: bytes, most_fields: int) -> dict[str, Any]:
 
 
 def _fields(body: bytes, message: _Message, budget: _Allowance) -> dict[str, Any]:
-    """The known fields of a message, by their names in JSON."""
     found: dict[str, Any] = {}
     place, end = 0, len(body)
     while place < end:
@@ -91,7 +90,6 @@ def _fields(body: bytes, message: _Message, budget: _Allowance) -> dict[str, Any
 
 
 def _varint(body: bytes, place: int) -> tuple[int, int]:
-    """A number of variable length, and the place after it."""
     value = shift = 0
     for at in range(place, min(place + _LONGEST_VARINT, len(body))):
         byte = body[at]
@@ -113,20 +111,8 @@ def _hex(raw: bytes, _budget: _Allowance) -> str:
     return raw.hex()
 
 
-def _base64(raw: bytes, _budget: _Allowance) -> str:
-    return base64.b64encode(raw).decode()
-
-
 def _number(raw: int, _budget: _Allowance) -> int:
     return raw
-
-
-def _signed(raw: int, _budget: _Allowance) -> int:
-    return raw - (1 << 64) if raw >> 63 else raw
-
-
-def _truth(raw: int, _budget: _Allowance) -> bool:
-    return bool(raw)
 
 
 def _nanoseconds(raw: bytes, _budget: _Allowance) -> int:
@@ -142,7 +128,6 @@ def _double(raw: bytes, _budget: _Allowance) -> float | str:
 
 
 def _one(message: _Message) -> Callable[[bytes, _Allowance], dict[str, Any]]:
-    """A message within another."""
     return lambda raw, budget: _fields(raw, message, budget)
 
 
@@ -172,12 +157,12 @@ def _pair(raw: bytes, budget: _Allowance) -> dict[str, Any]:
 
 _VALUE: Final[_Message] = {
     1: _Field("stringValue", _LENGTH, _text),
-    2: _Field("boolValue", _VARINT, _truth),
-    3: _Field("intValue", _VARINT, _signed),
+    2: _Field("boolValue", _VARINT, lambda raw, _: bool(raw)),
+    3: _Field("intValue", _VARINT, lambda raw, _: raw - (1 << 64) if raw >> 63 else raw),
     4: _Field("doubleValue", _FIXED64, _double),
     5: _Field("arrayValue", _LENGTH, _list),
     6: _Field("kvlistValue", _LENGTH, _object),
-    7: _Field("bytesValue", _LENGTH, _base64),
+    7: _Field("bytesValue", _LENGTH, lambda raw, _: base64.b64encode(raw).decode()),
 }
 _LIST: Final[_Message] = {1: _Field("values", _LENGTH, _value, True)}
 _PAIR: Final[_Message] = {1: _Field("key", _LENGTH, _text), 2: _Field("value", _LENGTH, _value)}

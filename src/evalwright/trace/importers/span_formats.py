@@ -139,7 +139,6 @@ def _scoped(
 
 
 def _scope_of(holder: dict[str, Any]) -> str:
-    """The name of the instrumentation that wrote spans."""
     return text(fields_of(holder.get("scope")).get("name")) or ""
 
 

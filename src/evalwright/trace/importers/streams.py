@@ -25,7 +25,7 @@ def assembled(messages: list[Any]) -> list[Any]:
 
 
 def _kind_of_part(raw: Json) -> tuple[str, Json] | None:
-    """What a part is a part of; the parts of one message of LangChain share an id."""
+    """The kind of a part; the parts of one message of LangChain share an id."""
     if not isinstance(raw, dict):
         return None
     if raw.get("object") == _OPENAI:
@@ -67,7 +67,6 @@ def _of_openai(parts: list[dict[str, Any]]) -> list[Any]:
 
 
 def _extend(calls: dict[Json, dict[str, Any]], raw: dict[str, Any], name: Json, args: Json) -> None:
-    """Add a part of a call to those with its index."""
     index = raw.get("index")
     index = index if isinstance(index, int | str) else None
     call = calls.setdefault(index, {"id": None, "name": "", "args": ""})
@@ -113,14 +112,11 @@ def _of_anthropic(parts: list[dict[str, Any]]) -> list[Any]:
         for key, value in delta.items() if isinstance(delta, dict) else ():
             if key in ("text", "thinking", "partial_json") and isinstance(value, str):
                 block[key] = (block[key] if isinstance(block.get(key), str) else "") + value
-    return [{**message, "content": [_whole(each) for each in blocks.values() if len(each) > 1]}]
-
-
-def _whole(block: dict[str, Any]) -> dict[str, Any]:
-    if "partial_json" not in block:
-        return block
-    kept = {key: value for key, value in block.items() if key != "partial_json"}
-    return {**kept, "input": from_text(block["partial_json"])}
+    whole = [block for block in blocks.values() if len(block) > 1]
+    for block in whole:
+        if "partial_json" in block:
+            block["input"] = from_text(block.pop("partial_json"))
+    return [{**message, "content": whole}]
 
 
 def _of_responses(parts: list[dict[str, Any]]) -> list[Any]:

@@ -168,17 +168,12 @@ def milliseconds(value: Json) -> float | None:
 
 def tool_names(definitions: Json) -> list[str]:
     """The names in a list of tool definitions, each once, in order."""
-    found = structure_from_text(definitions)
-    names = [_tool_name(each) for each in found] if isinstance(found, list) else []
+    names = []
+    for definition in map(structure_from_text, listed(definitions)):
+        fields = fields_of(definition)
+        inner = fields_of(fields.get("function"))
+        names.append(text(inner.get("name")) or text(fields.get("name")) or text(definition))
     return list(dict.fromkeys(name for name in names if name))
-
-
-def _tool_name(definition: Json) -> str | None:
-    definition = structure_from_text(definition)
-    if not isinstance(definition, dict):
-        return text(definition)
-    inner = fields_of(definition.get("function"))
-    return text(inner.get("name")) or text(definition.get("name"))
 
 
 def usage_of(holder: dict[str, Any]) -> dict[str, Json]:

@@ -68,7 +68,12 @@ class Wrappers:
         """What a document is a list of or holds a list of; None if it is a record itself."""
         is_record = self._is_record(value)
         if isinstance(value, list):
-            return value if not is_record or self._holds_records(value) else None
+            if not is_record:
+                return value
+            # What might be a conversation is a list of records if the first of them is one.
+            first = value[0] if value else None
+            is_list = isinstance(first, dict) and self._is_record(first)
+            return value if is_list and not self._is_part(first) else None
         if not isinstance(value, dict) or is_record:
             return None
         for key in _LIST_KEYS:
@@ -86,8 +91,3 @@ class Wrappers:
         by_id = [each for each in value.values() if isinstance(each, dict | list)]
         is_index = bool(value) and len(by_id) == len(value)
         return by_id if is_index and all(map(self._is_record, by_id[:2])) else None
-
-    def _holds_records(self, value: list[Any]) -> bool:
-        """Whether what might be a conversation is a list of records."""
-        first = value[0] if value else None
-        return isinstance(first, dict) and self._is_record(first) and not self._is_part(first)
