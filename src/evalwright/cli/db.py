@@ -3,7 +3,7 @@
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -23,9 +23,6 @@ from evalwright.store.location import (
     shown_place,
 )
 from evalwright.store.protocol import RunFacts
-
-if TYPE_CHECKING:
-    from evalwright.store.inspection import LogProblem
 
 EXAMPLES = """\b
 Examples:
@@ -130,7 +127,17 @@ def check(*, replay: bool, as_json: bool, db: str | None) -> int:
     Every problem is listed with the run and the place, and the exit code is then 1. Nothing is
     changed.
     """
-    place, problems = shown_place(db), _find_problems(db)
+    place, address = shown_place(db), chosen_address(db)
+    progress = LongWork("checked {0} of {1} rules")
+    if address is not None:
+        from evalwright.store.postgres.inspection import inspected
+
+        with existing_log(db), inspected(address) as inspection:
+            problems = list(inspection.problems(progress))
+    else:
+        from evalwright.store.inspection import find_problems
+
+        problems = list(find_problems(_existing(db), progress))
     if replay and not problems:
         with existing_log(db) as log:
             from evalwright.engine.replay import unlike_recorded
@@ -147,18 +154,6 @@ def check(*, replay: bool, as_json: bool, db: str | None) -> int:
     elif not as_json:
         tell(f"{place}: sound")
     return 1 if problems else 0
-
-
-def _find_problems(db: str | None) -> "list[LogProblem]":
-    progress, address = LongWork("checked {0} of {1} rules"), chosen_address(db)
-    if address is not None:
-        from evalwright.store.postgres.inspection import inspected
-
-        with existing_log(db), inspected(address) as inspection:
-            return list(inspection.problems(progress))
-    from evalwright.store.inspection import find_problems
-
-    return list(find_problems(_existing(db), progress))
 
 
 @command.command(epilog="Example: evalwright db backup evals-backup.db")

@@ -26,7 +26,6 @@ from evalwright.cli.results import (
 )
 from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.errors import BadInput, CannotEvaluate, RunFailed
-from evalwright.contracts.events import Event
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.summary import to_json
 from evalwright.engine.history import History, read_history
@@ -219,7 +218,11 @@ class LogViewer:
             say(LIVE)
         if task_id is not None:
             history = read_history(self._log, run_id)
-            task_id = _task_meant(history, task_id)
+            suite = history.plan.suite
+            meant = TaskNames.of_tasks(suite.tasks).find(task_id)
+            if meant is None:
+                raise BadInput(f"the suite {suite_name(suite.suite_id)} has no task {task_id!r}")
+            task_id = meant
             if not self._as_json:
                 self._task(history, task_id)
         for event in self._log.read(run_id):
@@ -234,7 +237,8 @@ class LogViewer:
             if self._as_json:
                 write_stdout(shown.to_json() + b"\n")
             else:
-                tell(_line(shown))
+                task = f" [{shown.task_id}]" if shown.task_id else ""
+                tell(f"{shown.sequence:>6}  {shown.type}{task}  {one_line(shown.body.decode())}")
 
     def _task(self, history: History, task_id: str) -> None:
         events = [event for event in self._log.read(history.run_id) if event.task_id == task_id]
@@ -247,15 +251,3 @@ class LogViewer:
             coverage = read_task(story.task, events, history.plan.agent)[0].record.coverage
             if coverage is not UNSET:
                 tell(f"      observed  {coverage_in_words(coverage)}\n")
-
-
-def _task_meant(history: History, typed: str) -> str:
-    suite = history.plan.suite
-    if (found := TaskNames.of_tasks(suite.tasks).find(typed)) is not None:
-        return found
-    raise BadInput(f"the suite {suite_name(suite.suite_id)} has no task {typed!r}")
-
-
-def _line(event: Event) -> str:
-    task = f" [{event.task_id}]" if event.task_id else ""
-    return f"{event.sequence:>6}  {event.type}{task}  {one_line(event.body.decode())}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +16,7 @@ from evalwright.cli.evaluation import (
     select_tasks,
 )
 from evalwright.cli.output import Streams, folder_for_results, in_words, say, tell, without_secrets
-from evalwright.cli.results import Results, failed_run, publish, reported, show_results
+from evalwright.cli.results import failed_run, publish, reported, show_results
 from evalwright.contracts.amounts import dollars
 from evalwright.contracts.errors import (
     BadInput,
@@ -130,13 +130,22 @@ def evaluate_several(
         for number, job in enumerate(jobs, 1):
             ended.append(_work(log, job, f"[{number}/{len(jobs)}] ", runs))
         compared = _side_by_side(ended) if len(variants) > 1 else []
-        worse = [told for each in compared for told in _worse(each)]
-        publish(results, [*runs, *(each for suite in compared for each in _reported(suite))])
-    text = "\n".join(_closing(ended, compared, worse, Style.of(_stream(results))))
+        told = [(each, list(_worse(each))) for each in compared]
+        worse = [line for _, lines in told for line in lines]
+        # The same for reports, which have each run by itself.
+        beside = [
+            ReportedSeveral(f"{each.name}, side by side", lines) for each, lines in told if lines
+        ]
+        publish(results, [*runs, *beside])
+    style = Style.of(Streams.err if results.as_json else Streams.out)
+    text = "\n".join(_closing(ended, compared, worse, style))
     if not results.quiet:
         (say if results.as_json else tell)(text, styled=True)
     if results.as_json:
-        _emit(results, ended, compared, is_one=len(found.paths) == 1)
+        summaries: object = [outcome.summary for each in ended for outcome in each.outcomes]
+        if compared:
+            summaries = compared[0] if len(found.paths) == 1 else compared
+        results.emit(msgspec.json.format(msgspec.json.encode(summaries), indent=2) + b"\n")
     is_gated = "none" not in request.options.fail_on
     return max(*(each.code for each in ended), 1 if worse and is_gated else 0)
 
@@ -243,18 +252,15 @@ def _worse(compared: SideBySide) -> Iterator[str]:
             yield f"{printable(change.name)} against {first}: {printable(change.sentence)}"
 
 
-def _reported(compared: SideBySide) -> Iterator[ReportedSeveral]:
-    if worse := [*_worse(compared)]:
-        name = f"{compared.name}, side by side"
-        yield ReportedSeveral(name, worse)
-
-
 def _closing(
     ended: Sequence[EndedJob], compared: Sequence[SideBySide], worse: Sequence[str], style: Style
 ) -> Iterator[str]:
     yield ""
     for each in compared:
-        yield from render_side_by_side(each, style, _called(each, ended))
+        suites = (job.job.subject.suite for job in ended)
+        tasks = [suite.tasks for suite in suites if suite.suite_id == each.suite_id]
+        names = TaskNames.of_tasks(tasks[0]) if tasks else NO_NAMES
+        yield from render_side_by_side(each, style, names)
         yield ""
     marks = [_mark(each, style) for each in ended]
     columns = zip(*(_cells(each) for each in ended), strict=True)
@@ -269,12 +275,6 @@ def _closing(
     let = f", {within} with failed tasks within the bar" if within else ""
     behind = f", {len(worse)} worse than the first beyond chance" if worse else ""
     yield f"{style.bold(verdict)}  {passed} of {len(ended)} runs passed{let}{behind}"
-
-
-def _called(compared: SideBySide, ended: Sequence[EndedJob]) -> TaskNames:
-    suites = (job.job.subject.suite for job in ended)
-    tasks = [each.tasks for each in suites if each.suite_id == compared.suite_id]
-    return TaskNames.of_tasks(tasks[0]) if tasks else NO_NAMES
 
 
 def _mark(ended: EndedJob, style: Style) -> str:
@@ -301,16 +301,3 @@ def _cells(ended: EndedJob) -> list[str]:
         "" if cost is None else dollars(cost),
         last.run_id,
     ]
-
-
-def _stream(results: Results) -> TextIO:
-    return Streams.err if results.as_json else Streams.out
-
-
-def _emit(
-    results: Results, ended: Sequence[EndedJob], compared: Sequence[SideBySide], *, is_one: bool
-) -> None:
-    found: object = [outcome.summary for each in ended for outcome in each.outcomes]
-    if compared:
-        found = compared[0] if is_one else compared
-    results.emit(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
