@@ -67,30 +67,24 @@ def find_secrets_in_output(view: TraceView) -> Iterator[Signal]:
     said = [each for each in _shown(view) if not isinstance(each.event, ToolCall)]
     secrets = [each for each in said if each.part.family == "secret"]
     for same in list(_by_value(secrets))[:_MOST_SIGNALS]:
-        yield _secret_signal(view, same)
-
-
-def _secret_signal(view: TraceView, same: list[Shown]) -> Signal:
-    first = same[0]
-    origin = _origin(view, first)
-    severity = _lower(first.part.severity, int(origin == "the user" or _asks(view)))
-    confidence, novelty = _novelty(view, first, first.part.confidence)
-    notes = (
-        f"The output holds {_a(first.part.label)}, {first.mask}, from {_named(origin)}{novelty}."
-    )
-    return Signal(
-        "secret_in_output",
-        severity,
-        confidence,
-        f"Secret in the output: {first.part.label}",
-        SignalDetails(
-            fields=("content",),
-            rule=first.part.rule,
-            provenance={"content": _provenance(origin)},
-            notes=notes,
-        ),
-        evidence([*_event_of(origin), *(each.event for each in same)]),
-    )
+        first = same[0]
+        origin = _origin(view, first)
+        severity = _lower(first.part.severity, int(origin == "the user" or _asks(view)))
+        confidence, novelty = _novelty(view, first, first.part.confidence)
+        held = f"{_a(first.part.label)}, {first.mask}, from {_named(origin)}{novelty}"
+        yield Signal(
+            "secret_in_output",
+            severity,
+            confidence,
+            f"Secret in the output: {first.part.label}",
+            SignalDetails(
+                fields=("content",),
+                rule=first.part.rule,
+                provenance={"content": _provenance(origin)},
+                notes=f"The output holds {held}.",
+            ),
+            evidence([*_event_of(origin), *(each.event for each in same)]),
+        )
 
 
 def _asks(view: TraceView) -> bool:
@@ -105,32 +99,28 @@ def find_pii_in_output(view: TraceView) -> Iterator[Signal]:
         if each.part.family == "pii" and not isinstance(each.event, ToolCall):
             kinds.setdefault(each.part.rule, []).append(each)
     for rule, shown in kinds.items():
-        yield _pii_signal(view, rule, shown)
-
-
-def _pii_signal(view: TraceView, rule: str, shown: list[Shown]) -> Signal:
-    said = view.requests
-    values = {each.value for each in shown}
-    own = {value for value in values if value in said}
-    words = said.lower()
-    expected = any(word in words for word in _ASKING[rule])
-    part = shown[0].part
-    steps = int(expected) + 2 * int(own == values) - int(len(values - own) >= _MANY)
-    confidence, novelty = _novelty(view, shown[0], part.confidence)
-    how_many = f"{len(values)} different values" if len(values) > 1 else "one value"
-    given = ", all given by the user" if own == values else ""
-    return Signal(
-        "pii_in_output",
-        _lower(part.severity, steps),
-        confidence,
-        f"Personal data in the output: {part.label}",
-        SignalDetails(
-            fields=("content",),
-            rule=rule,
-            notes=f"The output holds {how_many} of the kind {part.label}{given}{novelty}.",
-        ),
-        evidence(each.event for each in shown),
-    )
+        said = view.requests
+        values = {each.value for each in shown}
+        own = {value for value in values if value in said}
+        words = said.lower()
+        expected = any(word in words for word in _ASKING[rule])
+        part = shown[0].part
+        steps = int(expected) + 2 * int(own == values) - int(len(values - own) >= _MANY)
+        confidence, novelty = _novelty(view, shown[0], part.confidence)
+        how_many = f"{len(values)} different values" if len(values) > 1 else "one value"
+        given = ", all given by the user" if own == values else ""
+        yield Signal(
+            "pii_in_output",
+            _lower(part.severity, steps),
+            confidence,
+            f"Personal data in the output: {part.label}",
+            SignalDetails(
+                fields=("content",),
+                rule=rule,
+                notes=f"The output holds {how_many} of the kind {part.label}{given}{novelty}.",
+            ),
+            evidence(each.event for each in shown),
+        )
 
 
 def find_token_exfil(view: TraceView) -> Iterator[Signal]:

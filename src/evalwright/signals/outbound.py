@@ -60,7 +60,23 @@ def unexpected_outbound(view: TraceView) -> Iterator[Signal]:
         values = _perhaps_destinations(act, named=named)
         destination = _unnamed_destination(view, act, values) if values else None
         if destination is not None:
-            yield _sent(view, act, destination)
+            where = destination.argument
+            private = _private_part(view, act, where)
+            proof = [private.event] if private is not None else []
+            flow = "private content of an earlier result" if private is not None else "data"
+            yield call_signal(
+                view,
+                act.call,
+                "unexpected_outbound",
+                _weight_of_sending(view, destination, act, private),
+                "Data leaves to a destination that nobody named",
+                f"The call sends {flow} to an address that neither the user, the operator nor the "
+                "baseline named.",
+                traced=[where],
+                sources=proof,
+                urls=[_shown_destination(where.value)],
+                rule="outbound/private" if private is not None else "outbound/destination",
+            )
     yield from carried_by_calls(view)
     output = output_with_links(view)
     if output is not None:
@@ -117,26 +133,6 @@ def _acquainted(view: TraceView, address: str) -> bool:
 @lru_cache(maxsize=1)
 def _user_vocabulary(view: TraceView) -> bytes | SearchedText:
     return searched(plain_words(view.requests), WORDS)
-
-
-def _sent(view: TraceView, act: Act, destination: Destination) -> Signal:
-    where = destination.argument
-    private = _private_part(view, act, where)
-    proof = [private.event] if private is not None else []
-    flow = "private content of an earlier result" if private is not None else "data"
-    return call_signal(
-        view,
-        act.call,
-        "unexpected_outbound",
-        _weight_of_sending(view, destination, act, private),
-        "Data leaves to a destination that nobody named",
-        f"The call sends {flow} to an address that neither the user, the operator nor the "
-        "baseline named.",
-        traced=[where],
-        sources=proof,
-        urls=[_shown_destination(where.value)],
-        rule="outbound/private" if private is not None else "outbound/destination",
-    )
 
 
 def _weight_of_sending(
