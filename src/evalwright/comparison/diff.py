@@ -100,23 +100,17 @@ def diff_sequences(a_id: str, a_log: Iterable[Event], b_id: str, b_log: Iterable
     """Compare two runs event by event: number n of the one with number n of the other."""
     ends: tuple[list[Event], list[Event]] = [], []
     diffs = []
-    for pair in zip_longest(a_log, b_log):
-        for event, end in zip(pair, ends, strict=True):
+    for old, new in zip_longest(a_log, b_log):
+        for event, end in zip((old, new), ends, strict=True):
             if event is not None and _part(event) == _END:
                 end.append(event)
-        if (found := _at_one_place(*pair)) is not None:
-            diffs.append(found)
+        if old is None:
+            diffs.append(EventDiff(new.sequence, "added", b_event=_shown(new)))
+        elif new is None:
+            diffs.append(EventDiff(old.sequence, "removed", a_event=_shown(old)))
+        elif old.type != new.type or (old.body != new.body and _recorded(old) != _recorded(new)):
+            diffs.append(EventDiff(old.sequence, "changed", _shown(old), _shown(new)))
     return _run_diff((a_id, ends[0]), (b_id, ends[1]), diffs)
-
-
-def _at_one_place(old: Event | None, new: Event | None) -> EventDiff | None:
-    if old is None:
-        return EventDiff(new.sequence, "added", b_event=_shown(new)) if new else None
-    if new is None:
-        return EventDiff(old.sequence, "removed", a_event=_shown(old))
-    if old.type == new.type and (old.body == new.body or _recorded(old) == _recorded(new)):
-        return None
-    return EventDiff(old.sequence, "changed", _shown(old), _shown(new))
 
 
 def _run_diff(

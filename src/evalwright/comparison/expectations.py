@@ -198,11 +198,6 @@ def _retrieval(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
     return [FailedAssertion("retrieval_required", wanted, sorted(got), message)]
 
 
-def _actions(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
-    proposed = [action.action_type for action in trace.actions]
-    return _required("action_required", "not proposed", wanted, proposed)
-
-
 def _tools(wanted: tuple[str, ...], trace: Trace) -> list[FailedAssertion]:
     if not trace.coverage.calls:
         return [FailedAssertion("tool_required", wanted, None, _UNSEEN)]
@@ -315,7 +310,9 @@ def _checked(documents: tuple[Json, ...], trace: Trace) -> list[FailedAssertion]
 _CHECKS: dict[str, Callable[[Any, Trace], list[FailedAssertion]]] = {
     "json_schema": _schema,
     "documents": _retrieval,
-    "actions": _actions,
+    "actions": lambda wanted, trace: _required(
+        "action_required", "not proposed", wanted, [each.action_type for each in trace.actions]
+    ),
     "tools": _tools,
     "tool_sequence": _sequence,
     "must_include": _included,

@@ -6,7 +6,7 @@ from typing import Any
 from evalwright.trace.importers.canonical import CanonicalEvent, tool_call
 from evalwright.trace.importers.messages import events_of, events_of_messages, readable
 from evalwright.trace.importers.records import Imported, Importer, ImportRecord, faulty
-from evalwright.trace.importers.transcripts import NOTHING, Transcript
+from evalwright.trace.importers.transcripts import Transcript
 from evalwright.trace.importers.values import (
     decimal,
     fields_of,
@@ -62,9 +62,7 @@ class InspectLogs(Importer):
 
     def _imported(self, sample: Json, number: int, place: str) -> Imported:
         found = _case(sample, self._header) if isinstance(sample, dict) else Transcript()
-        if not found.says_something:
-            return faulty(number, f"{place}: {NOTHING}")
-        return found.imported(number)
+        return found.imported(number, place)
 
     def is_idle(self) -> bool:
         """No header was read, which would tell of the samples after it."""

@@ -12,8 +12,8 @@ from evalwright.trace.importers.canonical import (
     unrecognised,
 )
 from evalwright.trace.importers.messages import events_of, plain_content, readable
-from evalwright.trace.importers.records import Imported, Importer, ImportRecord, faulty
-from evalwright.trace.importers.transcripts import NOTHING, Transcript
+from evalwright.trace.importers.records import Imported, Importer, ImportRecord
+from evalwright.trace.importers.transcripts import Transcript
 from evalwright.trace.importers.values import (
     arguments,
     fields_of,
@@ -106,9 +106,7 @@ def _imported(value: Json, number: int, place: str) -> Imported:
     found = _OpenHandsStream().transcript([inner for each in events for inner in _flat(each)])
     found.case_id = first_identifier(holder, *_CASE_KEYS)
     found.usage = _spent(holder.get("metrics")) or found.usage
-    if not found.says_something:
-        return faulty(number, f"{place}: {NOTHING}")
-    return found.imported(number)
+    return found.imported(number, place)
 
 
 def _spent(metrics: Json) -> dict[str, Json]:

@@ -60,7 +60,13 @@ def read_swe_agent(value: Json, name: str) -> Iterator[Transcript]:
         # What the operator and the user said before the first answer, then the steps.
         is_answer = [turn.get("role") in _ANSWERS for turn in turns]
         first = is_answer.index(True) if True in is_answer else len(turns)
-        events = events_of_messages(turns[:first]) + _of_steps(steps)
+        events = events_of_messages(turns[:first])
+        for number, step in enumerate(steps, 1):
+            thought = text(step.get("thought")) or text(step.get("response"))
+            events += [message("assistant", thought)] if thought else []
+            if text(step.get("action")):
+                events.append(tool_call(number, SHELL, {"command": step["action"]}))
+                events.append(tool_result(number, SHELL, step.get("observation")))
     case_id = identified(value, info, keys=("case_id", "instance_id", "task_id"))
     if case_id is None and name.endswith((".traj", ".traj.json")):
         case_id = name.rpartition("/")[2].removesuffix(".json").removesuffix(".traj")
@@ -122,17 +128,6 @@ def _plain(turn: dict[str, Any]) -> dict[str, Any]:
 
 def _has_calls(turns: list[dict[str, Any]]) -> bool:
     return any(turn.get("tool_calls") or turn.get("role") == "tool" for turn in turns)
-
-
-def _of_steps(steps: list[dict[str, Any]]) -> list[CanonicalEvent]:
-    events: list[CanonicalEvent] = []
-    for number, step in enumerate(steps, 1):
-        thought = text(step.get("thought")) or text(step.get("response"))
-        events += [message("assistant", thought)] if thought else []
-        if text(step.get("action")):
-            events.append(tool_call(number, SHELL, {"command": step["action"]}))
-            events.append(tool_result(number, SHELL, step.get("observation")))
-    return events
 
 
 def _of_turns(turns: list[dict[str, Any]]) -> list[CanonicalEvent]:

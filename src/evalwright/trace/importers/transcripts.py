@@ -29,8 +29,10 @@ class Transcript(msgspec.Struct, kw_only=True):
     failure: dict[str, Any] = {}
     answer: Json = None
 
-    def imported(self, number: int) -> Imported:
-        """The case as a response."""
+    def imported(self, number: int, place: str) -> Imported:
+        """The case as a response, or the fault that nothing was said or done in it."""
+        if not self.says_something:
+            return faulty(number, f"{place}: {NOTHING}")
         dialogue = Dialogue()
         for each in self.instructions:
             dialogue.instruct(each)
@@ -67,10 +69,8 @@ class Transcripts(Importer):
 
     def read(self, record: ImportRecord) -> Iterator[Imported]:
         found = [each for each in self._read(record.value, self._name) if each.says_something]
-        for each in found:
-            yield each.imported(record.number)
-        if not found:
-            yield faulty(record.number, f"{record.place}: {NOTHING}")
+        for each in found or [Transcript()]:
+            yield each.imported(record.number, record.place)
 
 
 NOTHING = "has the form of a trace, but nothing that was said or done; see docs/trace-formats.md"
