@@ -52,6 +52,7 @@ def test_the_facts_of_a_run_follow_its_log(log: EventLog) -> None:
         *("run", "acme", start.at_us, None, "running", "evalwright.eval", "s@1.0.0", "agent"),
         *(["nightly", "a b"], ["golden"], None, None, None, None, 2),
         len(start.body) + len(begun().body),
+        number=1,
     )
     for kind, status in [
         ("run.paused", "paused"),
@@ -226,3 +227,12 @@ def facts_without_sums(raw: sqlite3.Connection) -> str:
     names = [row[1] for row in raw.execute("PRAGMA table_info(run_facts)")]
     kept = [name for name in names if name not in ("summed", "checksum")]
     return f"(SELECT {', '.join(kept)} FROM run_facts)"
+
+
+def test_runs_are_numbered_in_the_order_in_which_they_began(log: EventLog) -> None:
+    for name in ("b", "a", "c"):
+        log.for_tenant("acme").append(name, [a_described_start([], agentId="agent")])
+    written(log)
+    assert [(run.run_id, run.number) for run in log.find_runs()] == [("c", 3), ("a", 2), ("b", 1)]
+    assert ids(log.find_runs(RunFilter(number=2))) == ["a"]
+    assert log.for_tenant("other").find_runs(RunFilter(number=2)) == []

@@ -10,6 +10,7 @@ needs nothing else.
 
 import base64
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -40,6 +41,7 @@ from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog, NewEvent, RunFacts, RunFilter
 
 LATEST = "latest"
+_NUMBER = re.compile(r"[1-9][0-9]{0,14}")  # of a run in its log
 GROUP = "group_"  # how the id of a group of repeats begins
 _PLAN_IN = 8  # events, the first of a run
 _EVALUATIONS = RunFilter(is_evaluation=True)  # a host also has others in its log
@@ -124,7 +126,7 @@ def find_group(log: EventLog, name: str) -> str | None:
 
 
 def find_run(log: EventLog, name: str) -> str:
-    """The run id that a user means: `latest`, a full id, the beginning of just one, a baseline.
+    """The run id that a user means: `latest`, an id or the beginning of one, a number, a baseline.
 
     A run that is named by a file or folder with its events is added to the log.
     """
@@ -141,7 +143,13 @@ def find_run(log: EventLog, name: str) -> str:
     if matches:
         found = f"{len(matches)} runs begin with {name!r} in {log.place}"
         raise RunNotFound(f"{found}; `evalwright runs` lists them")
-    # The run of a baseline, where no run has this name as its id
+    # No run has this name as its id: it is the number of one, or a baseline
+    if _NUMBER.fullmatch(name) and not is_baseline(log, name):
+        numbered = log.find_runs(RunFilter(number=int(name)), limit=1)
+        if not numbered:
+            message = f"there is no run {name} in {log.place}; `evalwright runs` lists them"
+            raise RunNotFound(message)
+        return numbered[0].run_id
     if len(pruned := log.upkeep.tombstones(name)) == 1:
         raise pruned[0].as_error()
     if (group_id := find_group(log, name)) is not None:
@@ -154,6 +162,13 @@ def find_run(log: EventLog, name: str) -> str:
     from evalwright.engine.baselines import find_named
 
     return find_named(log, name)
+
+
+def is_baseline(log: EventLog, name: str) -> bool:
+    """Whether a run was given this name."""
+    from evalwright.engine.baselines import list_baselines
+
+    return bool(list_baselines(log, name))
 
 
 def may_be_baseline(name: str) -> bool:

@@ -50,9 +50,10 @@ _GROW = (
 
 # Looked up run by run, so that the order of the facts is kept.
 RUN_ID = "(SELECT run_id FROM runs WHERE runs.run = run_facts.run)"
-COLUMNS = ", ".join((RUN_ID, *RunFacts._fields[1:]))
+COLUMNS = ", ".join((RUN_ID, *RunFacts._fields[1:-1], "run"))
 
 _CONDITIONS = {
+    "number": "run = :number",
     "tag": "run IN (SELECT run FROM run_tags WHERE tag = :tag{mine})",
     "beginning": (
         "run IN (SELECT run FROM runs WHERE run_id >= :beginning"

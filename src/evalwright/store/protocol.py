@@ -42,6 +42,7 @@ class RunFacts(NamedTuple):
     resumed_from: str | None
     events: int
     bytes: int
+    number: int = 0  # in its log: short, and never given to another run
 
 
 class RunFilter(NamedTuple):
@@ -54,6 +55,7 @@ class RunFilter(NamedTuple):
     repeats: str | None = None
     resumed_from: str | None = None
     beginning: str | None = None  # of the run id
+    number: int | None = None
     has_ended: bool | None = None
     is_evaluation: bool | None = None
 

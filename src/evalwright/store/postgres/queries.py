@@ -21,7 +21,8 @@ EDGES = (
     " (ARRAY[0, 1, greatest(2, last_seq - 1), greatest(2, last_seq)]::bigint[])"
 )
 _COLUMNS = ", ".join(
-    {"events": "runs.last_seq + 1"}.get(name, f"runs.{name}") for name in RunFacts._fields
+    {"events": "runs.last_seq + 1", "number": "runs.run"}.get(name, f"runs.{name}")
+    for name in RunFacts._fields
 )
 FACTS_OF_RUN = f"SELECT {_COLUMNS} FROM runs WHERE run = $1 AND started_us IS NOT NULL"
 RUN_IDS = "SELECT run_id FROM runs WHERE started_us IS NOT NULL AND run < $1"
@@ -29,6 +30,7 @@ OPEN_RUNS = "SELECT run_id, tenant FROM runs WHERE started_us IS NOT NULL AND en
 
 # Where few runs are asked for, they come first: an order of all runs must not be searched for them.
 _SOURCES = {
+    "number": "SELECT run FROM runs WHERE run = {value}",
     "beginning": "SELECT run FROM runs WHERE run_id >= {value}{end}",
     "repeats": "SELECT run FROM runs WHERE repeats = {value}",
     "resumed_from": "SELECT run FROM runs WHERE resumed_from = {value}",
