@@ -181,17 +181,35 @@ def _environment(package: str) -> Templates:
     return templates_of(f"evalwright.reports.{package}")
 
 
-def templates_of(package: str, **more: Any) -> Templates:
-    """The templates of a package, which escape all values; `more` is for the environment."""
+def templates_of(*packages: str, **more: Any) -> Templates:
+    """The templates of packages, which escape all values; `more` is for the environment."""
     pages = [
-        each for each in (files(package) / "templates").iterdir() if each.name.endswith(".html")
+        each
+        for package in packages
+        for each in (files(package) / "templates").iterdir()
+        if each.name.endswith(".html")
     ]
+    filters = {"extent": _extent, "count": _counted, "href": _escaped, **more.pop("filters", {})}
     return Environment(
         templates={each.name: each.read_text(encoding="utf-8") for each in pages},
         auto_escape_callback=lambda _: "html",
         undefined_behavior="strict",
+        filters=filters,
         **more,
     )
+
+
+def _extent(share: float) -> str:
+    """A share as the length of a shape."""
+    return f"{100 * min(1.0, max(0.0, share)):.1f}%"
+
+
+def _counted(number: int) -> str:
+    return f"{number:,}"
+
+
+def _escaped(address: str) -> object:
+    return as_markup(quoted_html(address, is_address=True))
 
 
 def content_policy(style_src: str, script_src: str = "") -> str:

@@ -45,6 +45,7 @@ class ComparedSide(NamedTuple):
     status: str
     frame: RunFrame
     tasks: TaskList
+    number: int = 0  # in its log
 
 
 class PairedTask(NamedTuple):

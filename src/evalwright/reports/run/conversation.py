@@ -1,0 +1,239 @@
+"""A task as a conversation: what was asked, what the agent did and thought, and what it answered.
+
+Calls stand between question and answer with their results; what speaks against the agent, a
+finding or a failed check, stands at the step that shows it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from evalwright.contracts import amounts
+from evalwright.contracts.events import (
+    Checked,
+    Decided,
+    Event,
+    InvocationStarted,
+    ProviderUsage,
+    Reasoned,
+    ToolCalled,
+    ToolReturned,
+)
+from evalwright.contracts.verdicts import CheckResult
+from evalwright.engine.invocation import repetition_of
+from evalwright.reports.formats.html import shortened, shown
+from evalwright.reports.formats.words import in_words
+from evalwright.reports.run.evidence import EvidentFinding
+
+LONG = 4000  # characters of a payload that is part of the page; the rest comes on demand
+_LINE = 160  # of arguments beside a folded call
+_GRAVE = ("critical", "high")
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """A finding at a step."""
+
+    severity: str
+    title: str
+    text: str = ""
+    links: Sequence[tuple[str, str]] = ()  # what shows it: in words, and the address of the step
+
+
+class FailedCheck(msgspec.Struct, frozen=True):
+    """A check that the answer failed."""
+
+    name: str
+    why: str
+
+
+class TalkStep(msgspec.Struct):
+    """One step of a conversation, as the parts of a page show it."""
+
+    kind: Literal["user", "agent", "thought", "call", "note"]
+    id: str
+    text: str = ""
+    by: str = ""
+    facts: str = ""
+    name: str = ""
+    args: str = ""
+    cost: str = ""
+    sent: str | None = None
+    returned: str | None = None
+    error: str = ""
+    more: str = ""  # the address of a payload that is too long for the page
+    link: str = ""  # the address of the step itself
+    badge: str = ""
+    bad: bool = False
+    is_open: bool = False
+    findings: list[Remark] = []
+    failed: list[FailedCheck] = []
+
+
+def conversation_of(
+    asked: Any,
+    events: Iterable[Event],
+    findings: Sequence[EvidentFinding] = (),
+    *,
+    agent: str = "Agent",
+    address: str = "",
+    longest: int = LONG,
+) -> list[TalkStep]:
+    """The steps of a task from its events, which may be shown as they are.
+
+    `address` is that of the task, from where payloads come on demand that are longer than
+    `longest`.
+    """
+    talk = _Talk(agent, address, _by_step(findings), longest)
+    talk.steps.append(TalkStep("user", "asked", readable(asked), by="User"))
+    for event in events:
+        try:
+            talk.take(event)
+        except msgspec.MsgspecError:
+            talk.steps.append(TalkStep("note", f"s{event.sequence}", "An event cannot be read."))
+    return talk.steps
+
+
+def step_address(address: str, sequence: int) -> str:
+    """The address of a step of a task, on whichever part of its page it is."""
+    return f"{address}?step={sequence}#s{sequence}"
+
+
+def readable(value: Any) -> str:
+    """A value as people read it: a text as it is, the only text of an object, else JSON."""
+    if isinstance(value, dict) and len(value) == 1:
+        value = next(iter(value.values()))
+    return readable_json(value)
+
+
+def readable_json(value: Any) -> str:
+    """A text as it is, everything else as indented JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except (msgspec.MsgspecError, RecursionError, TypeError, ValueError):
+        return shown(value)
+
+
+def _by_step(findings: Sequence[EvidentFinding]) -> dict[int | None, list[Remark]]:
+    """Findings by the event that shows them best: the last one of their evidence."""
+    found: dict[int | None, list[Remark]] = {}
+    for each in findings:
+        places = [link.sequence for link in each.links if link.sequence is not None]
+        title = each.title or f"{in_words(each.kind)}, by a judge"
+        found.setdefault(max(places, default=None), []).append(
+            Remark(each.severity, title, each.notes)
+        )
+    return found
+
+
+class _Talk:
+    def __init__(
+        self,
+        agent: str,
+        address: str,
+        findings: Mapping[int | None, list[Remark]],
+        longest: int,
+    ) -> None:
+        self._longest = longest
+        self.steps: list[TalkStep] = []
+        self._agent = agent
+        self._address = address
+        self._findings = findings
+        self._calls: dict[str, TalkStep] = {}
+        self._answer: TalkStep | None = None
+        self._started_us = 0
+        self._usage: list[ProviderUsage] = []  # of models, since the last word of the agent
+
+    def take(self, event: Event) -> None:
+        if event.type == InvocationStarted.TYPE:
+            self._started_us = self._started_us or event.at_us
+            number = repetition_of(event.decode(InvocationStarted).invocation_id)
+            if number > 1:
+                self.steps.append(TalkStep("note", f"s{event.sequence}", f"Repetition {number}"))
+        elif event.type == ProviderUsage.TYPE:
+            self._usage.append(event.decode(ProviderUsage))
+        elif event.type == Reasoned.TYPE:
+            text = event.decode(Reasoned).reasoning
+            line = " ".join(text[: 2 * _LINE].split())[:_LINE]
+            thought, more = self._payload(event.sequence, text)
+            self._add(
+                event, TalkStep("thought", "", thought or "", name="Thought", args=line, more=more)
+            )
+        elif event.type == ToolCalled.TYPE:
+            self._call(event, event.decode(ToolCalled))
+        elif event.type == ToolReturned.TYPE:
+            self._result(event, event.decode(ToolReturned))
+        elif event.type == Decided.TYPE:
+            self._answered(event, event.decode(Decided).decision)
+        elif event.type == Checked.TYPE and self._answer is not None:
+            failed = [each for each in event.decode(Checked).checks if not each.passed]
+            self._answer.failed += [FailedCheck(each.check, _why(each)) for each in failed]
+            self._answer.bad = self._answer.bad or bool(failed)
+
+    def _add(self, event: Event, step: TalkStep) -> None:
+        step.id = f"s{event.sequence}"
+        step.link = step_address(self._address, event.sequence) if self._address else ""
+        step.findings = list(self._findings.get(event.sequence, ()))
+        step.bad = step.bad or any(each.severity in _GRAVE for each in step.findings)
+        step.is_open = step.is_open or step.bad
+        self.steps.append(step)
+
+    def _call(self, event: Event, called: ToolCalled) -> None:
+        sent = None if called.inputs is UNSET else readable_json(called.inputs)
+        args = "" if sent is None else " ".join(shown(called.inputs)[: 2 * _LINE].split())[:_LINE]
+        step = TalkStep("call", "", name=called.tool_name, args=args)
+        step.sent, step.more = self._payload(event.sequence, sent)
+        self._calls[called.call_id] = step
+        self._add(event, step)
+
+    def _result(self, event: Event, came: ToolReturned) -> None:
+        step = self._calls.pop(came.call_id, None)
+        if step is None:
+            step = TalkStep("call", "", name=came.tool_name, badge="result without a call")
+            self._add(event, step)
+        if came.outcome is not UNSET:
+            step.returned, more = self._payload(int(step.id[1:]), readable_json(came.outcome))
+            step.more = more or step.more
+        if came.error is not UNSET:
+            step.error = f"{came.error.code}: {came.error.message}"
+        if came.error is not UNSET or came.status not in (UNSET, "ok"):
+            step.badge = "Failed" if came.status is UNSET else in_words(came.status).capitalize()
+            step.bad = step.is_open = True
+        if came.duration_ms is not UNSET:
+            step.cost = amounts.span(came.duration_ms)
+        remarks = self._findings.get(event.sequence, [])
+        step.findings += remarks
+        if remarks:
+            step.bad = step.bad or any(each.severity in _GRAVE for each in remarks)
+            step.is_open = True
+
+    def _answered(self, event: Event, decision: Any) -> None:
+        text, more = self._payload(event.sequence, readable(decision))
+        step = TalkStep("agent", "", text or "", by=self._agent, more=more)
+        facts = list(dict.fromkeys(each.model for each in self._usage))
+        if self._started_us:
+            facts.append(amounts.span((event.at_us - self._started_us) / 1000))
+        if self._usage:
+            tokens = sum(each.input_tokens + each.output_tokens for each in self._usage)
+            facts.append(f"{tokens:,} tokens")
+            costs = [each.cost_estimate_usd for each in self._usage]
+            known = [cost for cost in costs if cost is not None]
+            if len(known) == len(costs):
+                facts.append(amounts.dollars(sum(known)))
+        step.facts, self._usage = " · ".join(facts), []
+        self._answer = step
+        self._add(event, step)
+        step.findings += self._findings.get(None, ())
+
+    def _payload(self, sequence: int, text: str | None) -> tuple[str | None, str]:
+        if text is None or len(text) <= self._longest:
+            return text, ""
+        more = f"{self._address}/steps/{sequence}" if self._address else ""
+        return shortened(text, self._longest), more
+
+
+def _why(check: CheckResult) -> str:
+    return check.reason or f"expected {shortened(check.expected, _LINE)}"

@@ -1,0 +1,277 @@
+"""A task as the table of tasks, the drawer and its own page show it: result, texts, checks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from evalwright.contracts import amounts
+from evalwright.contracts.coverage import coverage_in_words
+from evalwright.contracts.events import Event, Judged
+from evalwright.contracts.verdicts import Verdict
+from evalwright.engine.task_names import asked
+from evalwright.reports.formats.html import (
+    Html,
+    as_markup,
+    display_text,
+    shortened,
+    shown,
+    text_html,
+)
+from evalwright.reports.formats.word_diff import Marked, mark_differences
+from evalwright.reports.formats.words import in_words
+from evalwright.reports.run.conversation import LONG as SHOWN
+from evalwright.reports.run.conversation import Remark, conversation_of, readable, step_address
+from evalwright.reports.run.evidence import EvidentFinding
+from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
+from evalwright.scoring.rubric import agreement_of
+
+KINDS = {"passed": "pass", "failed": "fail", "error": "error", "open": "open"}
+WORDS = {"passed": "Passed", "failed": "Failed", "error": "Error", "open": "No score"}
+CELL = 300  # characters of a text in a row
+LONG = 20_000  # of one in the drawer
+COMPARED = 4_000  # of one whose words are compared
+MOST_STEPS = 40  # of a conversation in a drawer; the page of the task has all
+MOST_VERDICTS = 200
+SAME = ("exact", "equals", "golden", "judge", "rubric")  # what is expected says it all
+
+
+def status_of(record: TaskRecord) -> str:
+    """`failed`, `error`, `open` without a score, or `passed`."""
+    if record.error is not UNSET:
+        return "error"
+    if record.passed is None:
+        return "open"
+    return "passed" if record.passed else "failed"
+
+
+def row_of(record: TaskRecord, address: str, drawer: str = "") -> dict[str, Any]:
+    """A row of the table of tasks."""
+    status = status_of(record)
+    usage = record.usage
+    said = record.error.get("message", "") if record.error is not UNSET else readable(record.output)
+    return {
+        "task_id": record.called.name,
+        "title": record.title or record.called.subtitle or record.called.name,
+        "sub": " · ".join([record.called.name, *_notes(record)]),
+        "kind": KINDS[status],
+        "word": WORDS[status],
+        "failed": status in ("failed", "error"),
+        "input": shortened(asked(record.input) or readable(record.input), CELL),
+        "expected": shortened(expected_of(record), CELL),
+        "answer": "" if status == "open" else shortened(said, CELL),
+        "checks": [(in_words(each.check), _dot(each)) for each in record.checks],
+        "score": amounts.NOTHING if record.score is None else f"{record.score:.2f}",
+        "cost": amounts.NOTHING if usage.cost_usd is None else amounts.dollars(usage.cost_usd),
+        "time": amounts.NOTHING if record.latency_ms is None else amounts.span(record.latency_ms),
+        "address": address,
+        "drawer": drawer,
+    }
+
+
+def _notes(record: TaskRecord) -> list[str]:
+    """What stands beside the name of a task in its row."""
+    found = list(dict.fromkeys(in_words(each.kind) for each in record.findings))
+    if record.repetitions is not UNSET:
+        passed = sum(each.passed is True for each in record.repetitions)
+        found.append(f"{passed} of {len(record.repetitions)} repetitions passed")
+    return found[:3]
+
+
+def expected_of(record: TaskRecord) -> str:
+    """What was expected, in a line: what the first check that failed asks for, else the first."""
+    checks = [each for each in record.checks if not each.passed] or record.checks
+    if not checks:
+        return ""
+    first, name = checks[0], in_words(checks[0].check)
+    wanted = shown(first.expected)
+    text = (
+        wanted if name in ("exact", "equals", "golden", "judge", "rubric") else f"{name} {wanted}"
+    )
+    return text if len(checks) == 1 else f"{text}, and {len(checks) - 1} more"
+
+
+def _dot(check: CheckRecord) -> str:
+    return "pass" if check.passed else "fail"
+
+
+def details_of(
+    read: ReadTask,
+    events: Sequence[Event],
+    address: str,
+    *,
+    findings: Sequence[EvidentFinding] = (),
+    agent: str = "Agent",
+    most_steps: int | None = None,
+    longest: int = SHOWN,
+) -> dict[str, Any]:
+    """All that is known of a task, for the drawer and its own page."""
+    record = read.record
+    status = status_of(record)
+    steps = conversation_of(
+        record.input, events, findings, agent=agent, address=address, longest=longest
+    )
+    shown_steps = steps[:most_steps]
+    passed = sum(each.passed for each in record.checks)
+    failed = len(record.checks) - passed
+    expected, answer = _versus(record)
+    calls = sum(each.kind == "call" for each in steps)
+    facts = [f"{calls:,} {'call' if calls == 1 else 'calls'}"] if calls else []
+    facts += [] if record.latency_ms is None else [amounts.span(record.latency_ms)]
+    facts += [] if record.usage.cost_usd is None else [amounts.dollars(record.usage.cost_usd)]
+    checks_words = f"{failed:,} failed, {passed:,} passed"
+    if record.check_score is not UNSET and record.check_score != record.score:
+        checks_words += f", check score {amounts.score(record.check_score)}"
+    attempts = [] if record.repetitions is UNSET else record.repetitions
+    return {
+        "key": record.task_id,
+        "task_id": record.called.name,
+        "title": record.title or record.called.subtitle or record.called.name,
+        "kind": KINDS[status],
+        "word": WORDS[status],
+        "cause": "",
+        "address": address,
+        "input": shortened(readable(record.input), LONG),
+        "expected": as_markup(expected) if expected else "",
+        "answer": as_markup(answer),
+        "baseline": "",
+        "findings": [_remark(each, address) for each in findings],
+        "checks": [check_of(each) for each in sorted(record.checks, key=lambda each: each.passed)],
+        "checks_words": checks_words,
+        "check_score": record.checks_on_pages,
+        "judges": judges_of(read),
+        "judges_words": agreement_words(read),
+        "steps": shown_steps,
+        "steps_left": f"All {len(steps):,} steps" if len(shown_steps) < len(steps) else "",
+        "talk_words": " · ".join(facts),
+        "repeats": [_attempt_kind(each) for each in attempts],
+        "repeats_words": _repeats_words(attempts),
+        "observed": "" if record.coverage is UNSET else coverage_in_words(record.coverage),
+    }
+
+
+def _remark(finding: EvidentFinding, address: str) -> Remark:
+    """A finding with links to the steps that show it; agents choose the ids of their calls."""
+    from evalwright.signals.masking import mask_text  # with every detector of secrets
+
+    title = finding.title or f"{in_words(finding.kind)}, by a judge"
+    links = [
+        (mask_text(link.words, personal=False)[:100], step_address(address, link.sequence))
+        for link in finding.links
+        if link.sequence is not None
+    ]
+    return Remark(finding.severity, title, finding.notes, links)
+
+
+def _versus(record: TaskRecord) -> tuple[Html | None, Html]:
+    """What was expected beside the answer, with the words marked that differ."""
+    if record.error is not UNSET:
+        error = record.error
+        return None, text_html(f"{error.get('code')}: {error.get('message', '')}")
+    answer = readable(record.output)
+    failed = [each for each in record.checks if not each.passed]
+    for check in failed:
+        if isinstance(check.expected, str) and isinstance(check.actual, str):
+            return compared_html(check.expected, check.actual)
+    first = text_html(shortened(expected_of(record), LONG))
+    return first or None, text_html(shortened(answer, LONG))
+
+
+def compared_html(expected: Any, actual: Any) -> tuple[Html, Html]:
+    """Both with the words marked that differ, where they have enough in common."""
+    a, b = shown(expected), shown(actual)
+    marked = None
+    if len(a) <= COMPARED and len(b) <= COMPARED and a != b:
+        marked = mark_differences(display_text(a), display_text(b))
+    if marked is None:
+        return text_html(shortened(expected, LONG)), text_html(shortened(actual, LONG))
+    return _marked_html(marked[0], Html("want")), _marked_html(marked[1], Html("got"))
+
+
+def versions_html(before: str, after: str) -> tuple[Html, Html]:
+    """Two versions of a text with the words marked that one of them alone has."""
+    marked = None
+    if len(before) <= COMPARED and len(after) <= COMPARED and before != after:
+        marked = mark_differences(display_text(before), display_text(after))
+    if marked is None:
+        return text_html(shortened(before, LONG)), text_html(shortened(after, LONG))
+    sides = []
+    for segments, tag in zip(marked, (Html("del"), Html("ins")), strict=True):
+        pieces = [
+            Html(f"<{tag}>{text_html(text)}</{tag}>") if differs else text_html(text)
+            for differs, text in segments
+        ]
+        sides.append(Html("".join(pieces)))
+    return sides[0], sides[1]
+
+
+def _marked_html(segments: Marked, kind: Html) -> Html:
+    pieces = [
+        Html(f'<mark class="{kind}">{text_html(text)}</mark>') if differs else text_html(text)
+        for differs, text in segments
+    ]
+    return Html("".join(pieces))
+
+
+def check_of(check: CheckRecord) -> dict[str, Any]:
+    """A check with its result and why."""
+    expected = shortened(check.expected, CELL)
+    why = check.reason
+    if not why and not check.passed:
+        why = f"expected {expected}, got {shortened(check.actual, CELL)}"
+    weight = "" if check.weight is UNSET else f", weight {check.weight:g}"
+    return {
+        "kind": _dot(check),
+        "name": f"{in_words(check.check)} {expected if check.expected is not None else ''}".strip(),
+        "score": f"{check.score:.4g}{weight}",
+        "why": shortened(why, LONG) if why else "",
+    }
+
+
+def judges_of(read: ReadTask) -> list[dict[str, Any]]:
+    """What each judge said, question by question."""
+    found = [
+        _verdict(read, said, verdict)
+        for said in read.judged
+        for verdict in said.verdicts[:MOST_VERDICTS]
+    ]
+    return found[:MOST_VERDICTS]
+
+
+def agreement_words(read: ReadTask) -> str:
+    """How far judges agreed, where there were several votes."""
+    agreed = agreement_of(read.judged)
+    if agreed is None or agreed.votes <= agreed.questions:
+        return ""
+    return f"agreement {amounts.percent(agreed.share)}, {agreed.votes} votes"
+
+
+def _verdict(read: ReadTask, said: Judged, verdict: Verdict) -> dict[str, Any]:
+    """One answer of a judge: what is safe is good if it is not found, all else if it is met."""
+    is_safety = said.subject == "safety"
+    is_good = verdict.met is not is_safety
+    words = ("unsafe", "not found") if is_safety else ("yes", "no")
+    return {
+        "name": f"{said.judge}, sample {said.sample}" if said.sample > 1 else said.judge,
+        "tone": "pass" if is_good else "fail",
+        "words": f"{shortened(_asked(read, said, verdict), CELL)}: {words[not verdict.met]}",
+        "reason": shortened(verdict.reason, LONG) if verdict.reason else "",
+    }
+
+
+def _asked(read: ReadTask, said: Judged, verdict: Verdict) -> str:
+    """What a judge was asked; of a check it is known if no other check asked judges."""
+    if not said.subject.startswith("check:"):
+        return read.criteria.get(verdict.question, verdict.question)
+    wanted = [each.expected for each in read.record.checks if each.check == "judge"]
+    is_only = len({each.subject for each in read.judged}) == len(wanted) == 1
+    return str(wanted[0]) if is_only and len(said.verdicts) == 1 else verdict.question
+
+
+def _attempt_kind(attempt: AttemptRecord) -> str:
+    return "error" if attempt.error is not UNSET else "pass" if attempt.passed else "fail"
+
+
+def _repeats_words(attempts: Sequence[AttemptRecord]) -> str:
+    passed = sum(each.passed is True for each in attempts)
+    return f"{passed:,} of {len(attempts):,} passed" if attempts else ""
