@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache
@@ -21,6 +22,7 @@ from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
+from evalwright.reports.design import files as design
 from evalwright.reports.formats.html import (
     Html,
     Templates,
@@ -30,13 +32,15 @@ from evalwright.reports.formats.html import (
     render_in,
     templates_of,
 )
-from evalwright.reports.formats.words import RESULTS, VERDICTS, toned
+from evalwright.store.protocol import RunFilter
 
 if TYPE_CHECKING:
     from evalwright.host.host import Host
 
 NOBODY = Principal("", "", None, frozenset(), "anonymous")
 SEE_OTHER = 303
+RUN_NAMES = ("baseline", "new", "run")  # parameters that name runs
+RUN_NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 MOST_FIELDS = 1000
 LIGHT = 60_000  # events that a page reads at most before it is sent
 SMALL = 5000  # events of what a page is made of, up to which it comes as a whole
@@ -57,7 +61,8 @@ class PageCall(ApiCall):
         self.is_local = is_local  # the log of this machine, opened by `evalwright view`
         self.session = WebSession("", NOBODY)
         self.form: dict[str, list[str]] = {}
-        self.menu: list[tuple[str, str]] = []  # what the layout links to: name and address
+        self.menu: list[dict[str, Any]] = []  # what the layout links to: name, address, icon, count
+        self._numbered: dict[str, str] = {}  # ids of runs by the numbers that the address has
         self.weight = 0  # events of what the page is made of, as far as it is known
 
     @property
@@ -95,6 +100,30 @@ class PageCall(ApiCall):
     def asked(self, name: str) -> str:
         return self.request.query_params.get(name, "").strip()
 
+    def asked_runs(self, *names: str) -> list[str]:
+        """The ids of the runs that parameters name, each once, by id or by number."""
+        query = self.request.query_params
+        given = [value.strip() for name in names for value in query.getlist(name)]
+        return list(dict.fromkeys(self._numbered.get(each, each) for each in given if each))
+
+    async def find_numbered(self) -> None:
+        """Let the numbers of runs stand for their ids, in the path and in parameters."""
+        given = [self.path.get("runId", "")]
+        given += [
+            value.strip() for name in RUN_NAMES for value in self.request.query_params.getlist(name)
+        ]
+        wanted = {each for each in given if RUN_NUMBER.fullmatch(each)}
+        if not wanted:
+            return
+
+        def read() -> dict[str, str]:
+            found = {each: self.log.find_runs(RunFilter(number=int(each)), 1) for each in wanted}
+            return {each: runs[0].run_id for each, runs in found.items() if runs}
+
+        self._numbered = await self.in_reader(read)
+        if self.path.get("runId") in self._numbered:
+            self.path = {**self.path, "runId": self._numbered[self.path["runId"]]}
+
 
 SIGNED_IN: tuple[str, ...] = ()
 OPEN = None
@@ -113,6 +142,7 @@ class WebPage(NamedTuple):
     handler: PageHandler
     scopes: tuple[str, ...] | None
     menu: str = ""
+    icon: str = ""  # in the menu
     stores: Stores | None = None  # what its form does
 
 
@@ -121,17 +151,13 @@ def page(
 ) -> Response:
     """A template in the layout, with what the layout needs; values are escaped."""
     path: str = call.request.scope["path"]
-    menu = []
-    for name, address in call.menu:  # which is marked for its own page, and for what is below it
-        own = ("/runs", "/start", "/demo") if address == "/" else (address,)
-        is_within = any(path == each or path.startswith(f"{each}/") for each in own)
-        menu.append((name, address, "page" if path == address else "true" if is_within else ""))
     return part(
         call,
         template,
         status_code,
         title=title,
-        menu=menu,
+        menu=[{**entry, "is_here": _is_at(path, entry["address"])} for entry in call.menu],
+        sprite=as_markup(design.sprite()),
         is_local=call.is_local,
         place=call.principal.place,
         is_signed_in=bool(call.principal.key_id),
@@ -140,6 +166,12 @@ def page(
         patient=call.patient_address,
         **values,
     )
+
+
+def _is_at(path: str, address: str) -> str:
+    """Whether a page is that of an address in the menu, or one of its part of the site."""
+    is_within = address != "/" and path.startswith(f"{address}/")
+    return "page" if path == address else "true" if is_within else ""
 
 
 def part(call: PageCall, template: str, status_code: int = 200, **values: Any) -> Response:
@@ -191,6 +223,11 @@ def run_address(run_id: str) -> str:
     return f"/runs/{quote(run_id, safe='')}"
 
 
+def suite_address(suite_id: str) -> str:
+    """The address of a suite, all its versions together."""
+    return f"/suites/{quote(suite_id, safe='')}"
+
+
 def task_address(run_id: str, task_id: str) -> str:
     """The address of a task of a run, with its trace; steps are fragments of it."""
     return f"{run_address(run_id)}/tasks/{quote(task_id, safe='')}"
@@ -222,6 +259,7 @@ def read_form(raw: bytes) -> dict[str, list[str]]:
 def _environment() -> Templates:
     return templates_of(
         "evalwright.host.web",
+        design.TEMPLATES,
         # Hidden characters of texts are written out; markup is no plain text.
         finalizer=lambda value: display_text(value) if type(value) is str else value,
         globals={
@@ -231,7 +269,6 @@ def _environment() -> Templates:
             "review_address": lambda run_id, task_id: _href(review_address(run_id, task_id)),
         },
         filters={
-            "href": _href,
             "exact": lambda text: as_markup(quoted_html(text, is_value=True)),
             "when": lambda at_us: as_markup(time_html(at_us)),
             "left": lambda at_us: as_markup(time_left_html(at_us)),
@@ -239,10 +276,6 @@ def _environment() -> Templates:
             "dollars": amounts.dollars,
             "percent": amounts.percent,
             "score": amounts.score,
-            "verdict": lambda passed: toned(
-                VERDICTS["open"] if passed is None else RESULTS[passed]
-            ),
-            "count": lambda number: f"{number:,}",
         },
         trim_blocks=True,
         lstrip_blocks=True,

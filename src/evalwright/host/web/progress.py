@@ -24,6 +24,7 @@ from evalwright.host.runs.handle import RunHandle
 
 MOST_KEPT = 32  # runs
 MOST_CELLS = 300  # tasks that are all shown; of more, only some
+MOST_CELLS_OF_MANY = 200
 MOST_LISTED = 8
 SLICE = 20_000  # events that are taken at a time
 LEAST_SCORES = 3  # before which nothing is said about the pace

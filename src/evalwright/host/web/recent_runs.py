@@ -98,11 +98,3 @@ async def _read(call: PageCall, views: RunViews, facts: RunFacts) -> RecentRun |
         return RecentRun(facts, await views.tasks(call.run_with(facts.run_id), facts))
     except (RunNotFound, DamagedEventLog, msgspec.MsgspecError):
         return None  # deleted a moment ago, or damaged: the others are shown
-
-
-async def known_suites(call: PageCall) -> list[str]:
-    """The suites of the latest runs, for fields of filters."""
-    runs = await call.in_reader(
-        lambda: call.log.find_runs(RunFilter(is_evaluation=True), KNOWN_FROM)
-    )
-    return sorted({run.suite for run in runs if run.suite})[:50]

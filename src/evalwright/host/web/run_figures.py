@@ -1,35 +1,51 @@
 """Figures of a run for lists: how many tasks passed, and what they cost; kept once it has ended."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from evalwright.contracts import amounts
 from evalwright.contracts.errors import DamagedEventLog
-from evalwright.contracts.events import EvalCompleted, RunCompleted, recorded_summary
+from evalwright.contracts.events import (
+    EvalCompleted,
+    Planned,
+    RunCompleted,
+    RunStarted,
+    recorded_summary,
+)
+from evalwright.contracts.run_plan import AgentFacts
+from evalwright.contracts.suite import Thresholds
+from evalwright.engine.provenance import Provenance, recorded_provenance
 from evalwright.engine.runs import agent_called, let_through_by, may_be_held, reasons_held
 from evalwright.reports.formats.html import NO_HTML, Html, text_html
 from evalwright.reports.formats.words import RESULTS, toned
 from evalwright.scoring.statistics import wilson
+from evalwright.scoring.thresholds import p95
 from evalwright.store.protocol import EventLog, RunFacts
 
 MOST_KEPT = 20_000
 LONG = 200_000  # bytes of a summary, from which on only its end is looked at
 TAIL = 1000
 _COST = re.compile(rb'"totalCostUsd":([0-9.eE+-]{1,32})[,}]')
-_WIDTH, _HEIGHT = 100, 20
 
 
 class RunFigures(NamedTuple):
-    """What the summary of a completed run says."""
+    """What the summary and the plan of a completed run say."""
 
     tasks: int
     passed: int
     cost_usd: float | None
     held: Sequence[str] = ()  # why it must not ship though it met its bars
     words: str = ""  # by what it met them though tasks failed
+    p95_ms: float | None = None
+    bar: float | None = None  # the share of tasks that must pass; None: another bar, or no plan
+    model: str = ""
+    baseline: str = ""  # the run that it was compared with
+    baseline_passed: int | None = None  # of the same tasks
+    provenance: Provenance = Provenance()  # where it was started
 
     @property
     def rate(self) -> float:
@@ -39,11 +55,56 @@ class RunFigures(NamedTuple):
     def interval(self) -> tuple[float, float]:
         return wilson(self.passed, self.tasks) if self.tasks else (0.0, 1.0)
 
+    @property
+    def gauge(self) -> dict[str, Any]:
+        """The share with its interval and its bar, as pages draw it."""
+        low, high = self.interval
+        if self.bar is None:
+            tone = "pass" if self.passed == self.tasks else "warn"
+        else:
+            tone = "pass" if self.rate >= self.bar else "fail"
+        aim = "" if self.bar is None else f", bar {amounts.percent(self.bar)}"
+        share = amounts.percent(self.passed, self.tasks) if self.tasks else amounts.NOTHING
+        return {
+            "figure": share.removesuffix("%"),
+            "share": self.rate,
+            "low": low,
+            "high": high,
+            "bar": self.bar,
+            "tone": tone,
+            "words": f"{share}, interval {amounts.share_interval(low, high)}{aim}",
+        }
+
+
+class _Latency(msgspec.Struct, rename="camel"):
+    latency_ms: int | None = None
+
 
 class _Figures(msgspec.Struct, rename="camel"):
     task_count: int
     passed_count: int
     total_cost_usd: float | None = None
+    tasks: list[_Latency] = []
+
+
+class _PassedTask(msgspec.Struct):
+    passed: bool
+
+
+class _PlannedBaseline(msgspec.Struct, rename="camel"):
+    run_id: str
+    tasks: list[_PassedTask] = []
+    left_out: Any = None
+
+
+class _PlannedBars(msgspec.Struct):
+    thresholds: Thresholds = Thresholds()
+
+
+class _FiguredPlan(msgspec.Struct):
+    suite: _PlannedBars
+    agent: AgentFacts
+    baseline: _PlannedBaseline | None = None
 
 
 class FiguresCache:
@@ -106,7 +167,7 @@ def _key(run: RunFacts) -> str:
 
 
 def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
-    *_, before, last = log.edges(run.run_id)
+    first, *_, before, last = log.edges(run.run_id)
     if last.type != RunCompleted.TYPE:
         return None
     counts = before.decode(EvalCompleted) if before.type == EvalCompleted.TYPE else None
@@ -116,22 +177,52 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
         cost_usd = float(cost[1]) if cost else None
         return RunFigures(counts.task_count, counts.passed_count, cost_usd, *told)
     found = recorded_summary(last, _Figures)
-    return RunFigures(found.task_count, found.passed_count, found.total_cost_usd, *told)
-
-
-def spark_html(scores: Sequence[float]) -> Html:
-    """A line of scores, oldest first, from 0 to 1; the words beside it say what it shows."""
-    if len(scores) < 2:
-        return NO_HTML
-    step = _WIDTH / (len(scores) - 1)
-    points = text_html(" ".join(_points(scores, step)))
-    words = text_html(", ".join(f"{score:.2f}" for score in scores))
-    return Html(
-        f'<svg class="spark" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img"'
-        f' aria-label="Scores so far: {words}"><polyline points="{points}"/></svg>'
+    latencies = sorted(each.latency_ms for each in found.tasks if each.latency_ms is not None)
+    figures = RunFigures(
+        found.task_count,
+        found.passed_count,
+        found.total_cost_usd,
+        *told,
+        p95_ms=p95(latencies) if latencies else None,
+        provenance=recorded_provenance(first.decode(RunStarted).metadata) or Provenance(),
+    )
+    planned = next(log.read(run.run_id, (Planned.TYPE,), limit=1), None)
+    if planned is None or len(planned.body) > LONG:
+        return figures
+    try:
+        plan = msgspec.json.decode(planned.body, type=_FiguredPlan)
+    except msgspec.MsgspecError:  # the summary says whether it passed
+        return figures
+    thresholds = plan.suite.thresholds
+    has_other = thresholds.pass_score is not None or bool(thresholds.tags)
+    bar = thresholds.pass_rate if thresholds.pass_rate is not None else None if has_other else 1.0
+    figures = figures._replace(bar=bar, model=plan.agent.model or str(plan.agent.model_class or ""))
+    if plan.baseline is None:
+        return figures
+    is_same = plan.baseline.left_out is None
+    passed = sum(each.passed for each in plan.baseline.tasks)
+    return figures._replace(
+        baseline=plan.baseline.run_id, baseline_passed=passed if is_same else None
     )
 
 
-def _points(scores: Sequence[float], step: float) -> Iterable[str]:
-    for number, score in enumerate(scores):
-        yield f"{number * step:.1f},{_HEIGHT - 1 - score * (_HEIGHT - 2):.1f}"
+def spark_html(scores: Sequence[float], bar: float | None = None, kind: str = "pass") -> Html:
+    """A line of scores, oldest first, from 0 to 1, with the last one marked."""
+    if len(scores) < 2:
+        return NO_HTML
+    points = [
+        (2 + number * 92 / (len(scores) - 1), 2 + 20 * (1 - score))
+        for number, score in enumerate(scores)
+    ]
+    drawn = text_html(" ".join(f"{x:.1f},{y:.1f}" for x, y in points))
+    words = text_html(", ".join(f"{score:.2f}" for score in scores))
+    at = NO_HTML
+    if bar is not None:
+        y = text_html(f"{2 + 20 * (1 - bar):.1f}")
+        at = Html(f'<line class="bar" x1="0" x2="96" y1="{y}" y2="{y}"/>')
+    end = text_html(f"{points[-1][1]:.1f}")
+    return Html(
+        '<svg class="spark" viewBox="0 0 96 24" role="img"'
+        f' aria-label="Latest runs: {words}">{at}<polyline class="line" points="{drawn}"/>'
+        f'<circle class="end {text_html(kind)}" cx="94" cy="{end}" r="3"/></svg>'
+    )

@@ -36,7 +36,7 @@ from evalwright.store.protocol import EventLog, RunFacts
 if TYPE_CHECKING:
     from evalwright.host.host import Host
     from evalwright.host.web.page import PageCall
-    from evalwright.host.web.pages.compare import DeepComparison
+    from evalwright.host.web.pages.compare_pair import DeepComparison
 
 RunKey: TypeAlias = tuple[str, str]  # partition and run
 PairKey: TypeAlias = tuple[str, str, str]  # partition, baseline and new run

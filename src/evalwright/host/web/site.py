@@ -34,7 +34,10 @@ from evalwright.host.web.page import (
 from evalwright.host.web.pages import (
     agents,
     compare,
+    design,
     export_task,
+    home,
+    matrix,
     prompts,
     review,
     run,
@@ -42,6 +45,8 @@ from evalwright.host.web.pages import (
     runs,
     signals,
     start,
+    suite,
+    suites,
     task,
     trends,
 )
@@ -81,7 +86,8 @@ TITLES = {
 
 # The table of pages: one entry for each; those with a name are in the menu, in this order.
 PAGES = [
-    WebPage("GET", "/", runs.show, ("runs:read",), "Runs"),
+    WebPage("GET", "/", home.show, ("runs:read",), "Home", "home"),
+    WebPage("GET", "/runs", runs.show, ("runs:read",), "Runs", "runs"),
     WebPage("GET", "/start", start.show, ("runs:create",)),
     WebPage("POST", "/start", start.start, ("runs:create",), stores=RUN),
     WebPage("POST", "/demo", start.demo, ("runs:create",), stores=RUN),
@@ -93,18 +99,21 @@ PAGES = [
     WebPage("POST", "/runs/{runId}/pause", run.pause, ("runs:cancel",), stores=FREE),
     WebPage("POST", "/runs/{runId}/resume", run.resume, ("runs:cancel",), stores=BYTES),
     WebPage("GET", "/runs/{runId}/tasks/{taskId}", task.show, ("runs:read",)),
-    WebPage("GET", "/runs/{runId}/tasks/{taskId}/result", run_tasks.result, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/tasks/{taskId}/drawer", run_tasks.drawer, ("runs:read",)),
+    WebPage("GET", "/runs/{runId}/tasks/{taskId}/findings", task.findings, ("runs:read",)),
     WebPage("GET", "/runs/{runId}/tasks/{taskId}/steps/{step}", task.payload, ("runs:read",)),
-    WebPage("GET", "/prompts", prompts.show, ("prompts:read",), "Prompts"),
+    WebPage("GET", "/suites", suites.show, ("runs:read",), "Suites", "suite"),
+    WebPage("GET", "/suites/{suite}", suite.show, ("runs:read",)),
     WebPage("GET", "/prompts/file", prompts.file, ("prompts:read",)),
     WebPage("POST", "/prompts/remove", prompts.remove, ("prompts:write",), stores=FREE),
-    WebPage("GET", "/compare", compare.show, ("runs:read",), "Compare"),
+    WebPage("GET", "/matrix", matrix.show, ("runs:read",)),
+    WebPage("GET", "/compare", compare.show, ("runs:read",), "Compare", "compare"),
     WebPage("GET", "/compare/progress", compare.progress, ("runs:read",)),
     WebPage("GET", "/compare/task", compare.case, ("runs:read",)),
     WebPage("GET", "/compare/report.zip", compare.download, ("runs:read",)),
-    WebPage("GET", "/trends", trends.show, ("runs:read",), "Trends"),
-    WebPage("GET", "/signals", signals.show, ("runs:read",), "Signals"),
-    WebPage("GET", "/agents", agents.show, agents.READERS, "Agents"),
+    WebPage("GET", "/trends", trends.show, ("runs:read",)),
+    WebPage("GET", "/signals", signals.show, ("runs:read",), "Signals", "shield"),
+    WebPage("GET", "/agents", agents.show, agents.READERS, "Agents", "agent"),
     WebPage("GET", "/agents/{agentId}", agents.agent, agents.READERS),
     WebPage(
         "POST",
@@ -114,7 +123,7 @@ PAGES = [
         stores=Stores("runs", asks=True),
     ),
     WebPage("POST", "/agents/{agentId}/vote", agents.vote, ("approvals:respond",), stores=BYTES),
-    WebPage("GET", "/review", review.show, ("runs:read",), "Review"),
+    WebPage("GET", "/review", review.show, ("runs:read",), "Review", "review"),
     WebPage("POST", "/review/next", review.go_on, ("runs:annotate",), stores=BYTES),
     WebPage("GET", "/review/{runId}/{taskId}", review.item, ("runs:read",)),
     WebPage(
@@ -132,7 +141,9 @@ PAGES = [
         stores=BYTES,
     ),
     WebPage("GET", "/review/{runId}/{taskId}/test.yaml", export_task.as_test, ("runs:read",)),
+    WebPage("GET", "/prompts", prompts.show, ("prompts:read",), "Prompts", "prompt"),
 ]
+LOCAL_PAGES = [WebPage("GET", "/design", design.show, ("runs:read",))]  # for who develops them
 KEY_PAGES = [  # only of a host: `evalwright view` lets in by a link
     WebPage("GET", "/sign-in", sign_in.show, OPEN),
     WebPage("POST", "/sign-in", sign_in.enter, OPEN, stores=FREE),
@@ -148,7 +159,7 @@ class Site:
         self._sign_in = sign_in
         # The first visitor need not wait until templates are read and files are compressed.
         threading.Thread(target=warm_up, daemon=True).start()
-        self._pages = RouteTable(PAGES if sign_in.is_local else [*PAGES, *KEY_PAGES])
+        self._pages = RouteTable([*PAGES, *(LOCAL_PAGES if sign_in.is_local else KEY_PAGES)])
 
     async def __call__(self, asked: ApiCall) -> Response:
         is_local = self._sign_in.is_local
@@ -193,7 +204,7 @@ class Site:
             if session is not None:
                 call.session, call.principal = session, session.principal
                 call.menu = [
-                    (entry.menu, entry.path)
+                    {"name": entry.menu, "address": entry.path, "icon": entry.icon, "count": 0}
                     for entry in PAGES
                     if entry.menu and any(map(call.may, entry.scopes or ()))
                 ]
@@ -211,6 +222,7 @@ class Site:
             return self._elsewhere(call, found)
         entry, call.path = found
         call.template = entry.path
+        await call.find_numbered()
         await self._admit(call, entry, held)
         async with call.storing(entry.stores):
             response = await entry.handler(call)
@@ -222,11 +234,10 @@ class Site:
             raise unknown
         plain = call.request.scope["path"].rstrip("/")
         is_page = not isinstance(self._pages.find("GET", plain), ApiError)
-        if call.request.method not in ("GET", "HEAD") or not (is_page or plain == "/runs"):
+        if call.request.method not in ("GET", "HEAD") or not is_page:
             raise ApiError(404, "not_found", "there is no such page")
         query = call.request.scope["query_string"].decode("latin-1")
-        path = "/" if plain == "/runs" else quote(plain)
-        return see(own_address(f"{path}?{query}" if query else path))
+        return see(own_address(f"{quote(plain)}?{query}" if query else quote(plain)))
 
     async def _admit(self, call: PageCall, entry: WebPage, held: ExitStack) -> None:
         """Count the request, and check scopes and, of a form, its token, in this order."""

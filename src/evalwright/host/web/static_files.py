@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response
 
-from evalwright.reports.formats.html import STYLE_SHEET, own_file
+from evalwright.reports.design import files as design
 
 PREFIX = "/static/"
 FOR_GOOD = "max-age=31536000, immutable"
@@ -19,12 +19,16 @@ _TYPES = {
     "svg": "image/svg+xml",
 }
 _SOURCES = {
-    "app.js": ("app.js", "keys.js", "charts.js"),
-    "icon.svg": ("icon.svg",),
+    "app.js": ("app.js",),
     "htmx.js": ("vendor/htmx.min.js", "vendor/hx-sse.min.js"),
-    "uplot.js": ("vendor/uPlot.iife.min.js",),
-    "uplot.css": ("vendor/uPlot.min.css",),
-    "web.css": ("web.css", "views.css"),
+}
+_DESIGN = {  # of the design system, which reports share
+    "style.css": ("tokens.css", "parts.css"),
+    "sheet.css": ("sheet.css",),
+    "theme.js": ("theme.js",),
+    "pages.js": ("pages.js",),
+    "mark.svg": ("mark.svg",),
+    "favicon.svg": ("favicon.svg",),
 }
 
 
@@ -37,6 +41,7 @@ class StaticFile(NamedTuple):
     packed: bytes
 
     def response(self, accepted: str, *, is_public: bool) -> Response:
+        """The file, compressed where the browser takes that."""
         headers = {
             "Cache-Control": f"{'public' if is_public else 'private'}, {FOR_GOOD}",
             "Vary": "Accept-Encoding",
@@ -60,23 +65,21 @@ def file_at(path: str) -> StaticFile | None:
 @cache
 def _by_name() -> dict[str, StaticFile]:
     folder = files("evalwright.host.web") / "static"
-    contents = {
+    found = {
         name: b"\n".join((folder / source).read_bytes() for source in sources)
         for name, sources in _SOURCES.items()
     }
-    # One design system: the pages have the style sheet of the reports, and a little beside it.
-    shared = STYLE_SHEET + own_file("run", "templates/page.css")
-    contents["style.css"] = shared.encode() + contents.pop("web.css")
-    contents["prompts.css"] = own_file("prompts", "templates/report.css").encode()
-    found = {}
-    for name, content in contents.items():
-        stem, _, kind = name.rpartition(".")
-        path = f"{PREFIX}{stem}.{hashlib.sha256(content).hexdigest()[:12]}.{kind}"
-        packed = gzip.compress(content, 9, mtime=0)
-        found[name] = StaticFile(path, _TYPES[kind], content, packed)
-    return found
+    found |= {name: "\n".join(map(design.text, parts)).encode() for name, parts in _DESIGN.items()}
+    return {name: _static(name, content) for name, content in found.items()}
 
 
 @cache
 def _by_path() -> dict[str, StaticFile]:
     return {each.path: each for each in _by_name().values()}
+
+
+def _static(name: str, content: bytes) -> StaticFile:
+    stem, _, kind = name.rpartition(".")
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    packed = gzip.compress(content, 9, mtime=0)
+    return StaticFile(f"{PREFIX}{stem}.{digest}.{kind}", _TYPES[kind], content, packed)

@@ -1,4 +1,4 @@
-"""A task of a run as a test: a wide suite with its input, and what is right as what is expected."""
+"""A task of a run as a test: a suite with its input, and what is right as what is expected."""
 
 from contextlib import suppress
 from typing import Any
@@ -12,20 +12,21 @@ from evalwright.engine.suites.from_traces import NoTask, literal
 from evalwright.engine.suites.ids import slug
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import PageCall
-from evalwright.host.web.pages.run_tasks import shown_task
 from evalwright.host.web.run_views import scored_at, views_of
-from evalwright.reports.run.task_records import TaskRecord
+from evalwright.reports.run.task_records import TaskRecord, read_task
 
 
 async def as_test(call: PageCall) -> Response:
-    """The task as a wide suite, to be kept as a file."""
+    """The task as a suite, to be kept as a file."""
     view = await views_of(call.host).for_task(call.run, call.path["taskId"])
     task = view.task(call.path["taskId"])
 
     def read() -> str | None:
         place = scored_at(view.run.log, view.run.run_id, task.task_id)
         try:
-            return suite_of(call, task, shown_task(view, task, place)[0].record)
+            return suite_of(
+                call, task, read_task(task, view.events(task, place), view.frame.agent)[0].record
+            )
         except msgspec.MsgspecError:
             return None
 

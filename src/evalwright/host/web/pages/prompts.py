@@ -1,33 +1,34 @@
 """The library of prompts, worst first, and a page for each file."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from evalwright.host.http.errors import ApiError
-from evalwright.host.library.prompts import PromptEvaluation
+from evalwright.host.library.prompts import PromptEvaluation, PromptSummary
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.run_figures import spark_html
 from evalwright.prompts.results import percent
 from evalwright.reports.formats.html import as_markup
-from evalwright.reports.formats.words import VERDICTS, toned
+from evalwright.reports.formats.words import VERDICTS
 from evalwright.reports.prompts.groups import FileStatus
 from evalwright.reports.prompts.html import render_file
 
 AT_ONCE = 50
 _TREND = 20
 _WORST: tuple[FileStatus, ...] = ("error", "failed", "skipped", "passed")
-_VERDICTS = {status: toned(VERDICTS[status]) for status in _WORST}
+KINDS = {"error": "error", "failed": "fail", "skipped": "open", "passed": "pass"}
 
 
 class PromptsAsked(Filters, frozen=True):
     """What the address asks for."""
 
     PATH = "/prompts"
-    CHOICES: ClassVar = {"status": _VERDICTS}
+    CHOICES: ClassVar = {"status": KINDS}
 
     text: str = ""
     status: str = ""
@@ -40,38 +41,87 @@ async def show(call: PageCall) -> Response:
     values = await call.in_reader(lambda: _listed(call, asked))
     if call.is_part:
         return part(call, "prompts_table.html", **values)
-    statuses = [(name, VERDICTS[name].words.lower()) for name in _WORST]
-    return page(call, "prompts.html", title="Prompts", statuses=statuses, **values)
+    return page(call, "prompts.html", title="Prompts", **values)
 
 
 def _listed(call: PageCall, asked: PromptsAsked) -> dict[str, Any]:
     files = list(call.host.prompts.files(call.principal.partition))
     text = asked.text.lower()
+    files.sort(key=lambda each: (_WORST.index(each.status), each.score or 0.0, each.path))
     found = [
         each for each in files if text in each.path.lower() and asked.status in ("", each.status)
     ]
-    found.sort(key=lambda each: (_WORST.index(each.status), each.score or 0.0, each.path))
     shown, around = asked.page_of(found, AT_ONCE)
     return {
         "asked": asked.values(),
-        "rows": [
+        "verdict": _verdict(files),
+        "chips": [
             {
-                "path": each.path,
-                "address": file_address(each.path),
-                "verdict": _VERDICTS[each.status],
-                "score": None if each.score is None else percent(each.score),
-                "grade": each.grade,
-                "judges": ", ".join(each.judges),
-                "findings": each.findings,
-                "at_us": each.at_us,
+                "key": status or "all",
+                "words": VERDICTS[status].words if status else "All",
+                "count": sum(status in ("", each.status) for each in files),
+                "shape": KINDS[status] if status else "",
+                "icon": "",
+                "address": asked.address(status=status, page=""),
+                "chosen": status == asked.status,
             }
-            for each in shown
+            for status in ("", *_WORST)
         ],
+        "rows": [_row(each) for each in shown],
         "total": len(files),
         "found": len(found),
-        "passed": sum(each.status == "passed" for each in files),
         **around,
     }
+
+
+def _verdict(files: Sequence[PromptSummary]) -> dict[str, str]:
+    """How many prompts are good enough, in one sentence; they come worst first."""
+    bad = [each for each in files if each.status in ("failed", "error")]
+    noun = "prompt" if len(files) == 1 else "prompts"
+    if not bad:
+        heading = f"{len(files):,} {noun}, all may ship"
+        return {"kind": "pass", "heading": heading, "why": "Each passed when last evaluated."}
+    worst = ", ".join(each.path for each in bad[:3])
+    passed = sum(each.status == "passed" for each in files)
+    heading = f"{len(bad):,} of {len(files):,} {noun} may not ship"
+    return {"kind": "fail", "heading": heading, "why": f"{worst}. {passed:,} passed."}
+
+
+def _row(file: PromptSummary) -> dict[str, Any]:
+    rate = None
+    if file.score is not None:
+        shown = percent(file.score)
+        rate = {
+            "figure": shown,
+            "share": file.score / 100 if file.score > 1 else file.score,
+            "low": None,
+            "high": None,
+            "bar": None,
+            "tone": "pass" if file.status == "passed" else "fail",
+            "words": f"score {shown}",
+        }
+    return {
+        "path": file.path,
+        "title": file.path.rpartition("/")[2],
+        "address": file_address(file.path),
+        "kind": KINDS[file.status],
+        "word": VERDICTS[file.status].words,
+        "tone": {"failed": "fail", "error": "fail", "skipped": "warn"}.get(file.status, ""),
+        "failed": file.status in ("failed", "error"),
+        "rate": rate,
+        "grade": file.grade,
+        "judges": ", ".join(file.judges),
+        "findings": file.findings,
+        "at_us": file.at_us,
+    }
+
+
+def _told(status: FileStatus) -> dict[str, str]:
+    """What became of a file, as a verdict and as a result."""
+    headings = {"pass": "May ship", "fail": "Do not ship", "error": "Could not be evaluated"}
+    shape, word = KINDS[status], VERDICTS[status].words
+    kind = {"pass": "pass", "fail": "fail", "error": "unsure"}.get(shape, "none")
+    return {"kind": kind, "heading": headings.get(shape, word), "shape": shape, "word": word}
 
 
 def file_address(path: str, evaluation: str = "") -> str:
@@ -99,7 +149,7 @@ async def file(call: PageCall) -> Response:
         title=path,
         path=path,
         removal=f"/prompts/remove?{urlencode({'path': path})}",
-        verdict=_VERDICTS[found.file.status],
+        verdict=_told(found.file.status),
         at_us=found.at_us,
         is_latest=key == known[0][0],
         latest=file_address(path),
@@ -110,7 +160,7 @@ async def file(call: PageCall) -> Response:
             {
                 "address": file_address(path, _name(name)),
                 "at_us": each.at_us,
-                "verdict": _VERDICTS[each.file.status],
+                "verdict": _told(each.file.status),
                 "score": None if (score := scores[name]) is None else percent(score),
                 "judges": ", ".join(group.judge for group in each.file.groups),
                 "tier": each.results[0].execution.tier,

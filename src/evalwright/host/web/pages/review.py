@@ -39,12 +39,12 @@ from evalwright.host.web.page import (
     see,
 )
 from evalwright.host.web.pages.export_task import suite_of, test_name
-from evalwright.host.web.pages.run_tasks import DAMAGED, result_html, shown_task
-from evalwright.host.web.recent_runs import RecentRun, RecentRuns, known_suites, recent_runs
+from evalwright.host.web.pages.run_tasks import damaged_details, read_details
+from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
 from evalwright.host.web.run_views import Doubts, RunView, scored_at, views_of
-from evalwright.reports.formats.html import as_markup
 from evalwright.reports.formats.words import SEVERITIES, in_words
 from evalwright.reports.run.task_list import TaskRow
+from evalwright.reports.run.task_records import read_task
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import EventLog, RunFilter
@@ -54,7 +54,7 @@ AT_ONCE = 25
 LONGEST = {"reason": 2048, "answer": 4096}  # as over the API
 UNPROCESSABLE = 422
 STATE_WORDS = {"open": "to review", "done": "reviewed", "all": "all"}
-_VERDICT_WORDS = {True: ("good", "✓ Pass"), False: ("bad", "✗ Fail")}
+_VERDICTS = {True: ("pass", "Right"), False: ("fail", "Wrong"), None: ("", "")}
 MOST_RUNS = 20  # the latest, whose tasks are in the queue
 MOST_LEASES = 1000
 MOST_HEARD = 1_000_000  # events of runs whose judges are heard for one page
@@ -176,9 +176,6 @@ async def show(call: PageCall) -> Response:
         call,
         "review.html",
         title="Review",
-        suites=await known_suites(call),
-        kind_words=list(KIND_WORDS.items()),
-        states=list(STATE_WORDS.items()),
         **(values or {"asked": asked.values(), "rows": None}),
     )
 
@@ -198,6 +195,7 @@ def _listed(
     names: RunNames,
 ) -> dict[str, Any]:
     shown, around = asked.page_of(found, AT_ONCE)
+    reviewed = sum(item.key in queue.said for item in queue.items)
     free = [item for item in found if not is_taken(call, queue.leases.get(item.key))]
     rows = []
     for item in shown:
@@ -213,6 +211,7 @@ def _listed(
             "started_us": facts.started_us,
             "kinds": [KIND_WORDS[kind] for kind in item.kinds],
             "passed": item.row.passed,
+            "kind": {True: "pass", False: "fail", None: "open"}[item.row.passed],
             "why": item.why,
             "said": None if said is None else _told(said.annotation, passed=said.passed),
             "is_taken": is_taken(call, queue.leases.get(item.key)),
@@ -221,10 +220,14 @@ def _listed(
     return {
         "asked": asked.values(),
         "hidden": list(asked.given.items()),
+        "heading": "Reviewed" if asked.state == "done" else f"{len(found):,} to look at",
+        "why": f"{reviewed:,} of {len(queue.items):,} are reviewed.",
+        "kind_chips": _chips(asked, "kind", {"": "any reason", **KIND_WORDS}),
+        "state_chips": _chips(asked, "state", STATE_WORDS),
         "rows": rows,
         "total": len(found),
         "free": len([item for item in free if item.key not in queue.said]),
-        "reviewed": sum(item.key in queue.said for item in queue.items),
+        "reviewed": reviewed,
         "of": len(queue.items),
         "agreements": [(words, str(each)) for words, each in agreements(queue)],
         "runs": len(queue.recent.runs),
@@ -235,13 +238,30 @@ def _listed(
     }
 
 
+def _chips(asked: ReviewAsked, name: str, words: Mapping[str, str]) -> list[dict[str, Any]]:
+    chosen = asked.values()[name] or next(iter(words))
+    return [
+        {
+            "key": key or "all",
+            "words": text[0].upper() + text[1:],
+            "count": None,
+            "shape": "",
+            "icon": "",
+            "address": asked.address(**{name: key, "page": ""}),
+            "chosen": key == chosen,
+        }
+        for key, text in words.items()
+    ]
+
+
 def _told(annotation: Annotation, *, passed: bool | None) -> dict[str, Any]:
     signal = annotation.signal
     text = signal.correction if passed is None else None
     if passed is None and text is None:
         text = signal.label or (f"rating {signal.rating}" if signal.rating else "flagged")
     return {
-        "verdict": None if passed is None else _VERDICT_WORDS[passed],
+        "kind": _VERDICTS[passed][0],
+        "word": _VERDICTS[passed][1],
         "text": text or "",
         "note": annotation.note or "",
         "by": annotation.actor.principal_ref,
@@ -284,7 +304,7 @@ async def item(call: PageCall) -> Response:
     found = await in_time(call, _item_told(call, {}, {}))
     if call.is_part and found:
         return part(call, "review_task.html", **found)
-    return _item_page(call, found or {"called": call.path["taskId"], "result": None})
+    return _item_page(call, found or {"called": call.path["taskId"], "task": None})
 
 
 async def take_item(call: PageCall) -> Response:
@@ -343,13 +363,13 @@ def _read_item(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
     row = view.tasks.rows[view.tasks.places[task.task_id]]
     found = {"notes": notes, "passed": row.passed, "score": row.score}
     try:
-        read, events = shown_task(view, task, place)
-        result = result_html(view, task, read, events)
+        read, _ = read_task(task, view.events(task, place), view.frame.agent)
+        details = read_details(view, task)
     except msgspec.MsgspecError:
-        return {**found, "result": as_markup(DAMAGED), "test": "", "test_name": ""}
+        return {**found, "task": damaged_details(view, task), "test": "", "test_name": ""}
     return {
         **found,
-        "result": as_markup(result),
+        "task": details,
         "test": suite_of(call, task, read.record) or "",
         "test_name": test_name(task.task_id),
     }

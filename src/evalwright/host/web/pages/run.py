@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -16,56 +17,137 @@ from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.host.runs.handle import ENDED
 from evalwright.host.streams.feed import Subscriber
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream, following
-from evalwright.host.web.page import PageCall, page, part, render, run_address, see
-from evalwright.host.web.pages import run_tasks
+from evalwright.host.web.page import PageCall, page, part, render, run_address, see, suite_address
+from evalwright.host.web.pages.run_sections import LARGE
+from evalwright.host.web.pages.run_tasks import TasksAsked, listed, read_drawer
 from evalwright.host.web.pages.runs import is_left, is_of_host, state_of, verdict_of
-from evalwright.host.web.progress import MOST_CELLS, RunProgress
-from evalwright.host.web.run_views import views_of
+from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProgress
+from evalwright.host.web.run_figures import RunFigures
+from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.formats.html import Html, as_markup
+from evalwright.reports.run.bars import RunBar, bars_of
+from evalwright.scoring.regression import called, change_against_baseline
+from evalwright.scoring.statistics import wilson
+from evalwright.store.protocol import RunFacts
 
 READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log comes later
 LOOK_SECONDS = 1.0  # after which the log is looked at: another process may execute the run
 PAUSE_SECONDS = 0.3  # between two states of a page
 STREAM_SECONDS = 60.0  # after which the browser connects again, and its session is looked at
-READING = ("info", "\N{HORIZONTAL ELLIPSIS} Reading its gates")
+STATES = {
+    "failed": ("unsure", "Could not be evaluated"),
+    "cancelled": ("none", "Cancelled"),
+    "paused": ("running", "Paused"),
+    "waiting-approval": ("running", "Waiting for approval"),
+    "cancelling": ("running", "Cancelling"),
+    "interrupted": ("unsure", "Interrupted"),
+}
 
-# The signs and words for the states of tasks.
-SIGNS = {
-    "waiting": ("plain", "·", "waiting"),
-    "running": ("info", "●", "running"),
-    "passed": ("good", "✓", "passed"),
-    "failed": ("bad", "✗", "failed"),
-    "error": ("bad", "!", "error"),
+# The cells and words for the states of tasks.
+CELLS = {
+    "waiting": ("x", "waiting"),
+    "running": ("r", "running"),
+    "passed": ("p", "passed"),
+    "failed": ("f", "failed"),
+    "error": ("w", "error"),
 }
 
 
 async def show(call: PageCall) -> Response:
-    """The page of a run: its progress while it goes on, its scorecard once it has ended."""
+    """The page of a run: its progress while it goes on, its tasks once it has ended."""
+    views, asked = views_of(call.host), TasksAsked.of(call)
     if call.is_part:
-        return await run_tasks.tasks(call)
+        found = await listed(call, views, asked)
+        return part(call, "run_tasks.html", list=found)
     head = await call.in_reader(lambda: _head(call, waits=call.is_patient))
-    card = await run_tasks.card(call) if head["is_over"] and head["is_evaluation"] else None
-    panel: Html | None = None
-    if not head["is_over"]:  # where that takes long, it comes with the stream
-        state = asyncio.ensure_future(_panel(call))
-        done, _ = await asyncio.wait((state,), timeout=READY_SECONDS)
-        panel = state.result().panel if done else NOT_READY
+    values: dict[str, Any] = {"live": None, "loading": "", "list": None, "drawer": None}
+    if not head["is_over"]:
+        values["live"] = as_markup(await _live_soon(call))
+    elif head["is_evaluation"]:
+        facts = await views.facts(call.run)
+        if facts.events > LARGE and not views.knows(call.run) and not call.is_patient:
+            values["loading"] = asked.address(facts.run_id, page=asked.page)
+            head["follows"] = True
+        else:
+            view = await views.of(call.run)
+            values["list"] = await listed(call, views, asked)
+            head |= await call.in_reader(lambda: _told(view, head))
+            if asked.task:
+                values["drawer"] = await call.in_reader(lambda: read_drawer(call, view, asked.task))
     return page(
-        call,
-        "run.html",
-        title=f"{suite_name(head['suite'])} · {head['verdict']}",
-        live=panel and as_markup(panel),
-        **head,
-        **(card or {"loading": "", "bars": None}),
+        call, "run.html", title=f"{head['heading']} · {head['suite_title']}", run=head, **values
     )
+
+
+def _told(view: RunView, head: dict[str, Any]) -> dict[str, Any]:
+    """The bars of a run as gauges, and the sentence that says why it passed or not."""
+    bars = bars_of(view.frame, view.tasks)
+    counts = view.tasks.counts
+    scored = len(view.tasks.rows) - counts["open"]
+    gauges = [_gauge(bar, counts["passed"], scored) for bar in bars]
+    missed = [bar for bar in bars if bar.met is False]
+    if head["verdict"] == "pass":
+        bar = "All bars are met" if len(bars) > 1 else "The bar is met"
+        why = f"{'It passed' if missed else bar}"
+        why += f" with {head['let_through']}." if head["let_through"] else "."
+        for each in missed:
+            why += f" {each.name}: {each.reached}, but the run was not to fail by that."
+    elif missed:
+        why = "; ".join(f"{bar.name.lower()}: {bar.reached}, {bar.wanted} wanted" for bar in missed)
+        why = f"{why[0].upper()}{why[1:]}."
+    else:
+        failed = len(view.tasks.rows) - counts["passed"]
+        why = "All bars are met." if len(bars) > 1 else "The bar is met."
+        if failed:
+            why += f" {failed:,} {'task' if failed == 1 else 'tasks'} did not pass."
+    if view.frame.baseline is not None and view.tasks.totals is not None:
+        baseline = view.frame.baseline.read()
+        ended = [{row.task_id: row.passed is True for row in view.tasks.rows}]
+        change = change_against_baseline(ended, baseline, view.names.name_of)
+        why += f" Against {called(baseline)}: {change.sentence}"
+    return {"gauges": gauges, "why": why}
+
+
+def _gauge(bar: RunBar, passed: int, scored: int) -> dict[str, Any]:
+    rate = None
+    if bar.share is not None and bar.at is not None:
+        low, high = (
+            wilson(passed, scored) if bar.name == "Tasks passed" and scored else (None, None)
+        )
+        rate = {
+            "share": bar.share,
+            "low": low,
+            "high": high,
+            "bar": bar.at,
+            "tone": {True: "pass", False: "fail", None: ""}[bar.met],
+            "words": f"{bar.reached}, {bar.wanted} wanted",
+        }
+    return {
+        "name": bar.name,
+        "figure": bar.reached,
+        "aim": bar.wanted,
+        "met": bar.met,
+        "rate": rate,
+    }
+
+
+async def _live_soon(call: PageCall) -> Html:
+    """The live part, unless it takes long: then it comes with the stream."""
+    panel = asyncio.ensure_future(_panel(call))
+    done, _ = await asyncio.wait((panel,), timeout=READY_SECONDS)
+    return panel.result().panel if done else NOT_READY
 
 
 NOT_READY = Html('<p class="muted" role="status">Loading the progress of this run…</p>')
 
 
 async def verdict(call: PageCall) -> Response:
-    """What a run has come to, its gates read as well."""
-    return part(call, "verdict.html", **await call.in_reader(lambda: _head(call, waits=True)))
+    """What a run has come to, its gates and bars read as well."""
+    head = await call.in_reader(lambda: _head(call, waits=True))
+    if head["is_evaluation"] and head["is_over"]:
+        view = await views_of(call.host).of(call.run)
+        head |= await call.in_reader(lambda: _told(view, head))
+    return part(call, "run_verdict.html", run=head)
 
 
 def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
@@ -74,42 +156,98 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     status = state_of(call, run)
     # The gates of some runs are known only once all their tasks are read.
     is_known = not may_be_held(run) or figures.knows(run)
-    is_reading = not waits and not is_known and run.events > run_tasks.LARGE
+    is_reading = not waits and not is_known and run.events > LARGE
     found = None if is_reading else figures.of(call.log, run)
-    tone, verdict = READING if is_reading else verdict_of(run, status, found)
-    reason = ""  # why it has no result
+    kind, heading = ("open", "Reading its gates…") if is_reading else _verdict(run, status, found)
+    suite, is_evaluation = run.suite or run.workflow, run.suite is not None
+    facts = [("agent", figures.agent_of(call.log, run), "")]
+    facts += [("", tag, "") for tag in run.tags]
+    if found is not None and (branch := found.provenance.branch):
+        facts.append(("branch", branch, (found.provenance.commit or "")[:7]))
+    if run.ended_us is not None:
+        facts.append(("clock", amounts.span((run.ended_us - run.started_us) / 1000), ""))
+    notes = []
     if run.status == "failed":
         error = call.log.edges(run.run_id)[-1].decode(RunFailure).error
-        reason = f"{error.message} ({error.code})"
-    # What its state and the visitor's scopes allow. A run of the command line is its process's own:
-    # nothing here can stop it or start it again.
+        notes.append(_note(f"{error.message} ({error.code})"))
+    if status == "interrupted":
+        text = "Nobody executes this run any more. To go on with it:"
+        notes.append(_note(text, is_failure=False, is_to_resume=True))
+    if found and found.held:
+        notes.append(_note(f"It met its bars, but fails a gate: {'; '.join(found.held)}."))
+    return {
+        "run_id": run_id,
+        "name": f"Run {run.number}",
+        "is_evaluation": is_evaluation,
+        "is_over": status in ENDED,
+        "suite_title": suite_name(suite),
+        "suite_address": suite_address(suite.partition("@")[0]),
+        "facts": facts,
+        "started_us": run.started_us,
+        "compare": f"/compare?new={quote(run_id)}" if is_evaluation else "",
+        "compare_words": "Compare",
+        "review": f"/review?run={quote(run_id)}" if is_evaluation else "",
+        "to_review": 0,
+        "actions": _actions(call, run, status),
+        "is_reading": is_reading,
+        "follows": False,  # the verdict with its bars, when the tasks are read
+        "verdict": kind,
+        "heading": heading,
+        "why": "",
+        "let_through": found.words if found else "",  # the failed tasks, within which bars
+        "gauges": None,
+        "notes": notes,
+    }
+
+
+def _note(text: str, *, is_failure: bool = True, is_to_resume: bool = False) -> dict[str, Any]:
+    tone, kind = ("fail", "fail") if is_failure else ("warn", "error")
+    return {"tone": tone, "kind": kind, "text": text, "is_to_resume": is_to_resume}
+
+
+def _verdict(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[str, str]:
+    """The verdict on a run: its kind, and its heading."""
+    if status == "completed" and run.passed is None:
+        return "none", "Completed"
+    if status == "completed":
+        tone, _ = verdict_of(run, status, figures)
+        return ("pass", "May ship") if tone == "good" else ("fail", "Do not ship")
+    return STATES.get(status, ("running", "Running"))
+
+
+ACTIONS = (  # name, words, icon, question
+    ("pause", "Pause", "pause", ""),
+    ("resume", "Resume", "play", ""),
+    ("cancel", "Stop", "stop", "Cancel this run? Tasks that are running are lost."),
+    ("again", "Run the failed ones again", "again", ""),
+)
+
+
+def _actions(call: PageCall, run: RunFacts, status: str) -> list[dict[str, Any]]:
+    """What can be done with a run: what its state and the visitor's scopes allow.
+
+    A run of the command line is its process's own: nothing here can stop it or start it again.
+    """
     is_ours = run.suite is not None and is_of_host(call, run.run_id)
     may_stop, has_ended = is_ours and call.may("runs:cancel"), status in ENDED
     has_failed = run.score is None or run.score < 1
-    took_us = None if run.ended_us is None else run.ended_us - run.started_us
-    return {
-        "run_id": run_id,
-        "is_evaluation": run.suite is not None,
-        "suite": run.suite or run.workflow,
-        "agent": figures.agent_of(call.log, run),
-        "tags": run.tags,
-        "modes": ", ".join(run.modes),
-        "tone": tone,
-        "verdict": verdict,
-        "is_reading": is_reading,
-        "is_over": has_ended,
-        "started_us": run.started_us,
-        "took": "" if took_us is None else amounts.span(took_us / 1000),
-        "reason": reason,
-        "is_left": status == "interrupted",
-        "held": found.held if found else (),
-        "can": {
-            "cancel": may_stop and not has_ended and status != "cancelling",
-            "pause": may_stop and status == "running",
-            "resume": may_stop and status == "paused",
-            "again": is_ours and call.may("runs:create") and has_ended and has_failed,
-        },
+    can = {
+        "cancel": may_stop and not has_ended and status != "cancelling",
+        "pause": may_stop and status == "running",
+        "resume": may_stop and status == "paused",
+        "again": is_ours and call.may("runs:create") and has_ended and has_failed,
     }
+    return [
+        {
+            "address": f"{run_address(run.run_id)}/{name}",
+            "words": words,
+            "icon": icon,
+            "ask": ask,
+            "danger": name == "cancel",
+        }
+        for name, words, icon, ask in ACTIONS
+        if can[name]
+    ]
 
 
 # The live part.
@@ -194,11 +332,11 @@ def _panel_values(
     count, tasks = len(progress.tasks), list(progress.tasks.values())
     if count > MOST_CELLS:  # those that are running, and those that did not pass
         wanted = ("running", "failed", "error")
-        tasks = [each for each in tasks if each.state in wanted][:MOST_CELLS]
+        tasks = [each for each in tasks if each.state in wanted][:MOST_CELLS_OF_MANY]
     cells = []
     for task in tasks:
         is_waiting = is_left and task.state == "running"
-        sign = SIGNS["waiting" if is_waiting else task.state]
+        sign = CELLS["waiting" if is_waiting else task.state]
         cells.append((names.name_of(task.task_id), *sign))
     return {
         "run_id": run_id,
@@ -206,6 +344,10 @@ def _panel_values(
         "scored": progress.scored,
         "tenth": 10 * (10 * progress.scored // count) if count else 0,
         "counts": progress.counts,
+        "share": {
+            "passed": progress.counts["passed"] / max(1, count),
+            "failed": (progress.counts["failed"] + progress.counts["error"]) / max(1, count),
+        },
         "cells": cells,
         "is_left": is_left,
         "is_part": count > MOST_CELLS,

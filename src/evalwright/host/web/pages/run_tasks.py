@@ -1,377 +1,453 @@
-"""The scorecard of a run: its bars, and its tasks a page at a time, failures first."""
+"""The tasks of a run as a table, a page at a time, and the drawer of one beside it."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
-from msgspec import UNSET
 from starlette.responses import Response
 
-from evalwright.attacks.derived import attacks_in, is_derived
+from evalwright.attacks.derived import attacks_in
 from evalwright.contracts import amounts
-from evalwright.contracts.events import Event, Judged
+from evalwright.contracts.events import Checked, Decided, Event, InvocationCompleted
 from evalwright.contracts.suite import Task
-from evalwright.engine.overrides import read_overrides
-from evalwright.host.web.filters import Filters, number_of
-from evalwright.host.web.page import PageCall, href_html, part, run_address, task_address
-from evalwright.host.web.pages.repeated_runs import (
-    Repeats,
-    dots_html,
-    read_repeats,
-    repeats_told,
-    runs_passed,
-)
-from evalwright.host.web.run_views import RunView, RunViews, views_of
-from evalwright.reports.formats.html import (
-    NO_HTML,
-    Html,
-    as_markup,
-    name_html,
-    shortened,
-    text_html,
-)
-from evalwright.reports.formats.words import SEVERITIES, Label, badge_html, in_words
-from evalwright.reports.run.attack_table import TaskOutcome, attack_table, unobserved_tasks
-from evalwright.reports.run.bars import RunBar, bars_of, score_so_far
-from evalwright.reports.run.evidence import EvidentFinding, evident_findings
-from evalwright.reports.run.page_tasks import BADGES, MET, status_of, task_body
-from evalwright.reports.run.task_list import TaskFilter, TaskRow
+from evalwright.engine.task_names import asked as asked_of
+from evalwright.host.web.filters import number_of
+from evalwright.host.web.page import PageCall, part, review_address, run_address, task_address
+from evalwright.host.web.pages.repeated_runs import Repeats, read_repeats
+from evalwright.host.web.pages.run_sections import LARGE, sections_of
+from evalwright.host.web.run_views import RunView, RunViews, scored_at, views_of
+from evalwright.reports.formats.html import shortened, shown
+from evalwright.reports.formats.words import in_words
+from evalwright.reports.run.conversation import LONG as SHOWN
+from evalwright.reports.run.evidence import evident_findings
+from evalwright.reports.run.task_details import CELL, KINDS, MOST_STEPS, WORDS, details_of, row_of
+from evalwright.reports.run.task_list import TaskRow
 from evalwright.reports.run.task_records import ReadTask, read_task
-from evalwright.reports.run.task_tables import why
-from evalwright.scoring.regression import called, change_against_baseline
-from evalwright.scoring.rubric import agreement_of
-from evalwright.scoring.statistics import wilson
-from evalwright.scoring.thresholds import mean
 
-AT_ONCE = 25  # tasks of a page
-LARGE = 20_000  # events of a run whose tasks come after the page
-ROOM = 24_000  # characters of what opens below the tasks of a page
-MOST_CORRECTIONS = 20  # of scores, the latest
-_SHORT = 240
-
-DAMAGED = Html('<p class="note bad">The events of this task cannot be read.</p>')
-_UNTOLD = badge_html(Label("cannot be told", Html("&#63;"), "plain"))
-STATUS_WORDS = {"failed": "failed", "open": "no score", "passed": "passed"}
-
-
-class TasksAsked(Filters, frozen=True):
-    """The filters in an address."""
-
-    CHOICES: ClassVar = {"status": STATUS_WORDS}
-
-    status: str = ""
-    q: str = ""
-    least: str = ""
-    most: str = ""
-    page: str = ""
+AT_ONCE = 50  # tasks of a page
+WHOLE = 200_000  # characters of a payload that was asked for
+SEARCHED = 2000  # characters of an input and an answer in which a search looks
+COLUMNS = {
+    "input": "Input",
+    "expected": "Expected",
+    "answer": "Answer",
+    "checks": "Checks",
+    "score": "Score",
+    "cost": "Cost",
+    "time": "Time",
+}
+SHOWS = {  # key, words, shape, icon
+    "failed": ("Failed", "fail", ""),
+    "error": ("Errors", "error", ""),
+    "passed": ("Passed", "pass", ""),
+    "open": ("No score", "open", ""),
+    "flaky": ("Flaky", "flaky", ""),
+    "changed": ("Changed", "", ""),
+    "findings": ("With findings", "", "flag"),
+}
+ORDER = ("failed", "error", "flaky", "open", "passed")
 
 
-async def card(call: PageCall) -> dict[str, Any]:
-    """What the page of a run that has ended shows.
+class IndexedTask(msgspec.Struct, gc=False):
+    """What filters ask of a task."""
 
-    Of a large run whose tasks are not known yet, the page comes first, and asks for them then.
-    """
-    asked, views = TasksAsked.of(call), views_of(call.host)
-    facts = await views.facts(call.run)
-    if facts.events > LARGE and not views.knows(call.run) and not call.is_patient:
-        return {"loading": asked.address(run_address(facts.run_id)), "bars": None}
-    return {"loading": "", **await _listed(call, views, asked)}
+    row: TaskRow
+    status: str
+    tags: Sequence[str] = ()
+    failed: Sequence[str] = ()  # names of checks
+    checks: Sequence[str] = ()
+    cause: str = ""
+    text: str = ""
+    is_flaky: bool = False
+    has_changed: bool = False
 
-
-async def tasks(call: PageCall) -> Response:
-    """The scorecard without the page around it."""
-    found = await _listed(call, views_of(call.host), TasksAsked.of(call))
-    return part(call, "scorecard.html", run_id=call.run.run_id, **found)
-
-
-async def _listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[str, Any]:
-    view = await views.of(call.run)
-    repeats = await read_repeats(call, views, view)
-    group, passed = view.frame.group, 0
-    if repeats and group is not None:
-        passed = await call.in_reader(partial(runs_passed, call, group))
-    return await call.in_reader(partial(_read_list, view, asked, repeats, passed))
-
-
-def _read_list(view: RunView, asked: TasksAsked, repeats: Repeats, passed: int) -> dict[str, Any]:
-    wanted = TaskFilter(asked.status, asked.q, number_of(asked.least), number_of(asked.most))
-    found = view.tasks.page(wanted, int(number_of(asked.page) or 1), AT_ONCE)
-    address, counts = run_address(view.run.run_id), view.tasks.counts
-    pages = [
-        (words, asked.address(address, page=str(number)))
-        for words, number in (("« Previous", found.number - 1), ("Next »", found.number + 1))
-        if 1 <= number <= found.pages
-    ]
-    return {
-        "bars": [_bar(each) for each in bars_of(view.frame, view.tasks)],
-        "tiles": _tiles(view),
-        "facts": list(_facts(view)),
-        "baseline": view.frame.baseline.run_id if view.frame.baseline else "",
-        "change": _change(view, repeats),
-        "attacks": _attacks(view),
-        "repeats": repeats_told(repeats, passed),
-        "corrections": _corrections(view),
-        "asked": asked.values(),
-        "statuses": [(code, f"{words} ({counts[code]:,})") for code, words in STATUS_WORDS.items()],
-        "lines": as_markup(Html("\n".join(_lines(view, found.rows, repeats)))),
-        "total": found.total,
-        "number": found.number,
-        "last_page": found.pages,
-        "pages": pages,
-        "address": address,
-    }
-
-
-# Above the list.
-
-
-def _attacks(view: RunView) -> dict[str, Any] | None:
-    """What came of the attacks of a derived suite: head, rows, notes."""
-    suite = view.frame.suite
-    if not is_derived(suite.suite_id):
-        return None
-    log, run_id = view.run.log, view.run.run_id
-    planned = [msgspec.json.decode(each, type=Task) for each in suite.tasks]
-    hidden = unobserved_tasks(log, run_id, planned, view.frame.agent)
-    outcomes = [
-        TaskOutcome(row.task_id, row.passed, row.safety_findings or (), row.task_id in hidden)
-        for row in view.tasks.rows
-        if row.passed is not None
-    ]
-    found = attack_table(suite.suite_id, outcomes, view.names)
-    if found is None:
-        return None
-    notes = [shortened(note, _SHORT) for note in found.notes()]
-    return {"head": found.head[1:], "rows": list(found.cells()), "notes": notes}
-
-
-def _corrections(view: RunView) -> list[dict[str, Any]]:
-    """What people say of scores; the scores stay as they are."""
-    found = read_overrides(view.run.log, view.run.run_id)[-MOST_CORRECTIONS:]
-    return [
-        {
-            "called": view.names.name_of(each.task_id),
-            "score": amounts.score(each.score),
-            "text": each.annotation.signal.correction or "",
-            "note": each.annotation.note or "",
-            "by": each.by,
-        }
-        for each in reversed(found)
-    ]
-
-
-def _change(view: RunView, repeats: Repeats) -> tuple[str, str]:
-    """Beside what the run was put, and whether the change is more than chance."""
-    if view.frame.baseline is None or view.tasks.totals is None:
-        return "", ""
-    baseline = view.frame.baseline.read()
-    against = f"Against the baseline {called(baseline)}"
-    runs = [dict(zip(repeats, each, strict=True)) for each in zip(*repeats.values(), strict=True)]
-    ended = [
-        {name: passed is True for name, passed in run.items()}
-        for run in runs
-        if None not in run.values()
-    ]
-    if len(ended) > 1:
-        against += f", all {len(ended)} repeats together"
-    else:
-        ended = [{row.task_id: row.passed is True for row in view.tasks.rows}]
-    return against, change_against_baseline(ended, baseline, view.names.name_of).sentence
-
-
-def _bar(bar: RunBar) -> dict[str, Any]:
-    meter = NO_HTML
-    if bar.share is not None and bar.at is not None:
-        share, at = (100 * min(1.0, max(0.0, each)) for each in (bar.share, bar.at))
-        meter = Html(
-            '<svg class="meter" width="100%" height="14" aria-hidden="true">'
-            '<rect class="back" width="100%" height="8" y="3"/>'
-            f'<rect class="new" width="{share:.1f}%" height="8" y="3"/>'
-            f'<rect class="at" x="{at:.1f}%" width="2" height="14"/></svg>'
+    def fits(self, show: str, asked: "TasksAsked") -> bool:
+        """Whether a task belongs in the list that is asked for."""
+        return (
+            self.shows(show)
+            and (not asked.tag or asked.tag in self.tags)
+            and (not asked.check or asked.check in self.failed)
+            and (not asked.cause or asked.cause == self.cause)
+            and (not asked.q or asked.q.lower() in self.text)
         )
-    return {
-        "name": bar.name,
-        "wanted": bar.wanted,
-        "reached": bar.reached,
-        "distance": bar.distance,
-        "badge": as_markup(_UNTOLD if bar.met is None else MET[bar.met]),
-        "meter": as_markup(meter),
-    }
+
+    def shows(self, show: str) -> bool:
+        """Whether a task is one of those that a chip shows."""
+        if show == "flaky":
+            return self.is_flaky
+        if show == "changed":
+            return self.has_changed
+        if show == "findings":
+            return bool(self.row.safety_findings)
+        return show in ("", self.status)
 
 
-def _tiles(view: RunView) -> list[tuple[str, str, str]]:
-    tasks = view.tasks
-    counts, scored = tasks.counts, len(tasks.rows) - tasks.counts["open"]
-    tiles = [
-        ("Tasks", f"{len(tasks.rows):,}", f"{counts['open']:,} open" if counts["open"] else "")
-    ]
-    if scored:
-        low, high = wilson(counts["passed"], scored)
-        interval = f"95% interval {amounts.share_interval(low, high)}"
-        tiles.append(("Passed", amounts.percent(counts["passed"], scored), interval))
-        tiles.append(("Score", amounts.score(score_so_far(tasks)), ""))
-    tiles.append(("Failed", f"{counts['failed']:,}", ""))
-    if tasks.findings:
-        tiles.append(("Safety findings", f"{tasks.findings:,}", ""))
-    if tasks.totals is not None and tasks.totals.total_cost_usd is not None:
-        tiles.append(("Cost", amounts.dollars(tasks.totals.total_cost_usd), ""))
-    return tiles
+class TasksAsked(NamedTuple):
+    """The filters, columns and page in an address."""
+
+    show: str = ""
+    q: str = ""
+    tag: str = ""
+    check: str = ""
+    cause: str = ""
+    least: str = ""  # score
+    most: str = ""
+    hide: str = ""
+    page: str = ""
+    task: str = ""
+
+    @classmethod
+    def of(cls, call: PageCall) -> "TasksAsked":
+        """Those of a request; what is not known counts as not given."""
+        asked = cls(*map(call.asked, cls._fields))
+        hidden = ",".join(name for name in COLUMNS if name in asked.hide.split(","))
+        return asked._replace(show=asked.show if asked.show in SHOWS else "", hide=hidden)
+
+    def address(self, run_id: str, **changed: str) -> str:
+        """The address of the same list, but for what is changed; from its first page on."""
+        given = {**self._asdict(), "page": "", "task": "", **changed}
+        query = urlencode({name: value for name, value in given.items() if value})
+        return f"{run_address(run_id)}?{query}" if query else run_address(run_id)
 
 
-def _facts(view: RunView) -> Iterator[tuple[str, str]]:
-    frame = view.frame
-    yield "Suite", frame.name
-    yield "Agent", frame.agent.agent_id
-    if frame.agent.model or frame.agent.model_class:
-        yield "Model", frame.agent.model or str(frame.agent.model_class)
-    yield "Modes", ", ".join(view.tasks.modes)
-    if frame.panel is not None:
-        samples = f", {frame.panel.samples} samples each" if frame.panel.samples > 1 else ""
-        yield "Judges", f"{', '.join(frame.panel.judges)}{samples}"
-        share, votes = _agreement(view)
-        if votes:
-            yield "Agreement of judges", f"{amounts.percent(share)}, {votes:,} votes"
-    if frame.selection is not None:
-        chosen = ", ".join(frame.selection.by)
-        yield "Selected", f"{len(view.tasks.rows):,} of {frame.selection.of:,} tasks: {chosen}"
-    if frame.group is not None:
-        yield "Repeat", f"{frame.group.index} of {frame.group.size}"
+# What filters ask of all tasks.
 
 
-def _agreement(view: RunView) -> tuple[float, int]:
-    """How far the judges agreed, where that can be told without reading a very large log.
+class _Taggable(msgspec.Struct, rename="camel"):
+    task_id: str
+    tags: list[str] = []
+    input: msgspec.Raw = msgspec.Raw(b"")
 
-    Of a run it is the mean over its tasks, as everywhere; a single vote agrees with itself.
-    """
-    panel = view.frame.panel
-    if view.facts.events > LARGE or panel is None or len(panel.judges) * panel.samples == 1:
-        return 0.0, 0
-    by_task: dict[str, list[Judged]] = {}
-    for event in view.run.log.read(view.run.run_id, (Judged.TYPE,)):
-        by_task.setdefault(event.task_id or "", []).append(event.decode(Judged))
-    agreed = [each for each in map(agreement_of, by_task.values()) if each is not None]
-    votes = sum(each.votes for each in agreed)
-    return mean([each.share for each in agreed]) if agreed else 0.0, votes
+
+class _Outcome(msgspec.Struct):
+    outcome: str
+
+
+def index_of(view: RunView, repeats: Repeats) -> list[IndexedTask]:
+    """All tasks of a run as filters see them, those that did not pass first."""
+    from evalwright.scoring.checks.table import cause_of
+
+    known: dict[str, IndexedTask] = {}
+    was = {}
+    if view.frame.baseline is not None:
+        was = _passed_before(view)
+    planned = (msgspec.json.decode(each, type=_Taggable) for each in view.frame.suite.tasks)
+    tags = {each.task_id: each.tags for each in planned}
+    for row in view.tasks.rows:
+        came = [each for each in repeats.get(row.task_id, ()) if each is not None]
+        known[row.task_id] = IndexedTask(
+            row,
+            row.status,
+            tags.get(row.task_id, ()),
+            is_flaky=len(set(came)) > 1,
+            has_changed=row.passed is not None and was.get(row.task_id, row.passed) != row.passed,
+        )
+    for event in _told(view):
+        task = known.get(event.task_id or "")
+        if task is None:
+            continue
+        try:
+            if event.type == InvocationCompleted.TYPE:
+                if msgspec.json.decode(event.body, type=_Outcome).outcome == "failed":
+                    task.status = "error"
+                continue
+            checked = event.decode(Checked)
+        except msgspec.MsgspecError:  # one damaged task does not hide the others
+            continue
+        if checked.error is not None:
+            task.status = "error"
+        failed = [each for each in checked.checks if not each.passed]
+        task.checks = tuple(dict.fromkeys(each.check for each in checked.checks))
+        task.failed = tuple(dict.fromkeys(each.check for each in failed))
+        task.cause = (failed[0].cause or cause_of(failed[0].check)) if failed else ""
+    for task in known.values():
+        if task.row.passed:
+            task.status = "passed"
+    return sorted(known.values(), key=_place)
+
+
+def _place(task: IndexedTask) -> int:
+    return ORDER.index("flaky" if task.is_flaky and task.status == "passed" else task.status)
+
+
+def _told(view: RunView) -> Iterable[Event]:
+    """What says more of tasks than their scores; of a large run, nothing is read."""
+    if view.facts.events > LARGE:
+        return ()
+    return view.run.log.read(view.run.run_id, (InvocationCompleted.TYPE, Checked.TYPE))
+
+
+def _passed_before(view: RunView) -> dict[str, bool]:
+    """Which tasks passed in the baseline."""
+    assert view.frame.baseline is not None
+    baseline = view.frame.baseline.read()
+    left_out = baseline.left_out
+    others = {*left_out.changed, *left_out.new} if left_out else set()
+    ids = [row.task_id for row in view.tasks.rows if row.task_id not in others]
+    return dict(zip(ids, (each.passed for each in baseline.tasks), strict=False))
+
+
+def add_texts(view: RunView, tasks: Sequence[IndexedTask]) -> None:
+    """Add what a search looks at: ids, titles, inputs and answers, with secrets masked."""
+    from evalwright.signals.masking import mask_text  # with every detector of secrets
+
+    texts = {each.row.task_id: [each.row.task_id, *_names(view, each)] for each in tasks}
+    for raw in view.frame.suite.tasks:
+        task = msgspec.json.decode(raw, type=_Taggable)
+        if task.task_id in texts:
+            texts[task.task_id].append(bytes(task.input)[:SEARCHED].decode("utf-8", "replace"))
+    for event in view.run.log.read(view.run.run_id, (Decided.TYPE,)):
+        if event.task_id in texts:
+            with suppress(msgspec.MsgspecError):  # one damaged task does not hide the others
+                texts[event.task_id].append(shown(event.decode(Decided).decision)[:SEARCHED])
+    for each in tasks:
+        each.text = mask_text("\n".join(texts[each.row.task_id]), personal=False).lower()
+
+
+def _names(view: RunView, task: IndexedTask) -> list[str]:
+    called = view.names.of(task.row.task_id)
+    return [called.name, called.subtitle]
 
 
 # The list.
 
 
-def _lines(view: RunView, rows: Sequence[TaskRow], repeats: Repeats) -> Iterator[Html]:
-    """The entries of a page, with what opens below them as far as there is room."""
-    ids = [row.task_id for row in rows]
-    places = view.run.log.upkeep.scored_at(view.run.run_id, ids)
-    room = ROOM
-    for row in rows:
-        task, last = view.task(row.task_id), places.get(row.task_id)
-        read: ReadTask | None = None
-        body = NO_HTML
-        if room > 0 and (row.passed is False or task.repeat > 1):
-            is_far, is_large = False, view.facts.events > LARGE
-            try:
-                events = view.near(task, last) if is_large else view.events(task, last)
-                is_far = events is None  # so are the others, and each would be searched for
-                if events is not None:
-                    read, _ = read_task(task, events, view.frame.agent)
-                    body = result_html(view, task, read, events)
-                    body = body if len(body) < room else NO_HTML
-            except msgspec.MsgspecError:  # one damaged task does not hide the others
-                read, body = None, DAMAGED
-            room = 0 if is_far else room - len(body)
-        yield _line(view, row, read, body, repeats.get(row.task_id, ()))
+async def listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[str, Any]:
+    """The table of tasks that an address asks for."""
+    view = await views.of(call.run)
+    repeats = await read_repeats(call, views, view)
+    return await call.in_reader(partial(_read_list, call, view, asked, repeats))
 
 
-def shown_task(view: RunView, task: Task, last: int | None) -> tuple[ReadTask, list[Event]]:
-    """A task as it may be shown, and its events as they are."""
-    events = view.events(task, last)
-    return read_task(task, events, view.frame.agent)[0], events
+def _is_between(score: float | None, least: float | None, most: float | None) -> bool:
+    if score is None:
+        return least is None and most is None
+    return (least is None or score >= least) and (most is None or score <= most)
 
 
-def result_html(view: RunView, task: Task, read: ReadTask, events: Sequence[Event]) -> Html:
-    """Expected and actual, checks, findings and what judges said."""
+def _read_list(
+    call: PageCall, view: RunView, asked: TasksAsked, repeats: Repeats
+) -> dict[str, Any]:
+    index = index_of(view, repeats)
+    if asked.q:
+        add_texts(view, index)
+    least, most = number_of(asked.least), number_of(asked.most)
+    found = [
+        task
+        for task in index
+        if task.fits(asked.show, asked) and _is_between(task.row.score, least, most)
+    ]
+    pages = max(1, -(-len(found) // AT_ONCE))
+    number = min(max(1, int(asked.page) if asked.page.isdecimal() else 1), pages)
+    shown_tasks = found[(number - 1) * AT_ONCE : number * AT_ONCE]
+    run_id = view.run.run_id
+    hidden = tuple(filter(None, asked.hide.split(",")))
+    links = [
+        (words, asked.address(run_id, page=str(to)))
+        for words, to in (("Previous", number - 1), ("Next", number + 1))
+        if 1 <= to <= pages
+    ]
+    return {
+        "run_id": run_id,
+        "address": run_address(run_id),
+        "asked": asked._asdict(),
+        "kept": [
+            (name, getattr(asked, name)) for name in ("show", "tag", "check", "cause", "hide")
+        ],
+        "chips": _chips(asked, index, run_id),
+        "by_tag": _facets(asked, index, run_id, "tag"),
+        "by_check": _facets(asked, index, run_id, "check"),
+        "by_cause": _facets(asked, index, run_id, "cause"),
+        "columns": [_column(asked, run_id, name, words) for name, words in COLUMNS.items()],
+        "hidden": hidden,
+        "rows": [_row(view, each) for each in shown_tasks],
+        "open": asked.task,
+        "total": len(found),
+        "page": number,
+        "last_page": pages,
+        "pages": links if pages > 1 else [],
+        **sections_of(call, view, repeats),
+    }
+
+
+def _chips(asked: TasksAsked, index: Sequence[IndexedTask], run_id: str) -> list[dict[str, Any]]:
+    chips = [("", "All", "", "")] + [(key, *each) for key, each in SHOWS.items()]
+    found = []
+    for key, words, shape, icon in chips:
+        count = sum(task.shows(key) for task in index)
+        if not count and key not in ("", "failed", "passed", asked.show):
+            continue
+        found.append(
+            {
+                "key": key or "all",
+                "words": words,
+                "count": count,
+                "shape": shape,
+                "icon": icon,
+                "address": asked.address(run_id, show=key),
+                "chosen": key == asked.show,
+            }
+        )
+    return found
+
+
+def _facets(
+    asked: TasksAsked, index: Sequence[IndexedTask], run_id: str, kind: str
+) -> list[dict[str, Any]]:
+    """How many tasks did not pass by tag, check or root cause; a click shows those."""
+    of, failed = Counter[str](), Counter[str]()
+    for task in index:
+        names = {"tag": task.tags, "check": task.checks, "cause": [task.cause]}[kind]
+        of.update(filter(None, names))
+        not_passed = task.failed if kind == "check" else names if task.row.passed is False else ()
+        failed.update(filter(None, not_passed))
+    chosen = getattr(asked, kind)
+    names = sorted(of, key=lambda name: (-failed[name], name))[:20]
+    return [
+        {
+            "key": f"{kind}-{name}",
+            "words": in_words(name),
+            "failed": failed[name],
+            "of": of[name],
+            "share": failed[name] / of[name],
+            "address": asked.address(run_id, **{kind: "" if chosen == name else name}),
+            "chosen": chosen == name,
+        }
+        for name in names
+    ]
+
+
+def _column(asked: TasksAsked, run_id: str, name: str, words: str) -> dict[str, Any]:
+    hidden = set(filter(None, asked.hide.split(",")))
+    changed = ",".join(each for each in COLUMNS if each in hidden ^ {name})
+    return {
+        "words": words,
+        "shown": name not in hidden,
+        "address": asked.address(run_id, hide=changed),
+    }
+
+
+def _row(view: RunView, indexed: IndexedTask) -> dict[str, Any]:
+    called = view.names.of(indexed.row.task_id)
+    run_id = view.run.run_id
+    address = task_address(run_id, called.name)
+    drawer = f"{address}/drawer"
+    read = read_near(view, indexed.row.task_id)
+    if read is None:
+        row = indexed.row
+        status = indexed.status
+        task = view.task(row.task_id)
+        made = {
+            "task_id": called.name,
+            "title": called.subtitle or called.name,
+            "sub": called.name,
+            "kind": KINDS[status],
+            "word": WORDS[status],
+            "failed": row.passed is False,
+            "input": shortened(asked_of(task.input), CELL),
+            "expected": "",
+            "answer": "",
+            "checks": [],
+            "score": amounts.NOTHING if row.score is None else f"{row.score:.2f}",
+            "cost": amounts.NOTHING if row.cost_usd is None else amounts.dollars(row.cost_usd),
+            "time": amounts.NOTHING if row.latency_ms is None else amounts.span(row.latency_ms),
+            "address": address,
+            "drawer": drawer,
+        }
+    else:
+        made = row_of(read.record, address, drawer)
+    notes = [str(made["sub"])]
+    if indexed.is_flaky:
+        made |= {"kind": "flaky", "word": "Flaky"}
+    if indexed.has_changed:
+        notes.append("newly passing" if indexed.row.passed else "newly failing")
+    return made | {"sub": " · ".join(notes)}
+
+
+def read_near(view: RunView, task_id: str) -> ReadTask | None:
+    """A task as it may be shown, unless it would be searched for long or is damaged."""
+    task = view.task(task_id)
+    place = scored_at(view.run.log, view.run.run_id, task.task_id)
+    try:
+        if view.facts.events <= LARGE:
+            events = view.events(task, place)
+        elif (near := view.near(task, place)) is not None:
+            events = near
+        else:
+            return None
+        return read_task(task, events, view.frame.agent)[0]
+    except msgspec.MsgspecError:  # one damaged task does not hide the others
+        return None
+
+
+# The drawer.
+
+
+async def drawer(call: PageCall) -> Response:
+    """The drawer of one task, for a page that is open."""
+    view = await views_of(call.host).of(call.run)
+    told = await call.in_reader(partial(read_drawer, call, view, call.path["taskId"]))
+    return part(call, "run_drawer.html", drawer=told)
+
+
+def read_drawer(call: PageCall, view: RunView, task_id: str) -> dict[str, Any]:
+    """What the drawer of a task shows; raises `ApiError` 404."""
+    task = view.task(task_id)
+    try:
+        told = read_details(view, task, MOST_STEPS)
+    except msgspec.MsgspecError:
+        told = damaged_details(view, task)
+    around = view.tasks.around(task.task_id)
+    run_id, name = view.run.run_id, view.names.name_of(task.task_id)
+    return told | {
+        "place": f"task {around.place:,} of {len(view.tasks.rows):,}" if around else "",
+        "review": review_address(run_id, name) if call.may("runs:annotate") else "",
+        "test": f"{review_address(run_id, name)}/test.yaml",
+    }
+
+
+def read_details(
+    view: RunView, task: Task, most_steps: int | None = None, *, whole: bool = False
+) -> dict[str, Any]:
+    """All that is known of a task."""
+    place = scored_at(view.run.log, view.run.run_id, task.task_id)
+    events = view.events(task, place)
+    read, masked = read_task(task, events, view.frame.agent)
     recorded = read.record.findings
     attacks = attacks_in(view.frame.suite.suite_id, view.tasks.places) if recorded else {}
     attack = attacks.get(task.task_id)
-    found = evident_findings(
+    findings = evident_findings(
         task, view.frame.agent.agent_id, events, recorded, attack and attack.mark
     )
-    address = task_address(view.run.run_id, view.names.name_of(task.task_id))
-    entries = Html("".join([_finding_html(each, address) for each in found]))
-    findings = Html(f'<h3>Safety findings</h3><ul class="checks">{entries}</ul>')
-    return task_body(read, findings=findings if found else NO_HTML, with_trace=False)
-
-
-def _line(
-    view: RunView,
-    row: TaskRow,
-    read: ReadTask | None,
-    body: Html,
-    repeats: Sequence[bool | None],
-) -> Html:
-    status = row.status if read is None else status_of(read.record)
-    is_far = read is None and not body and row.passed is False
-    called = view.names.of(row.task_id)
-    address = href_html(task_address(view.run.run_id, called.name))
-    name = Html(f'<a href="{address}"><code>{name_html(called.name)}</code></a>')
-    if called.subtitle:
-        name = Html(f"{name} <span>{text_html(called.subtitle)}</span>")
-    facts = [] if row.score is None else [f"score {amounts.score(row.score)}"]
-    facts += [read.record.checks_on_pages] if read and read.record.checks_on_pages else []
-    facts += [] if row.latency_ms is None else [amounts.span(row.latency_ms)]
-    facts += [] if row.cost_usd is None else [amounts.dollars(row.cost_usd)]
-    figures = Html(f'<span class="muted">{text_html(" · ".join(facts))}</span>')
-    strips = list[Html]()
-    if read is not None and read.record.repetitions is not UNSET:
-        strips.append(dots_html([each.passed is True for each in read.record.repetitions]))
-    if repeats:
-        strips.append(dots_html(repeats))
-    dots = Html("".join([Html(f" {each}") for each in strips]))
-    head = Html(f"{BADGES[status]} {name} {figures}{dots}")
-    told = NO_HTML
-    if read is not None and status != "passed":
-        told = Html(f'<p class="why">{text_html(shortened(why(read.record), _SHORT))}</p>')
-    load = NO_HTML
-    if not body:
-        trigger = Html("revealed" if is_far else "toggle once")
-        load = Html(
-            f' hx-get="{address}/result" hx-trigger="{trigger}" hx-target="find .task"'
-            ' hx-swap="innerHTML"'
-        )
-    opened = Html(" open" if is_far or (body and status != "passed") else "")
-    details = Html(
-        f"<details{opened}{load}><summary>Result of {name_html(row.task_id)}</summary>"
-        f'<div class="task">{body}</div></details>'
+    return details_of(
+        read,
+        masked,
+        task_address(view.run.run_id, view.names.name_of(task.task_id)),
+        findings=findings,
+        agent=view.frame.agent.name,
+        most_steps=most_steps,
+        longest=WHOLE if whole else SHOWN,
     )
-    failed = Html(" data-failed" if row.passed is False else "")
-    return Html(f'<li data-task{failed}><div class="row">{head}</div>{told}{details}</li>')
 
 
-def _finding_html(found: EvidentFinding, address: str) -> Html:
-    head = Html(f"{badge_html(SEVERITIES[found.severity])} {text_html(in_words(found.kind))}")
-    if not found.title:
-        return Html(f'<li>{head} <span class="muted">by a judge</span></li>')
-    links = list[Html]()
-    for link in found.links:
-        words = text_html(link.words[:100])
-        if link.sequence is not None:
-            words = Html(f'<a href="{href_html(address)}#s{link.sequence}">{words}</a>')
-        links.append(words)
-    evidence = Html(f'<p class="why">Evidence: {Html(", ".join(links))}</p>' if links else "")
-    notes = Html(f'<p class="why">{text_html(found.notes)}</p>' if found.notes else "")
-    return Html(f"<li>{head}: {text_html(found.title)}{notes}{evidence}</li>")
-
-
-async def result(call: PageCall) -> Response:
-    """What opens below one task."""
-    view = await views_of(call.host).of(call.run)
-    task = view.task(call.path["taskId"])
-
-    def read() -> Html:
-        place = view.run.log.upkeep.scored_at(view.run.run_id, [task.task_id]).get(task.task_id)
-        try:
-            return result_html(view, task, *shown_task(view, task, place))
-        except msgspec.MsgspecError:
-            return DAMAGED
-
-    return Response(await call.in_reader(read), media_type="text/html")
+def damaged_details(view: RunView, task: Task) -> dict[str, Any]:
+    """What is told of a task whose events cannot be read."""
+    called = view.names.of(task.task_id)
+    return {
+        "key": task.task_id,
+        "task_id": called.name,
+        "title": called.subtitle or called.name,
+        "kind": "error",
+        "word": "Cannot be read",
+        "address": task_address(view.run.run_id, called.name),
+        "answer": "The events of this task cannot be read.",
+        **dict.fromkeys(("findings", "checks", "judges", "repeats", "steps"), ()),
+        **dict.fromkeys(("input", "expected", "baseline", "cause", "check_score", "observed"), ""),
+        **dict.fromkeys(
+            ("checks_words", "talk_words", "repeats_words", "steps_left", "judges_words"), ""
+        ),
+    }

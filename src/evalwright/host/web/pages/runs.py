@@ -1,7 +1,7 @@
 """The runs: a page of them with filters, which are all in the address."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from starlette.responses import Response
@@ -9,17 +9,27 @@ from starlette.responses import Response
 from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import RunStarted
-from evalwright.contracts.short_names import agent_id_of
+from evalwright.contracts.short_names import agent_id_of, suite_name
+from evalwright.engine.baselines import list_baselines
+from evalwright.engine.provenance import Provenance
 from evalwright.host.web.filters import Filters
-from evalwright.host.web.page import LIGHT, SMALL, NotSoon, PageCall, in_time, page, part
+from evalwright.host.web.page import (
+    LIGHT,
+    SMALL,
+    NotSoon,
+    PageCall,
+    in_time,
+    page,
+    part,
+    suite_address,
+)
 from evalwright.host.web.run_figures import RunFigures, spark_html, verdict_words
 from evalwright.reports.formats.html import as_markup
-from evalwright.store.protocol import ALL_RUNS, EventLog, RunFacts, RunFilter
+from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40
 SCANNED_AT_ONCE = 500
 MOST_SCANNED = 20_000  # runs, for a filter that no index helps
-KNOWN_FROM = 300  # runs whose suites, agents and tags are suggested
 TREND = 12  # runs in a sparkline
 
 SPANS = {"1h": 3600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
@@ -31,13 +41,15 @@ STATUS_WORDS = {
     "open": "not ended",
     "cancelled": "cancelled",
 }
-_OTHER_STATUS_WORDS = {"running": "open"}  # as the API has it
-_LOG_STATUS = {
-    "passed": "completed",
-    "failed": "completed",
-    "error": "failed",
-    "cancelled": "cancelled",
+SHAPES = {
+    "passed": "pass",
+    "failed": "fail",
+    "error": "error",
+    "open": "running",
+    "cancelled": "idle",
 }
+_OTHER_STATUS_WORDS = {"running": "open"}  # as the API has it
+_LOG_STATUS = {"passed": "completed", "failed": "completed", "error": "failed"}
 # What of a run is shown first: tone and words, with a sign, as colours alone say nothing to many.
 _VERDICTS = {
     "failed": ("bad", "✗ No result"),
@@ -52,7 +64,7 @@ _VERDICTS = {
 class RunsAsked(Filters, frozen=True):
     """The filters in an address."""
 
-    PATH = "/"
+    PATH = "/runs"
     CHOICES: ClassVar = {"status": {*STATUS_WORDS, *_OTHER_STATUS_WORDS}, "since": SPANS}
 
     suite: str = ""
@@ -74,10 +86,13 @@ class RunsAsked(Filters, frozen=True):
 
     def as_filter(self) -> RunFilter:
         """What of it an index finds."""
+        status = _LOG_STATUS.get(self.status) or (
+            "cancelled" if self.status == "cancelled" else None
+        )
         suite, _, version = self.suite.partition("@")
         agent = agent_id_of(self.agent)
         return RunFilter(
-            status=_LOG_STATUS.get(self.status),
+            status=status,
             suite=self.suite if "." in suite and version else None,
             agent=agent if "." in agent else None,
             tag=self.tag or None,
@@ -85,14 +100,18 @@ class RunsAsked(Filters, frozen=True):
         )
 
     def fits(self, call: PageCall, run: RunFacts) -> bool:
+        """Whether the rest of it holds for a run."""
         suite, agent = run.suite or run.workflow, run.agent or ""
         if not (_is_end_of(self.suite, suite) or _is_end_of(self.suite, suite.partition("@")[0])):
             return False
         if not _is_end_of(agent_id_of(self.agent), agent):
             return False
-        told = (run.run_id, suite, agent, call.host.figures.agent_of(call.log, run), *run.tags)
-        if self.text and self.text.lower() not in "\n".join(told).lower():
-            return False
+        if self.text:
+            told = [run.run_id, suite, agent, call.host.figures.agent_of(call.log, run), *run.tags]
+            if (figures := call.host.figures.of(call.log, run)) is not None:
+                told.append(figures.provenance.branch or "")
+            if self.text.lower() not in "\n".join(told).lower():
+                return False
         if self.status not in ("passed", "failed"):
             return True
         return call.host.figures.has_passed(call.log, run) is (self.status == "passed")
@@ -109,53 +128,77 @@ async def show(call: PageCall) -> Response:
     found = await in_time(call, call.in_reader(lambda: _listed(call, asked)))
     if call.is_part:
         return part(call, "runs_table.html", **(found or {}))
-    if found and not found["rows"] and not asked.is_filtered and not asked.before:
+    if found and not found["groups"] and not asked.is_filtered and not asked.before:
         return page(call, "first_visit.html", title="Welcome", has_demo=call.host.settings.bundled)
-    known = await call.in_reader(lambda: _known(call.log))
     return page(
         call,
         "runs.html",
         title="Runs",
-        statuses=list(STATUS_WORDS.items()),
-        spans=list(SPAN_WORDS.items()),
-        **(found or {"asked": asked.values(), "rows": None}),
-        **known,
+        chips=_chips(asked),
+        saved=_saved(asked),
+        **(found or {"asked": asked.values(), "groups": None, "verdict": None}),
     )
+
+
+def _chips(asked: RunsAsked) -> list[dict[str, Any]]:
+    chips = [("", "All", "")] + [(key, words, SHAPES[key]) for key, words in STATUS_WORDS.items()]
+    return [
+        {
+            "key": key or "all",
+            "words": words[0].upper() + words[1:],
+            "count": None,
+            "shape": shape,
+            "icon": "",
+            "address": asked.address(status=key, before=""),
+            "chosen": key == asked.status,
+        }
+        for key, words, shape in chips
+    ]
+
+
+def _saved(asked: RunsAsked) -> list[dict[str, Any]]:
+    """Filters that people come back to."""
+    return [
+        {
+            "words": words[0].upper() + words[1:],
+            "address": asked.address(since="" if asked.since == key else key, before=""),
+            "chosen": asked.since == key,
+        }
+        for key, words in SPAN_WORDS.items()
+        if key in ("1d", "7d")
+    ]
 
 
 def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
     runs, next_before = _found(call, asked)
-    figures = call.host.figures
-    unknown = [run for run in runs if not figures.knows(run)]
+    unknown = [run for run in runs if not call.host.figures.knows(run)]
     if sum(run.events for run in unknown) > LIGHT and not call.is_patient:
         raise NotSoon  # the last event of each is read, which holds all of its tasks
-    trends, rows = _Trends(call.log, asked.before or None), []
+    trends = ScoreTrends(call.log, asked.before or None)
+    baselines = baselines_of(call)
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    heads: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
-        found = figures.of(call.log, run)
-        tone, verdict = verdict_of(run, state_of(call, run), found)
-        row: dict[str, Any] = {"rate": None, "cost": None}
-        if found is not None:
-            row = {
-                "rate": found.rate,
-                "interval": amounts.share_interval(*found.interval),
-                "of": f"{found.passed:,} of {found.tasks:,}",
-                "cost": found.cost_usd,
-            }
-        row |= {
-            "run_id": run.run_id,
-            "suite": run.suite or run.workflow,
-            "agent": figures.agent_of(call.log, run),
-            "tags": run.tags,
-            "tone": tone,
-            "verdict": verdict,
-            "score": run.score,
-            "started_us": run.started_us,
-            "spark": as_markup(spark_html(trends.up_to(run))),
-        }
-        rows.append(row)
+        row = run_row(call, run, baselines)
+        pair = suite_id(run), row["agent"]
+        heads.setdefault(pair, run)
+        of_pair = groups.setdefault(pair, [])
+        first = next(
+            (each for each in of_pair if run.repeats and each["group"] == run.repeats), None
+        )
+        if first is None:
+            of_pair.append(row)
+        else:
+            first["repeats"].append(row)
+    for of_pair in groups.values():
+        for row in of_pair:
+            if row["repeats"]:
+                row["repeats"] = [{**row, "repeats": []}, *row["repeats"]]
+    shown = [_group(pair, heads[pair], of_pair, trends) for pair, of_pair in groups.items()]
     return {
         "asked": asked.values(),
-        "rows": rows,
+        "groups": shown,
+        "verdict": None if asked.is_filtered or asked.before else _verdict(shown),
         "is_open": any(run.ended_us is None for run in runs),  # then it is asked for again
         "here_again": asked.address(),
         "older": asked.address(before=next_before) if next_before else "",
@@ -163,20 +206,54 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
     }
 
 
-def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
-    """The runs of a page, and where the next begins; a page may be short where few runs fit.
+def _group(
+    pair: tuple[str, str],
+    head: RunFacts,
+    rows: list[dict[str, Any]],
+    trends: "ScoreTrends",
+) -> dict[str, Any]:
+    suite, agent = pair
+    latest = next((each for each in rows if each["rate"]), None)
+    bar = latest["rate"]["bar"] if latest else None
+    beside = [agent]
+    if latest:
+        beside.append(f"{latest['tasks']:,} {'task' if latest['tasks'] == 1 else 'tasks'}")
+    if bar is not None:
+        beside.append(f"bar {amounts.percent(bar)}")
+    kind = rows[0]["kind"]
+    drawn = spark_html(trends.up_to(head), bar, "pass" if kind == "pass" else "fail")
+    return {
+        "title": suite_name(suite),
+        "agent": agent,
+        "beside": " · ".join(beside),
+        "address": suite_address(suite),
+        "spark": as_markup(drawn),
+        "rows": rows,
+        "kind": kind,
+    }
 
-    The runs that an index finds are read newest first, some at a time, up to a limit.
-    """
+
+def _verdict(groups: list[dict[str, Any]]) -> dict[str, str] | None:
+    """What the latest runs of all suites and agents say together."""
+    bad = [each for each in groups if each["kind"] in ("fail", "error")]
+    if not groups:
+        return None
+    if not bad:
+        words = "The latest run may ship" if len(groups) == 1 else "All latest runs may ship"
+        return {"kind": "pass", "heading": words, "why": ""}
+    names = ", ".join(f"{each['title']} ({each['agent']})" for each in bad[:3])
+    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    rest = len(groups) - len(bad)
+    others = f"; the other {rest} may" if rest > 1 else "; the other one may" if rest else ""
+    heading = f"{len(bad)} of {len(groups)} may not ship" if len(groups) > 1 else "Do not ship"
+    return {"kind": "fail", "heading": heading, "why": f"{names}{more} may not ship{others}."}
+
+
+def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
+    """The runs of a page, and where the next begins; a page may be short where few runs fit."""
     found, last = list[RunFacts](), ""
     earliest = (time.time() - SPANS[asked.since]) * 1_000_000 if asked.since else 0
-    wanted, before, scanned = asked.as_filter(), asked.before or None, 0
-    at_once = SCANNED_AT_ONCE if asked.is_filtered else AT_ONCE + 1
-    while scanned < MOST_SCANNED:
-        try:
-            runs = call.log.find_runs(wanted, at_once, before)
-        except RunNotFound:  # that the address names; it may have been deleted
-            return found, last
+    for runs in _scanned(call, asked):
         for run in runs:
             if run.started_us < earliest:
                 return found, ""
@@ -185,18 +262,30 @@ def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
             if len(found) == AT_ONCE:
                 return found, found[-1].run_id
             found.append(run)
-        if len(runs) < SCANNED_AT_ONCE:
-            return found, ""
-        before = last = runs[-1].run_id
-        scanned += len(runs)
-        call.weight = SMALL + 1  # the page comes first if the rest takes long
+        last = runs[-1].run_id if len(runs) == SCANNED_AT_ONCE else ""
     return found, last
 
 
-class _Trends:
+def _scanned(call: PageCall, asked: RunsAsked) -> Iterator[list[RunFacts]]:
+    """The runs that an index finds, newest first, some at a time, up to a limit."""
+    wanted, before, scanned = asked.as_filter(), asked.before or None, 0
+    at_once = SCANNED_AT_ONCE if asked.is_filtered else AT_ONCE + 1
+    while scanned < MOST_SCANNED:
+        try:
+            runs = call.log.find_runs(wanted, at_once, before)
+        except RunNotFound:  # that the address names; it may have been deleted
+            return
+        yield runs
+        if len(runs) < SCANNED_AT_ONCE:
+            return
+        scanned, before = scanned + len(runs), runs[-1].run_id
+        call.weight = SMALL + 1  # the page comes first if the rest takes long
+
+
+class ScoreTrends:
     """The scores of the runs of a suite and an agent, read once for a page."""
 
-    def __init__(self, log: EventLog, before: str | None) -> None:
+    def __init__(self, log: EventLog, before: str | None = None) -> None:
         self._log = log
         self._before = before
         self._known: dict[tuple[str, str], list[RunFacts]] = {}
@@ -211,6 +300,113 @@ class _Trends:
             self._known[pair] = self._log.find_runs(wanted, AT_ONCE + TREND, self._before)
         scores = [each.score for each in self._known[pair] if each.run_id <= run.run_id]
         return [score for score in scores if score is not None][:TREND][::-1]
+
+
+def baselines_of(call: PageCall) -> dict[tuple[str, str], str]:
+    """The runs that were set as baselines, by suite and agent; `main` before others."""
+    found = list_baselines(call.log)
+    ordered = sorted(found, key=lambda each: each.name == "main")
+    return {(each.suite_id, each.agent_id): each.run_id for each in ordered}
+
+
+def suite_id(run: RunFacts) -> str:
+    """The suite of a run, without its version."""
+    return (run.suite or run.workflow).partition("@")[0]
+
+
+def run_row(
+    call: PageCall, run: RunFacts, baselines: Mapping[tuple[str, str], str]
+) -> dict[str, Any]:
+    """A run as lists show it."""
+    status = state_of(call, run)
+    figures = call.host.figures.of(call.log, run)
+    kind, word = result_of(run, status, figures)
+    named = baselines.get((suite_id(run), run.agent or ""))
+    from_where = figures.provenance if figures else Provenance()
+    return {
+        "run_id": run.run_id,
+        "number": run.number,
+        "title": run_title(run),
+        "suite": run.suite or run.workflow,
+        "agent": call.host.figures.agent_of(call.log, run),
+        "group": run.repeats or "",
+        "fold": f"g-{run.run_id}",
+        "repeats": [],
+        "kind": kind,
+        "word": word,
+        "words": figures.words if figures and kind == "pass" else "",
+        "model": figures.model if figures else "",
+        "rate": figures.gauge | {"tone": kind if kind in ("pass", "fail") else ""}
+        if figures
+        else None,
+        "tasks": figures.tasks if figures else 0,
+        "passed": figures.passed if figures else 0,
+        "progress": None,
+        "change": _change(call, run, figures, named),
+        "note": "baseline" if named == run.run_id else "",
+        "is_baseline": named == run.run_id,
+        "cost": ""
+        if not figures or figures.cost_usd is None
+        else amounts.dollars(figures.cost_usd),
+        "cost_usd": figures.cost_usd if figures else None,
+        "p95": "" if not figures or figures.p95_ms is None else amounts.span(figures.p95_ms),
+        "branch": from_where.branch or "",
+        "commit": (from_where.commit or "")[:7],
+        "tags": run.tags,
+        "who": from_where.by or "",
+        "started_us": run.started_us,
+    }
+
+
+def run_title(run: RunFacts) -> str:
+    """What a run is called: by its number in the log."""
+    return f"Run {run.number}"
+
+
+def _change(
+    call: PageCall, run: RunFacts, figures: RunFigures | None, named: str | None
+) -> dict[str, str] | None:
+    """How many tasks more or fewer passed than in the baseline, where both are of the same ones."""
+    if figures is None:
+        return None
+    before = figures.baseline_passed
+    if before is None and named is not None and named != run.run_id:
+        try:
+            baseline = call.host.figures.of(call.log, call.log.facts(named))
+        except RunNotFound:
+            return None
+        before = baseline.passed if baseline and baseline.tasks == figures.tasks else None
+    if before is None:
+        return None
+    change = figures.passed - before
+    if not change:
+        return {"words": "no change", "direction": "same"}
+    noun = "task" if abs(change) == 1 else "tasks"
+    sign = "+" if change > 0 else "\N{MINUS SIGN}"
+    direction = "up" if change > 0 else "down"
+    return {"words": f"{sign}{abs(change):,} {noun}", "direction": direction}
+
+
+RESULTS_OF = {
+    "failed": ("error", "Error"),
+    "cancelled": ("idle", "Cancelled"),
+    "paused": ("idle", "Paused"),
+    "waiting-approval": ("idle", "Waiting"),
+    "cancelling": ("running", "Cancelling"),
+    "interrupted": ("error", "Interrupted"),
+}
+
+
+def result_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[str, str]:
+    """What became of a run: a shape and a word."""
+    if status != "completed":
+        return RESULTS_OF.get(status, ("running", "Running"))
+    if run.passed is None:
+        return "done", "Completed"
+    if run.passed and figures is None:  # nobody knows its gates
+        return "error", "Cannot be read"
+    tone, _ = verdict_words(run, figures)
+    return ("pass", "Passed") if tone == "good" else ("fail", "Failed")
 
 
 def state_of(call: PageCall, run: RunFacts) -> str:
@@ -237,16 +433,3 @@ def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[
             return "info", "✓ Completed"
         return verdict_words(run, figures)
     return _VERDICTS.get(status, ("info", "● Running"))
-
-
-def _known(log: EventLog) -> dict[str, Any]:
-    runs = log.find_runs(ALL_RUNS, KNOWN_FROM)
-    return {
-        "suites": _distinct(run.suite for run in runs),
-        "agents": _distinct(run.agent for run in runs),
-        "tags": _distinct(tag for run in runs for tag in run.tags),
-    }
-
-
-def _distinct(names: Iterator[str | None]) -> list[str]:
-    return sorted({name for name in names if name})[:50]

@@ -1,5 +1,6 @@
 """Findings over all runs, by kind: so many runs at a time, the newest first."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from starlette.responses import Response
@@ -7,14 +8,14 @@ from starlette.responses import Response
 from evalwright.contracts.short_names import agent_id_of
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, in_time, page, part
-from evalwright.host.web.recent_runs import RecentRun, RecentRuns, known_suites, recent_runs
+from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
 from evalwright.host.web.run_views import add_names
-from evalwright.reports.formats.html import as_markup
-from evalwright.reports.formats.words import SEVERITIES, badge_html, in_words
+from evalwright.reports.formats.words import SEVERITIES, in_words
 from evalwright.store.protocol import RunFilter
 
 MOST_RUNS = 60  # that are looked at for a page
 AT_ONCE = 40  # findings of a page
+GRAVE = ("critical", "high")
 
 
 class SignalsAsked(Filters, frozen=True):
@@ -49,8 +50,6 @@ async def show(call: PageCall) -> Response:
         call,
         "signals.html",
         title="Signals",
-        suites=await known_suites(call),
-        severities=list(SEVERITIES),
         **(values or {"asked": asked.values(), "kinds": None}),
     )
 
@@ -80,18 +79,38 @@ def _listed(call: PageCall, asked: SignalsAsked, recent: RecentRuns) -> dict[str
     worst = {
         kind: min((each.severity for each in found), key=rank) for kind, found in by_kind.items()
     }
-    badges = {severity: as_markup(badge_html(label)) for severity, label in SEVERITIES.items()}
     chosen = by_kind.get(asked.kind, [])
     shown, around = asked.page_of(chosen, AT_ONCE)
     looked_at = len(recent.runs) + recent.large + recent.unreadable
     oldest = recent.runs[-1].facts.run_id if recent.runs and looked_at == MOST_RUNS else ""
     return {
         "asked": asked.values(),
+        "verdict": _verdict(by_kind, len(recent.runs)),
+        "severities": list(SEVERITIES),
+        "chips": [
+            {
+                "key": severity or "all",
+                "words": severity.capitalize() or "All",
+                "count": None,
+                "shape": "",
+                "icon": "flag" if severity in GRAVE else "",
+                "address": asked.address(severity=severity, page=""),
+                "chosen": severity == asked.severity,
+            }
+            for severity in ("", *SEVERITIES)
+        ],
         "kinds": [
             {
                 "kind": kind,
                 "words": in_words(kind),
-                "badge": badges[worst[kind]],
+                "cells": [
+                    (
+                        severity,
+                        sum(each.severity == severity for each in found),
+                        asked.address(kind=kind, severity=severity, page=""),
+                    )
+                    for severity in SEVERITIES
+                ],
                 "findings": len(found),
                 "tasks": len({(each.run.pair, each.task_id) for each in found}),
                 "runs": len({each.run.facts.run_id for each in found}),
@@ -107,7 +126,8 @@ def _listed(call: PageCall, asked: SignalsAsked, recent: RecentRuns) -> dict[str
         "chosen_words": in_words(asked.kind),
         "findings": [
             {
-                "badge": badges[each.severity],
+                "severity": each.severity,
+                "kind": in_words(asked.kind),
                 "task_id": each.task_id,
                 "run_id": each.run.facts.run_id,
                 "suite": each.run.facts.suite,
@@ -123,3 +143,20 @@ def _listed(call: PageCall, asked: SignalsAsked, recent: RecentRuns) -> dict[str
         "newest": asked.address(before="", page="") if asked.before else "",
         **around,
     }
+
+
+def _verdict(by_kind: Mapping[str, Sequence[RunFinding]], runs: int) -> dict[str, str]:
+    """How grave it is, in one sentence."""
+    found = [(kind, each) for kind, all_of in by_kind.items() for each in all_of]
+    grave = [kind for kind, each in found if each.severity in GRAVE]
+    told = f"in {runs:,} {'run' if runs == 1 else 'runs'}"
+    if grave:
+        noun = "finding" if len(grave) == 1 else "findings"
+        kinds = ", ".join(in_words(kind) for kind in list(dict.fromkeys(grave))[:3])
+        why = f"{kinds[0].upper()}{kinds[1:]}, {told}."
+        return {"kind": "fail", "heading": f"{len(grave):,} serious {noun}", "why": why}
+    if found:
+        noun = "finding" if len(found) == 1 else "findings"
+        heading = f"{len(found):,} {noun}, none serious"
+        return {"kind": "unsure", "heading": heading, "why": f"Seen {told}."}
+    return {"kind": "pass", "heading": "No findings", "why": f"Looked {told}." if runs else ""}

@@ -47,8 +47,8 @@ async def show(call: PageCall) -> Response:
     given["judge"] = given["judge"] or ALL_JUDGES
     form = await call.in_reader(lambda: _form(call, given))
     if call.is_part:
-        return part(call, "start_details.html", errors={}, **form)
-    return page(call, "start.html", title="Start a run", errors={}, **form)
+        return part(call, "start_details.html", errors={}, is_part=True, **form)
+    return page(call, "start.html", title="Start a run", errors={}, is_part=False, **form)
 
 
 async def start(call: PageCall) -> Response:
@@ -80,7 +80,13 @@ async def start(call: PageCall) -> Response:
             errors = errors or {"form": refusal.message}
     form = await call.in_reader(lambda: _form(call, given))
     return page(
-        call, "start.html", title="Start a run", status_code=UNPROCESSABLE, errors=errors, **form
+        call,
+        "start.html",
+        title="Start a run",
+        status_code=UNPROCESSABLE,
+        is_part=False,
+        errors=errors,
+        **form,
     )
 
 

@@ -1,71 +1,36 @@
 """Trends: score, pass rate, cost and p95 of a suite over versions and models, and its tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import sqrt
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from math import hypot
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts import amounts
-from evalwright.contracts.short_names import agent_id_of
-from evalwright.engine.runs import read_agent
-from evalwright.host.web.filters import Filters
-from evalwright.host.web.page import PageCall, in_time, page, part
-from evalwright.host.web.pages.repeated_runs import dots_html
-from evalwright.host.web.recent_runs import (
-    KNOWN_FROM,
-    RecentRun,
-    RecentRuns,
-    refuse_slow,
-    with_tasks,
+from evalwright.host.web.filters import number_of
+from evalwright.host.web.page import PageCall, href_html, in_time, page, part, run_address
+from evalwright.host.web.pages.runs import run_title
+from evalwright.host.web.pages.suite_trends import (
+    MOST_RUNS,
+    Band,
+    TaskHistory,
+    TrendPoint,
+    histories,
+    known_ids,
+    model_of,
+    point_of,
+    runs_of,
 )
+from evalwright.host.web.recent_runs import RecentRuns, refuse_slow, with_tasks
 from evalwright.host.web.run_views import add_names, views_of
-from evalwright.reports.formats.html import as_markup
-from evalwright.scoring.statistics import Z, wilson
-from evalwright.scoring.thresholds import p95
-from evalwright.store.protocol import EventLog, RunFacts, RunFilter
+from evalwright.reports.formats.html import Html, as_markup, text_html
+from evalwright.scoring.statistics import wilson
+from evalwright.store.protocol import RunFacts
 
 AT_ONCE = 15  # tasks
 MOST_LINES = 6  # in a chart
-MOST_RUNS = 50  # of a trend
-MOST_VERSIONS = 10
 KINDS = {"": "broken or flaky", "broke": "ever broke", "flaky": "flaky"}
-
-Band: TypeAlias = tuple[float, float]
-Line: TypeAlias = tuple[str | None, str, str]  # a series: suite, agent, model
-
-
-class TrendPoint(NamedTuple):
-    """One run of a suite."""
-
-    run: RecentRun
-    model: str
-    score: float | None
-    score_band: Band | None  # within which the score of other tasks of this kind would be
-    rate: float | None
-    rate_band: Band | None
-    cost: float | None
-    p95_ms: int | None
-
-    @property
-    def line(self) -> Line:
-        return self.run.facts.suite, self.run.facts.agent or "", self.model
-
-
-class TaskHistory(NamedTuple):
-    """A task over the runs of a suite, oldest first; None where it was not scored."""
-
-    task_id: str
-    passed: list[bool | None]
-    breaks: list[int]  # the runs in which it failed after it had passed in the one before
-    is_flaky: bool  # it came out differently with the same version, agent and model
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether it failed in the last run that it was in."""
-        known = [each for each in self.passed if each is not None]
-        return bool(known) and not known[-1]
 
 
 class Measure(NamedTuple):
@@ -90,11 +55,8 @@ MEASURES = (
 )
 
 
-class TrendsAsked(Filters, frozen=True):
+class TrendsAsked(NamedTuple):
     """The filters in an address."""
-
-    PATH = "/trends"
-    CHOICES: ClassVar = {"tasks": KINDS}
 
     suite: str = ""
     agent: str = ""
@@ -103,18 +65,29 @@ class TrendsAsked(Filters, frozen=True):
     tasks: str = ""
     page: str = ""
 
+    @classmethod
+    def of(cls, call: PageCall) -> "TrendsAsked":
+        """Those of a request; what is not known counts as not given."""
+        asked = cls(*map(call.asked, cls._fields))
+        return asked._replace(tasks=asked.tasks if asked.tasks in KINDS else "")
+
+    def address(self, **changed: str) -> str:
+        """The address of the same filters, but for what is changed."""
+        given = {name: value for name, value in (self._asdict() | changed).items() if value}
+        return f"/trends?{urlencode(given)}" if given else "/trends"
+
 
 async def show(call: PageCall) -> Response:
     """The page, or what its filters change."""
     asked = TrendsAsked.of(call)
     suites = await call.in_reader(lambda: known_ids(call.log))
     if not asked.suite and suites:
-        asked = asked.replace(suite=next(iter(suites)))
+        asked = asked._replace(suite=next(iter(suites)))
     versions = suites.get(asked.suite) or [asked.suite]
     facts = await call.in_reader(lambda: runs_of(call.log, versions, asked.agent, asked.tag))
     values = await in_time(call, _read(call, asked, facts))
     values = values or {
-        "asked": asked.values(),
+        "asked": asked._asdict(),
         "rows": None,
         "models": list(filter(None, [asked.model])),
     }
@@ -126,7 +99,7 @@ async def show(call: PageCall) -> Response:
 
 async def _read(call: PageCall, asked: TrendsAsked, facts: Sequence[RunFacts]) -> dict[str, Any]:
     refuse_slow(call, views_of(call.host), facts)
-    models = {run.run_id: await _model_of(call, run) for run in facts}
+    models = {run.run_id: await model_of(call, run) for run in facts}
     wanted = [run for run in facts if asked.model in ("", models[run.run_id])]
     recent = await with_tasks(call, wanted)
     shown = await call.in_reader(lambda: _shown(call, asked, recent, models))
@@ -134,85 +107,158 @@ async def _read(call: PageCall, asked: TrendsAsked, facts: Sequence[RunFacts]) -
     return {**shown, "models": sorted(set(filter(None, models.values())))}
 
 
-async def _model_of(call: PageCall, facts: RunFacts) -> str:
-    """The model of the agent of a run, or its class; empty where the run does not say."""
-
-    def read() -> str:
-        agent = read_agent(call.log, facts.run_id)
-        if agent is None:
-            return ""
-        return f"{agent.model or agent.model_class or ''} {agent.version or ''}".strip()
-
-    async def make() -> tuple[int, str, bool]:
-        return 1, await call.in_reader(read), True
-
-    return await views_of(call.host).models.get((call.principal.partition, facts.run_id), make)
-
-
 def _shown(
     call: PageCall, asked: TrendsAsked, recent: RecentRuns, models: Mapping[str, str]
 ) -> dict[str, Any]:
     points = [point_of(run, models[run.facts.run_id]) for run in reversed(recent.runs)]
-    wanted = [
-        each
-        for each in histories(points)
-        if {"broke": bool(each.breaks), "flaky": each.is_flaky}.get(asked.tasks, True)
-    ]
-    shown, around = asked.page_of(wanted, AT_ONCE)
+    wanted = [each for each in histories(points) if _takes(asked.tasks, each)]
+    pages = max(1, -(-len(wanted) // AT_ONCE))
+    number = min(max(1, int(number_of(asked.page) or 1)), pages)
+    part_of = wanted[(number - 1) * AT_ONCE : number * AT_ONCE]
     return {
-        "asked": asked.values(),
+        "asked": asked._asdict(),
+        "verdict": _verdict(points),
+        "kind_chips": [
+            {
+                "key": key or "all",
+                "words": words[0].upper() + words[1:],
+                "count": None,
+                "shape": "",
+                "icon": "",
+                "address": asked.address(tasks=key, page=""),
+                "chosen": key == asked.tasks,
+            }
+            for key, words in KINDS.items()
+        ],
         "charts": [chart for each in MEASURES if (chart := _chart(each, points)) is not None],
         "rows": [_row(call, each) for each in reversed(points)],
-        "tasks": [_task(each, points) for each in shown],
+        "tasks": [_task(each, points) for each in part_of],
         "found": len(wanted),
+        "number": number,
+        "last_page": pages,
+        "before": asked.address(page=str(number - 1)) if number > 1 else "",
+        "after": asked.address(page=str(number + 1)) if number < pages else "",
         "most_runs": MOST_RUNS,
         "left_out": recent.left_out,
-        **around,
     }
 
 
-def _chart(measure: Measure, points: Sequence[TrendPoint]) -> dict[str, str] | None:
-    """The lines of a chart as the script wants them; None if nothing is known to draw."""
-    if not any(measure.value(each) is not None for each in points):
+def _verdict(points: Sequence[TrendPoint]) -> dict[str, str]:
+    """How the latest run stands beside the ones before it."""
+    rated = [each for each in points if each.rate is not None and each.rate_band is not None]
+    if not rated:
+        return {"kind": "open", "heading": "No run has a rate yet", "why": ""}
+    last = rated[-1]
+    share = amounts.percent(last.rate or 0.0)
+    if len(rated) == 1:
+        why = f"It passes {share}; run it again to see whether it stays there."
+        return {"kind": "unsure", "heading": "One run is not a trend yet", "why": why}
+    rows = [row for each in rated[:-1] for row in each.run.tasks.rows if row.score is not None]
+    passed, scored = sum(row.passed is True for row in rows), len(rows)
+    rate, mean = last.rate or 0.0, passed / scored
+    (low, high), (mean_low, mean_high) = last.rate_band or (0.0, 1.0), wilson(passed, scored)
+    told = (
+        f"The latest run passes {share}, the {len(rated) - 1:,} before it {amounts.percent(mean)}"
+    )
+    # Both sides are uncertain, the runs before as well.
+    margin = (
+        hypot(high - rate, mean - mean_low) if rate < mean else hypot(rate - low, mean_high - mean)
+    )
+    if abs(rate - mean) <= margin:
+        return {"kind": "none", "heading": "Within what chance explains", "why": f"{told}."}
+    is_worse = rate < mean
+    heading = "The latest run is worse than before" if is_worse else "The latest run is better"
+    why = f"{told}; chance does not explain that."
+    return {"kind": "fail" if is_worse else "pass", "heading": heading, "why": why}
+
+
+def _takes(kind: str, task: TaskHistory) -> bool:
+    return {"broke": bool(task.breaks), "flaky": task.is_flaky}.get(kind, True)
+
+
+def _chart(measure: Measure, points: Sequence[TrendPoint]) -> dict[str, Any] | None:
+    """A measure over the runs, oldest first; None if nothing is known to draw."""
+    values = [measure.value(each) for each in points]
+    known = [value for value in values if value is not None]
+    if not known:
         return None
-    lines = list(dict.fromkeys(each.line[1:] for each in points))[:MOST_LINES]
-    values: list[list[float | None]] = [
-        [_short(measure.value(each)) if each.line[1:] == line else None for each in points]
-        for line in lines
-    ]
     bands = [measure.band(each) for each in points]
-    drawn = {
-        "name": measure.name,
-        "unit": measure.unit,
-        "x": [round(each.run.facts.started_us / 1_000_000, 2) for each in points],
-        "lines": [
-            {"name": " ".join(line).strip(), "y": y} for line, y in zip(lines, values, strict=True)
-        ],
-        "low": [None if each is None else _short(each[0]) for each in bands],
-        "high": [None if each is None else _short(each[1]) for each in bands],
-    }
-    return {"name": measure.name, "data": msgspec.json.encode(drawn).decode()}
+    edges = [edge for band in bands if band is not None for edge in band]
+    low, high = min(*known, *edges, known[0]), max(*known, *edges, known[0])
+    low = min(low, 0.0) if low <= 0 or high / max(low, 1e-12) > 10 else low
+    spread = (high - low) or abs(high) or 1.0
+    low, high = low - 0.08 * spread if low > 0 else low, high + 0.08 * spread
+    width = 556 / max(1, len(points) - 1)
 
+    def at(place: int, value: float) -> tuple[str, str]:
+        x = 320.0 if len(points) == 1 else 44 + width * place
+        return f"{x:.1f}", f"{170 - 150 * (value - low) / (high - low):.1f}"
 
-def _short(number: float | None) -> float | None:
-    return None if number is None else float(f"{number:.5g}")
+    def named(value: float) -> str:
+        if measure.unit == "$":
+            return amounts.dollars(value)
+        return f"{value:.3g}{' ' if measure.unit == 'ms' else ''}{measure.unit}"
+
+    parts = []
+    for value in (low, (low + high) / 2, high):
+        y, words = text_html(at(0, value)[1]), text_html(named(value))
+        parts.append(
+            Html(
+                f'<line class="grid" x1="0" x2="600" y1="{y}" y2="{y}"/>'
+                f'<text x="0" y="{y}" dy="-4">{words}</text>'
+            )
+        )
+    lines = list(dict.fromkeys(each.line for each in points))[:MOST_LINES]
+    for line in lines:
+        places = [
+            at(place, value)
+            for place, (each, value) in enumerate(zip(points, values, strict=True))
+            if each.line == line and value is not None
+        ]
+        drawn = text_html(" ".join(",".join(place) for place in places))
+        parts.append(Html(f'<polyline class="line" points="{drawn}"/>'))
+    for place, (each, found, band) in enumerate(zip(points, values, bands, strict=True)):
+        if found is None:
+            continue
+        x, y = map(text_html, at(place, found))
+        if band is not None:
+            top, bottom = (text_html(at(place, edge)[1]) for edge in reversed(band))
+            parts.append(
+                Html(f'<line class="whisker" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>')
+            )
+        tone = text_html("in" if each.line == lines[-1] or len(lines) == 1 else "other")
+        told = text_html(f"{run_title(each.run.facts)}, {' '.join(each.line)}: {named(found)}")
+        href = href_html(run_address(each.run.facts.run_id))
+        parts.append(
+            Html(
+                f'<a href="{href}" aria-label="{told}"><title>{told}</title>'
+                f'<circle class="{tone}" cx="{x}" cy="{y}" r="4"/></a>'
+            )
+        )
+    svg = Html(f'<svg class="chart half" viewBox="0 0 620 190">{Html("".join(parts))}</svg>')
+    return {"name": measure.name, "drawn": as_markup(svg)}
 
 
 def _row(call: PageCall, point: TrendPoint) -> dict[str, Any]:
-    facts, band = point.run.facts, point.score_band
+    facts = point.run.facts
     return {
         "run_id": facts.run_id,
         "suite": facts.suite,
+        "version": (facts.suite or "").partition("@")[2],
         "agent": call.host.figures.agent_of(call.log, facts),
         "model": point.model,
         "started_us": facts.started_us,
         "score": None if point.score is None else amounts.score(point.score),
-        "score_band": "" if band is None else f"{band[0]:.2f}\N{EN DASH}{band[1]:.2f}",
+        "score_band": _between(point.score_band),
         "rate": point.rate,
         "rate_band": "" if point.rate_band is None else amounts.share_interval(*point.rate_band),
         "cost": point.cost,
         "p95": None if point.p95_ms is None else amounts.span(point.p95_ms),
     }
+
+
+def _between(band: Band | None) -> str:
+    return "" if band is None else f"{band[0]:.2f}\N{EN DASH}{band[1]:.2f}"
 
 
 def _task(task: TaskHistory, points: Sequence[TrendPoint]) -> dict[str, Any]:
@@ -228,104 +274,7 @@ def _task(task: TaskHistory, points: Sequence[TrendPoint]) -> dict[str, Any]:
         "is_broken": task.is_broken,
         "is_flaky": task.is_flaky,
         "breaks": len(task.breaks),
-        "broke_in": broke.run_id if broke else "",
+        "rate": f"{task.passed.count(True):,} of {len(task.passed) - task.passed.count(None):,}",
         "broke_us": broke.started_us if broke else 0,
-        "dots": as_markup(dots_html(task.passed, are_repeats=False)),
+        "cells": [{True: "p", False: "f", None: "x"}[each] for each in task.passed],
     }
-
-
-# How a suite came out over its runs.
-
-
-def suite_id_of(suite: str) -> str:
-    """A suite without its version."""
-    return suite.rpartition("@")[0] or suite
-
-
-def known_ids(log: EventLog) -> dict[str, list[str]]:
-    """The suites of the latest runs with their versions, those that ran last first."""
-    found: dict[str, list[str]] = {}
-    for run in log.find_runs(RunFilter(is_evaluation=True, has_ended=True), KNOWN_FROM):
-        versions = found.setdefault(suite_id_of(run.suite or ""), [])
-        if run.suite and run.suite not in versions:
-            versions.append(run.suite)
-    return found
-
-
-def runs_of(log: EventLog, versions: Sequence[str], agent: str, tag: str) -> list[RunFacts]:
-    """The latest runs of a suite in these versions, newest first."""
-    found = [
-        run
-        for version in versions[:MOST_VERSIONS]
-        for run in log.find_runs(
-            RunFilter(
-                suite=version, agent=agent_id_of(agent) or None, tag=tag or None, status="completed"
-            ),
-            MOST_RUNS,
-        )
-    ]
-    return sorted(found, key=lambda run: run.started_us, reverse=True)[:MOST_RUNS]
-
-
-def point_of(run: RecentRun, model: str) -> TrendPoint:
-    """The figures of a run."""
-    rows = [row for row in run.tasks.rows if row.score is not None]
-    scores = [row.score for row in rows if row.score is not None]
-    passed = sum(row.passed is True for row in rows)
-    totals = run.tasks.totals
-    latencies = run.tasks.latencies
-    return TrendPoint(
-        run=run,
-        model=model,
-        score=run.facts.score,
-        score_band=_around(run.facts.score, scores),
-        rate=passed / len(rows) if rows else None,
-        rate_band=wilson(passed, len(rows)) if rows else None,
-        cost=totals.total_cost_usd if totals else None,
-        p95_ms=p95(latencies) if latencies else None,
-    )
-
-
-def _around(middle: float | None, scores: Sequence[float]) -> Band | None:
-    """The 95 % interval of a mean; that of a share where all scores are 0 or 1."""
-    if middle is None or not scores:
-        return None
-    if all(score in (0, 1) for score in scores):
-        return wilson(int(sum(scores)), len(scores))
-    if len(scores) < 2:
-        return None
-    mean = sum(scores) / len(scores)
-    spread = sum((score - mean) ** 2 for score in scores) / (len(scores) - 1)
-    half = Z * sqrt(spread / len(scores))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def histories(points: Sequence[TrendPoint]) -> list[TaskHistory]:
-    """The tasks that ever broke or are flaky; points are oldest first."""
-    outcomes: dict[str, list[bool | None]] = {}
-    for place, point in enumerate(points):
-        for row in point.run.tasks.rows:
-            outcomes.setdefault(row.task_id, [None] * len(points))[place] = row.passed
-    found = [_history(name, passed, points) for name, passed in outcomes.items()]
-    return sorted(
-        (each for each in found if each.breaks or each.is_flaky),
-        key=lambda each: (not each.is_broken, -len(each.breaks), each.task_id),
-    )
-
-
-def _history(
-    task_id: str, outcomes: list[bool | None], points: Sequence[TrendPoint]
-) -> TaskHistory:
-    by_line: dict[Line, set[bool]] = {}
-    last: dict[str, bool] = {}  # by agent
-    breaks = []
-    for place, (passed, point) in enumerate(zip(outcomes, points, strict=True)):
-        if passed is None:
-            continue
-        by_line.setdefault(point.line, set()).add(passed)
-        agent = point.line[1]
-        if last.get(agent) and not passed:
-            breaks.append(place)
-        last[agent] = passed
-    is_flaky = any(len(found) > 1 for found in by_line.values())
-    return TaskHistory(task_id, outcomes, breaks, is_flaky)
