@@ -14,9 +14,21 @@ from reports.html.samples import call, output, response, result, write_report
 SERIOUS = ("serious", "critical")
 PHONE = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
 LONG = "x" * 300
+# What scrolls in a box of its own or ends with an ellipsis can be read; what is clipped cannot.
 CUT = """() => [...document.querySelectorAll('body *')].filter((each) => each.checkVisibility()
     && each.clientWidth && each.scrollWidth > each.clientWidth + 1
-    && !each.closest('.skip')).map((each) => each.outerHTML.slice(0, 120))"""
+    && !each.closest('.skip, .sr, .stacked thead, .stacked .word')
+    && !each.matches('.head, .tools, :has(> .tools, > .head)')
+    && !['auto', 'scroll'].includes(getComputedStyle(each).overflowX)
+    && getComputedStyle(each).textOverflow !== 'ellipsis')
+    .map((each) => each.outerHTML.slice(0, 120))"""
+# What stands beyond the right edge of a page that therefore scrolls sideways.
+WIDE = """() => { const inBox = (each) => each && each !== document.body
+    && (getComputedStyle(each).overflowX !== 'visible' || inBox(each.parentElement));
+    return document.documentElement.scrollWidth <= innerWidth ? [] :
+    [...document.querySelectorAll('body *')].filter((each) => each.checkVisibility()
+    && each.getBoundingClientRect().right > innerWidth + 1 && !inBox(each))
+    .map((each) => each.outerHTML.slice(0, 150)).slice(0, 5); }"""
 
 
 def serious(page) -> list[str]:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from browser.conftest import Visit
+from browser.test_browser_axe import WIDE
 from builders import a_suite
 from evalwright.prompts.evaluate import lint_files
 from host.server import WRONG, ServedHost, running_host
@@ -72,12 +73,11 @@ def test_hostile_names_run_nothing_fit_a_phone_and_lead_to_what_they_name(
         [{"name": name, "value": value, "url": url} for name, value in named.cookies.items()]
     )
     found: dict[str, list[str]] = {}
-    outcomes = {}
+    outcomes: dict[str, tuple[int, list[str]]] = {}
 
     def see(address: str) -> None:
         answer = page.goto(address)
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        outcomes[address] = (answer.status if answer else 0, max(0, wide))
+        outcomes[address] = (answer.status if answer else 0, page.evaluate(WIDE))
 
     for path in ("/", f"/runs/{run}", f"/review/{run}/task-1", "/review?state=done", "/compare"):
         see(url + path)
@@ -88,7 +88,7 @@ def test_hostile_names_run_nothing_fit_a_phone_and_lead_to_what_they_name(
     for href in [*found["/prompts"], *(each for each in found["/agents"] if "local.shop" in each)]:
         see(href)
     assert len(set(found["/prompts"])) == len(HOSTILE)
-    assert {place: told for place, told in outcomes.items() if told != (200, 0)} == {}
+    assert {place: told for place, told in outcomes.items() if told != (200, [])} == {}
     assert len(outcomes) == 7 + 2 * len(HOSTILE)
     foreign = [each for each in visit.requests if not each.startswith(url)]
     assert (foreign, visit.errors, visit.calls, visit.dialogs) == ([], [], [], [])

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from browser.conftest import Visit
-from browser.test_browser_axe import serious
+from browser.test_browser_axe import WIDE, serious
 from builders import AGENT_ID
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.overrides import read_overrides
@@ -17,14 +17,14 @@ from host.web.recorded import Tenant, a_tenant
 from host.web.test_web_trends import keep
 from reports.run.page_samples import Told, bad, ok
 
-COMPARED = "/compare?run={first}&run={run}"
+COMPARED = "/compare?baseline={first}&new={run}"
 PATHS = (
     "/review",
     "/review/{run}/wrong",
     "/trends",
     "/signals?kind=leak",
     COMPARED,
-    "/compare?run={first}&run={run}&run={second}",
+    "/matrix?run={first}&run={run}&run={second}",
     "/agents",
     f"/agents/{AGENT_ID}",
 )
@@ -74,7 +74,7 @@ def test_a_review_needs_no_mouse(visit: Visit, host: ServedHost):
     page.goto(f"{host.url}/review/{run}/one")
     expect(page.get_by_text("it is on its way")).to_be_visible()
     with page.expect_download() as download:
-        page.keyboard.press("t")
+        page.keyboard.press("m")
     assert "It was shipped." in download.value.path().read_text()
     assert visit.errors == []
 
@@ -118,10 +118,8 @@ def test_axe_finds_nothing_and_hostile_texts_do_nothing(visit: Visit, host: Serv
         page.goto(host.url + path.format(first=runs[0], second=runs[1], run=runs[2]))
         expect(page.locator("[aria-busy]")).to_have_count(0)
         assert (path, serious(page)) == (path, [])
-        width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert width[0] <= width[1], path
-        for charts in (page.locator("[data-chart]"), page.locator("[data-chart] canvas")):
-            expect(charts).to_have_count(3 if path == "/trends" else 0)
+        assert (path, page.evaluate(WIDE)) == (path, [])
+        expect(page.locator(".chart.half")).to_have_count(3 if path == "/trends" else 0)
         assert not page.evaluate("Boolean(window.pwned || window.hacked)")
     assert visit.dialogs == []
     assert visit.errors == []

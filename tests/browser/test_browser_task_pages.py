@@ -9,6 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from browser.conftest import Visit
+from browser.test_browser_axe import WIDE
 from builders import AGENT_ID
 from evalwright.contracts.events import Payload, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.run_plan import Group
@@ -87,9 +88,9 @@ def all_pages(kept: Kept) -> list[str]:
     return [
         f"/runs/{kept.new}",
         f"/runs/{kept.new}/tasks/b",
-        f"/runs/{kept.new}/tasks/b?view=waterfall",
-        f"/compare?run={kept.old}&run={kept.new}",
-        f"/compare?run={kept.old}&run={kept.new}&run={kept.long}",
+        f"/runs/{kept.new}?task=b",
+        f"/compare?baseline={kept.old}&new={kept.new}",
+        f"/matrix?run={kept.old}&run={kept.new}&run={kept.long}",
         f"/compare?run={kept.new}",
     ]
 
@@ -104,8 +105,7 @@ def test_pages_are_accessible_fit_a_phone_and_run_nothing_that_agents_said(
         page.wait_for_load_state("networkidle")
         found = Axe().run(page).response["violations"]
         assert [each["id"] for each in found if each["impact"] in SERIOUS] == [], path
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, path
+        assert (path, page.evaluate(WIDE)) == (path, [])
         assert page.evaluate("window.__pwned") is None
     assert visit.dialogs == []
     assert visit.errors == []
@@ -115,24 +115,40 @@ def test_pages_are_accessible_fit_a_phone_and_run_nothing_that_agents_said(
 @pytest.mark.parametrize("visit", [LIGHT], indirect=True)
 def test_keys_lead_through_tasks_failures_and_steps(visit: Visit, kept: Kept):
     page = opened(visit, kept, f"/runs/{kept.new}")
-    focus = "document.activeElement.textContent"
+    focus = "document.activeElement.closest('tr').dataset.task"
 
     def arrive(task: str) -> None:
         """Keys are heard once the page is loaded, and lead on once it knows the other tasks."""
         page.wait_for_url(f"{kept.url}/runs/{kept.new}/tasks/{task}")
         expect(page.locator("[data-key=k]")).to_be_attached()
 
-    for key, name in (("j", "b"), ("j", "d"), ("j", "a"), ("k", "d"), ("f", "d")):
+    for key, name in (("j", "b"), ("j", "d"), ("j", "a"), ("k", "d"), ("k", "b"), ("f", "d")):
         page.keyboard.press(key)
         assert page.evaluate(focus) == name
     page.keyboard.press("Enter")
+    drawer = page.locator("aside[data-drawer]")
+    expect(drawer).to_be_visible()
+    expect(page.locator('tr[data-task="d"]')).to_have_attribute("aria-current", "true")
+    expect(page).to_have_url(re.compile(r"task=d$"))
+    page.keyboard.press("j")
+    expect(page.locator('tr[data-task="a"]')).to_have_attribute("aria-current", "true")
+    assert page.evaluate(focus) == "a", "the focus stays in the table"
+    page.keyboard.press("k")
+    expect(page.locator('tr[data-task="d"]')).to_have_attribute("aria-current", "true")
+    page.keyboard.press("Escape")
+    expect(drawer).to_be_hidden()
+    assert page.evaluate(focus) == "d"
+    page.keyboard.press("Enter")
+    expect(drawer).to_be_visible()
+    page.keyboard.press("o")
     arrive("d")
     page.keyboard.press("n")
     page.keyboard.press("n")
-    second = page.evaluate("document.activeElement.closest('[data-step]').id")
+    step = "document.activeElement.closest('.talk > li').id"
+    second = page.evaluate(step)
     page.keyboard.press("p")
     page.keyboard.press("n")
-    assert page.evaluate("document.activeElement.closest('[data-step]').id") == second
+    assert page.evaluate(step) == second
     link = f"{kept.url}/runs/{kept.new}/tasks/d#{second}"
     expect(page).to_have_url(link)
     page.goto("about:blank")
@@ -154,13 +170,14 @@ def test_keys_lead_through_tasks_failures_and_steps(visit: Visit, kept: Kept):
 def test_a_trace_of_ten_thousand_events_scrolls_and_a_link_finds_its_step(visit: Visit, kept: Kept):
     page = opened(visit, kept, f"/runs/{kept.long}/tasks/deep")
     steps = page.locator("[data-step]")
-    expect(steps).to_have_count(80)
+    expect(steps).to_have_count(60)
     page.locator("[data-more]").scroll_into_view_if_needed()
-    expect(steps.nth(150)).to_be_attached()
-    folded = page.locator(".step.is-call details").first
-    expect(folded.locator(".payload")).to_be_empty()
+    expect(steps.nth(100)).to_be_attached()
+    folded = page.locator("details.call", has_text="shop:get").first
+    expect(folded.locator("pre").first).to_be_hidden()
     folded.locator("summary").click()
-    expect(folded.locator(".payload")).to_contain_text("Came back")
+    expect(folded).to_contain_text("Returned")
+    expect(folded.locator("pre").last).to_be_visible()
 
     page = opened(visit, kept, f"/runs/{kept.long}/tasks/deep#s9000")
     expect(page.locator("#s9000")).to_be_in_viewport()
@@ -168,29 +185,21 @@ def test_a_trace_of_ten_thousand_events_scrolls_and_a_link_finds_its_step(visit:
 
 
 @pytest.mark.parametrize("visit", [LIGHT], indirect=True)
-def test_the_tree_folds_what_is_within_a_step_also_what_has_not_come_yet(visit: Visit, kept: Kept):
-    page = opened(visit, kept, f"/runs/{kept.long}/tasks/deep?view=waterfall")
-    shown = page.locator("[data-step]:visible")
-    page.get_by_role("button", name="7,501 steps within").click()
-    expect(shown).to_have_count(3)
-    expect(shown.last.locator("b")).to_have_text("score")
-    assert page.locator("[data-step]").count() < 250, "what is folded is not loaded"
-    page.keyboard.press("n")
-    assert page.evaluate("document.activeElement.closest('[data-step]').id") == (
-        shown.nth(1).get_attribute("id")
-    ), "keys pass over what is folded"
-    page.keyboard.press("p")
-    page.keyboard.press("ArrowRight")
-    page.locator("[data-more]").scroll_into_view_if_needed()
-    expect(page.locator("[data-step]").nth(240)).to_be_attached()
-    places = page.evaluate(
-        "[...document.querySelectorAll('.trail > li')].map((each) => Number(each.dataset.place))"
-    )
-    assert places == sorted(set(places)), "each is there once, in its place"
-    page.get_by_role("button", name="Fold all", exact=True).click()
-    expect(shown).to_have_count(3)
-    page.get_by_role("button", name="Unfold all").click()
-    expect(shown.nth(100)).to_be_visible()
+def test_the_waterfall_leads_to_a_step_also_to_one_that_has_not_come_yet(visit: Visit, kept: Kept):
+    page = opened(visit, kept, f"/runs/{kept.new}/tasks/b")
+    bar = page.locator(".fall a").first
+    bar.click()
+    step = page.locator(bar.get_attribute("href") or "")
+    expect(step).to_be_in_viewport()
+
+    page = opened(visit, kept, f"/runs/{kept.long}/tasks/deep")
+    assert page.locator("#s5000").count() == 0, "what is far away is not loaded"
+    page.evaluate("location.hash = 's5000'")
+    expect(page.locator("#s5000")).to_be_in_viewport()
+    assert page.locator("[data-step]").count() < 250
+    page.get_by_role("link", name="Earlier steps").click()
+    expect(page).to_have_url(re.compile(r"from=\d+$"))
+    expect(page.locator("[data-step]").first).to_be_visible()
     assert visit.errors == []
 
 
@@ -198,14 +207,16 @@ def test_the_tree_folds_what_is_within_a_step_also_what_has_not_come_yet(visit: 
 def test_a_comparison_opens_on_what_got_worse_and_brings_the_rest_when_asked(
     visit: Visit, kept: Kept
 ):
-    page = opened(visit, kept, f"/compare?run={kept.old}&run={kept.new}")
-    rows = page.locator("[data-task]")
+    page = opened(visit, kept, f"/compare?baseline={kept.old}&new={kept.new}")
+    rows = page.locator("details.change[data-task]")
     expect(rows).to_have_count(1)
-    expect(page.locator(".tiles")).to_contain_text("Gated")
-    page.get_by_text("Answers to d side by side").click()
-    expect(page.locator("[data-task] .both")).to_contain_text("old")
-    page.get_by_text("Unchanged (3)").click()
-    expect(rows).to_have_count(4)
+    expect(rows).to_have_attribute("data-task", "d")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(rows.locator(".versus")).to_contain_text("old")
+    page.locator('[data-chip="unchanged"]').click()
+    expect(rows).to_have_count(3)
+    page.get_by_text("Only tasks with scores between").click()
     page.fill("#after_least", "0.5")
     page.get_by_role("button", name="Filter").click()
     expect(page.get_by_text("No task within these thresholds")).to_be_visible()
