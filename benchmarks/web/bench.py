@@ -144,7 +144,7 @@ def run_of(url: str, link: str) -> OpenedRun:
     """The only run of a log, and the cookie that the link was exchanged for."""
     opener = urllib.request.build_opener(NoRedirect)
     cookie = opener.open(link).headers["Set-Cookie"].partition(";")[0]
-    asked = urllib.request.Request(url, headers={"Cookie": cookie})
+    asked = urllib.request.Request(f"{url}/runs", headers={"Cookie": cookie})
     page = urllib.request.urlopen(asked).read().decode()
     found = re.search(r'href="(/runs/[^"/]+)"', page)
     assert found, "the list of runs shows none"

@@ -126,6 +126,13 @@ def line_with(text: str, pattern: str) -> str:
     return unescape(re.sub(r"<[^>]*>", "", found[0])).strip()
 
 
+def verdict_on(page: str) -> str:
+    """The verdict of a page: its kind, and the sentence that says why."""
+    kind, told = re.findall(r'data-verdict="(\w+)"(.*?)</section>', page, re.DOTALL)[0]
+    assert f">{'May ship' if kind == 'pass' else 'Do not ship'}</h1>" in told
+    return f"{kind}ed {unescape(re.sub(r'<[^>]*>', '', told))}"
+
+
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Visitor]]:
     """A log, and its pages."""
@@ -178,9 +185,12 @@ def shown(evalwright: Evalwright, visitor: Visitor, case: Case) -> Iterator[tupl
         assert evalwright("baseline", "set", "main", run_id).code == 0
         listed = line_with(evalwright("baseline", "list").out, f"^main.*{run_id}")
         yield "baseline", listed.partition("score ")[2].partition(", ")[2]
-    (row,) = (row for row in visitor.get("/").text.split("<tr") if run_id in row)
-    yield "list of the host", line_with(row, 'class="badge')
-    yield "run of the host", line_with(visitor.get(f"/runs/{run_id}").text, 'class="lead"')
+    (row,) = (row for row in visitor.get("/runs").text.split("<tr") if run_id in row)
+    yield (
+        "list of the host",
+        line_with(row.partition(">")[2], 'class="c-result"').partition("Run ")[0],
+    )
+    yield "run of the host", verdict_on(visitor.get(f"/runs/{run_id}").text)
     same = ("--agent", "agent.py:answer")
     one, two, all_runs = evalwright(*asked, *same).out.splitlines()[-3:]
     yield "side by side, first", one.strip()
@@ -209,8 +219,9 @@ def test_what_became_of_the_checks_of_a_failed_task_is_told_where_it_scores_0(
     words = "score 0 · checks 1 of 2 passed, check score 0.5"
     assert words in (evalwright.folder / "a.html").read_text()
     run_id = evalwright.run_ids()[0]
-    for page in (f"/runs/{run_id}", f"/runs/{run_id}/tasks/bad-1"):
-        assert words in visitor.get(page).text, page
+    page = visitor.get(f"/runs/{run_id}/tasks/bad-1").text
+    assert "<span>score 0</span><span>checks 1 of 2 passed, check score 0.5</span>" in page
+    assert "1 failed, 1 passed, check score 0.5" in visitor.get(f"/runs/{run_id}?task=bad-1").text
     summary = evalwright("show", "latest", "--json").json()
     assert summary["tasks"][0].keys() == {"taskId", "score", "passed", "latencyMs"}
 

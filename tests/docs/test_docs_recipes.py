@@ -328,7 +328,7 @@ def test_a_page_is_in_the_menu_and_shown(extended: Path, tmp_path: Path) -> None
         finally:
             served.send_signal(signal.SIGINT)
     assert '<a href="/tags"' in first
-    assert '<a href="/?tag=nightly">nightly</a> 1' in shown
+    assert '<a href="/runs?tag=nightly">nightly</a> 1' in shown
 
 
 def test_a_column_is_in_the_list_of_runs(evalwright: Evalwright, tmp_path: Path) -> None:

@@ -152,9 +152,9 @@ def test_pages_show_and_do_the_same_at_either_host(
     there.cookies = {f"evalwright_session_{there.address[1]}": session}
     run_id = callers[0].start(WAITING, GATED)
     gate.wait_for(2)
-    assert run_id in there.get("/").text
+    assert run_id in there.get("/runs").text
     eventually(lambda: "1 of 2 tasks are scored" in there.get(f"/runs/{run_id}").text)
     assert there.post(f"/runs/{run_id}/cancel").status == 303
-    eventually(lambda: "⊘ Cancelled" in here.get(f"/runs/{run_id}").text)
+    eventually(lambda: ">Cancelled</h1>" in here.get(f"/runs/{run_id}").text)
     assert here.post("/sign-out").status == 303
     assert there.get("/").status == 401

@@ -17,6 +17,7 @@ from postgres_server import PostgresServer
 
 QUERIES = {  # what is asked, beside the path
     "/compare": "?run={runId}&run={otherId}",
+    "/matrix": "?run={runId}&run={otherId}",
     "/compare/task": "?run={runId}&run={otherId}&task=task-1",
     "/prompts/file": "?path=none.md",
     "/v1/runs/{runId}/compare-report": "?baseline={otherId}",
@@ -43,8 +44,9 @@ def known(served: ServedHost) -> dict[str, str]:
     suite_id, _, version = caller.publish(a_suite(1)).partition("@")
     runs = [caller.evaluate(f"{suite_id}@{version}", agent_id=each) for each in (RIGHT, WRONG)]
     hook = caller.post("/v1/webhooks", HOOK).json()["webhookId"]
-    names = ("runId", "otherId", "taskId", "step", "suiteId", "version", "agentId", "webhookId")
-    values = (*runs, "task-1", "99", suite_id, version, RIGHT, hook)
+    names = ("runId", "otherId", "taskId", "step", "suiteId", "suite", "version", "agentId")
+    names += ("webhookId",)
+    values = (*runs, "task-1", "99", suite_id, suite_id, version, RIGHT, hook)
     return dict(zip(names, values, strict=True))
 
 

@@ -1,5 +1,6 @@
 """Agents and deployments in the browser: versions, states, gates, evidence, what blocks."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def test_a_version_is_promoted_step_by_step_with_its_evidence(visitor: Visitor, 
 
     blocked = promote(visitor)
     assert blocked.status == 403
-    assert "✗ Blocked: the version has no completed evaluation" in blocked.text
+    assert "Blocked: the version has no completed evaluation" in blocked.text
     assert "the request has no evalRunId" in blocked.text
     assert "● staged" in blocked.text, "it stays where it is"
 
@@ -64,7 +65,7 @@ def test_a_version_is_promoted_step_by_step_with_its_evidence(visitor: Visitor, 
     assert "✓ active" in page
     assert "stable, latest" in page
     assert f'href="/runs/{run_id}"' in page
-    assert "✓ 1.0.0" in visitor.get("/agents").text
+    assert '<span class="badge pass">1.0.0</span>' in visitor.get("/agents").text
 
     assert promote(visitor, transition="pause").status == 303
     assert "‖ paused" in visitor.get(PAGE).text
@@ -86,7 +87,7 @@ def test_what_does_not_fit_is_said_on_the_page(visitor: Visitor):
     for wrong in ({"share": "200"}, {"transition": "explode"}, {"version": ""}, {"channel": "x"}):
         answer = promote(visitor, **wrong)
         assert answer.status == 400, wrong
-        assert "✗ Blocked" in answer.text
+        assert "<strong>Blocked" in answer.text
 
 
 @pytest.mark.parametrize("share", ["nan", "ten", "10 %", "12.5", "1e17"])
@@ -108,9 +109,11 @@ def test_what_does_not_fit_is_said_in_plain_words_at_its_field(visitor: Visitor)
     ):
         (name,) = wrong
         text = promote(visitor, **wrong).text
-        assert f'<p id="{name}-error" class="field-error">{words}</p>' in text, wrong
+        assert re.search(
+            f'<p id="{name}-error" class="field-error"><svg.*?</svg>{re.escape(words)}</p>', text
+        ), wrong
         assert f'aria-invalid="true" aria-describedby="{name}-error"' in text, wrong
-        assert "✗ Blocked: see the field below" in text, wrong
+        assert "Blocked: see the field below" in text, wrong
         assert "Expected" not in text, wrong
     assert "no version can be changed in this way" in promote(visitor, transition="explode").text
 

@@ -39,15 +39,32 @@ def shown(tenant: Tenant, path: str, **headers: str) -> str:
 
 
 def tasks_in(page: str) -> list[str]:
-    return re.findall(r"<li data-task[^>]*>.*?<code>(\w+)</code>", page)
+    """The tasks that changed, in their order."""
+    return re.findall(r'<details class="change"[^>]* data-task="(\w+)"', page)
+
+
+def counted(page: str) -> dict[str, str]:
+    """The groups that a page offers, with how many tasks are in each."""
+    found = re.findall(r'data-chip="\w+".*?>([A-Z][^<]*) <span class="n">(\d+)</span></a>', page)
+    return dict(found)
+
+
+def rows_in(page: str) -> list[str]:
+    """The tasks of a matrix, in their order."""
+    return re.findall(r'<tr [^>]*data-task="(\w+)"', page)
 
 
 def test_it_opens_on_what_got_worse_and_the_rest_is_folded(tenant: Tenant, pair: tuple[str, str]):
     page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}")
     assert tasks_in(page) == ["a"]
-    assert "Got worse (1)" in page
-    for words in ("Got better (1)", "Still failing (1)", "Unchanged (2)"):
-        assert words in page
+    assert re.search(r'data-verdict="fail".*?<h1[^>]*>Do not ship', page, re.DOTALL)
+    assert 'data-chip="worse" href' in page
+    assert counted(page) == {
+        "Got worse": "1",
+        "Got better": "1",
+        "Still failing": "1",
+        "Unchanged": "2",
+    }
     part = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}&group=unchanged", HX_Request="true")
     assert tasks_in(part) == ["b", "e"]
     assert "<html" not in part
@@ -60,7 +77,7 @@ def test_significance_flakiness_cause_gate_and_signals_are_together(
     assert "Do not ship yet: 1 case got worse" in page
     assert "95% interval" in page
     assert "Within chance: " in page
-    for words in ("<dt>Flaky</dt>", "<dt>Gated</dt>", "<dt>With signals</dt>", "Cause: <b>"):
+    for words in ("Flaky <b>", "Gated <b>", "With signals <b>", "Causes of failures"):
         assert words in page
 
 
@@ -69,6 +86,7 @@ def test_the_age_of_the_baseline_and_what_cannot_be_compared_are_said(
 ):
     page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}")
     assert "The baseline is 11 days older" in page
+    assert "Compare with care" in page
     assert "The baseline is old" in page
     other = tenant.keep("other", {"a": Told("x", ok())}, version="2.0.0")
     page = shown(tenant, f"/compare?run={pair[1]}&run={other}")
@@ -79,7 +97,7 @@ def test_the_age_of_the_baseline_and_what_cannot_be_compared_are_said(
 def test_runs_without_a_common_task_are_not_called_good(tenant: Tenant, pair: tuple[str, str]):
     other = tenant.keep("stranger", {"z": Told("x", ok())})
     page = shown(tenant, f"/compare?run={pair[1]}&run={other}")
-    assert re.search(r'class="verdict warn"[^>]*><span[^>]*>!</span> Nothing was compared', page)
+    assert re.search(r'data-verdict="unsure".*?Nothing was compared', page, re.DOTALL)
 
 
 def test_scores_can_be_bounded_in_the_address(tenant: Tenant, pair: tuple[str, str]):
@@ -88,14 +106,18 @@ def test_scores_can_be_bounded_in_the_address(tenant: Tenant, pair: tuple[str, s
     page = shown(tenant, f"{both}&after_least=0.5")
     assert tasks_in(page) == []
     assert "No task within these thresholds" in page
-    assert "Still failing" not in page
+    assert "Still failing" not in counted(page)
 
 
 def test_both_answers_are_shown_word_by_word(tenant: Tenant, pair: tuple[str, str]):
     part = shown(tenant, f"/compare/task?run={pair[0]}&run={pair[1]}&task=a")
-    assert "shipped on <mark>Monday</mark>" in part
-    assert "shipped on <mark>Friday</mark>" in part
+    assert "shipped on <del>Monday</del>" in part
+    assert "shipped on <ins>Friday</ins>" in part
     assert "It is lost." in part, "what was expected"
+    assert "First divergence: step 2" in part
+    page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}")
+    address = f"/compare/task?baseline={pair[0]}&amp;new={pair[1]}&amp;task=a"
+    assert f'<noscript><a class="link" href="{address}"' in page, "without a script"
 
 
 def test_the_portable_report_can_be_downloaded(tenant: Tenant, pair: tuple[str, str]):
@@ -116,12 +138,17 @@ def test_the_portable_report_can_be_downloaded(tenant: Tenant, pair: tuple[str, 
     assert visitor.get(f"/compare/report.zip?run={pair[0]}").status == 400
 
 
-def test_three_runs_are_set_beside_the_first(tenant: Tenant, pair: tuple[str, str]):
+def test_three_runs_are_a_matrix_of_their_answers(tenant: Tenant, pair: tuple[str, str]):
     third = tenant.keep("third", {name: Told("x", ok()) for name in "abcde"})
-    page = shown(tenant, f"/compare?run={pair[0]}&run={pair[1]}&run={third}")
-    assert "Tasks that differ (3)" in page
-    assert "2 tasks came out the same" in page
-    assert page.count(f"/compare?run={pair[0]}&amp;run=") == 2
+    runs = f"run={pair[0]}&run={pair[1]}&run={third}"
+    answer = tenant.visitor.get(f"/compare?{runs}")
+    assert (answer.status, answer.location) == (303, f"/matrix?{runs}")
+    page = shown(tenant, answer.location)
+    assert counted(page) == {"Runs disagree": "3", "All tasks": "5", "None passes": "0"}
+    assert rows_in(page) == ["a", "c", "d"]
+    assert page.count('<td role="cell" data-cell=') == 9
+    assert f'href="/runs/{third}/tasks/a"' in page
+    assert "shipped on Monday" in page
 
 
 def test_runs_can_be_chosen_and_the_oldest_is_the_baseline(tenant: Tenant, pair: tuple[str, str]):
@@ -132,7 +159,10 @@ def test_runs_can_be_chosen_and_the_oldest_is_the_baseline(tenant: Tenant, pair:
     assert f'value="{newer}">' in shown(tenant, f"/compare?run={pair[1]}"), "another version"
     assert shown(tenant, "/compare").count("checkbox") >= 2
     answer = tenant.visitor.get(f"/compare?oldest_first=1&run={pair[1]}&run={pair[0]}")
-    assert (answer.status, answer.location) == (303, f"/compare?run={pair[0]}&run={pair[1]}")
+    assert (answer.status, answer.location) == (
+        303,
+        f"/compare?baseline={pair[0]}&new={pair[1]}",
+    )
     assert tenant.visitor.get("/compare?run=unknown&run=nothing").status == 404
 
 
@@ -145,14 +175,14 @@ def test_repeats_show_which_changes_are_flaky_and_decide_together(lasting: Serve
             tasks = {"a": Told("x", ok() if passes else bad())}
             runs.append(tenant.keep(f"{side}-{number}", tasks, group=group))
     page = shown(tenant, f"/compare?run={runs[0]}&run={runs[2]}")
-    assert "≈ flaky" in page.replace("&#8776;", "≈")
+    assert '<span class="badge warn">flaky</span>' in page
     assert 'aria-label="1 of 2 passed"' in page
     assert "All repeats together (2 and 2): Within chance: 1 of 2 → 0 of 2 passed" in page
     assert "These two runs alone: Within chance: 1 of 1 → 0 of 1 passed" in page
     assert "All repeats" not in shown(tenant, f"/compare?run={runs[0]}&run={runs[1]}"), "of one"
 
 
-def test_several_runs_show_first_what_got_worse_within_the_thresholds(lasting: ServedHost):
+def test_several_runs_show_first_where_they_disagree_and_who_stands_alone(lasting: ServedHost):
     tenant = a_tenant(lasting)
     outcomes = ({"a": False, "b": True, "c": True}, {"a": True, "b": True, "c": True})
     outcomes += ({"a": True, "b": False, "c": True},)
@@ -162,15 +192,15 @@ def test_several_runs_show_first_what_got_worse_within_the_thresholds(lasting: S
         )
         for n, of in enumerate(outcomes)
     ]
-    address = "/compare?" + "&".join(f"run={run}" for run in runs)
+    address = "/matrix?" + "&".join(f"run={run}" for run in runs)
     page = shown(tenant, address)
-    assert tasks_in(page) == ["b", "a"]
-    assert "1 got worse in some run" in page
-    assert "1 task came out the same everywhere" in page
-    assert "score 1 → 1 → 0" in page
-    assert "pass^" not in page, "these runs need not be repeats"
-    assert tasks_in(shown(tenant, f"{address}&before_most=0.5")) == ["a"]
-    assert "No task within these thresholds" in shown(tenant, f"{address}&before_least=2")
+    assert rows_in(page) == ["a", "b"]
+    assert page.count(' class="odd"') == 2, "the run that alone fails a task"
+    assert len(re.findall(r"Only [^<]* fails</b>", page)) == 2
+    assert rows_in(shown(tenant, f"{address}&show=all")) == ["a", "b", "c"]
+    assert "No task fits these filters" in shown(tenant, f"{address}&show=none")
+    assert tenant.visitor.get("/matrix?" + 9 * f"run={runs[0]}&").status == 400
+    assert tenant.visitor.get(f"/matrix?run={runs[0]}&run=unknown").status == 404
 
 
 def test_scores_that_fell_beyond_chance_are_no_good_news_even_if_every_task_passes(
@@ -184,11 +214,11 @@ def test_scores_that_fell_beyond_chance_are_no_good_news_even_if_every_task_pass
         for name, score in (("high", 0.9), ("low", 0.8))
     )
     page = shown(tenant, f"/compare?run={before}&run={after}&wait=1")
-    assert 'class="verdict warn"' in page
+    assert 'data-verdict="unsure"' in page
     assert "No task got worse, but the score fell (p &lt; 0.001)." in page
     assert "No verdict changed: 12 of 12 passed on both sides." in page
     back = shown(tenant, f"/compare?run={after}&run={before}&wait=1")
-    assert 'class="verdict good"' in back
+    assert 'data-verdict="pass"' in back
 
 
 def test_a_run_that_goes_on_is_compared_as_far_as_it_is(tenant: Tenant, pair: tuple[str, str]):
@@ -210,7 +240,7 @@ def test_the_page_of_large_runs_comes_first_then_its_tasks_then_their_causes(
     assert "score 1" in page
     assert "The baseline is" in page
     assert tasks_in(page) == []
-    assert f'href="{address.replace("&", "&amp;")}&amp;wait=1"' in page  # without a script
+    assert f'<a href="{address.replace("&", "&amp;")}&amp;wait=1"' in page  # without a script
     tasks = tenant.visitor.get(f"{address}&soon=1", HX_Request="true").text
     assert tasks_in(tasks) == ["a"]
     assert "<main" not in tasks
@@ -250,8 +280,12 @@ def test_nothing_that_agents_said_becomes_markup(lasting: ServedHost):
     told = {"more": a_trace(EVIL, EVIL), "question": EVIL}
     old = tenant.keep("old", {"a": Told(EVIL, ok(), **told)})
     new = tenant.keep("new", {"a": Told(EVIL[::-1], bad(EVIL, EVIL, reason=EVIL), **told)})
-    for path in (f"/compare?run={old}&run={new}", f"/compare/task?run={old}&run={new}&task=a"):
-        page = shown(tenant, path)
+    for path in (
+        f"/compare?run={old}&run={new}",
+        f"/compare/task?run={old}&run={new}&task=a",
+        f"/matrix?run={old}&run={new}",
+    ):
+        page = shown(tenant, path).replace('<img src="/static/', "")
         assert "<script>window" not in page
         assert "<img" not in page
         assert "<iframe" not in page

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from builders import a_suite, a_task
 from evalwright.host.web.pages import runs as runs_page
 from host.caller import Caller
 from host.server import GATED, PRICED, RIGHT, WRONG, ServedHost
+from host.web.recorded import a_tenant, entries_of, write
 from host.web.visitor import Visitor, signed_in
+from reports.run.page_samples import Told, ok
 from subjects.waiting import Journal
 
 RUN_LINK = re.compile(r'href="/runs/(run_[0-9a-z]{26})"')
@@ -25,27 +28,27 @@ def runs_on(visitor: Visitor, address: str) -> list[str]:
 def test_a_run_shows_its_verdict_rate_with_interval_and_cost(visitor: Visitor, newcomer: Caller):
     newcomer.evaluate(a_suite(4), agent_id=PRICED)
     newcomer.evaluate(a_suite(4), agent_id=WRONG)
-    text = visitor.get("/").text
-    assert "✗ Failed" in text
-    assert "✓ Passed" in text
-    assert "100.0%" in text
-    assert "51\N{EN DASH}100%" in text  # Wilson's interval of 4 of 4
-    assert re.search(r'data-name="Cost">\$\d', text)
+    text = visitor.get("/runs").text
+    assert '<span class="word">Failed</span>' in text
+    assert '<span class="word">Passed</span>' in text
+    assert "<b>100.0</b>" in text
+    assert "interval 51\N{EN DASH}100%" in text  # Wilson's interval of 4 of 4
+    assert re.search(r"c-cost[^>]*>\$\d", text)
 
 
 def test_runs_of_one_agent_and_suite_have_a_line_of_their_scores(
     visitor: Visitor, newcomer: Caller
 ):
     newcomer.evaluate(a_suite(2))
-    assert 'class="spark"' not in visitor.get("/").text
+    assert 'class="spark"' not in visitor.get("/runs").text
     newcomer.evaluate(a_suite(2))
-    assert 'aria-label="Scores so far: 1.00, 1.00"' in visitor.get("/").text
+    assert 'aria-label="Latest runs: 1.00, 1.00"' in visitor.get("/runs").text
 
 
 def test_each_filter_is_in_the_address_and_leaves_out_the_rest(visitor: Visitor, newcomer: Caller):
     right = newcomer.evaluate(a_suite(1), tags=["nightly"])
     wrong = newcomer.evaluate(a_suite(1, suite_id="acme.evals.other"), agent_id=WRONG)
-    assert runs_on(visitor, "/") == [wrong, right]
+    assert runs_on(visitor, "/runs") == [wrong, right]
     for query, found in {
         f"agent={WRONG}": [wrong],
         f"agent={WRONG.rpartition('.')[2]}": [wrong],
@@ -66,16 +69,16 @@ def test_each_filter_is_in_the_address_and_leaves_out_the_rest(visitor: Visitor,
         f"text=nightly&agent={WRONG}": [],
         "status=nonsense": [wrong, right],
     }.items():
-        assert runs_on(visitor, f"/?{query}") == found, query
-    assert "No run fits these filters." in visitor.get("/?status=error").text
+        assert runs_on(visitor, f"/runs?{query}") == found, query
+    assert "No run fits these filters" in visitor.get("/runs?status=error").text
 
 
 def test_the_fields_of_the_filters_keep_what_was_asked(visitor: Visitor, newcomer: Caller):
     newcomer.evaluate(a_suite(1))
-    text = visitor.get("/?text=a%22b&status=failed&since=7d").text
+    text = visitor.get("/runs?text=a%22b&status=failed&since=7d").text
     assert 'value="a&quot;b"' in text
-    assert '<option value="failed" selected>' in text
-    assert '<option value="7d" selected>' in text
+    assert re.search(r'data-chip="failed" href="[^"]*" aria-current="true"', text)
+    assert '<input type="hidden" name="since" value="7d">' in text
 
 
 def test_pages_follow_each_other_and_lose_no_run(
@@ -85,28 +88,30 @@ def test_pages_follow_each_other_and_lose_no_run(
     suite = newcomer.publish(a_suite(1))
     made = [newcomer.evaluate(suite) for _ in range(5)][::-1]
     for query in ("", "?status=passed"):
-        address, found = f"/{query}", []
+        address, found = f"/runs{query}", []
         while address:
             text = visitor.get(address).text
             found.append(RUN_LINK.findall(text))
-            older = re.search(r'<a href="([^"]+)" rel="next">', text)
+            older = re.search(r'<a class="button small" href="([^"]+)">Older runs', text)
             address = older[1].replace("&amp;", "&") if older else ""
         assert found == [made[:2], made[2:4], made[4:]]
 
 
 def test_a_changed_filter_gets_the_table_alone(visitor: Visitor, newcomer: Caller):
     newcomer.evaluate(a_suite(1))
-    part = visitor.get("/?status=passed", HX_Request="true").text
-    assert part.startswith('<section id="runs"')
+    part = visitor.get("/runs?status=passed", HX_Request="true").text
+    assert part.lstrip().startswith('<form id="runs"')
     assert "<html" not in part
 
 
 def test_a_tenant_sees_its_own_runs_only(visitor: Visitor, lasting: ServedHost, newcomer: Caller):
     run_id = newcomer.evaluate(a_suite(1))
     stranger = signed_in(lasting.url, lasting.key("somebody-else"))
-    assert runs_on(visitor, "/") == [run_id]
-    assert run_id not in stranger.get("/").text
-    for path in ("", "/live", "/tasks/task-1"):
+    assert runs_on(visitor, "/runs") == [run_id]
+    for path in ("/", "/runs", "/suites"):
+        assert run_id not in stranger.get(path).text
+    assert stranger.get("/runs/1").status == 404, "the number of another tenant's run"
+    for path in ("", "/live", "/tasks/task-1", "/tasks/task-1/drawer", "/tasks/task-1/findings"):
         assert stranger.get(f"/runs/{run_id}{path}").status == 404
     for action in ("cancel", "pause", "resume", "again"):
         assert stranger.post(f"/runs/{run_id}/{action}").status == 404
@@ -119,7 +124,7 @@ def test_an_empty_log_says_what_to_do_next_and_offers_a_demo(visitor: Visitor):
     assert answer.status == 303
     assert RUN_LINK.fullmatch(f'href="{answer.location}"')
     assert "support-desk" in visitor.get(answer.location).text
-    assert len(runs_on(visitor, "/")) == 1
+    assert len(runs_on(visitor, "/runs")) == 1
 
 
 def test_a_viewer_is_offered_nothing_that_would_change_something(
@@ -127,9 +132,9 @@ def test_a_viewer_is_offered_nothing_that_would_change_something(
 ):
     run_id = lasting.caller("viewers").evaluate(a_suite(1), agent_id=WRONG)
     viewer = with_scopes("viewers", "runs:read")
-    for path in ("/", f"/runs/{run_id}"):
+    for path in ("/", "/runs", f"/runs/{run_id}"):
         text = viewer.get(path).text
-        assert "/start" not in text
+        assert 'href="/start"' not in text
         assert re.findall(r'method="post" action="([^"]+)"', text) == ["/sign-out"]
     for path in ("/demo", "/start", f"/runs/{run_id}/again", f"/runs/{run_id}/cancel"):
         assert viewer.post(path).status == 403
@@ -138,8 +143,8 @@ def test_a_viewer_is_offered_nothing_that_would_change_something(
 
 def test_what_an_agent_is_called_cannot_become_markup(visitor: Visitor, newcomer: Caller):
     newcomer.evaluate(a_suite(1), agent_id=RIGHT, tags=["<img src=x onerror=alert(1)>"])
-    text = visitor.get("/").text
-    assert "<img" not in text
+    text = visitor.get("/runs").text
+    assert "<img src=x" not in text
     assert "&lt;img" in text
 
 
@@ -147,9 +152,9 @@ def test_chosen_runs_are_compared_with_the_oldest_as_the_baseline(
     visitor: Visitor, newcomer: Caller
 ):
     old, new = newcomer.evaluate(a_suite(1)), newcomer.evaluate(a_suite(1))
-    assert f'name="run" value="{new}"' in visitor.get("/").text
+    assert f'name="run" value="{new}"' in visitor.get("/runs").text
     answer = visitor.get(f"/compare?oldest_first=1&run={new}&run={old}")
-    assert (answer.status, answer.location) == (303, f"/compare?run={old}&run={new}")
+    assert (answer.status, answer.location) == (303, f"/compare?baseline={old}&new={new}")
 
 
 def test_a_list_with_a_run_that_goes_on_keeps_itself_up_to_date(
@@ -157,6 +162,69 @@ def test_a_list_with_a_run_that_goes_on_keeps_itself_up_to_date(
 ):
     visitor = signed_in(served.url, served.key())
     caller.evaluate(a_suite(1))
-    assert 'hx-trigger="every 5s"' not in visitor.get("/").text
+    assert 'hx-trigger="every 5s"' not in visitor.get("/runs").text
     caller.start(a_suite([a_task("one", input="wait")], version="2.0.0"), GATED)
-    assert 'hx-get="/?status=open" hx-trigger="every 5s"' in visitor.get("/?status=open").text
+    text = visitor.get("/runs?status=open").text
+    assert 'hx-get="/runs?status=open" hx-trigger="every 5s"' in text
+
+
+def test_a_run_is_found_by_its_number(visitor: Visitor, newcomer: Caller):
+    old, new = newcomer.evaluate(a_suite(1)), newcomer.evaluate(a_suite(1), agent_id=WRONG)
+    numbers = re.findall(r'data-run="(\d+)"', visitor.get("/runs").text)
+    assert len(numbers) == 2
+    page = visitor.get(f"/runs/{numbers[0]}").text
+    assert f"Run {numbers[0]}" in page
+    assert f"/runs/{new}/tasks/task-1" in page
+    pair = visitor.get(f"/compare?baseline={numbers[1]}&new={numbers[0]}").text
+    assert f"/runs/{old}" in pair
+    assert visitor.get("/runs/999999999").status == 404
+
+
+def test_home_says_what_needs_attention_and_where_each_agent_stands(
+    visitor: Visitor, newcomer: Caller
+):
+    newcomer.evaluate(a_suite(2))
+    assert 'data-verdict="pass"' in visitor.get("/").text
+    wrong = newcomer.evaluate(a_suite(2), agent_id=WRONG)
+    text = visitor.get("/").text
+    assert 'data-verdict="fail"' in text
+    assert "1 of 2 agents may not ship" in text
+    assert "2 tasks did not pass" in text
+    assert f'href="/runs/{wrong}?show=failed"' in text
+    assert 'data-table="suites"' in text
+
+
+def test_a_suite_shows_its_tasks_over_all_runs(visitor: Visitor, newcomer: Caller):
+    newcomer.evaluate(a_suite(2))
+    newcomer.evaluate(a_suite(2), agent_id=WRONG)
+    text = visitor.get("/suites/acme.shop.evals.refunds").text
+    assert text.count('class="cell p"') - 1 == 2  # but for the legend
+    assert text.count('class="cell f"') - 1 == 2
+    assert 'data-task="task-1" data-failed' in text
+    assert "No task fits" in visitor.get("/suites/acme.shop.evals.refunds?show=never").text
+    assert visitor.get("/suites/unknown").status == 404
+
+
+def test_runs_are_a_matrix_of_answers(visitor: Visitor, newcomer: Caller):
+    right, wrong = newcomer.evaluate(a_suite(2)), newcomer.evaluate(a_suite(2), agent_id=WRONG)
+    text = visitor.get(f"/matrix?run={right}&run={wrong}").text
+    assert 'table class="table" role="table" data-table="matrix"' in text
+    assert re.findall(r'data-task="([^"]+)"', text) == ["task-1", "task-2"]
+    assert text.count("data-cell=") == 4
+    assert "may ship" in text
+    assert "No task fits" in visitor.get(f"/matrix?run={right}&run={wrong}&show=none").text
+    assert visitor.get(f"/matrix?run={right}").status == 400
+
+
+def test_a_run_says_on_which_branch_it_was_started(lasting: ServedHost):
+    tenant = a_tenant(lasting)
+    entries = entries_of({"a": Told("yes", ok())})
+    told = {"branch": "refund-tool-v2", "commit": "4f2c1a90b7d3e8f1", "by": "mara"}
+    started = msgspec.structs.replace(entries[0][1], metadata={"provenance": told})
+    run = f"branched-{tenant.name}"
+    write(tenant.log, run, [(None, started), *entries[1:]], 60)
+    for address in ("/runs", "/runs?text=refund-tool", f"/runs/{run}"):
+        text = tenant.visitor.get(address).text
+        assert "refund-tool-v2" in text
+        assert "4f2c1a9<" in text
+    assert "No run fits" in tenant.visitor.get("/runs?text=other-branch").text

@@ -14,7 +14,9 @@ from host.web.visitor import Visitor, signed_in
 
 def errors_of(text: str) -> dict[str, str]:
     """What is wrong, by field."""
-    return dict(re.findall(r'<p id="(\w+)-error" class="field-error">([^<]+)</p>', text))
+    return dict(
+        re.findall(r'<p id="(\w+)-error" class="field-error"><svg.*?</svg>([^<]+)</p>', text)
+    )
 
 
 def test_a_run_is_started_with_what_the_form_says(visitor: Visitor, newcomer: Caller):
@@ -121,6 +123,6 @@ def test_what_was_chosen_stays_chosen_when_the_suite_changes(visitor: Visitor, n
     before = newcomer.evaluate(suite)
     chosen = f"/start?suite={suite}&agent={RIGHT}&modes=golden&baseline={before}&budget=1"
     text = visitor.get(chosen, HX_Request="true").text
-    assert '<input type="checkbox" name="modes" value="golden" checked>' in text
+    assert '<input class="box" type="checkbox" name="modes" value="golden" checked>' in text
     assert f'<option value="{before}" selected>' in text
     assert 'name="budget"' not in text, "what somebody types meanwhile would be lost"

@@ -1,9 +1,7 @@
 """Trends of a suite and findings over all runs: figures with their noise, tasks that broke."""
 
-import json
 import re
-from html import unescape
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -13,7 +11,7 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.host.web import recent_runs
 from evalwright.host.web.pages import signals as signals_page
 from evalwright.host.web.pages import trends as trends_page
-from evalwright.host.web.pages.trends import suite_id_of
+from evalwright.host.web.pages.suite_trends import suite_id_of
 from evalwright.store.protocol import RunFacts
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
@@ -60,25 +58,60 @@ def shown(tenant: Tenant, path: str, **headers: str) -> str:
     return answer.text
 
 
-def charts(page: str) -> dict[str, dict[str, Any]]:
-    found = [json.loads(unescape(each)) for each in re.findall(r'data-chart="([^"]*)"', page)]
-    return {each["name"]: each for each in found}
+class Chart(NamedTuple):
+    """What is drawn of a measure: the runs with their figures, oldest first, and whiskers."""
+
+    points: list[str]
+    whiskers: int
+
+
+def charts(page: str) -> dict[str, Chart]:
+    found = {}
+    for figure in re.findall(r"<figure>.*?</figure>", page, re.DOTALL):
+        (name,) = re.findall(r"<h2>(.*?)</h2>", figure)
+        told = re.findall(r'<a href="/runs/[^"]*" aria-label="[^"]*: ([^":]*)"', figure)
+        assert figure.count("<circle") == len(told)
+        found[name] = Chart(told, figure.count('class="whisker"'))
+    return found
+
+
+def broken_in(page: str) -> list[str]:
+    """The tasks that broke or are flaky, in their order."""
+    return re.findall(r'<tr data-task="([^"]+)"', page)
 
 
 def test_figures_over_versions_have_their_noise_band(tenant: Tenant):
     keep(tenant, "r1", {"a": True, "b": True}, ago_s=90, total_cost_usd=0.5)
-    keep(tenant, "r2", {"a": True, "b": False}, version="1.1.0", total_cost_usd=0.25)
+    last = keep(tenant, "r2", {"a": True, "b": False}, version="1.1.0", total_cost_usd=0.25)
     page = shown(tenant, "/trends")
     drawn = charts(page)
     assert drawn.keys() == {"Score", "Pass rate", "Cost", "p95 latency"}
-    assert [line["y"] for line in drawn["Pass rate"]["lines"]] == [[100, 50]], "oldest first"
-    assert drawn["Cost"]["lines"][0]["y"] == [0.5, 0.25]
-    assert drawn["p95 latency"]["lines"][0]["y"] == [200, 200]
-    low, high = drawn["Pass rate"]["low"][1], drawn["Pass rate"]["high"][1]
-    assert 0 < low < 50 < high < 100
-    assert f"{SUITE}@1.1.0" in page, "the table has what the charts have"
+    assert drawn["Pass rate"] == Chart(["100%", "50%"], 2), "oldest first"
+    assert drawn["Cost"].points == ["$0.50", "$0.25"]
+    assert drawn["p95 latency"] == Chart(["200 ms", "200 ms"], 0)
+    assert f'<a href="/runs/{last}" aria-label=' in page
+    assert "version 1.1.0" in page, "the table has what the charts have"
     assert "9\N{EN DASH}91%" in page
     assert "$0.25" in page
+    assert "Within what chance explains" in page
+
+
+def test_a_latest_run_that_chance_does_not_explain_is_called_worse_or_better(tenant: Tenant):
+    good = dict.fromkeys((f"t{n}" for n in range(20)), True)
+    keep(tenant, "r1", good, ago_s=90)
+    keep(tenant, "r2", {**good, **dict.fromkeys([f"t{n}" for n in range(12)], False)}, ago_s=80)
+    page = shown(tenant, "/trends")
+    assert 'data-verdict="fail"' in page
+    assert "The latest run is worse than before" in page
+    keep(tenant, "r3", good)
+    assert "The latest run is better" in shown(tenant, "/trends")
+
+
+def test_one_run_is_one_point_and_no_trend(tenant: Tenant):
+    keep(tenant, "r1", {"a": True, "b": False})
+    page = shown(tenant, "/trends")
+    assert "One run is not a trend yet" in page
+    assert charts(page)["Pass rate"] == Chart(["50%"], 1)
 
 
 def test_tasks_that_broke_or_are_flaky_are_named(tenant: Tenant):
@@ -88,13 +121,13 @@ def test_tasks_that_broke_or_are_flaky_are_named(tenant: Tenant):
     keep(tenant, "r3", all_pass, ago_s=70)
     last = keep(tenant, "r4", all_pass | {"breaks": False}, version="2.0.0")
     page = shown(tenant, "/trends")
-    named = re.findall(r"/tasks/([a-z]+)\"><code>", page)
-    assert named == ["breaks", "flaps"], "what is broken now comes first"
-    assert f"/runs/{last}/tasks/breaks" in page
+    assert broken_in(page) == ["breaks", "flaps"], "what is broken now comes first"
+    assert '<tr data-task="breaks" data-failed>' in page
+    assert f'href="/runs/{last}/tasks/breaks"' in page
     assert "broken now" in page
-    assert 'aria-label="3 of 4 passed"' in page
+    assert '<span class="sr">passed in </span>3 of 4<span class="sr"> runs</span>' in page
     flaky = shown(tenant, "/trends?tasks=flaky", HX_Request="true")
-    assert re.findall(r"/tasks/([a-z]+)\"><code>", flaky) == ["flaps"]
+    assert broken_in(flaky) == ["flaps"]
     assert "<html" not in flaky
 
 
@@ -162,17 +195,19 @@ def test_findings_of_all_runs_are_counted_by_kind_the_worst_first(tenant: Tenant
     second = keep(tenant, "r2", {"a": False, "b": True}, findings={"a": [tone], "b": [tone]})
     page = shown(tenant, "/signals")
     assert "4 findings in 2 runs" in page
-    assert page.index("secret in output</a>") < page.index("tone</a>")
+    assert page.index(">secret in output</a>") < page.index(">tone</a>")
+    assert 'data-verdict="fail"' in page
     assert "/tasks/" not in page, "only the kinds, until one is chosen"
 
     page = shown(tenant, "/signals?kind=tone")
-    assert re.findall(r'href="/runs/([^"]+)"><code>', page) == [
+    assert 'data-signal="low"' in page
+    assert re.findall(r'<a class="link" href="/runs/([^"]+)">', page) == [
         f"{second}/tasks/a",
         f"{second}/tasks/b",
         f"{first}/tasks/b",
     ]
     part = shown(tenant, "/signals?severity=critical&kind=nothing", HX_Request="true")
-    assert part.startswith('<section id="signals"')
+    assert part.lstrip().startswith('<div id="signals"')
     assert "1 finding in 2 runs" in part
     assert "tone</a>" not in part
 
@@ -184,7 +219,7 @@ def test_older_runs_are_on_further_pages(tenant: Tenant, monkeypatch: pytest.Mon
     keep(tenant, "r1", {"a": False}, findings={"a": [SafetyFinding("old_kind", "high")]})
     second = keep(tenant, "r2", {"a": False}, findings={"a": found})
     page = shown(tenant, "/signals?kind=leak")
-    assert "Page 1 of 2" in page
+    assert "page 1 of 2" in page
     assert f"before={second}" in page
     assert "old kind" in shown(tenant, f"/signals?before={second}")
     assert "0 findings" in shown(tenant, "/signals?before=unknown")
@@ -192,7 +227,7 @@ def test_older_runs_are_on_further_pages(tenant: Tenant, monkeypatch: pytest.Mon
 
 def test_a_hostile_kind_is_only_a_text(tenant: Tenant):
     keep(tenant, "r1", {"a": False}, findings={"a": [SafetyFinding(EVIL, "high")]})
-    page = shown(tenant, "/signals")
+    page = shown(tenant, "/signals").replace('<img src="/static/', "")
     assert "<img" not in page
     assert "<script>" not in page
 
@@ -215,8 +250,8 @@ def test_a_row_without_an_id_is_called_by_its_name_in_lists_over_runs(tenant: Te
         "/review?q=Where",
     ):
         page = shown(tenant, path)
-        assert f"<code>{name}</code>" in page, path
-        assert f">{row}" not in page, path
+        assert name in page, path
+        assert row not in page, path
     page = shown(tenant, f"/review/{run_id}/{name}")
     assert f"<title>Review {name} · Evalwright</title>" in page
     assert row not in shown(tenant, f"/compare?run={run_id}&run={run_id.replace('r2', 'r1')}")

@@ -77,10 +77,10 @@ def test_the_demo_is_one_click_away_and_runs_of_the_command_line_are_only_shown(
     owner.get(f"/?token={viewed.token}")
     owner.get("/")
     started = owner.post("/demo").location
-    eventually(lambda: "✓ Passed" in owner.get(started).text)
+    eventually(lambda: 'data-verdict="pass"' in owner.get(started).text)
     assert "Run the failed ones again" in owner.get(started).text
     evalwright("demo")
-    listed = re.findall(r'href="(/runs/[^"]+)"', owner.get("/").text)
+    listed = re.findall(r'class="reach" href="(/runs/[^"]+)"', owner.get("/runs").text)
     assert len(listed) == 4
     (other,) = [each for each in listed[:1] if each != started]
     assert '<form method="post"' not in owner.get(other).text
@@ -105,10 +105,10 @@ def test_a_run_whose_command_was_killed_is_interrupted_and_says_how_to_go_on(
     owner = Visitor(viewed.url)
     owner.get(f"/?token={viewed.token}")
     command = evalwright.start("run", "two.yaml", "--agent", "agent.py:answer")
-    eventually(lambda: "● Running" in owner.get("/").text)
+    eventually(lambda: ">Running</span>" in owner.get("/runs").text)
     command.kill()
     command.wait()
-    assert "‖ Interrupted" in owner.get("/").text
+    assert ">Interrupted</span>" in owner.get("/runs").text
     (address,) = re.findall(r'href="(/runs/[^"]+)"', owner.get("/").text)
     text = owner.get(address).text
     assert "evalwright run --resume run_" in text

@@ -1,5 +1,6 @@
-"""The scorecard in the browser: bars, failures first, evidence, repeats; a page at a time."""
+"""A run in the browser: bars, a table of tasks, failures first, a drawer; a page at a time."""
 
+import gzip
 import re
 from typing import ClassVar
 
@@ -31,7 +32,8 @@ from evalwright.contracts.run_plan import (
 )
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, TaskResult
 from evalwright.contracts.verdicts import Verdict
-from evalwright.host.web.pages import run_tasks as scorecard_page
+from evalwright.host.web.pages import run as run_page
+from evalwright.host.web.pages import run_sections, run_tasks
 from host.server import ServedHost
 from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant, entries_of, write
@@ -67,6 +69,12 @@ def tenant(lasting: ServedHost) -> Tenant:
     return a_tenant(lasting)
 
 
+def make_runs_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs of ten events be large."""
+    for module in (run_page, run_sections, run_tasks):
+        monkeypatch.setattr(module, "LARGE", 10)
+
+
 def shown(tenant: Tenant, path: str, **headers: str) -> str:
     answer = tenant.visitor.get(path, **headers)
     assert answer.status == 200, answer.text
@@ -79,22 +87,55 @@ def test_a_failure_shows_the_words_that_differ_and_links_to_its_trace(tenant: Te
 
     page = shown(tenant, f"/runs/{run}")
 
-    assert "shipped on <mark>Monday</mark> by van" in page
-    assert "shipped on <mark>Friday</mark> by van" in page
-    assert page.index("b-2</code>") < page.index("a-1</code>"), "failures come first"
-    assert re.findall(r'href="([^"]*/tasks/[^"]*)"', page) == [
+    assert re.findall(r'data-task="([^"]+)"', page) == ["b-2", "a-1"], "failures come first"
+    assert re.findall(r'class="reach" href="([^"]*)"', page) == [
         f"/runs/{run}/tasks/b-2",
         f"/runs/{run}/tasks/a-1",
     ]
+    assert "shipped on Monday by van" in page, "what was expected is beside the answer"
+    for address in (f"/runs/{run}/tasks/b-2", f"/runs/{run}/tasks/b-2/drawer"):
+        task = shown(tenant, address)
+        assert 'shipped on <mark class="want">Monday</mark> by van' in task
+        assert 'shipped on <mark class="got">Friday</mark> by van' in task
+
+
+def test_scores_can_be_bounded_in_the_address(tenant: Tenant):
+    scores = {"low": 0.2, "middle": 0.5, "high": 0.9}
+    run = tenant.keep("run", {name: Told("x", ok(), score=each) for name, each in scores.items()})
+    page = shown(tenant, f"/runs/{run}?least=0.3&most=0.50&q=Where")
+    assert re.findall(r'data-task="([^"]+)"', page) == ["middle"]
+    assert (
+        'name="most" form="find-tasks" type="number" min="0" max="1" step="any" value="0.50"'
+        in page
+    )
+    assert "No task fits these filters" in shown(tenant, f"/runs/{run}?least=2")
+    everything = shown(tenant, f"/runs/{run}?least=nonsense")
+    assert len(re.findall(r'data-task="', everything)) == 3
+
+
+def test_the_bars_of_a_large_run_follow_with_its_tasks(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    make_runs_large(monkeypatch)
+    run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad())})
+    page = shown(tenant, f"/runs/{run}")
+    assert "Do not ship" in page
+    assert f'hx-get="/runs/{run}/verdict"' in page
+    assert "at least 0.7" not in page
+    follows = shown(tenant, f"/runs/{run}/verdict", HX_Request="true")
+    assert "Do not ship" in follows
+    assert "at least 0.7" in follows
+    assert "hx-get" not in follows
+    assert "at least 0.7" in shown(tenant, f"/runs/{run}?wait=1")
 
 
 def test_each_bar_says_how_far_it_was_met_by_the_rule_the_run_was_scored_by(tenant: Tenant):
     run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad())})
     page = shown(tenant, f"/runs/{run}")
     assert "at least 0.7 (the default then)" in page  # its plan names no later rule
-    assert "0.2 below" in page
     assert "not met" in page
-    assert "✗ Failed" in page
+    assert 'data-verdict="fail"' in page
+    assert "Do not ship" in page
 
 
 def test_without_a_bar_the_page_asks_that_every_task_passes(tenant: Tenant):
@@ -111,13 +152,45 @@ def test_without_a_bar_the_page_asks_that_every_task_passes(tenant: Tenant):
 
 def test_filters_are_in_the_address_and_a_script_gets_only_the_list(tenant: Tenant):
     run = tenant.keep("run", many(60))
-    page = shown(tenant, f"/runs/{run}?status=passed&page=2")
-    assert "54 tasks, page 2 of 3" in page
-    assert "status=passed&amp;page=3" in page
-    part = shown(tenant, f"/runs/{run}?q=00010&least=0&most=0.5", HX_Request="true")
-    assert part.startswith('<div id="tasks">')
-    assert "1 task;" in part
-    assert "No task fits" in shown(tenant, f"/runs/{run}?q=nothing&status=unknown&page=x")
+    page = shown(tenant, f"/runs/{run}?show=passed&page=2")
+    assert "54 tasks" in page
+    assert "page 2 of 2" in page
+    assert "show=passed&amp;page=1" in page
+    part = shown(tenant, f"/runs/{run}?q=00010&show=failed", HX_Request="true")
+    assert part.lstrip().startswith('<div class="stack" id="tasks">')
+    assert re.findall(r'data-task="([^"]+)"', part) == ["task-00010"]
+    assert "No task fits" in shown(tenant, f"/runs/{run}?q=nothing&show=unknown&page=x")
+
+
+def test_columns_are_chosen_in_the_address(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes", ok())})
+    page = shown(tenant, f"/runs/{run}?hide=cost,input,unknown")
+    assert 'class="c-cost' not in page
+    assert 'class="c-input' not in page
+    assert 'class="c-expected' in page
+    assert f'href="/runs/{run}?hide=input"' in page, "which shows the cost again"
+
+
+def test_a_search_looks_at_questions_and_answers_but_at_no_secret(tenant: Tenant):
+    told = {
+        "a": Told(f"the key is {TOKEN}", ok(), question={"question": "Where is my parcel?"}),
+        "b": Told("on its way", ok()),
+    }
+    run = tenant.keep("run", told)
+    for words, found in [("PARCEL", ["a"]), ("on its way", ["b"]), (TOKEN, []), (TOKEN[:12], [])]:
+        page = shown(tenant, f"/runs/{run}?q={words.replace(' ', '+')}")
+        assert re.findall(r'data-task="([^"]+)"', page) == found
+
+
+def test_tasks_are_counted_by_tag_check_and_cause_and_filtered_by_them(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad("contains", "60 days"))})
+    page = shown(tenant, f"/runs/{run}")
+    assert 'data-chip="check-contains"' in page
+    assert 'data-chip="cause-wrong_answer"' in page
+    for query in ("check=contains", "cause=wrong_answer", "show=failed"):
+        page = shown(tenant, f"/runs/{run}?{query}")
+        assert re.findall(r'data-task="([^"]+)"', page) == ["b"]
+        assert 'aria-current="true"' in page
 
 
 @pytest.mark.parametrize("subject", ["rubric", "check:5f1c"])
@@ -127,7 +200,7 @@ def test_judges_are_heard_with_their_reasons_and_how_far_they_agreed(tenant: Ten
         for judge, met in (("acme:one", False), ("acme:two", False), ("acme:three", True))
     ]
     run = tenant.keep("run", {"a": Told("no", bad(), more=said)})
-    page = shown(tenant, f"/runs/{run}")
+    page = shown(tenant, f"/runs/{run}/tasks/a")
     assert "acme:two says so" in page
     assert "agreement 66.7%, 3 votes" in page
 
@@ -139,9 +212,10 @@ def test_a_finding_points_at_the_step_that_shows_it(tenant: Tenant):
         Found("signals", [SafetyFinding("secret_in_output", "high")]),
     ]
     run = tenant.keep("run", {"a": Told(f"I sent {TOKEN}", bad(), more=more)})
-    page = shown(tenant, f"/runs/{run}")
-    assert "secret in output" in page
-    assert re.search(rf'href="[^"]*{run}[^"]*a#s\d+">final output</a>', page)
+    assert "secret in output" in shown(tenant, f"/runs/{run}")
+    page = shown(tenant, f"/runs/{run}/tasks/a")
+    answer = page.partition('class="bubble bad"')[2].partition("</li>")[0]
+    assert 'class="finding"' in answer, "the finding stands at the answer that shows it"
     assert TOKEN not in page
     assert "by a judge" not in page
 
@@ -153,22 +227,23 @@ def test_repeats_are_a_strip_of_dots_with_the_chance_that_all_pass(tenant: Tenan
         group = Group(f"group-{tenant.name}", number, 4)
         runs.append(tenant.keep(f"run-{number}", tasks, group=group))
     page = shown(tenant, f"/runs/{runs[1]}")
-    assert 'aria-label="3 of 4 passed"' in page
-    assert "pass^2 50.0%, pass^4 0.0%" in page
-    assert "4 runs of the same suite, of which 3 passed; 1 of 2 tasks is flaky." in page
-    assert '<th scope="col" class="n">pass^4</th>' in page
+    assert "4 runs of the same suite, of which 3 passed; 1 of 2 tasks is flaky" in page
+    assert "<dt>pass^4</dt>" in page
+    assert '<span class="word">Flaky</span>' in page
+    assert 'data-chip="flaky"' in page
 
 
 def test_a_run_that_goes_on_is_shown_as_far_as_it_is(tenant: Tenant):
     run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad())}, is_open=True)
-    assert "no score (2)" in shown(tenant, f"/runs/{run}", HX_Request="true")
-    assert "Trace of a" in shown(tenant, f"/runs/{run}/tasks/a")
+    part = shown(tenant, f"/runs/{run}", HX_Request="true")
+    assert part.count('<span class="word">No score</span>') == 2
+    assert "No score yet" in shown(tenant, f"/runs/{run}/tasks/a")
 
 
 def test_what_is_not_there_is_not_found(tenant: Tenant, lasting: ServedHost):
     run = tenant.keep("run", {"a": Told("yes", ok())})
     other = a_tenant(lasting)
-    for path in (f"/runs/{run}", f"/runs/{run}/tasks/a", f"/runs/{run}/tasks/a/result"):
+    for path in (f"/runs/{run}", f"/runs/{run}/tasks/a", f"/runs/{run}/tasks/a/drawer"):
         assert tenant.visitor.get(path).status == 200
         assert other.visitor.get(path).status == 404, "another tenant's"
     assert tenant.visitor.get(f"/runs/{run}/tasks/unknown").status == 404
@@ -178,21 +253,22 @@ def test_what_is_not_there_is_not_found(tenant: Tenant, lasting: ServedHost):
 def test_the_page_of_a_large_run_comes_before_its_tasks(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(scorecard_page, "LARGE", 10)
+    make_runs_large(monkeypatch)
     run = tenant.keep("run", many(20))
-    first = shown(tenant, f"/runs/{run}?status=failed")
+    first = shown(tenant, f"/runs/{run}?show=failed")
     assert "Reading the tasks of this run" in first
     assert 'hx-trigger="load"' in first
-    assert "2 tasks" in shown(tenant, f"/runs/{run}?status=failed", HX_Request="true")
-    assert "task-00010</code>" in shown(tenant, f"/runs/{run}"), "now they are known"
+    assert "2 tasks" in shown(tenant, f"/runs/{run}?show=failed", HX_Request="true")
+    assert 'data-task="task-00010"' in shown(tenant, f"/runs/{run}"), "now they are known"
 
 
 def test_a_page_stays_small_however_much_failed(tenant: Tenant):
     long = bad("equals", "x" * 15_000, actual="y" * 15_000)
     run = tenant.keep("run", {f"t-{n}": Told("z" * 15_000, long) for n in range(60)})
     page = shown(tenant, f"/runs/{run}")
-    assert len(page.encode()) <= 60_000
-    assert "x" * 1000 in shown(tenant, f"/runs/{run}/tasks/t-7/result")
+    assert len(gzip.compress(page.encode())) <= 20_000
+    assert len(page.encode()) <= 160_000
+    assert "x" * 1000 in shown(tenant, f"/runs/{run}/tasks/t-7/drawer")
 
 
 def test_nothing_that_an_agent_said_becomes_markup(tenant: Tenant):
@@ -207,10 +283,10 @@ def test_nothing_that_an_agent_said_becomes_markup(tenant: Tenant):
             )
         },
     )
-    for path in ("", "/tasks/a", "/tasks/a?view=waterfall", "/tasks/a/result"):
+    for path in ("", "/tasks/a", "/tasks/a/drawer", "/tasks/a/findings"):
         page = shown(tenant, f"/runs/{run}{path}")
         assert "<script>window" not in page
-        assert "<img" not in page
+        assert page.count("<img") == page.count('<img src="/static/mark.')
         assert "<iframe" not in page
 
 
@@ -223,10 +299,10 @@ def test_one_damaged_task_does_not_hide_the_others(tenant: Tenant):
     run = f"damaged-{tenant.name}"
     write(tenant.log, run, entries, 1)
     page = shown(tenant, f"/runs/{run}")
-    assert "The events of this task cannot be read" in page
-    assert "lost" in page
-    assert tenant.visitor.get(f"/runs/{run}/tasks/a").status == 200
-    assert "cannot be read" in shown(tenant, f"/runs/{run}/tasks/a/result")
+    assert re.findall(r'data-task="([^"]+)"', page) == ["a", "b"]
+    for path in ("", "/drawer"):
+        told = shown(tenant, f"/runs/{run}/tasks/a{path}")
+        assert "The events of this task cannot be read" in told
 
 
 def keep_gated(
@@ -256,26 +332,28 @@ def keep_gated(
 @pytest.mark.parametrize(
     ("fail_on", "delta", "severity", "verdict"),
     [
-        ((), None, "high", "✗ Failed"),
-        ((), None, "medium", "✓ Passed"),
-        (("threshold",), None, "high", "✓ Passed"),
-        ((), -0.1, "low", "✗ Failed"),
-        (("findings",), -0.1, "low", "✓ Passed"),
-        (("significant-regression",), -0.1, "low", "✓ Passed"),  # every task passes
-        (("significant-regression",), 0.1, "low", "✓ Passed"),
+        ((), None, "high", "Failed"),
+        ((), None, "medium", "Passed"),
+        (("threshold",), None, "high", "Passed"),
+        ((), -0.1, "low", "Failed"),
+        (("findings",), -0.1, "low", "Passed"),
+        (("significant-regression",), -0.1, "low", "Passed"),  # every task passes
+        (("significant-regression",), 0.1, "low", "Passed"),
     ],
 )
 def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
     tenant: Tenant, fail_on: tuple[FailOn, ...], delta: float | None, severity: str, verdict: str
 ):
     run = keep_gated(tenant, fail_on, delta, severity)
-    assert verdict in shown(tenant, "/")
+    assert f'<span class="word">{verdict}</span>' in shown(tenant, "/runs")
     kinds = ["status=passed", "status=failed"]
-    listed = [run in shown(tenant, f"/?{kind}") for kind in kinds]
-    assert listed == [verdict == "✓ Passed", verdict == "✗ Failed"]
+    listed = [run in shown(tenant, f"/runs?{kind}") for kind in kinds]
+    assert listed == [verdict == "Passed", verdict == "Failed"]
     page = shown(tenant, f"/runs/{run}")
-    assert f"<title>{SUITE_ID}@1.0.0 · {verdict}" in page
-    assert ("It met its bars, but fails a gate" in page) == (verdict == "✗ Failed")
+    heading = "May ship" if verdict == "Passed" else "Do not ship"
+    assert f"<title>{heading} · {SUITE_ID}@1.0.0" in page
+    assert f'<h1 id="verdict">{heading}</h1>' in page
+    assert ("It met its bars, but fails a gate" in page) == (verdict == "Failed")
 
 
 def test_the_page_of_a_derived_suite_tells_what_came_of_its_attacks(tenant: Tenant):
@@ -304,18 +382,18 @@ def test_the_page_of_a_derived_suite_tells_what_came_of_its_attacks(tenant: Tena
 def test_the_page_of_a_large_run_comes_before_its_gates_are_read(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(scorecard_page, "LARGE", 10)
+    make_runs_large(monkeypatch)
     run = keep_gated(tenant, (), -0.1, "low")
     first = shown(tenant, f"/runs/{run}")
     assert "Reading its gates" in first
-    assert "Passed" not in first.partition("<main")[2].partition("</main")[0]
+    assert "ship" not in first.partition("<main")[2].partition("</main")[0]
     follows = f"/runs/{run}/verdict"
     assert f'hx-get="{follows}"' in first
     then = shown(tenant, follows, HX_Request="true")
-    assert then.startswith('<div id="verdict">')
-    assert "✗ Failed" in then
+    assert then.lstrip().startswith('<div class="stack">')
+    assert "Do not ship" in then
     assert "It met its bars, but fails a gate" in then
-    assert "✗ Failed" in shown(tenant, f"/runs/{run}"), "now it is known"
+    assert "Do not ship" in shown(tenant, f"/runs/{run}"), "now it is known"
 
 
 def test_the_agreement_of_a_run_is_the_mean_of_its_tasks(tenant: Tenant):
@@ -350,9 +428,9 @@ def test_a_damaged_run_is_named_on_its_page_and_does_not_hide_the_others(tenant:
     write(tenant.log, damaged, [*entries[:2], (None, DamagedPlan()), *entries[3:]], 60)
     unended = f"unended-{tenant.name}"
     write(tenant.log, unended, [*entries[:-1], (None, DamagedEnd())], 60)
-    listed = shown(tenant, "/")
+    listed = shown(tenant, "/runs")
     assert [run in listed for run in (sound, damaged, unended)] == [True] * 3
-    assert listed.count("! Cannot be read") == 1, "nobody knows whether its gates let it pass"
+    assert listed.count('<span class="word">Cannot be read</span>') == 1, "nobody knows its gates"
     compared = f"run={sound}&run={damaged}"
     for address in (f"/runs/{damaged}", f"/compare?{compared}", f"/compare/report.zip?{compared}"):
         answer = tenant.visitor.get(address)
@@ -365,4 +443,4 @@ def test_a_damaged_run_is_named_on_its_page_and_does_not_hide_the_others(tenant:
 
 def test_a_run_without_gates_besides_its_bars_has_passed_on_its_page(tenant: Tenant):
     run = tenant.keep("run", {"a": Told("yes", ok())})
-    assert "✓ Passed · Evalwright</title>" in shown(tenant, f"/runs/{run}")
+    assert "<title>May ship · " in shown(tenant, f"/runs/{run}")
