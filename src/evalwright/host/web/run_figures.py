@@ -91,7 +91,7 @@ class _PassedTask(msgspec.Struct):
     passed: bool
 
 
-class _PlannedBaseline(msgspec.Struct, rename="camel"):
+class _BaselinePasses(msgspec.Struct, rename="camel"):
     run_id: str
     tasks: list[_PassedTask] = []
     left_out: Any = None
@@ -104,7 +104,7 @@ class _PlannedBars(msgspec.Struct):
 class _FiguredPlan(msgspec.Struct):
     suite: _PlannedBars
     agent: AgentFacts
-    baseline: _PlannedBaseline | None = None
+    baseline: _BaselinePasses | None = None
 
 
 class FiguresCache:

@@ -85,7 +85,7 @@ def conversation_of(
     `address` is that of the task, from where payloads come on demand that are longer than
     `longest`.
     """
-    talk = _Talk(agent, address, _by_step(findings), longest)
+    talk = _ConversationReader(agent, address, _by_step(findings), longest)
     talk.steps.append(TalkStep("user", "asked", readable(asked), by="User"))
     for event in events:
         try:
@@ -129,7 +129,7 @@ def _by_step(findings: Sequence[EvidentFinding]) -> dict[int | None, list[Remark
     return found
 
 
-class _Talk:
+class _ConversationReader:
     def __init__(
         self,
         agent: str,
