@@ -123,7 +123,7 @@ class _Taggable(msgspec.Struct, rename="camel"):
     input: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _InvocationOutcome(msgspec.Struct):
+class _InvocationEnd(msgspec.Struct):
     outcome: str
 
 
@@ -152,7 +152,7 @@ def index_of(view: RunView, repeats: Repeats) -> list[IndexedTask]:
             continue
         try:
             if event.type == InvocationCompleted.TYPE:
-                if msgspec.json.decode(event.body, type=_InvocationOutcome).outcome == "failed":
+                if msgspec.json.decode(event.body, type=_InvocationEnd).outcome == "failed":
                     task.status = "error"
                 continue
             checked = event.decode(Checked)
