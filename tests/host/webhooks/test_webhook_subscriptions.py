@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 
+import msgspec
 import pytest
 from webhook_station import ManualClock
 
@@ -11,7 +12,6 @@ from evalwright.host.access.egress import Egress, EgressRefused
 from evalwright.host.access.vault import Vault
 from evalwright.host.webhooks.subscriptions import (
     MAX_PER_TENANT,
-    REMEMBERED_S,
     Subscription,
     SubscriptionRequest,
     Subscriptions,
@@ -85,13 +85,13 @@ def test_the_fingerprint_is_all_that_is_shown_of_a_secret(desk):
 
 def test_a_subscription_survives_a_restart(desk, log):
     created = desk.create("eval.*", tags=["ci"], workspace="w")
-    assert Desk(log).subscriptions.of_tenant("acme") == (created,)
+    assert Desk(log).subscriptions.of_tenant("acme") == [created]
 
 
 def test_a_subscription_is_found_by_its_own_tenant_only(desk):
     created = desk.create()
     assert desk.subscriptions.find("other", None, created.webhook_id) is None
-    assert desk.subscriptions.of_tenant("other") == ()
+    assert desk.subscriptions.of_tenant("other") == []
     assert not desk.delete(created.webhook_id, tenant="other")
     assert desk.subscriptions.find("acme", None, created.webhook_id) == created
 
@@ -104,17 +104,16 @@ def test_a_subscription_of_a_workspace_is_not_ended_from_another(desk):
 
 def test_what_was_ended_is_gone_at_once(desk):
     created = desk.create()
-    assert desk.subscriptions.of_tenant("acme") == (created,)
+    assert desk.subscriptions.of_tenant("acme") == [created]
     assert desk.delete(created.webhook_id)
-    assert desk.subscriptions.of_tenant("acme") == ()
+    assert desk.subscriptions.of_tenant("acme") == []
     assert not desk.delete(created.webhook_id)
 
 
-def test_what_another_process_made_is_found_after_a_moment(desk, log):
-    assert desk.subscriptions.of_tenant("acme") == ()
+def test_what_another_process_made_is_found_at_once(desk, log):
+    assert desk.subscriptions.of_tenant("acme") == []
     created = Desk(log).create()
-    desk.clock.seconds += REMEMBERED_S
-    assert desk.subscriptions.of_tenant("acme") == (created,)
+    assert desk.subscriptions.of_tenant("acme") == [created]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +129,7 @@ def test_a_url_that_the_host_would_not_post_to_is_refused(desk, url, reason):
     with pytest.raises(EgressRefused) as caught:
         desk.create(url=url)
     assert caught.value.reason == reason
-    assert desk.subscriptions.of_tenant("acme") == ()
+    assert desk.subscriptions.of_tenant("acme") == []
 
 
 def test_a_subscription_names_at_least_one_event(desk):
@@ -215,3 +214,20 @@ def test_a_subscription_of_a_workspace_sees_the_runs_of_it_only():
     assert subscription.follows("one", [])
     assert not subscription.follows("two", [])
     assert not subscription.follows(None, [])
+
+
+@pytest.mark.parametrize(
+    ("events", "with_content", "expected"),
+    [
+        (["run.completed"], False, {("run.completed", False)}),
+        (["agent.reasoned", "eval.*"], True, {("agent.reasoned", False), ("eval.", True)}),
+        (["*"], True, {("", True)}),
+        (["deployment.promoted"], False, {("deployment.promoted", False)}),
+        (["deployment.*"], False, {("deployment.", True)}),
+        (["deployment.gate.*"], False, {("deployment.gate.", True)}),
+        (["eval.*"], False, {(f"eval.{n}", False) for n in ("started", "scored", "completed")}),
+    ],
+)
+def test_the_log_is_asked_for_the_types_that_are_delivered(events, with_content, expected):
+    wanted = msgspec.structs.replace(a_subscription(*events), include_content=with_content)
+    assert wanted.patterns() == expected

@@ -147,11 +147,6 @@ class Station:
         """Begin to hear of what is recorded, as a host does."""
         self._feed.start(self.log)
         self._feed.on_events(lambda run_id, events: self.sender.hear(*self._owners[run_id], events))
-        self.log.accompany(
-            lambda tenant, run_id, events: self.sender.first_cursors(
-                tenant, run_id, events, range(0)
-            )
-        )
         await self.sender.start()
 
     async def close(self, grace_s: float = PATIENCE_S) -> None:
@@ -174,7 +169,7 @@ class Station:
         tags: Sequence[str] = (),
     ) -> None:
         """Append events to a run; a new one begins with `run.started`."""
-        view = self.log.for_tenant(tenant)
+        view = self.log.for_tenant(f"{tenant}/{workspace}" if workspace else tenant)
         new = []
         if run_id not in self._owners:
             self._owners[run_id] = tenant, workspace, tags
@@ -190,6 +185,11 @@ class Station:
 
     async def outcomes(self, count: int = 1) -> list[str]:
         return [told.outcome for told in await self.told(count)]
+
+    def left(self) -> list[tuple[str, int]]:
+        """The events that are still to be sent: their runs and sequences."""
+        found = self.log.records.rows("SELECT run_id, seq FROM webhook_outbox ORDER BY id")
+        return [(run_id, sequence) for run_id, sequence in found]
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Wait until a condition is true."""
