@@ -140,7 +140,7 @@ def test_a_trusted_file_that_sends_keys_elsewhere_is_trusted_again(tmp_path: Pat
         config = load_config(tmp_path)
         assert config.models == {}
         reason = "it has changed where keys and data go since its folder was trusted"
-        assert reason in config.notices[0]
+        assert reason in str(config.notices[0])
     trust(str(tmp_path))
     assert load_config(tmp_path).models
 
@@ -153,7 +153,7 @@ def test_a_trusted_file_that_has_prompts_judged_elsewhere_is_trusted_again(tmp_p
     file.write_text('[tiers.2]\nmodels = ["openrouter:somebody/model"]\n')
     config = load_config(tmp_path)
     assert config.tiers == {}
-    assert "it has changed where keys and data go" in config.notices[0]
+    assert "it has changed where keys and data go" in str(config.notices[0])
 
 
 def test_other_changes_keep_the_trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_of_a_folder_that_is_not_trusted_only_the_names_of_secrets_count(tmp_pat
     source = str(tmp_path / "evalwright.toml")
     assert config == Config(secrets=("SHOP_PASSWORD",), source=source, notices=config.notices)
     (notice,) = config.notices
-    assert notice.startswith(f"{source}: [models], [prices], [tiers], [host] ignored")
+    assert str(notice).startswith(f"{source}: [models], [prices], [tiers], [host] ignored")
 
 
 def test_a_file_of_secrets_alone_needs_no_trust(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_file_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
     file.chmod(0o666)
     config = load_config(folder)
     assert config.secrets == ("OUTER",)
-    assert "every user may write to it" in config.notices[0]
+    assert "every user may write to it" in str(config.notices[0])
     file.chmod(0o664)  # of a group of one's own, as many systems make them
     assert load_config(folder).secrets == ("INNER",)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog
+from evalwright.contracts.messages import IN_LOGS, told
 from evalwright.contracts.times import iso_time
 from evalwright.store import checksums, outbox
 from evalwright.store.contents import join
@@ -366,7 +367,8 @@ def find_problems(
         with clear_errors(place):
             migration.inspect_file(path.resolve(), place)
     except DamagedEventLog as error:
-        yield LogProblem("file", place, str(error).removeprefix(f"{place}: "))
+        message = told(error, IN_LOGS).removeprefix(f"{place}: ")
+        yield LogProblem("file", place, message)
         return
     with clear_errors(place), closing(_opened(path)) as connection:
         try:

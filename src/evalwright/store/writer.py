@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from evalwright.contracts.errors import StoreError, StoreUnavailable
 from evalwright.contracts.events import TERMINAL_TYPES
+from evalwright.contracts.messages import phrase
 from evalwright.store import records
 from evalwright.store.location import Faults, Outage, Patience, WrongTenant
 from evalwright.store.protocol import NewEvent, Observer, Watcher
@@ -224,14 +225,14 @@ class Writer(ABC):
         assert self.outage is not None
         patience, seconds, error = self._patience, self.outage.seconds, self.outage.error
         if seconds >= (patience.closing if is_closing else patience.appends):
-            tried = f"{error}; given up after {seconds:.0f} s"
+            tried = phrase("{error}; given up after {seconds:.0f} s", error=error, seconds=seconds)
             self._break(writes, StoreUnavailable(tried, error.reason))
             return []
         if seconds < patience.requests:
             return writes
         for write in writes:
             if write.is_request and write.done is not None:
-                _settle(write.done, StoreUnavailable(str(error), error.reason))
+                _settle(write.done, StoreUnavailable(phrase("{error}", error=error), error.reason))
         return [write for write in writes if not write.is_request]
 
     @abstractmethod
