@@ -19,6 +19,7 @@ from evalwright.engine.fleet.heartbeat import HeartbeatProcess
 from evalwright.engine.fleet.queue import take
 from evalwright.engine.fleet.worker import Worker, WorkerSettings
 from evalwright.engine.history import History
+from evalwright.store.postgres import address
 from evalwright.store.protocol import NewEvent
 from fleet.test_fencing import BEGIN, HandWorker, events_of_task, right
 from fleet.test_fleet_orders import event
@@ -268,3 +269,26 @@ def test_a_task_that_its_worker_gave_up_is_done_though_the_worker_lives(
 
     assert asyncio.run(asyncio.wait_for(work(), PATIENCE_SECONDS)).scored == {"task-1"}
     assert asked == ["task-1"] * 2
+
+
+def test_whoever_is_stopped_while_connecting_leaves_no_connection_open(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    connect = address.connect
+
+    async def slow_to_prepare(*given: Any, **named: Any) -> Any:
+        connection = await connect(*given, **named)
+        made.append(connection)
+        monkeypatch.setattr(type(connection), "execute", lambda *_: asyncio.sleep(60))
+        return connection
+
+    async def work() -> None:
+        async with fleet.database() as database:
+            monkeypatch.setattr(address, "connect", slow_to_prepare)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await database.fetch("SELECT 1")
+
+    asyncio.run(work())
+    assert [connection.is_closed() for connection in made] == [True]

@@ -122,18 +122,21 @@ class FleetDatabase:
 
     async def _connected(self, *, hurried: bool = False) -> Connection:
         connection = await address.connect(self.url, statement_s=STATEMENT_SECONDS)
-        await connection.execute(f"SET {SETTING} = '{EVERY_TENANT}'")
-        if hurried:
-            await connection.execute("SET synchronous_commit = off")
-            return connection
-        if not self._has_written:
-            try:
+        try:
+            await connection.execute(f"SET {SETTING} = '{EVERY_TENANT}'")
+            if hurried:
+                await connection.execute("SET synchronous_commit = off")
+                return connection
+            if not self._has_written:
                 await address.refuse_reader(connection)
-            except address.ReaderLogin as error:
-                connection.terminate()
-                raise address.explain(address.masked(self.url), error) from None
-        writer = self._writers[connection] = _ConnectionWriter()
-        await connection.execute(statements.REGISTER, writer.name, 0)
+            writer = self._writers[connection] = _ConnectionWriter()
+            await connection.execute(statements.REGISTER, writer.name, 0)
+        except address.ReaderLogin as error:
+            connection.terminate()
+            raise address.explain(address.masked(self.url), error) from None
+        except BaseException:  # whoever waited for it may have been stopped
+            connection.terminate()
+            raise
         self._has_written = True
         return connection
 
