@@ -129,7 +129,7 @@ def test_the_host_answers_while_it_scores_and_ends_what_takes_too_long(
     output, checks = LONG_ANSWERS[kind]
     tasks = [{"id": "long", "input": output, "checks": checks}]
     suite = {"evalwright": 1, "name": "desk", "tasks": tasks}
-    settings = {"scoring_s": scaled(1, 10) if kind == "endless" else 30}
+    settings = {"scoring_s": 1 if kind == "endless" else 30}
     with running_host(tmp_path / "host.db", settings=settings) as served:
         caller, other = served.caller("long"), served.caller("other")
         theirs = other.evaluate(suite_of(1, "1.0.0"))
