@@ -6,7 +6,6 @@ from importlib.resources import files
 
 from evalwright.reports.formats.html import Html
 
-STYLES = ("tokens.css", "parts.css")
 TEMPLATES = "evalwright.reports.design"
 
 _SYMBOL = re.compile(r'<symbol id="([^"]+)".*?</symbol>', re.DOTALL)
@@ -18,12 +17,6 @@ def text(name: str) -> Html:
     """A file of the design system: ours, so it is taken as it is."""
     content = (files(TEMPLATES) / "static" / name).read_text(encoding="utf-8")
     return Html(content)  # type: ignore[unescaped]
-
-
-@cache
-def style_sheet() -> Html:
-    """Tokens and parts as one style sheet."""
-    return Html("\n".join(map(text, STYLES)))
 
 
 @cache

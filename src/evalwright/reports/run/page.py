@@ -37,7 +37,8 @@ from evalwright.reports.formats.html import (
 )
 from evalwright.reports.formats.words import RESULTS, VERDICTS
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedRun, ReportedSeveral
-from evalwright.reports.run.page_tasks import searched_line, status_of, task_body, task_line
+from evalwright.reports.run.page_tasks import searched_line, task_body, task_line
+from evalwright.reports.run.task_details import status_of
 from evalwright.reports.run.task_records import RunReading
 from evalwright.reports.run.task_tables import failed_checks
 from evalwright.scoring.pass_bars import EVERY_TASK

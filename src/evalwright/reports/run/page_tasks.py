@@ -19,6 +19,7 @@ from evalwright.reports.formats.html import (
 )
 from evalwright.reports.formats.word_diff import mark_differences
 from evalwright.reports.formats.words import RESULTS, SEVERITIES, VERDICTS, Label, badge_html
+from evalwright.reports.run.task_details import status_of
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.reports.run.task_tables import failed_checks, why
 from evalwright.scoring.rubric import agreement_of
@@ -47,15 +48,6 @@ class TaskLine(NamedTuple):
     tags: str  # likewise
     text: str  # what a search looks at first
     html: Html
-
-
-def status_of(record: TaskRecord) -> str:
-    """`failed`, `error`, `open` without a score, or `passed`."""
-    if record.error is not UNSET:
-        return "error"
-    if record.passed is None:
-        return "open"
-    return "passed" if record.passed else "failed"
 
 
 def task_line(task: ReadTask, number: int, body: Html = NO_HTML, *, is_open: bool = False) -> Html:

@@ -33,7 +33,6 @@ LONG = 20_000  # of one in the drawer
 COMPARED = 4_000  # of one whose words are compared
 MOST_STEPS = 40  # of a conversation in a drawer; the page of the task has all
 MOST_VERDICTS = 200
-SAME = ("exact", "equals", "golden", "judge", "rubric")  # what is expected says it all
 
 
 def status_of(record: TaskRecord) -> str:
