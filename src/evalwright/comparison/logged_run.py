@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from evalwright.comparison.cases import SuiteCases
-from evalwright.comparison.own_records import RepeatedTask, step_of, why_failed
+from evalwright.comparison.own_records import response_name, step_of, why_failed
 from evalwright.comparison.run_folder import FoundResponse, ListedResponse, Unreadable
 from evalwright.contracts.coverage import RESPONSE_FIELD
 from evalwright.contracts.errors import DamagedEventLog
@@ -30,7 +30,7 @@ from evalwright.contracts.events import (
     ToolReturned,
 )
 from evalwright.contracts.run_plan import FIRST_RULE
-from evalwright.engine.projection import ProjectedTask
+from evalwright.engine.projection import ProjectedTask, RunState
 from evalwright.scoring.golden import PASSING_GOLDEN_SCORE
 from evalwright.scoring.summary import task_cost
 from evalwright.trace.model import text_of
@@ -103,20 +103,20 @@ class LoggedRun:
             frame = {event.type: event for event in log.read(self.run_id, _FRAME)}
             planned = frame[Planned.TYPE].decode(Planned)
             self._repeated = {
-                task.task_id: RepeatedTask(task) for task in planned.suite.tasks if task.repeat > 1
+                task.task_id: task.repeat for task in planned.suite.tasks if task.repeat > 1
             }
+            self._passed: dict[str, bool] = {}  # of the tasks that are repeated
             # Find the last invocation of each task; gives the models that the agent used.
             # What is used after an invocation is used by a judge.
-            used = set()
+            used, state = set(), RunState(self._repeated)
             for event in log.read(self.run_id, _INDEXED):
                 task_id, place = event.task_id or "", event.sequence
-                repeated = self._repeated.get(task_id)
-                if repeated:
-                    repeated.follow(event)
-                name = repeated.name if repeated else task_id
+                if is_repeated := task_id in self._repeated:
+                    state.take(event)
+                at = state.repetitions_begun.get(task_id, 1)
+                name = response_name(task_id, at)
                 known = self._attempts.get(name) or _LastAttempt(task_id, place)
                 if event.type == InvocationStarted.TYPE:
-                    at = repeated.at if repeated else 1
                     self._attempts[name] = _LastAttempt(task_id, place, None, known.number + 1, at)
                 elif event.type == ProviderUsage.TYPE:
                     if known.last is None and known.number:
@@ -124,12 +124,12 @@ class LoggedRun:
                 elif event.type == InvocationCompleted.TYPE and b'"calls"' not in event.body:
                     self.unobserved += 1
                     self._attempts[name] = known._replace(last=place)
-                elif event.type == EvalScored.TYPE and repeated:
-                    repeated.scored = event.decode(EvalScored)
-                    self._scored += repeated.names()
+                elif event.type == EvalScored.TYPE and is_repeated:
+                    self._passed[task_id] = event.decode(EvalScored).passed
+                    times = range(1, self._repeated[task_id] + 1)
+                    self._scored += [response_name(task_id, each) for each in times]
                 else:
-                    _, first, _, number, at = known
-                    self._attempts[name] = _LastAttempt(task_id, first, place, number, at)
+                    self._attempts[name] = known._replace(last=place)
                     if event.type == EvalScored.TYPE:
                         self._scored.append(name)
             models = sorted(used)
@@ -178,8 +178,7 @@ class LoggedRun:
 
     def task_passed(self, task_id: str) -> bool | None:
         """Whether a task that is repeated within the run passed in it; None without a score."""
-        scored = self._repeated[task_id].scored
-        return None if scored is None else scored.passed
+        return self._passed.get(task_id)
 
     def _read_ahead(self, wanted: _LastAttempt) -> None:
         """Read a task, and with it those that began and ended meanwhile: they come next.
@@ -193,14 +192,14 @@ class LoggedRun:
         last = last if alone else max(last, first + self._reach)
         found: dict[str, ProjectedTask] = {}
         kinds = (InvocationStarted.TYPE, *_SHOWN) if self._repeated else tuple(_SHOWN)
+        state = RunState(self._repeated)
         for event in log.read(self.run_id, kinds, first - 1, last - first + 1):
             if event.sequence > last:
                 break
             task_id = event.task_id or ""
-            repeated = self._repeated.get(task_id)
-            if repeated:
-                repeated.follow(event)
-            name = repeated.name if repeated else task_id
+            if task_id in self._repeated:
+                state.take(event)
+            name = response_name(task_id, state.repetitions_begun.get(task_id, 1))
             attempt = self._attempts.get(name, _NEVER)
             within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
             if within and event.type in _SHOWN and (attempt is wanted or not alone):
@@ -271,12 +270,12 @@ class LoggedRun:
         response["usage"] = _present(usage)
         of_several = {}
         if repeated is not None:
-            verdict = repeated.scored
+            verdict = self._passed.get(task.task_id)
             of_several = {
                 "repetition": place.repetition,
                 "repetitions": task.repeat,
-                "task_passed": verdict is not None and verdict.passed,
-                "verdicts": [0, 0] if verdict is None else [1, int(verdict.passed)],
+                "task_passed": verdict is True,
+                "verdicts": [0, 0] if verdict is None else [1, int(verdict)],
             }
         scored = whole or checked
         if scored is not None:

@@ -3,14 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from evalwright.contracts.events import (
-    Checked,
-    EvalScored,
-    Event,
-    InvocationStarted,
     Judged,
     Payload,
     Reasoned,
@@ -28,33 +23,8 @@ _MOST_NAMED = 20  # tasks in a note
 _SAFE = "no high or critical finding"
 
 
-class RepeatedTask(msgspec.Struct):
-    """A task that is invoked several times: at which repetition it is, and its score in the end."""
-
-    task: Task
-    at: int = 1
-    scored: EvalScored | None = None
-
-    @property
-    def name(self) -> str:
-        """The name of the response that the task is at."""
-        return _response_name(self.task.task_id, self.at)
-
-    def follow(self, event: Event) -> None:
-        """Note which repetition an event is of: a rescored run has its checks at its end."""
-        from evalwright.engine.invocation import repetition_of
-
-        if event.type == InvocationStarted.TYPE:
-            self.at = repetition_of(event.decode(InvocationStarted).invocation_id)
-        elif event.type == Checked.TYPE:
-            self.at = event.decode(Checked).repetition
-
-    def names(self) -> Sequence[str]:
-        """The names of its responses."""
-        return [_response_name(self.task.task_id, at) for at in range(1, self.task.repeat + 1)]
-
-
-def _response_name(task_id: str, repetition: int) -> str:
+def response_name(task_id: str, repetition: int) -> str:
+    """The name of the response that a task has in a repetition."""
     return task_id if repetition == 1 else f"{task_id}\n{repetition}"
 
 

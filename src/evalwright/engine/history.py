@@ -16,6 +16,7 @@ from evalwright.contracts.events import (
     InvocationCompleted,
     InvocationStarted,
     Judged,
+    Payload,
     Planned,
     ProviderUsage,
     RunFailure,
@@ -24,6 +25,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.suite import Mode
 from evalwright.engine.invocation import Repetition, TaskAnswer
 from evalwright.engine.plan import Plan
+from evalwright.engine.projection import RunState
 from evalwright.engine.provenance import recorded_provenance
 from evalwright.scoring.summary import Tally
 from evalwright.store.protocol import EventLog
@@ -42,10 +44,11 @@ _FACTS = (
 )
 
 
-class History:
+class History(RunState):
     """The recorded facts of one run."""
 
     def __init__(self, run_id: str, plan: Plan, started_at_us: int) -> None:
+        super().__init__({task.task_id for task in plan.suite.tasks if task.repeat > 1})
         self.run_id = run_id
         self.plan = plan
         self.started_at_us = started_at_us
@@ -57,14 +60,9 @@ class History:
             scoring=plan.scoring,
             lacking=plan.lacking,
         )
-        self.scored: set[str] = set()
-        self._repeated = {task.task_id for task in plan.suite.tasks if task.repeat > 1}
-        self.attempts: dict[str, int] = {}
-        self.open_invocations: dict[str, tuple[str, str]] = {}  # id -> (task, agent)
         self.awaiting: dict[str, list[TaskAnswer]] = {}  # that judges or checks have to look at
         self.judged: dict[str, list[Judged]] = {}  # what they said so far
         self.repetitions: dict[str, list[Repetition]] = {}  # of tasks that are not all repeated
-        self.end: Event | None = None
         self.is_new = True  # nothing was recorded before
 
     @property
@@ -77,45 +75,35 @@ class History:
             return None
         return self.end.decode(RunFailure)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event) -> Payload | None:
         self.is_new = False
-        task_id = event.task_id or ""
-        match event.type:
-            case EvalScored.TYPE:
-                self.tally.add_score(event.decode(EvalScored))
-                self.scored.add(task_id)
-            case ProviderUsage.TYPE:
-                if (
-                    task_id not in self.attempts
-                ):  # of an attempt that the run before this one did not end
-                    self.tally.start_again(task_id)
-                is_verdict = self.plan.panel is not None and self._has_answer(task_id)
-                self.tally.add_usage(event.decode(ProviderUsage), task_id, is_verdict=is_verdict)
+        task_id, tally = event.task_id or "", self.tally
+        payload = super().take(event)
+        match payload:
+            case EvalScored():
+                tally.add_score(payload)
+            case ProviderUsage():
+                if task_id not in self.attempts:
+                    # of an attempt that the run before this one did not end
+                    tally.start_again(task_id)
+                is_verdict = self.plan.panel is not None and self.has_answer(task_id)
+                tally.add_usage(payload, task_id, is_verdict=is_verdict)
                 if event.at_us == self.started_at_us:  # taken over when the run began
                     self._know_unpriced()
-            case Checked.TYPE if task_id in self._repeated:
-                self.end_repetition(task_id)
-            case Found.TYPE:
-                self.tally.add_findings(task_id, event.decode(Found).findings)
-            case InvocationStarted.TYPE:
-                opened = event.decode(InvocationStarted)
-                self.tally.start_again(task_id)
-                self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
-                self.open_invocations[opened.invocation_id] = (task_id, opened.agent_id)
-            case InvocationCompleted.TYPE:
-                closed = event.decode(InvocationCompleted)
-                self.open_invocations.pop(closed.invocation_id, None)
-                if closed.latency_ms is None:  # nobody was there to see it end
-                    self.tally.add_cut_off(task_id)
-                elif closed.outcome != "failed":
-                    agent, seen = self.plan.agent, closed.coverage or NOTHING_OBSERVED
-                    self.tally.add_answer(task_id, seen.claimed(agent.tools, agent.usage))
-            case kind if kind in TERMINAL_TYPES:
-                self.end = event
+            case Found():
+                tally.add_findings(task_id, payload.findings)
+            case InvocationStarted():
+                tally.start_again(task_id)
+            case InvocationCompleted():
+                if payload.latency_ms is None:  # nobody was there to see it end
+                    tally.add_cut_off(task_id)
+                elif payload.outcome != "failed":
+                    agent, seen = self.plan.agent, payload.coverage or NOTHING_OBSERVED
+                    tally.add_answer(task_id, seen.claimed(agent.tools, agent.usage))
+        return payload
 
     def end_repetition(self, task_id: str) -> None:
-        """A repetition has its result, which stands whatever becomes of the next one."""
-        self.attempts[task_id] = 0
+        super().end_repetition(task_id)
         self.tally.keep_findings(task_id)
 
     def take_over(self, events: Iterable[Event]) -> None:
@@ -123,11 +111,6 @@ class History:
         for event in events:
             self.take(event)
         self._know_unpriced()
-
-    def _has_answer(self, task_id: str) -> bool:
-        """Whether the agent has answered, and judges are asked."""
-        asked = {task for task, _ in self.open_invocations.values()}
-        return task_id in self.attempts and task_id not in asked
 
     def _know_unpriced(self) -> None:
         """Whoever goes on with a run knows of its calls without a price."""

@@ -1,15 +1,18 @@
 """What a log says of the tasks of a run: attempts, what was done in each, what was said of it.
 
 Events are put together here, for everything that reads them: as they come, all or those of the
-types that are needed. Nothing is decoded before somebody asks for it.
+types that are needed. A projection keeps them, and decodes nothing before somebody asks for it; a
+`RunState` keeps none, for whoever follows a run of any length while it goes on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from evalwright.contracts.coverage import Coverage, recorded_coverage
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.events import (
+    PAYLOADS,
+    TERMINAL_TYPES,
     Checked,
     Decided,
     EvalScored,
@@ -19,9 +22,12 @@ from evalwright.contracts.events import (
     InvocationStarted,
     Judged,
     P,
+    Payload,
     Planned,
     ProviderUsage,
     Reasoned,
+    RunPaused,
+    RunResumed,
     RunStarted,
     ToolCalled,
     ToolReturned,
@@ -41,6 +47,74 @@ INVOCATION_TYPES = (
 )
 _MEANWHILE = frozenset((*TRACE_TYPES, ProviderUsage.TYPE))
 _OF_AGENT = frozenset((*TRACE_TYPES, Decided.TYPE, InvocationCompleted.TYPE))
+_OF_STATE = frozenset(
+    (
+        *(InvocationStarted.TYPE, InvocationCompleted.TYPE, ProviderUsage.TYPE),
+        *(Found.TYPE, Checked.TYPE, EvalScored.TYPE),
+    )
+)
+
+
+def begun_repetition(event: Event, repeat: int) -> int:
+    """Which repetition of a task the invocation is at that an event begins."""
+    if repeat == 1:
+        return 1
+    return repetition_of(event.decode(InvocationStarted).invocation_id)
+
+
+class RunState:
+    """How far a run is, and where its tasks stand."""
+
+    def __init__(self, repeated: Collection[str] = ()) -> None:
+        self._repeated = repeated  # tasks that are invoked several times
+        self.attempts: dict[str, int] = {}  # at a task, or at the repetition that it is at
+        self.repetitions_begun: dict[str, int] = {}  # the last one of each repeated task
+        self.open_invocations: dict[str, tuple[str, str]] = {}  # id -> (task, agent)
+        self.failed: set[str] = set()  # tasks with an error in place of their last answer, or score
+        self.scored: set[str] = set()
+        self.is_paused = False
+        self.end: Event | None = None
+
+    def take(self, event: Event) -> Payload | None:
+        """Go on with an event; gives its payload if it is one that says something of a task."""
+        kind, task_id = event.type, event.task_id or ""
+        if kind not in _OF_STATE:
+            if kind in TERMINAL_TYPES:
+                self.end = event
+            elif kind in (RunPaused.TYPE, RunResumed.TYPE):
+                self.is_paused = kind == RunPaused.TYPE
+            return None
+        payload = event.decode(PAYLOADS[kind])
+        match payload:
+            case InvocationStarted(invocation_id=attempt_id, agent_id=agent_id):
+                self.attempts[task_id] = self.attempts.get(task_id, 0) + 1
+                self.open_invocations[attempt_id] = (task_id, agent_id)
+                if task_id in self._repeated:
+                    self.repetitions_begun[task_id] = repetition_of(attempt_id)
+            case InvocationCompleted():
+                self.open_invocations.pop(payload.invocation_id, None)
+                if payload.outcome == "failed":
+                    self.failed.add(task_id)
+                else:
+                    self.failed.discard(task_id)
+            case Checked():
+                if payload.error is not None:
+                    self.failed.add(task_id)
+                if task_id in self._repeated:
+                    self.end_repetition(task_id)
+                    self.repetitions_begun[task_id] = payload.repetition  # rescored: all at the end
+            case EvalScored():
+                self.scored.add(task_id)
+        return payload
+
+    def end_repetition(self, task_id: str) -> None:
+        """A repetition has its result, which stands whatever becomes of the next one."""
+        self.attempts[task_id] = 0
+
+    def has_answer(self, task_id: str) -> bool:
+        """Whether the agent has answered in its last attempt at a task, so that judges follow."""
+        asked = {task for task, _ in self.open_invocations.values()}
+        return task_id in self.attempts and task_id not in asked
 
 
 class TaskAttempt:
@@ -145,10 +219,7 @@ class ProjectedTask:
         elif kind == EvalScored.TYPE:
             self._score = event
         elif kind == InvocationStarted.TYPE:
-            number = 1
-            if self.task.repeat > 1:
-                number = repetition_of(event.decode(InvocationStarted).invocation_id)
-            self._begin(number).deeds.append(event)
+            self._begin(begun_repetition(event, self.task.repeat)).deeds.append(event)
         elif kind in _OF_AGENT:
             # Of a task that is given up, it is decided after its last attempt has ended.
             is_given_up = kind == Decided.TYPE and current.is_begun

@@ -2,8 +2,10 @@
 
 import http.client
 import re
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from builders import EPOCH_US, a_score, a_suite, a_task, a_usage, an_event, opening
@@ -20,6 +22,7 @@ from evalwright.host.runs.handle import RunHandle
 from evalwright.host.web.page import left_words, time_left_html
 from evalwright.host.web.pages import run as run_page
 from evalwright.host.web.progress import LEAST_SCORES, ProgressCache, RunProgress
+from evalwright.reports.run.task_list import RunFrame
 from host.caller import Caller
 from host.server import GATED, ServedHost
 from host.web.recorded import a_tenant, entries_of, write
@@ -134,12 +137,18 @@ def test_a_run_is_paused_resumed_and_cancelled(watcher: Visitor, caller: Caller,
     assert "the run is cancelled" in answer.text
 
 
+def a_frame(tasks: Sequence[str], **settings: Any) -> RunFrame:
+    suite = {"suiteId": "acme.suite", "version": "1.0.0", "modes": ["golden"]}
+    plan = {
+        "suite": {**suite, "tasks": [{"taskId": each} for each in tasks]},
+        "agent": {"agentId": "acme.agent", "ref": "agents:acme"},
+        "settings": settings,
+    }
+    return msgspec.json.decode(msgspec.json.encode(plan), type=RunFrame)
+
+
 def test_progress_is_a_fold_that_goes_on_where_it_was():
-    plan = (
-        b'{"suite":{"tasks":[{"taskId":"a","input":1},{"taskId":"b"},{"taskId":"c"}]},'
-        b'"settings":{"maxCostUsd":2.0},"more":1}'
-    )
-    progress = RunProgress(plan)
+    progress = RunProgress(a_frame(["a", "b", "c"], maxCostUsd=2.0))
     started = InvocationStarted("inv-0001", "acme.agent", "run-api")
     progress.add([an_event(started, sequence=3, task_id="a")])
     assert progress.counts["running"] == 1
@@ -171,8 +180,7 @@ def test_a_damaged_event_does_not_hide_the_progress_of_the_other_tasks(lasting: 
 
 
 def a_progress(tasks: int) -> RunProgress:
-    names = ",".join(f'{{"taskId":"t{n}"}}' for n in range(tasks))
-    progress = RunProgress(f'{{"suite":{{"tasks":[{names}]}}}}'.encode())
+    progress = RunProgress(a_frame([f"t{n}" for n in range(tasks)]))
     started = InvocationStarted("inv-0001", "acme.agent", "run-api")
     progress.add([an_event(started, "t0", at_us=EPOCH_US)])
     return progress

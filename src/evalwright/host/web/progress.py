@@ -20,7 +20,9 @@ from evalwright.contracts.events import (
     RunPaused,
     RunResumed,
 )
+from evalwright.engine.projection import RunState
 from evalwright.host.runs.handle import RunHandle
+from evalwright.reports.run.task_list import RunFrame
 
 MOST_KEPT = 32  # runs
 MOST_CELLS = 300  # tasks that are all shown; of more, only some
@@ -45,35 +47,14 @@ class TaskProgress(msgspec.Struct):
     task_id: str
     state: TaskState = "waiting"
     latency_ms: int | None = None
-    has_failed: bool = False  # its last invocation
-
-
-class _OutlinedTask(msgspec.Struct, rename="camel"):
-    task_id: str
-
-
-class _OutlinedSuite(msgspec.Struct):
-    tasks: list[_OutlinedTask]
-
-
-class _OutlinedSettings(msgspec.Struct, frozen=True, rename="camel"):
-    max_cost_usd: float | None = None
-
-
-class _OutlinedPlan(msgspec.Struct):
-    """What is needed of a plan: those of large suites are long."""
-
-    suite: _OutlinedSuite
-    settings: _OutlinedSettings = _OutlinedSettings()
 
 
 class RunProgress:
     """What has become of each task so far, and what it has cost."""
 
-    def __init__(self, plan: bytes) -> None:
-        outline = msgspec.json.decode(plan, type=_OutlinedPlan)
-        self.tasks = {each.task_id: TaskProgress(each.task_id) for each in outline.suite.tasks}
-        self.budget_usd = outline.settings.max_cost_usd
+    def __init__(self, frame: RunFrame) -> None:
+        self.tasks = {name: TaskProgress(name) for name in frame.raw_tasks()}
+        self.budget_usd = frame.settings.max_cost_usd
         self.counts: dict[TaskState, int] = dict.fromkeys(
             ("waiting", "running", "passed", "failed", "error"), 0
         )
@@ -83,11 +64,18 @@ class RunProgress:
         self.latest_failures: list[str] = []
         self.slowest: list[TaskProgress] = []
         self._times_us: deque[int] = deque(maxlen=PACE_OF + 1)  # the first is a beginning
-        self.is_paused = False
-        self.is_over = False
+        self._run = RunState()
         self.last = -1  # the sequence of the last event that was taken
         self.is_behind = True  # more events are there already
         self.lock = threading.Lock()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._run.is_paused
+
+    @property
+    def is_over(self) -> bool:
+        return self._run.end is not None
 
     @property
     def scored(self) -> int:
@@ -111,39 +99,28 @@ class RunProgress:
         self.is_behind = number == SLICE
 
     def _take(self, event: Event) -> None:
-        task = self.tasks.get(event.task_id or "")
-        match event.type:
-            case InvocationStarted.TYPE:
+        payload, task = self._run.take(event), self.tasks.get(event.task_id or "")
+        match payload:
+            case InvocationStarted():
                 if not self._times_us:
                     self._times_us.append(event.at_us)
                 if task is not None and task.state == "waiting":
                     self._move(task, "running")
-            case InvocationCompleted.TYPE if task is not None:
-                task.has_failed = event.decode(InvocationCompleted).outcome == "failed"
-            case Checked.TYPE if task is not None:
-                task.has_failed = task.has_failed or event.decode(Checked).error is not None
-            case EvalScored.TYPE:
-                scored = event.decode(EvalScored)
-                if (task := self.tasks.get(scored.task_id)) is None:
-                    return
+            case EvalScored() if task is not None:
                 self._times_us.append(event.at_us)
-                task.latency_ms = scored.latency_ms
-                unsuccessful: TaskState = "error" if task.has_failed else "failed"
-                self._move(task, "passed" if scored.passed else unsuccessful)
-                if not scored.passed:
+                task.latency_ms = payload.latency_ms
+                unsuccessful: TaskState = "error" if task.task_id in self._run.failed else "failed"
+                self._move(task, "passed" if payload.passed else unsuccessful)
+                if not payload.passed:
                     self.latest_failures = [task.task_id, *self.latest_failures[: MOST_LISTED - 1]]
                 ranked = [*self.slowest, task]
                 ranked.sort(key=lambda each: each.latency_ms or 0, reverse=True)
                 self.slowest = ranked[:MOST_LISTED]
-            case ProviderUsage.TYPE:
-                cost = event.decode(ProviderUsage).cost_estimate_usd
+            case ProviderUsage(cost_estimate_usd=cost):
                 self.unpriced += cost is None
                 self.spent_usd += cost or 0.0
-            case RunPaused.TYPE | RunResumed.TYPE:
-                self.is_paused = event.type == RunPaused.TYPE
-                self._times_us = deque([event.at_us], PACE_OF + 1)
-            case kind if kind in TERMINAL_TYPES:
-                self.is_over = True
+        if event.type in (RunPaused.TYPE, RunResumed.TYPE):
+            self._times_us = deque([event.at_us], PACE_OF + 1)
 
     def _move(self, task: TaskProgress, state: TaskState) -> None:
         self.counts[task.state] -= 1
@@ -184,8 +161,9 @@ class ProgressCache:
         planned = next(run.log.read(run.run_id, (Planned.TYPE,), limit=1), None)
         if planned is None:
             return None
+        progress = RunProgress(planned.decode(RunFrame))  # type: ignore[type-var]
         with self._lock:
-            found = self._kept.setdefault(key, RunProgress(planned.body))
+            found = self._kept.setdefault(key, progress)
             if len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
         return found

@@ -33,7 +33,7 @@ from evalwright.contracts.run_plan import (
 )
 from evalwright.contracts.suite import Mode, Task, Thresholds
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.engine.invocation import repetition_of
+from evalwright.engine.projection import begun_repetition
 from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.thresholds import is_blocking
 from evalwright.store.protocol import EventLog, RunFacts
@@ -364,8 +364,7 @@ def _until_begun(events: list[Event], missing: set[int], repeat: int) -> list[Ev
     for place in range(len(events) - 1, -1, -1):
         event = events[place]
         if event.type == InvocationStarted.TYPE:
-            started = event.decode(InvocationStarted)
-            missing.discard(repetition_of(started.invocation_id) if repeat > 1 else 1)
+            missing.discard(begun_repetition(event, repeat))
             if not missing:
                 return events[place:]
     return events

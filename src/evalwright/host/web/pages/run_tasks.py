@@ -14,6 +14,7 @@ from evalwright.attacks.derived import attacks_in
 from evalwright.contracts import amounts
 from evalwright.contracts.events import Checked, Decided, Event, InvocationCompleted
 from evalwright.contracts.suite import Task
+from evalwright.engine.projection import RunState
 from evalwright.engine.task_names import asked as asked_of
 from evalwright.host.web.filters import number_of
 from evalwright.host.web.page import PageCall, part, review_address, run_address, task_address
@@ -123,10 +124,6 @@ class _Taggable(msgspec.Struct, rename="camel"):
     input: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _InvocationEnd(msgspec.Struct):
-    outcome: str
-
-
 def index_of(view: RunView, repeats: Repeats) -> list[IndexedTask]:
     """All tasks of a run as filters see them, those that did not pass first."""
     from evalwright.scoring.checks.table import cause_of
@@ -146,20 +143,17 @@ def index_of(view: RunView, repeats: Repeats) -> list[IndexedTask]:
             is_flaky=len(set(came)) > 1,
             has_changed=row.passed is not None and was.get(row.task_id, row.passed) != row.passed,
         )
+    state = RunState()
     for event in _told(view):
         task = known.get(event.task_id or "")
         if task is None:
             continue
         try:
-            if event.type == InvocationCompleted.TYPE:
-                if msgspec.json.decode(event.body, type=_InvocationEnd).outcome == "failed":
-                    task.status = "error"
-                continue
-            checked = event.decode(Checked)
+            checked = state.take(event)
         except msgspec.MsgspecError:  # one damaged task does not hide the others
             continue
-        if checked.error is not None:
-            task.status = "error"
+        if not isinstance(checked, Checked):
+            continue
         failed = [each for each in checked.checks if not each.passed]
         task.checks = tuple(dict.fromkeys(each.check for each in checked.checks))
         task.failed = tuple(dict.fromkeys(each.check for each in failed))
@@ -167,6 +161,8 @@ def index_of(view: RunView, repeats: Repeats) -> list[IndexedTask]:
     for task in known.values():
         if task.row.passed:
             task.status = "passed"
+        elif task.row.task_id in state.failed:
+            task.status = "error"
     return sorted(known.values(), key=_place)
 
 
