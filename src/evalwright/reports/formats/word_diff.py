@@ -4,11 +4,23 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from evalwright.reports.formats.html import display_text, shortened
+
 Segment: TypeAlias = tuple[bool, str]  # whether it differs, and the text
 Marked: TypeAlias = list[Segment]
 
 _LONGEST = 4_000  # of both texts; longer ones are not searched for common words
+_LONGEST_SHOWN = 20_000
 _LEAST_COMMON = 10  # a tenth of the shorter text
+
+
+def marked_versions(a: str, b: str, most: int = _LONGEST_SHOWN) -> tuple[Marked, Marked]:
+    """Both texts as they may be shown; unmarked where they are long or have little in common."""
+    if a != b and max(len(a), len(b)) <= min(most, _LONGEST):
+        marked = mark_differences(display_text(a), display_text(b))
+        if marked is not None:
+            return marked
+    return [(False, display_text(shortened(a, most)))], [(False, display_text(shortened(b, most)))]
 
 
 def mark_differences(a: str, b: str) -> tuple[Marked, Marked] | None:

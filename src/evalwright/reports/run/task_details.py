@@ -10,15 +10,8 @@ from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.events import Event, Judged
 from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.task_names import asked
-from evalwright.reports.formats.html import (
-    Html,
-    as_markup,
-    display_text,
-    shortened,
-    shown,
-    text_html,
-)
-from evalwright.reports.formats.word_diff import Marked, mark_differences
+from evalwright.reports.formats.html import shortened, shown
+from evalwright.reports.formats.word_diff import Marked, marked_versions
 from evalwright.reports.formats.words import in_words
 from evalwright.reports.run.conversation import LONG as SHOWN
 from evalwright.reports.run.conversation import Remark, conversation_of, readable, step_address
@@ -30,7 +23,6 @@ KINDS = {"passed": "pass", "failed": "fail", "error": "error", "open": "open"}
 WORDS = {"passed": "Passed", "failed": "Failed", "error": "Error", "open": "No score"}
 CELL = 300  # characters of a text in a row
 LONG = 20_000  # of one in the drawer
-COMPARED = 4_000  # of one whose words are compared
 MOST_STEPS = 40  # of a conversation in a drawer; the page of the task has all
 MOST_VERDICTS = 200
 
@@ -131,8 +123,8 @@ def details_of(
         "cause": "",
         "address": address,
         "input": shortened(readable(record.input), LONG),
-        "expected": as_markup(expected) if expected else "",
-        "answer": as_markup(answer),
+        "expected": expected,
+        "answer": answer,
         "baseline": "",
         "findings": [_remark(each, address) for each in findings],
         "checks": [check_of(each) for each in sorted(record.checks, key=lambda each: each.passed)],
@@ -162,54 +154,17 @@ def _remark(finding: EvidentFinding, address: str) -> Remark:
     return Remark(finding.severity, title, finding.notes, links)
 
 
-def _versus(record: TaskRecord) -> tuple[Html | None, Html]:
+def _versus(record: TaskRecord) -> tuple[Marked, Marked]:
     """What was expected beside the answer, with the words marked that differ."""
     if record.error is not UNSET:
         error = record.error
-        return None, text_html(f"{error.get('code')}: {error.get('message', '')}")
-    answer = readable(record.output)
-    failed = [each for each in record.checks if not each.passed]
-    for check in failed:
-        if isinstance(check.expected, str) and isinstance(check.actual, str):
-            return compared_html(check.expected, check.actual)
-    first = text_html(shortened(expected_of(record), LONG))
-    return first or None, text_html(shortened(answer, LONG))
-
-
-def compared_html(expected: Any, actual: Any) -> tuple[Html, Html]:
-    """Both with the words marked that differ, where they have enough in common."""
-    a, b = shown(expected), shown(actual)
-    marked = None
-    if len(a) <= COMPARED and len(b) <= COMPARED and a != b:
-        marked = mark_differences(display_text(a), display_text(b))
-    if marked is None:
-        return text_html(shortened(expected, LONG)), text_html(shortened(actual, LONG))
-    return _marked_html(marked[0], Html("want")), _marked_html(marked[1], Html("got"))
-
-
-def versions_html(before: str, after: str) -> tuple[Html, Html]:
-    """Two versions of a text with the words marked that one of them alone has."""
-    marked = None
-    if len(before) <= COMPARED and len(after) <= COMPARED and before != after:
-        marked = mark_differences(display_text(before), display_text(after))
-    if marked is None:
-        return text_html(shortened(before, LONG)), text_html(shortened(after, LONG))
-    sides = []
-    for segments, tag in zip(marked, (Html("del"), Html("ins")), strict=True):
-        pieces = [
-            Html(f"<{tag}>{text_html(text)}</{tag}>") if differs else text_html(text)
-            for differs, text in segments
-        ]
-        sides.append(Html("".join(pieces)))
-    return sides[0], sides[1]
-
-
-def _marked_html(segments: Marked, kind: Html) -> Html:
-    pieces = [
-        Html(f'<mark class="{kind}">{text_html(text)}</mark>') if differs else text_html(text)
-        for differs, text in segments
-    ]
-    return Html("".join(pieces))
+        return [], [(False, f"{error.get('code')}: {error.get('message', '')}")]
+    for check in record.checks:
+        if not check.passed and isinstance(check.expected, str) and isinstance(check.actual, str):
+            return marked_versions(shown(check.expected), shown(check.actual))
+    expected = shortened(expected_of(record), LONG)
+    answer = shortened(readable(record.output), LONG)
+    return [(False, expected)] if expected else [], [(False, answer)]
 
 
 def check_of(check: CheckRecord) -> dict[str, Any]:

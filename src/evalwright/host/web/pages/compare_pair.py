@@ -19,10 +19,8 @@ from evalwright.host.web.pages.runs import run_title
 from evalwright.host.web.run_views import RunView
 from evalwright.reports.comparison.overview import OverviewRow
 from evalwright.reports.formats import figures
-from evalwright.reports.formats.html import (
-    as_markup,
-    shortened,
-)
+from evalwright.reports.formats.html import shortened
+from evalwright.reports.formats.word_diff import marked_versions
 from evalwright.reports.formats.words import (
     RECOMMENDATIONS,
     ROOT_CAUSES,
@@ -37,7 +35,6 @@ from evalwright.reports.run.paired_runs import (
     PairedTask,
     ScoreBounds,
 )
-from evalwright.reports.run.task_details import versions_html
 from evalwright.scoring.statistics import p_in_words, wilson
 from evalwright.store.protocol import RunFacts
 
@@ -404,9 +401,8 @@ def case_told(sides: Sequence[RunView], task_id: str) -> dict[str, Any]:
     told = [read_details(view, view.task(task_id)) for view in sides]
     talks = [each["steps"] for each in told]
     answers = [_last_word(talk) for talk in talks]
-    before, after = versions_html(*answers)
     return {
-        "answers": [as_markup(before), as_markup(after)],
+        "answers": marked_versions(answers[0], answers[1]),
         "failed": [
             (name, check)
             for name, each in zip(("Baseline", "New"), told, strict=True)
