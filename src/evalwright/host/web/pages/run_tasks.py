@@ -440,7 +440,7 @@ def damaged_details(view: RunView, task: Task) -> dict[str, Any]:
         "kind": "error",
         "word": "Cannot be read",
         "address": task_address(view.run.run_id, called.name),
-        "answer": "The events of this task cannot be read.",
+        "answer": [(False, "The events of this task cannot be read.")],
         **dict.fromkeys(("findings", "checks", "judges", "repeats", "steps"), ()),
         **dict.fromkeys(("input", "expected", "baseline", "cause", "check_score", "observed"), ""),
         **dict.fromkeys(
