@@ -14,7 +14,6 @@ from evalwright.host.http.routing import Route
 from evalwright.host.http.settings import ApprovalSettings
 from evalwright.host.v1.api import v1_routes
 from evalwright.host.v1.create import CREATE_BODY
-from evalwright.host.v1.deployments import api_error
 from evalwright.models.config import Config
 from evalwright.store.sqlite.log import SqliteLog
 from evalwright_conformance import EXTENSION
@@ -108,8 +107,7 @@ def raised_codes() -> Iterator[tuple[int, str]]:
                 if status.isdigit() and error.startswith("'"):
                     yield int(status), ast.literal_eval(error)
     for refusal in refusals(DeploymentRefusal):
-        told = api_error(refusal(""))
-        yield told.status, told.code
+        yield refusal.status, refusal.code
 
 
 def refusals(kind: type[DeploymentRefusal]) -> Iterator[type[DeploymentRefusal]]:

@@ -17,11 +17,10 @@ from evalwright.host.deployments.model import (
     Deployment,
     IllegalTransition,
     NoActiveDeployment,
-    Proof,
     TransitionRequest,
     public_records,
 )
-from evalwright.host.deployments.transitions import NO_PROOF, resolve, transition
+from evalwright.host.deployments.transitions import resolve, transition
 from evalwright.host.http.settings import DeploymentSettings
 
 AGENT_ID = "vendor.acme.clerk"
@@ -44,9 +43,12 @@ class Agent:
         self.records: list[Deployment] = []
         self.events = []
 
-    def ask(self, transition_, version, proof=NO_PROOF, **fields):
+    def ask(self, transition_, version, proof=(None, None), **fields):
+        eval_run_id, gate_id = proof
         request = TransitionRequest(version=version, transition=transition_, **fields)
-        decision = transition(AGENT_ID, self.records, request, POLICY, proof)
+        decision = transition(
+            AGENT_ID, self.records, request, POLICY, eval_run_id=eval_run_id, gate_id=gate_id
+        )
         after = {record.version: record for record in (*self.records, *decision.changed)}
         self.records = list(after.values())
         self.events = decision.events
@@ -127,7 +129,7 @@ def test_an_active_version_can_take_a_further_channel(agent):
 
 
 def test_the_record_and_the_event_of_a_promotion_say_what_it_rests_on(agent):
-    record = agent.ask("promote", "1.0.0", Proof("run_eval", "gate_1"))
+    record = agent.ask("promote", "1.0.0", ("run_eval", "gate_1"))
     assert (record.eval_run_id, record.approval_gate_id) == ("run_eval", "gate_1")
     assert agent.events == [
         DeploymentPromoted(

@@ -11,7 +11,7 @@ from evalwright.contracts.schema import ValueSchema
 from evalwright.host.deployments import events, model
 from evalwright.host.deployments.model import SCOPES, STATES
 from evalwright.host.http.settings import ApprovalSettings, DeploymentSettings
-from evalwright.host.v1.deployments import ANSWER, TRANSITION, api_error
+from evalwright.host.v1.deployments import ANSWER, TRANSITION
 
 PAGE = (Path(__file__).parents[3] / "docs" / "deployments.md").read_text("utf-8")
 
@@ -49,7 +49,7 @@ def test_every_refusal_is_named_with_its_status():
         and issubclass(kind, model.DeploymentRefusal)
         and "code" in vars(kind)
     ]
-    statuses = {(str(api_error(refusal).status), refusal.code) for refusal in known}
+    statuses = {(str(refusal.status), refusal.code) for refusal in known}
     assert {(row[0], row[1].strip("`")) for row in table("What is refused")} == statuses
 
 

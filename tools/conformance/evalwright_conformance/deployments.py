@@ -24,7 +24,7 @@ from evalwright.host.deployments.service import Transitioned
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall, json_response
 from evalwright.host.library.catalogue import BUNDLED_AGENT
-from evalwright.host.v1.deployments import RECORD, api_error
+from evalwright.host.v1.deployments import RECORD
 from evalwright.host.v1.schemas import FLAG, ID, NAME, TEXT, closed
 from evalwright.store.records import RecordChange
 from evalwright_conformance.evaluations import evaluate, golden_suite, unmet_suite
@@ -49,7 +49,7 @@ async def transition(call: ApiCall) -> Response:
         result = await _SCENARIOS[call.body["scenario"]](call, subject)
     except DeploymentRefusal as refusal:
         if "runId" not in refusal.details:
-            raise api_error(refusal) from None
+            raise
         run_id = refusal.details["runId"]
         result = {"runId": run_id, "allowed": False, "error": refusal.code}
     return json_response(result)

@@ -1,19 +1,4 @@
-"""A deployment, a request to change it, and why a request is refused.
-
-`host/v1` maps each refusal to an HTTP status:
-
-DeploymentRefusal
-├── NoSuchAgent          the tenant has no agent with this id
-├── IllegalTransition    the request does not fit the state of the versions
-├── NotAllowed           the key may not do this
-├── EvalGateUnmet        the version has no evaluation that passed
-├── NoActiveDeployment   no version serves the channel
-├── NoSuchGate           the run does not wait for approval
-└── Conflict             another request was first
-    ├── ApprovalPending  the same promotion is already waiting
-    ├── GateClosed       the approval is already decided
-    └── AlreadyVoted
-"""
+"""A deployment, a request to change it, and why a request is refused."""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, get_args
@@ -23,6 +8,7 @@ from msgspec import Meta
 
 from evalwright.contracts.events import Payload
 from evalwright.contracts.run_plan import AgentId, Text
+from evalwright.host.http.errors import ApiError
 from evalwright.host.library.versions import version_key
 
 DEPLOYMENT, GATE = "deployment", "gate"  # kinds of records
@@ -124,65 +110,58 @@ class TransitionRequest(
         return SCOPES[self.transition]
 
 
-class Proof(msgspec.Struct, frozen=True):
-    """The evidence for a promotion: an evaluation and an approval."""
+class DeploymentRefusal(ApiError):
+    """A transition or vote that is refused; each kind has a status, and a code for programs."""
 
-    eval_run_id: str | None = None
-    approval_gate_id: str | None = None
-
-
-class DeploymentRefusal(Exception):
-    """A transition or vote that is refused; `code` is for programs."""
-
+    status: int
     code: str
+    details: dict[str, Any]
 
     def __init__(self, message: str, **details: Any) -> None:
-        self.message = message
-        self.details = details
-        super().__init__(message)
+        super().__init__(self.status, self.code, message, details)
 
 
 class NoSuchAgent(DeploymentRefusal):
     """The tenant has no agent with this id."""
 
-    code = "not_found"
+    status, code = 404, "not_found"
 
 
 class IllegalTransition(DeploymentRefusal):
     """The request does not fit the state of the versions."""
 
-    code = "validation_error"
+    status, code = 400, "validation_error"
 
 
 class NotAllowed(DeploymentRefusal):
     """The key may not do this."""
 
-    code = "forbidden"
+    status, code = 403, "forbidden"
 
 
 class EvalGateUnmet(DeploymentRefusal):
     """The version has no evaluation that passed; `evidence` says what its summary does not."""
 
-    code = "eval_gate_unmet"
+    status, code = 403, "eval_gate_unmet"
     evidence: Sequence[Payload] = ()
 
 
 class NoActiveDeployment(DeploymentRefusal):
     """No version serves the channel."""
 
-    code = "no_active_deployment"
+    status, code = 400, "no_active_deployment"
 
 
 class NoSuchGate(DeploymentRefusal):
     """The run does not wait for approval."""
 
-    code = "interrupt_not_found"
+    status, code = 404, "interrupt_not_found"
 
 
 class Conflict(DeploymentRefusal):
     """Another request was first."""
 
-    code = "deployment_conflict"
+    status, code = 409, "deployment_conflict"
 
 
 class ApprovalPending(Conflict):

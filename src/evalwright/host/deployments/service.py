@@ -14,7 +14,13 @@ import msgspec
 from msgspec.structs import replace
 
 from evalwright import __version__
-from evalwright.contracts.errors import LogConflict, RunNotFound
+from evalwright.contracts.errors import (
+    CannotEvaluate,
+    DamagedEventLog,
+    LogConflict,
+    RunNotFound,
+    StoreError,
+)
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
     ErrorDetail,
@@ -26,7 +32,11 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.run_plan import Owner
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
-from evalwright.host.access.keys import Principal
+from evalwright.engine.isolation import PARTIAL, marks_of
+from evalwright.engine.overrides import read_overrides
+from evalwright.engine.replay import replay_run
+from evalwright.engine.verdict import Outcome, gates
+from evalwright.host.access.keys import Principal, tenant_of
 from evalwright.host.async_store import read_soon
 from evalwright.host.deployments.approvals import HOST, ApprovalGate, Ballot
 from evalwright.host.deployments.events import (
@@ -34,8 +44,8 @@ from evalwright.host.deployments.events import (
     AuthorizationDecided,
     EvidenceRead,
     InterruptRequested,
+    OverriddenScore,
 )
-from evalwright.host.deployments.gate_evidence import check_evidence
 from evalwright.host.deployments.model import (
     DEPLOYMENT,
     GATE,
@@ -51,13 +61,13 @@ from evalwright.host.deployments.model import (
     NoSuchAgent,
     NoSuchGate,
     NotAllowed,
-    Proof,
     TransitionRequest,
     public_records,
 )
 from evalwright.host.deployments.transitions import Decision, resolve, target_state, transition
-from evalwright.host.http.settings import ApprovalSettings, DeploymentSettings
+from evalwright.host.http.settings import DeploymentSettings
 from evalwright.host.runs.handle import RunHandle
+from evalwright.scoring.thresholds import is_blocking
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.records import Record, RecordChange, RecordConflict
@@ -65,6 +75,7 @@ from evalwright.store.records import Record, RecordChange, RecordConflict
 ATTEMPTS = 5  # at a change that races with other processes
 LONGEST_ID = 256
 _PAGE = 1000
+UNMET = "the version has no completed evaluation by this tenant that passed"
 
 Status = Literal["waiting-approval", "completed", "failed"]
 T = TypeVar("T")
@@ -134,15 +145,13 @@ class _KeptGate(NamedTuple):
         return RecordChange(GATE, self.tenant, self.gate.run_id, body, self.body)
 
 
-class _Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A request with the versions that it concerns, and what it needs."""
+class _CheckedRequest(NamedTuple):
+    """What a request comes to: the versions as read, the change, and what it rests on."""
 
-    partition: str  # of the log: whose evaluations count
-    request: TransitionRequest
     versions: _Versions
-    needs_approval: bool = False
-    needs_evidence: bool = False
-    eval_run_id: str | None = None
+    decision: Decision
+    evidence: list[EvidenceRead]
+    needs_approval: bool
 
 
 class Deployments:
@@ -205,98 +214,83 @@ class Deployments:
     async def _attempt(
         self, principal: Principal, agent_id: str, request: TransitionRequest
     ) -> Transitioned:
-        tenant, partition = principal.tenant, principal.partition
-        proposal = await self._read(
-            tenant, lambda: self._propose(tenant, partition, agent_id, request)
-        )
-        decision = self._decide(proposal)  # before asking for approval of what is impossible
-        run = self._run(partition, new_run_id(self._clock))
+        run = self._run(principal.partition, new_run_id(self._clock))
         frame = _opened(principal, agent_id, request, allowed=True)
         try:
-            frame += await self._evidence(proposal)
+            checked = await self._checked(principal.partition, agent_id, request)
         except EvalGateUnmet as unmet:
             await self._write(run, [*frame, *unmet.evidence, _refused(unmet)])
             details = unmet.details if principal.may("runs:read") else {}
             raise EvalGateUnmet(unmet.message, runId=run.run_id, **details) from None
-        if proposal.needs_approval and self._policy.approval is not None:
-            waiting = await self._ask(principal, proposal, self._policy.approval, run, frame)
+        frame += checked.evidence
+        versions, changed = checked.versions, checked.decision.changed
+        if checked.needs_approval:
+            waiting = await self._ask(principal, versions, request, run, frame)
             return Transitioned(run.run_id, "waiting-approval", waiting)
-        record = proposal.versions.public(request.version, decision.changed)
-        events = [*frame, *decision.events, _completed(record)]
-        await self._write(run, events, proposal.versions.changes(decision.changed))
+        record = versions.public(request.version, changed)
+        events = [*frame, *checked.decision.events, _completed(record)]
+        await self._write(run, events, versions.changes(changed))
         return Transitioned(run.run_id, "completed", record)
 
-    def _propose(
-        self, tenant: str, partition: str, agent_id: str, request: TransitionRequest
-    ) -> _Proposal:
-        """A request with its versions; raises if the agent or the version does not exist."""
-        versions = self._known_versions(tenant, agent_id)
-        if request.transition != "promote":
-            return _Proposal(partition=partition, request=request, versions=versions)
-        if self._agents.agent(tenant, agent_id, request.version) is None:
-            raise IllegalTransition(f"version {request.version} of the agent is not installed")
+    async def _checked(
+        self, partition: str, agent_id: str, request: TransitionRequest, gate_id: str | None = None
+    ) -> _CheckedRequest:
+        """What a request comes to; raises a `DeploymentRefusal`."""
+        tenant, policy = tenant_of(partition), self._policy
+        is_promotion = request.transition == "promote"
+
+        def read() -> _Versions:
+            versions = self._known_versions(tenant, agent_id)
+            if is_promotion and self._agents.agent(tenant, agent_id, request.version) is None:
+                raise IllegalTransition(f"version {request.version} of the agent is not installed")
+            return versions
+
+        versions = await self._read(tenant, read)
         record = versions.get(request.version)
-        is_gated = target_state(record, request) in self._policy.required_for
-        must_show = is_gated and self._policy.require_eval
-        recorded = record.eval_run_id if record and must_show else None
-        return _Proposal(
-            partition=partition,
-            request=request,
-            versions=versions,
-            needs_approval=is_gated and self._policy.approval is not None,
-            needs_evidence=must_show or request.eval_run_id is not None,
-            eval_run_id=request.eval_run_id or recorded,
-        )
-
-    def _decide(self, proposal: _Proposal, gate_id: str | None = None) -> Decision:
-        proof = Proof(proposal.eval_run_id, gate_id)
-        versions, request = proposal.versions, proposal.request
-        return transition(versions.agent_id, versions.records, request, self._policy, proof)
-
-    async def _evidence(self, proposal: _Proposal) -> Sequence[EvidenceRead]:
-        if not proposal.needs_evidence:
-            return ()
-        return await asyncio.to_thread(
-            check_evidence,
-            self._log.for_tenant(proposal.partition),
-            proposal.versions.agent_id,
-            proposal.request.version,
-            proposal.eval_run_id,
-            self._policy.required_pass_score,
-        )
+        is_gated = is_promotion and target_state(record, request) in policy.required_for
+        must_show = is_gated and policy.require_eval
+        eval_run_id = request.eval_run_id or (record.eval_run_id if record and must_show else None)
+        decision = transition(
+            agent_id, versions.records, request, policy, eval_run_id=eval_run_id, gate_id=gate_id
+        )  # before asking for approval of what is impossible
+        evidence = list[EvidenceRead]()
+        if must_show or request.eval_run_id is not None:
+            least, log = policy.required_pass_score, self._log.for_tenant(partition)
+            evidence = await asyncio.to_thread(
+                check_evidence, log, agent_id, request.version, eval_run_id, least
+            )
+        needs_approval = is_gated and policy.approval is not None
+        return _CheckedRequest(versions, decision, evidence, needs_approval)
 
     async def _ask(
         self,
         principal: Principal,
-        proposal: _Proposal,
-        policy: ApprovalSettings,
+        versions: _Versions,
+        request: TransitionRequest,
         run: RunHandle,
         frame: Sequence[Payload],
     ) -> AgentDeployment:
         """Open a gate for the promotion; returns the record, which changes only in its gate id."""
-        request, versions = proposal.request, proposal.versions
         tenant, agent_id = versions.tenant, versions.agent_id
         for kept in await self._read(tenant, lambda: self._gates(tenant)):
             gate = kept.gate
             if (gate.agent_id, gate.request.version) == (agent_id, request.version):
-                known = {"runId": gate.run_id} if gate.partition == proposal.partition else {}
-                raise ApprovalPending(
-                    "a promotion of this version is already waiting for approval", **known
-                )
+                known = {"runId": gate.run_id} if gate.partition == principal.partition else {}
+                message = "a promotion of this version is already waiting for approval"
+                raise ApprovalPending(message, **known)
         record, events = versions.get(request.version), []
         if record is None:
-            draft = TransitionRequest(
-                version=request.version, transition="promote", to_state="draft"
-            )
+            draft = replace(request, to_state="draft", channel=None, canary_percent=None)
             made = transition(agent_id, versions.records, draft, self._policy)
             record, events = made.record, made.events
+        assert self._policy.approval is not None, "approval is asked for where it is needed"
         gate = ApprovalGate(
             run_id=run.run_id,
             partition=principal.partition,
             agent_id=agent_id,
             request=request,
             requester=principal.principal,
-            policy=policy,
+            policy=self._policy.approval,
             asked_at_us=self._clock.now_us(),
             replaces=record.approval_gate_id,
         )
@@ -310,13 +304,19 @@ class Deployments:
         ballot = replace(ballot, reason=mask_reason(ballot.reason))
         async with self._turns[principal.tenant]:
             await self._expire(principal.tenant, self._clock.now_us())
+            is_gate = node_id == APPROVAL_NODE
+            kept = await self._own_gate(principal, run_id) if is_gate else None
+            if kept is None:
+                run, asked = self._run(principal.partition, run_id), (InterruptRequested.TYPE,)
+                with suppress(RunNotFound):
+                    if is_gate and await run.in_reader(lambda: any(run.log.read(run_id, asked))):
+                        raise GateClosed("this approval is already decided")
+                raise NoSuchGate("no such run waits for approval at this node")
             try:
-                kept = await self._open_gate(principal, run_id, node_id)
                 return await self._count(principal, kept, ballot)
             except (RecordConflict, LogConflict):
-                raise Conflict(
-                    "another vote decided at the same time; read the run again"
-                ) from None
+                message = "another vote decided at the same time; read the run again"
+                raise Conflict(message) from None
 
     async def _count(self, principal: Principal, kept: _KeptGate, ballot: Ballot) -> Status:
         """Count a vote; the vote that completes the quorum makes the promotion."""
@@ -339,24 +339,17 @@ class Deployments:
             await self._write(run, events, [kept.put(_encode(after))])
             return "waiting-approval"
         events.append(gate.answered(ballot.action, voter, self._clock.now_us()))
-        if result.outcome == "granted":
-            # Make the promotion if its other conditions still hold.
-            tenant, gate = kept.tenant, kept.gate
-            try:
-                proposal = await self._read(
-                    tenant,
-                    lambda: self._propose(tenant, gate.partition, gate.agent_id, gate.request),
-                )
-                decision = self._decide(proposal, gate.gate_id)
-                evidence = await self._evidence(proposal)
-            except DeploymentRefusal as refusal:
-                return await self._close(kept, [*events, _refused(refusal)])
-            versions, changed = proposal.versions, decision.changed
-            done = _completed(versions.public(gate.request.version, changed))
-            events = [*events, *evidence, *decision.events, done]
-            await self._write(run, events, [*versions.changes(changed), kept.put(None)])
-            return "completed"
-        return await self._close(kept, [*events, _rejected("the promotion was rejected")])
+        if result.outcome == "rejected":
+            return await self._close(kept, [*events, _rejected("the promotion was rejected")])
+        try:  # the promotion is made if its other conditions still hold
+            checked = await self._checked(gate.partition, gate.agent_id, gate.request, gate.gate_id)
+        except DeploymentRefusal as refusal:
+            return await self._close(kept, [*events, _refused(refusal)])
+        versions, decision = checked.versions, checked.decision
+        done = _completed(versions.public(gate.request.version, decision.changed))
+        events += [*checked.evidence, *decision.events, done]
+        await self._write(run, events, [*versions.changes(decision.changed), kept.put(None)])
+        return "completed"
 
     async def cancel(self, principal: Principal, run_id: str, reason: str | None = None) -> bool:
         """Cancel a promotion that waits for approval; returns whether this run was one."""
@@ -373,8 +366,8 @@ class Deployments:
 
     async def sweep(self, now_us: int) -> int:
         """Reject all promotions past their deadline; returns how many there were."""
-        rejected = 0
         kept = await self._read("", lambda: list(self._records.of_all_tenants(GATE)))
+        rejected = 0
         for tenant in sorted({tenant for tenant, _ in kept}):
             async with self._turns[tenant]:
                 rejected += await self._expire(tenant, now_us)
@@ -419,27 +412,12 @@ class Deployments:
         restored = [replace(record, approval_gate_id=gate.replaces)] if record and is_marked else []
         return [*versions.changes(restored), kept.put(None)]
 
-    async def _open_gate(self, principal: Principal, run_id: str, node_id: str) -> _KeptGate:
-        if node_id == APPROVAL_NODE:
-            kept = await self._own_gate(principal, run_id)
-            if kept is not None:
-                return kept
-            run = self._run(principal.partition, run_id)
-            with suppress(RunNotFound):
-                if await run.in_reader(
-                    lambda: any(run.log.read(run_id, (InterruptRequested.TYPE,)))
-                ):
-                    raise GateClosed("this approval is already decided")
-        raise NoSuchGate("no such run waits for approval at this node")
-
     # Records.
 
     async def _read(self, tenant: str, read: Callable[[], T]) -> T:
-        """Read something of a tenant without making the event loop wait."""
         return await read_soon(self._records, tenant, read)
 
     def _known_versions(self, tenant: str, agent_id: str) -> _Versions:
-        """The deployments of an agent; raises `NoSuchAgent`."""
         versions = self._versions(tenant, agent_id)
         if not versions.records and self._agents.agent(tenant, agent_id) is None:
             raise NoSuchAgent("no such agent")
@@ -449,7 +427,6 @@ class Deployments:
         return _Versions(tenant, agent_id, self._all(DEPLOYMENT, tenant, f"{agent_id}@"))
 
     def _gates(self, tenant: str) -> Sequence[_KeptGate]:
-        """All promotions of the tenant that wait for approval."""
         return [_KeptGate.of(tenant, document.body) for document in self._all(GATE, tenant)]
 
     async def _own_gate(self, principal: Principal, run_id: str) -> _KeptGate | None:
@@ -473,7 +450,6 @@ class Deployments:
     async def _write(
         self, run: RunHandle, payloads: Iterable[Payload], changes: Sequence[RecordChange] = ()
     ) -> None:
-        """Append events and write records as one unit; raises `RecordConflict`."""
         now = self._clock.now_us()
         events = []
         for payload in payloads:
@@ -510,3 +486,75 @@ def _rejected(message: str) -> RunFailure:
 
 def _lacks(scope: str) -> NotAllowed:
     return NotAllowed(f"the key lacks the scope {scope}", scopeRequired=scope)
+
+
+def check_evidence(
+    log: EventLog,
+    agent_id: str,
+    version: str,
+    eval_run_id: str | None,
+    required_pass_score: float | None,
+) -> list[EvidenceRead]:
+    """Raise `EvalGateUnmet` unless the run is a passed evaluation of this version.
+
+    Gives the event that says what the run's summary does not, if there is anything to say. The log
+    holds the tenant's own runs only. The message is always the same; only for a run that exists do
+    the details say which bar it did not reach. Scores that people corrected count as they were
+    recorded, and the corrections are part of the evidence.
+    """
+    if eval_run_id is None:
+        raise EvalGateUnmet(UNMET, unmet=["the request has no evalRunId"])
+    try:
+        outcome = replay_run(log, eval_run_id)
+    except (RunNotFound, DamagedEventLog):  # not there, or not the log of an evaluation
+        raise EvalGateUnmet(UNMET) from None
+    except StoreError:
+        raise
+    except CannotEvaluate:  # not complete
+        raise EvalGateUnmet(UNMET, unmet=["the run did not complete"]) from None
+    overridden = tuple(
+        OverriddenScore(
+            task_id=each.task_id,
+            score=each.score,
+            annotation_id=each.annotation.annotation_id,
+            principal=each.annotation.actor.principal_ref,
+            created_at=each.annotation.created_at,
+        )
+        for each in read_overrides(log, eval_run_id)
+    )
+    marks = tuple(marks_of(outcome.plan.tags))
+    summary = outcome.summary
+    evidence = EvidenceRead(eval_run_id, summary.aggregate_score, summary.passed, overridden, marks)
+    events = [evidence] if overridden or marks else []
+    unmet = _unmet(outcome, agent_id, version, required_pass_score)
+    if unmet:
+        refusal = EvalGateUnmet(UNMET, unmet=unmet)
+        if overridden:
+            refusal.details["overriddenScores"] = msgspec.to_builtins(overridden)
+        refusal.evidence = events
+        raise refusal
+    return events
+
+
+def _unmet(
+    outcome: Outcome, agent_id: str, version: str, required_pass_score: float | None
+) -> list[str]:
+    plan, summary = outcome.plan, outcome.summary
+    if (plan.agent.agent_id, plan.agent.version) != (agent_id, version):
+        return ["the run evaluated another agent or version"]
+    if plan.origin and "mockProvider" in (plan.origin.configurable or {}):
+        return ["the run used a mock instead of a model"]
+    if PARTIAL in plan.tags:
+        return ["the run is of a part of its suite"]
+    unmet = []
+    if required_pass_score is None:
+        if not summary.passed:
+            unmet += outcome.broken_bars or ["the run did not pass"]
+    elif summary.aggregate_score < required_pass_score:  # in place of the suite's thresholds
+        score, required = summary.aggregate_score, required_pass_score
+        unmet.append(f"score {score:.4g} is below the required {required:.4g}")
+    # Findings count also in a run that is not gated by them; else they are among the reasons.
+    is_unsafe = any(is_blocking(task.safety_findings or ()) for task in summary.tasks)
+    if is_unsafe and "findings" not in gates(plan):
+        unmet.append("there are high or critical safety findings")
+    return unmet + [reason for reason in outcome.reasons if reason not in outcome.broken_bars]

@@ -22,15 +22,12 @@ from evalwright.host.deployments.model import (
     Deployment,
     IllegalTransition,
     NoActiveDeployment,
-    Proof,
     State,
     Transition,
     TransitionRequest,
     latest,
 )
 from evalwright.host.http.settings import DeploymentSettings
-
-NO_PROOF = Proof()
 
 NEXT: dict[State, State] = {
     "draft": "test",
@@ -62,16 +59,22 @@ def transition(
     records: Sequence[Deployment],
     request: TransitionRequest,
     policy: DeploymentSettings,
-    proof: Proof = NO_PROOF,
+    *,
+    eval_run_id: str | None = None,
+    gate_id: str | None = None,
 ) -> Decision:
-    """What the request changes; raises `IllegalTransition` if it does not fit."""
+    """What the request changes; raises `IllegalTransition` if it does not fit.
+
+    A promotion names the evaluation and the approval that it rests on.
+    """
     for name in msgspec.to_builtins(request):
         if name not in {"version", "transition", "reason"} | _FIELDS[request.transition]:
             raise IllegalTransition(f"{name} does not apply to {request.transition}")
     channels = Channels(records)
     record = channels.get(request.version)
     if request.transition == "promote":
-        events = [_promote(channels, agent_id, record, request, policy, proof)]
+        evidence = {"eval_run_id": eval_run_id, "approval_gate_id": gate_id}
+        events = [_promote(channels, agent_id, record, request, policy, evidence)]
         return Decision(channels[request.version], channels.changed(), events)
     if record is None:
         raise IllegalTransition(
@@ -115,7 +118,7 @@ def transition(
     else:
         # Pause a version, which keeps its channels, or deprecate it, which loses them.
         for channel in () if record.is_canary else record.channels:
-            canary = channels.canary(channel)
+            canary = channels.seated(channel, is_canary=True)
             if canary is not None and canary.state == "active":
                 raise IllegalTransition(
                     f"version {record.version} serves the rest of the traffic of canary "
@@ -152,17 +155,13 @@ def _promote(
     before: Deployment | None,
     request: TransitionRequest,
     policy: DeploymentSettings,
-    proof: Proof,
+    evidence: dict[str, str | None],
 ) -> DeploymentEvent:
     """Move a version to its next state, and an active one to a channel."""
     target = target_state(before, request)
     before = before or Deployment(agent_id=agent_id, version=request.version, state="draft")
-    record = replace(
-        before,
-        state=target,
-        eval_run_id=proof.eval_run_id or before.eval_run_id,
-        approval_gate_id=proof.approval_gate_id,
-    )
+    kept = evidence | {"eval_run_id": evidence["eval_run_id"] or before.eval_run_id}
+    record = replace(before, state=target, **kept)
     names_channel = request.channel is not None or request.canary_percent is not None
     if before.state == "paused":  # it returns to the channels that nobody has taken since
         if names_channel:
@@ -175,11 +174,7 @@ def _promote(
         channels.put(record)
         return _state_changed(before, target)
     promoted = DeploymentPromoted(
-        agent_id=agent_id,
-        to_version=record.version,
-        to_state=target,
-        eval_run_id=proof.eval_run_id,
-        approval_gate_id=proof.approval_gate_id,
+        agent_id=agent_id, to_version=record.version, to_state=target, **evidence
     )
     if target == "active":
         # The channel that the request means, which the version must not have yet.
@@ -256,10 +251,9 @@ def _own_channel(record: Deployment, request: TransitionRequest) -> str:
 
 
 def _serves_in_full(record: Deployment) -> IllegalTransition:
-    return IllegalTransition(
-        f"version {record.version} serves {', '.join(record.channels)} in full: "
-        "a canary can be on one channel only"
-    )
+    channels = ", ".join(record.channels)
+    message = f"version {record.version} serves {channels} in full"
+    return IllegalTransition(f"{message}: a canary can be on one channel only")
 
 
 def _state_changed(before: Deployment, state: State) -> DeploymentStateChanged:
@@ -280,14 +274,12 @@ class Channels:
         self._records = dict(self._before)
 
     def get(self, version: str) -> Deployment | None:
-        """The current record of a version."""
         return self._records.get(version)
 
     def __getitem__(self, version: str) -> Deployment:
         return self._records[version]
 
     def put(self, record: Deployment) -> None:
-        """Replace the record of its version."""
         self._records[record.version] = record
 
     def changed(self) -> list[Deployment]:
@@ -295,15 +287,8 @@ class Channels:
         kept = self._records.values()
         return [record for record in kept if self._before.get(record.version) != record]
 
-    def holder(self, channel: str) -> Deployment | None:
-        """The version that serves the channel in full."""
-        return self._seated(channel, is_canary=False)
-
-    def canary(self, channel: str) -> Deployment | None:
-        """The version that serves a share of the channel."""
-        return self._seated(channel, is_canary=True)
-
-    def _seated(self, channel: str, *, is_canary: bool) -> Deployment | None:
+    def seated(self, channel: str, *, is_canary: bool = False) -> Deployment | None:
+        """The version that serves the channel in full, or the one that serves a share of it."""
         for record in self._records.values():
             is_seated = record.state in _SEATED and channel in record.channels
             if is_seated and record.is_canary is is_canary:
@@ -312,7 +297,7 @@ class Channels:
 
     def active_holder(self, channel: str) -> Deployment:
         """The active version that serves the rest beside a canary; raises if there is none."""
-        holder = self.holder(channel)
+        holder = self.seated(channel)
         if holder is None or holder.state != "active":
             raise IllegalTransition(
                 f"no active version serves {channel} in full, "
@@ -348,7 +333,7 @@ class Channels:
 
     def take_in_full(self, record: Deployment, channel: str) -> str | None:
         """Give the channel to the version; returns the version that had it before."""
-        before = self.holder(channel)
+        before = self.seated(channel)
         if before is not None:
             self._leave(before, channel)
         turn = 1 + max(each.turns.get(channel, 0) for each in self._records.values())
@@ -359,7 +344,7 @@ class Channels:
 
     def free_canary_seat(self, channel: str) -> None:
         """Remove a paused canary to make room for another; an active one stays."""
-        canary = self.canary(channel)
+        canary = self.seated(channel, is_canary=True)
         if canary is None:
             return
         if canary.state == "active":
@@ -383,7 +368,7 @@ def resolve(records: Sequence[Deployment], channel: str, draw: float) -> str:
         serving = latest(records)
     else:
         channels = Channels(records)
-        canary, serving = channels.canary(channel), channels.holder(channel)
+        canary, serving = channels.seated(channel, is_canary=True), channels.seated(channel)
         if canary is not None and canary.state == "active":
             assert canary.canary_percent is not None
             if draw * FULL < canary.canary_percent:

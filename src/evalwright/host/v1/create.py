@@ -17,14 +17,12 @@ from evalwright.engine.isolation import EXPLANATIONS
 from evalwright.host.access.idempotency import in_flight
 from evalwright.host.access.keys import Principal
 from evalwright.host.access.quotas import RUN
-from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.http.errors import ApiError, invalid, shown_problem, try_again
 from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
 from evalwright.host.runs.forks import ForkRequest, Overlay
 from evalwright.host.runs.handle import ENDED, RunHandle
 from evalwright.host.runs.planning import ALL_MODES, EvalRequest, PlannedEvaluation
 from evalwright.host.telemetry import ForkOrigin, RunOrigin
-from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
@@ -167,10 +165,7 @@ async def create(call: ApiCall) -> Response:
     if channel is not None:
         resolve, tenant = call.host.deployments.resolve, call.principal.tenant
         share = random.random()  # noqa: S311 - no secret
-        try:
-            version = await call.read_soon(lambda: resolve(tenant, body["agentId"], channel, share))
-        except DeploymentRefusal as refusal:
-            raise api_error(refusal) from None
+        version = await call.read_soon(lambda: resolve(tenant, body["agentId"], channel, share))
     request = EvalRequest(
         suite_ref=body["evalSuiteRef"],
         agent_id=body["agentId"],

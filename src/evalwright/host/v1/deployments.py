@@ -7,29 +7,10 @@ from evalwright.host.access.keys import SCOPES
 from evalwright.host.access.quotas import BYTES, Stores
 from evalwright.host.deployments.approvals import Ballot
 from evalwright.host.deployments.model import SCOPES as TRANSITION_SCOPES
-from evalwright.host.deployments.model import (
-    STATES,
-    Conflict,
-    DeploymentRefusal,
-    EvalGateUnmet,
-    IllegalTransition,
-    NoActiveDeployment,
-    NoSuchAgent,
-    NoSuchGate,
-    NotAllowed,
-    TransitionRequest,
-)
+from evalwright.host.deployments.model import STATES, TransitionRequest
 from evalwright.host.deployments.service import Transitioned
-from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
-from evalwright.host.v1.schemas import (
-    ID,
-    STATUSES,
-    Routes,
-    Schema,
-    closed,
-    listed,
-)
+from evalwright.host.v1.schemas import ID, STATUSES, Routes, Schema, closed, listed
 
 ROUTES = Routes("deployments")
 WITHDRAWALS = ("pause", "deprecate", "rollback")
@@ -37,18 +18,7 @@ WITHDRAWALS = ("pause", "deprecate", "rollback")
 # Any key passes: the service checks the scope and records the decision.
 _ANY_KEY = tuple(SCOPES)
 
-_STATUS: dict[type[DeploymentRefusal], int] = {
-    NoSuchAgent: 404,
-    IllegalTransition: 400,
-    NotAllowed: 403,
-    EvalGateUnmet: 403,
-    NoActiveDeployment: 400,
-    NoSuchGate: 404,
-    Conflict: 409,
-}
-
-_VERSION: Schema = {"type": "string", "minLength": 1, "maxLength": 64}
-_CHANNEL: Schema = {"type": "string", "minLength": 1, "maxLength": 64}
+_VERSION = _CHANNEL = {"type": "string", "minLength": 1, "maxLength": 64}
 _PERCENT: Schema = {"type": "integer", "minimum": 0, "maximum": 100}
 _REASON: Schema = {"type": "string", "minLength": 1, "maxLength": 512}
 
@@ -90,12 +60,6 @@ ANSWERED: Schema = closed(
 )
 
 
-def api_error(refusal: DeploymentRefusal) -> ApiError:
-    """A refusal as an error of version 1."""
-    status = next(_STATUS[kind] for kind in type(refusal).__mro__ if kind in _STATUS)
-    return ApiError(status, refusal.code, refusal.message, refusal.details or None)
-
-
 @ROUTES.add(
     "GET",
     "/v1/agents/{agentId}/deployments",
@@ -108,11 +72,8 @@ def api_error(refusal: DeploymentRefusal) -> ApiError:
 )
 async def list_deployments(call: ApiCall) -> Response:
     """The deployments of an agent, lowest version first."""
-    try:
-        records = await call.host.deployments.list(call.principal.tenant, call.path["agentId"])
-    except DeploymentRefusal as refusal:
-        raise api_error(refusal) from None
-    return json_response(records)
+    found = await call.host.deployments.list(call.principal.tenant, call.path["agentId"])
+    return json_response(found)
 
 
 @ROUTES.add(
@@ -124,20 +85,14 @@ async def list_deployments(call: ApiCall) -> Response:
     answers={
         200: ResponseDoc("The record; with an approvalGateId while it waits for approval.", RECORD)
     },
-    refuses=(
-        404,
-        409,
-    ),
+    refuses=(404, 409),
     stores=Stores("runs", asks=True),
 )
 async def transition_deployment(call: ApiCall) -> Response:
     """Promote, pause, deprecate or roll back a version, or change its share."""
     # Not strictly: in JSON Schema 10.0 is an integer.
     request = msgspec.convert(call.body, TransitionRequest, strict=False)
-    try:
-        done = await transitioned(call, call.path["agentId"], request)
-    except DeploymentRefusal as refusal:
-        raise api_error(refusal) from None
+    done = await transitioned(call, call.path["agentId"], request)
     return json_response(done.record, headers={"Link": f'</v1/runs/{done.run_id}>; rel="monitor"'})
 
 
@@ -158,18 +113,12 @@ async def transitioned(call: ApiCall, agent_id: str, request: TransitionRequest)
     *_ANY_KEY,
     body=ANSWER,
     answers={200: ResponseDoc("The status of the run.", ANSWERED)},
-    refuses=(
-        404,
-        409,
-    ),
+    refuses=(404, 409),
     stores=BYTES,
 )
 async def resolve_interrupt(call: ApiCall) -> Response:
     """Accept, reject or override the approval that a run waits for."""
     ballot = msgspec.convert(call.body["resumeValue"], Ballot)
     run_id, node_id = call.path["runId"], call.path["nodeId"]
-    try:
-        status = await call.host.deployments.vote(call.principal, run_id, node_id, ballot)
-    except DeploymentRefusal as refusal:
-        raise api_error(refusal) from None
+    status = await call.host.deployments.vote(call.principal, run_id, node_id, ballot)
     return json_response({"runId": run_id, "nodeId": node_id, "status": status})

@@ -24,12 +24,10 @@ from evalwright.contracts.events import (
 from evalwright.contracts.times import iso_time
 from evalwright.engine.isolation import marks_of
 from evalwright.host.access.quotas import BYTES, FREE
-from evalwright.host.deployments.model import DeploymentRefusal
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
 from evalwright.host.runs.handle import ENDED, RunHandle, is_evaluation
 from evalwright.host.runs.retention import delete_run
-from evalwright.host.v1.deployments import api_error
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,
@@ -308,11 +306,8 @@ async def cancel(call: ApiCall) -> Response:
 
 async def _cancelled(call: ApiCall, run: RunHandle) -> str:
     reason = call.body.get("reason")
-    try:
-        if await call.host.deployments.cancel(call.principal, run.run_id, reason):
-            return "cancelled"
-    except DeploymentRefusal as refusal:
-        raise api_error(refusal) from None
+    if await call.host.deployments.cancel(call.principal, run.run_id, reason):
+        return "cancelled"
     return await call.host.orders.cancel(run, reason, call.principal.principal)
 
 

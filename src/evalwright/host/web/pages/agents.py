@@ -22,7 +22,7 @@ from evalwright.host.deployments.model import (
 from evalwright.host.deployments.transitions import NEXT
 from evalwright.host.http.settings import DeploymentSettings
 from evalwright.host.library.versions import version_key
-from evalwright.host.v1.deployments import api_error, transitioned
+from evalwright.host.v1.deployments import transitioned
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.store.protocol import RunFilter
@@ -119,10 +119,7 @@ async def _agent_page(
     errors: dict[str, str] | None = None,
 ) -> Response:
     agent_id, tenant = call.path["agentId"], call.principal.tenant
-    try:
-        records = await call.host.deployments.list(tenant, agent_id)
-    except DeploymentRefusal as unknown:
-        raise api_error(unknown) from None
+    records = await call.host.deployments.list(tenant, agent_id)
     waiting = await call.host.deployments.waiting(call.principal, agent_id)
     may_read = call.may("runs:read")
     found = await call.in_reader(lambda: _read_agent(call, agent_id, records, may_read=may_read))
@@ -135,7 +132,7 @@ async def _agent_page(
         call,
         "agent.html",
         title=agent_id,
-        status_code=200 if refusal is None else api_error(refusal).status,
+        status_code=200 if refusal is None else refusal.status,
         agent_id=agent_id,
         address=agent_address(agent_id),
         gates=_gates(policy),
