@@ -180,8 +180,8 @@ def test_metrics_tell_how_the_fleet_stands(fleet: Fleet) -> None:
             return named, plain
 
     named, plain = asyncio.run(work())
-    assert b"\nevalwright_fleet_queue_depth 1\n" in named
-    assert b'\nevalwright_fleet_tenant_tasks{tenant="acme"} 1\n' in named
+    assert b"\nevalwright_fleet_queue_depth 1.0\n" in named
+    assert b'\nevalwright_fleet_tenant_tasks{tenant="acme"} 1.0\n' in named
     assert b"acme" not in plain
 
 

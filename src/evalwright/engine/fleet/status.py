@@ -1,7 +1,7 @@
 """How the fleet is doing: what a run waits for, and the numbers that its metrics show."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -103,31 +103,35 @@ def run_status(address: str, log: EventLog, run_id: str) -> str | None:
 
 async def fleet_metrics(database: FleetDatabase, *, with_tenants: bool) -> bytes:
     """The numbers of the fleet in the text format of Prometheus."""
-    numbers = await fleet_numbers(database)
-    lines: list[str] = []
-    for name, kind, about, value in (
-        ("queue_depth", "gauge", "Tasks that are due and that nobody has begun.", numbers.queued),
-        ("tasks_at_work", "gauge", "Tasks that workers work on.", numbers.begun),
-        ("tasks_waiting", "gauge", "Tasks that are not due yet.", numbers.waiting),
-        ("oldest_task_seconds", "gauge", "For how long the oldest task is due.", numbers.oldest_s),
-        ("workers", "gauge", "Workers that were heard of lately.", numbers.workers),
-        ("lease_losses_total", "counter", "Tasks taken over.", numbers.leases_lost),
-        ("largest_share", "gauge", "Of a tenant among all tasks at work.", numbers.largest_share),
+    from prometheus_client import (
+        CollectorRegistry,
+        Counter,
+        Gauge,
+        disable_created_metrics,
+        generate_latest,
+    )
+
+    numbers, registry = await fleet_numbers(database), CollectorRegistry()
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    for kind, name, about, value in (
+        (Gauge, "queue_depth", "Tasks that are due and that nobody has begun.", numbers.queued),
+        (Gauge, "tasks_at_work", "Tasks that workers work on.", numbers.begun),
+        (Gauge, "tasks_waiting", "Tasks that are not due yet.", numbers.waiting),
+        (Gauge, "oldest_task_seconds", "For how long the oldest task is due.", numbers.oldest_s),
+        (Gauge, "workers", "Workers that were heard of lately.", numbers.workers),
+        (Counter, "lease_losses_total", "Tasks taken over.", numbers.leases_lost),
+        (Gauge, "largest_share", "Of a tenant among all tasks at work.", numbers.largest_share),
     ):
-        lines += _family(name, kind, about, [("", value)])
+        kind(f"evalwright_fleet_{name}", about, registry=registry).inc(value)
     if with_tenants:
-        shares = [(f'{{tenant="{each.owner}"}}', each) for each in numbers.shares]
-        released = [(label, each.released) for label, each in shares]
-        scored = [(label, each.scored) for label, each in shares]
-        lines += _family("tenant_tasks", "gauge", "Tasks due or at work, by tenant.", released)
-        lines += _family("tenant_scored_total", "counter", "Tasks ended, by tenant.", scored)
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _family(name: str, kind: str, about: str, samples: Sequence[tuple[str, float]]) -> list[str]:
-    name = f"evalwright_fleet_{name}"
-    values = [f"{name}{label} {value:g}" for label, value in samples]
-    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}", *values]
+        name, about = "evalwright_fleet_tenant_tasks", "Tasks due or at work, by tenant."
+        released = Gauge(name, about, ["tenant"], registry=registry)
+        name, about = "evalwright_fleet_tenant_scored_total", "Tasks ended, by tenant."
+        scored = Counter(name, about, ["tenant"], registry=registry)
+        for each in numbers.shares:
+            released.labels(each.owner).set(each.released)
+            scored.labels(each.owner).inc(each.scored)
+    return generate_latest(registry)
 
 
 async def fleet_numbers(database: FleetDatabase) -> FleetNumbers:

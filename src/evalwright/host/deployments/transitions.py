@@ -4,6 +4,7 @@ draft → test → staged → active, active ↔ paused, active → deprecated, 
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -155,7 +156,7 @@ def _promote(
     before: Deployment | None,
     request: TransitionRequest,
     policy: DeploymentSettings,
-    evidence: dict[str, str | None],
+    evidence: dict[str, Any],
 ) -> DeploymentEvent:
     """Move a version to its next state, and an active one to a channel."""
     target = target_state(before, request)
