@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from evalwright.contracts import amounts
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     EvalCompleted,
@@ -22,7 +21,7 @@ from evalwright.engine.provenance import Provenance, recorded_provenance
 from evalwright.engine.runs import agent_called, let_through_by, may_be_held, reasons_held
 from evalwright.reports.formats.html import NO_HTML, Html, text_html
 from evalwright.reports.formats.words import RESULTS, toned
-from evalwright.scoring.statistics import wilson
+from evalwright.reports.run.bars import rate_bar, rate_gauge
 from evalwright.scoring.thresholds import p95
 from evalwright.store.protocol import EventLog, RunFacts
 
@@ -48,32 +47,9 @@ class RunFigures(NamedTuple):
     provenance: Provenance = Provenance()  # where it was started
 
     @property
-    def rate(self) -> float:
-        return self.passed / self.tasks if self.tasks else 0.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return wilson(self.passed, self.tasks) if self.tasks else (0.0, 1.0)
-
-    @property
     def gauge(self) -> dict[str, Any]:
         """The share with its interval and its bar, as pages draw it."""
-        low, high = self.interval
-        if self.bar is None:
-            tone = "pass" if self.passed == self.tasks else "warn"
-        else:
-            tone = "pass" if self.rate >= self.bar else "fail"
-        aim = "" if self.bar is None else f", bar {amounts.percent(self.bar)}"
-        share = amounts.percent(self.passed, self.tasks) if self.tasks else amounts.NOTHING
-        return {
-            "figure": share.removesuffix("%"),
-            "share": self.rate,
-            "low": low,
-            "high": high,
-            "bar": self.bar,
-            "tone": tone,
-            "words": f"{share}, interval {amounts.share_interval(low, high)}{aim}",
-        }
+        return rate_gauge(self.passed, self.tasks, self.bar)
 
 
 class _Latency(msgspec.Struct, rename="camel"):
@@ -193,10 +169,10 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
         plan = msgspec.json.decode(planned.body, type=_FiguredPlan)
     except msgspec.MsgspecError:  # the summary says whether it passed
         return figures
-    thresholds = plan.suite.thresholds
-    has_other = thresholds.pass_score is not None or bool(thresholds.tags)
-    bar = thresholds.pass_rate if thresholds.pass_rate is not None else None if has_other else 1.0
-    figures = figures._replace(bar=bar, model=plan.agent.model or str(plan.agent.model_class or ""))
+    figures = figures._replace(
+        bar=rate_bar(plan.suite.thresholds),
+        model=plan.agent.model or str(plan.agent.model_class or ""),
+    )
     if plan.baseline is None:
         return figures
     is_same = plan.baseline.left_out is None

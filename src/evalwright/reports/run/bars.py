@@ -3,15 +3,17 @@
 `scoring.thresholds` decides whether a run passes, and says why not; here every bar is shown.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from evalwright.contracts import amounts
+from evalwright.contracts.suite import Thresholds
 from evalwright.reports.run.task_list import RunFrame, TaskList
 from evalwright.scoring.pass_bars import pass_bars
 from evalwright.scoring.regression import difference
+from evalwright.scoring.statistics import wilson
 from evalwright.scoring.thresholds import mean, p95
 
 
@@ -76,6 +78,80 @@ def bars_of(frame: RunFrame, tasks: TaskList) -> list[RunBar]:
         RunBar("Answers", "every task has one", each, "", met=False) for each in frame.lacking
     )
     return [*bars, *missing]
+
+
+def verdict_told(
+    frame: RunFrame, tasks: TaskList, *, passed: bool, words: str = "", reasons: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The bars as the gauges of a verdict, and the sentence that says why it is what it is.
+
+    `words` are by what a run passed though tasks failed; `reasons` are told in place of the bars
+    that it missed.
+    """
+    bars, counts = bars_of(frame, tasks), tasks.counts
+    scored = len(tasks.rows) - counts["open"]
+    missed = [bar for bar in bars if bar.met is False]
+    met = "All bars are met" if len(bars) > 1 else "The bar is met"
+    if passed:
+        why = f"{'It passed' if missed else met}{f' with {words}' if words else ''}."
+        for each in missed:
+            why += f" {each.name}: {each.reached}, but the run was not to fail by that."
+    elif missed or reasons:
+        told = [f"{bar.name.lower()}: {bar.reached}, {bar.wanted} wanted" for bar in missed]
+        why = "; ".join(reasons or told)
+        why = f"{why[0].upper()}{why[1:]}."
+    else:
+        why, failed = f"{met}.", len(tasks.rows) - counts["passed"]
+        if failed:
+            why += f" {failed:,} {'task' if failed == 1 else 'tasks'} did not pass."
+    return {"gauges": [_gauge(bar, counts["passed"], scored) for bar in bars], "why": why}
+
+
+def _gauge(bar: RunBar, passed: int, scored: int) -> dict[str, Any]:
+    rate = None
+    if bar.share is not None and bar.at is not None:
+        is_rate = bar.name == "Tasks passed" and scored
+        low, high = wilson(passed, scored) if is_rate else (None, None)
+        rate = {
+            "share": bar.share,
+            "low": low,
+            "high": high,
+            "bar": bar.at,
+            "tone": {True: "pass", False: "fail", None: ""}[bar.met],
+            "words": f"{bar.reached}, {bar.wanted} wanted",
+        }
+    return {
+        "name": bar.name,
+        "figure": bar.reached,
+        "aim": bar.wanted,
+        "met": bar.met,
+        "rate": rate,
+    }
+
+
+def rate_bar(thresholds: Thresholds) -> float | None:
+    """The share of tasks that must pass; None where the bar is another one."""
+    if thresholds.pass_rate is not None:
+        return thresholds.pass_rate
+    return None if thresholds.pass_score is not None or thresholds.tags else 1.0
+
+
+def rate_gauge(passed: int, tasks: int, bar: float | None) -> dict[str, Any]:
+    """A pass rate with its interval and its bar, as pages draw it."""
+    rate = passed / tasks if tasks else 0.0
+    low, high = wilson(passed, tasks) if tasks else (0.0, 1.0)
+    share = amounts.percent(passed, tasks) if tasks else amounts.NOTHING
+    aim = "" if bar is None else f", bar {amounts.percent(bar)}"
+    is_met = rate >= bar if bar is not None else passed == tasks
+    return {
+        "figure": share.removesuffix("%"),
+        "share": rate,
+        "low": low,
+        "high": high,
+        "bar": bar,
+        "tone": "pass" if is_met else "warn" if bar is None else "fail",
+        "words": f"{share}, interval {amounts.share_interval(low, high)}{aim}",
+    }
 
 
 def score_so_far(tasks: TaskList) -> float:

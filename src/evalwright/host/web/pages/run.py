@@ -25,9 +25,8 @@ from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProg
 from evalwright.host.web.run_figures import RunFigures
 from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.formats.html import Html, as_markup
-from evalwright.reports.run.bars import RunBar, bars_of
+from evalwright.reports.run.bars import verdict_told
 from evalwright.scoring.regression import called, change_against_baseline
-from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import RunFacts
 
 READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log comes later
@@ -81,54 +80,15 @@ async def show(call: PageCall) -> Response:
 
 def _told(view: RunView, head: dict[str, Any]) -> dict[str, Any]:
     """The bars of a run as gauges, and the sentence that says why it passed or not."""
-    bars = bars_of(view.frame, view.tasks)
-    counts = view.tasks.counts
-    scored = len(view.tasks.rows) - counts["open"]
-    gauges = [_gauge(bar, counts["passed"], scored) for bar in bars]
-    missed = [bar for bar in bars if bar.met is False]
-    if head["verdict"] == "pass":
-        bar = "All bars are met" if len(bars) > 1 else "The bar is met"
-        why = f"{'It passed' if missed else bar}"
-        why += f" with {head['let_through']}." if head["let_through"] else "."
-        for each in missed:
-            why += f" {each.name}: {each.reached}, but the run was not to fail by that."
-    elif missed:
-        why = "; ".join(f"{bar.name.lower()}: {bar.reached}, {bar.wanted} wanted" for bar in missed)
-        why = f"{why[0].upper()}{why[1:]}."
-    else:
-        failed = len(view.tasks.rows) - counts["passed"]
-        why = "All bars are met." if len(bars) > 1 else "The bar is met."
-        if failed:
-            why += f" {failed:,} {'task' if failed == 1 else 'tasks'} did not pass."
+    told = verdict_told(
+        view.frame, view.tasks, passed=head["verdict"] == "pass", words=head["let_through"]
+    )
     if view.frame.baseline is not None and view.tasks.totals is not None:
         baseline = view.frame.baseline.read()
         ended = [{row.task_id: row.passed is True for row in view.tasks.rows}]
         change = change_against_baseline(ended, baseline, view.names.name_of)
-        why += f" Against {called(baseline)}: {change.sentence}"
-    return {"gauges": gauges, "why": why}
-
-
-def _gauge(bar: RunBar, passed: int, scored: int) -> dict[str, Any]:
-    rate = None
-    if bar.share is not None and bar.at is not None:
-        low, high = (
-            wilson(passed, scored) if bar.name == "Tasks passed" and scored else (None, None)
-        )
-        rate = {
-            "share": bar.share,
-            "low": low,
-            "high": high,
-            "bar": bar.at,
-            "tone": {True: "pass", False: "fail", None: ""}[bar.met],
-            "words": f"{bar.reached}, {bar.wanted} wanted",
-        }
-    return {
-        "name": bar.name,
-        "figure": bar.reached,
-        "aim": bar.wanted,
-        "met": bar.met,
-        "rate": rate,
-    }
+        told["why"] += f" Against {called(baseline)}: {change.sentence}"
+    return told
 
 
 async def _live_soon(call: PageCall) -> Html:
