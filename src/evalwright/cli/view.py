@@ -37,18 +37,22 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
     import logging
     import threading
     import webbrowser
+    from contextlib import closing
 
     from evalwright.host.host import Host
     from evalwright.host.http.server import create_server, open_socket, serve
     from evalwright.host.telemetry import logging_to
+    from evalwright.host.web.folder_runs import FolderRuns
     from evalwright.host.web.sign_in import LinkSignIn
     from evalwright.store.location import HOST_PATIENCE, opened_log
 
     settings = chosen_config(config)
+    folder = FolderRuns(Path.cwd(), db, settings, config)
     db = configured_db(db, settings)
     listener = open_socket(ADDRESS, port, "choose another with --port")
-    sign_in = LinkSignIn(listener.getsockname()[1])
-    with logging_to(level=logging.WARNING), opened_log(db, HOST_PATIENCE) as log:
+    sign_in = LinkSignIn(listener.getsockname()[1], folder)
+    quietly = logging_to(level=logging.WARNING)
+    with quietly, opened_log(db, HOST_PATIENCE) as log, closing(folder):
 
         def greet() -> None:
             say(f"evalwright: the log in {log.place}; Ctrl-C ends it. Open:")

@@ -126,3 +126,15 @@ def test_what_was_chosen_stays_chosen_when_the_suite_changes(visitor: Visitor, n
     assert '<input class="box" type="checkbox" name="modes" value="golden" checked>' in text
     assert f'<option value="{before}" selected>' in text
     assert 'name="budget"' not in text, "what somebody types meanwhile would be lost"
+
+
+def test_a_host_offers_no_files_of_its_machine(visitor: Visitor, newcomer: Caller, tmp_path: Path):
+    newcomer.publish(a_suite(1))
+    path = tmp_path / "suite.yaml"
+    path.write_text("evalwright: 1\nname: mine\ntasks: [{input: a, checks: [{equals: a}]}]\n")
+    answer = visitor.post("/start", {"suite": str(path), "agent": RIGHT})
+    assert answer.status == 422
+    assert errors_of(answer.text) == {"suite": "no such suite; give suiteId@version"}
+    text = visitor.get("/start").text
+    assert "The same on the command line" not in text
+    assert ".yaml" not in text

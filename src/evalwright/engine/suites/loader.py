@@ -29,7 +29,7 @@ from evalwright.scoring.golden import read_suite
 # Files that hold nothing but rows; JSON and YAML may also be a suite.
 DATA_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet")
 _SUFFIXES = (".yaml", ".yml", ".json")
-_SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _BEGINNING = 1 << 20
 _OWN_FORM = re.compile(rb"^[\"']?evalwright[\"']?[ \t]*:[ \t]*1[ \t]*(?:#.*)?\r?$", re.MULTILINE)
 _OPENWOP = re.compile(rb"^[\"']?(suiteId|tasks)[\"']?[ \t]*:", re.MULTILINE)
@@ -183,7 +183,7 @@ def find_suites(named: Iterable[Path]) -> FoundSuites:
             paths[path] = None
             continue
         files = sorted(_files(path))
-        found = [file for file in files if _is_suite(file)]
+        found = [file for file in files if is_suite(file)]
         if not found:
             raise BadInput(
                 f"{path}: no suite among its {len(files)} files; a suite has `evalwright: 1` at "
@@ -197,12 +197,12 @@ def find_suites(named: Iterable[Path]) -> FoundSuites:
 def _files(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
         folders[:] = [
-            name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS
+            name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS
         ]
         yield from (Path(place, name) for name in files if not name.startswith("."))
 
 
-def _is_suite(path: Path) -> bool:
+def is_suite(path: Path) -> bool:
     """By its content; a suite with mistakes is one, so that they are told."""
     if not path.name.lower().endswith(_SUFFIXES) or path.name.lower().endswith(ARCHIVES):
         return False

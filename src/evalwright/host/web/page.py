@@ -20,6 +20,7 @@ from evalwright.host.access.keys import Principal
 from evalwright.host.access.quotas import Stores
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall
+from evalwright.host.web.folder_runs import FolderRuns
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
 from evalwright.reports.design import files as design
@@ -55,10 +56,17 @@ class PageCall(ApiCall):
     """A request for a page, or for a part of one."""
 
     def __init__(
-        self, host: "Host", request: Request, correlation_id: str, *, is_local: bool
+        self,
+        host: "Host",
+        request: Request,
+        correlation_id: str,
+        *,
+        is_local: bool,
+        folder: FolderRuns | None = None,
     ) -> None:
         super().__init__(host, request, NOBODY, correlation_id)
         self.is_local = is_local  # the log of this machine, opened by `evalwright view`
+        self.folder = folder  # where that was, whose suites may be run
         self.session = WebSession("", NOBODY)
         self.form: dict[str, list[str]] = {}
         self.menu: list[dict[str, Any]] = []  # what the layout links to: name, address, icon, count

@@ -11,6 +11,7 @@ from evalwright.host.access.keys import SCOPES, Principal
 from evalwright.host.async_store import read_soon
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import client_address
+from evalwright.host.web.folder_runs import FolderRuns
 from evalwright.host.web.page import PageCall, page, see
 from evalwright.host.web.sessions import WebSession, find_session, new_id, sign_in, sign_out
 from evalwright.store.records import LOCAL_TENANT
@@ -25,6 +26,9 @@ class SignIn(Protocol):
 
     @property
     def is_local(self) -> bool: ...  # whether the pages show the log of the visitor's own machine
+
+    @property
+    def folder(self) -> FolderRuns | None: ...  # whose suites may be run, there only
 
     def check_address(self, request: Request) -> None: ...  # raises `ApiError` 403
 
@@ -64,6 +68,7 @@ class KeySignIn:
     """Of a host: a key is exchanged for a session."""
 
     is_local = False
+    folder = None
 
     def check_address(self, request: Request) -> None:
         """A host may have any name."""
@@ -117,7 +122,8 @@ class LinkSignIn:
 
     is_local = True
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, folder: FolderRuns | None = None) -> None:
+        self.folder = folder
         self._names = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._session = WebSession(new_id(), OWNER)
         self._token: str | None = new_id()

@@ -162,8 +162,13 @@ class Site:
         self._pages = RouteTable([*PAGES, *(LOCAL_PAGES if sign_in.is_local else KEY_PAGES)])
 
     async def __call__(self, asked: ApiCall) -> Response:
-        is_local = self._sign_in.is_local
-        call = PageCall(self._host, asked.request, asked.correlation_id, is_local=is_local)
+        call = PageCall(
+            self._host,
+            asked.request,
+            asked.correlation_id,
+            is_local=self._sign_in.is_local,
+            folder=self._sign_in.folder,
+        )
         try:
             with ExitStack() as held:
                 held.enter_context(self._host.requests.hold())
