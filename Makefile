@@ -143,8 +143,7 @@ bench-rows: setup ## measure rows of a CSV file becoming tasks: CPU, and memory 
 	$(BIN)/python benchmarks/rows/bench.py
 
 mutants: setup ## change 400 sampled places in the code and list the changes that no test notices (takes an hour)
-	@$(SYNC) --group mutants
-	$(BIN)/python tools/mutants.py
+	$(BIN)/python tools/mutants.py --workers 2
 
 walk: setup ## print every function that a golden task, a compared case and a prompt pass through
 	$(BIN)/python tools/walk.py
