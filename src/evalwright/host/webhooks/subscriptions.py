@@ -51,8 +51,8 @@ class SubscriptionRequest(msgspec.Struct, frozen=True):
     include_content: bool = False
 
 
-class Subscription(msgspec.Struct, frozen=True):
-    """A subscription."""
+class Subscription(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A subscription; as stored, its secret is sealed, but for those of version 0.2."""
 
     webhook_id: str
     tenant: str
@@ -61,9 +61,15 @@ class Subscription(msgspec.Struct, frozen=True):
     events: tuple[str, ...]
     tags: tuple[str, ...]
     include_content: bool
-    fingerprint: str  # the part of the secret's hash that may be shown
     created_us: int
-    secret: str | None  # None: sealed with a key that this host does not have
+    fingerprint: str = ""  # the part of the secret's hash that may be shown
+    sealed: str | None = None
+    secret: str | None = None  # None: sealed with a key that this host does not have
+
+    @property
+    def purpose(self) -> str:
+        """What its secret is for: a sealed secret is of no use for another webhook."""
+        return f"webhook {self.tenant}/{self.webhook_id}"
 
     def follows(self, workspace: str | None, tags: Sequence[str]) -> bool:
         """Whether events of a run of the tenant may be delivered.
@@ -95,30 +101,6 @@ class Subscription(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Subscription({self.webhook_id!r}, {self.tenant!r}, {self.fingerprint!r})"
-
-
-class StoredSubscription(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A subscription as stored; those of version 0.2 have their secret in clear text."""
-
-    webhook_id: str
-    tenant: str
-    workspace: str | None
-    url: str
-    events: tuple[str, ...]
-    tags: tuple[str, ...]
-    include_content: bool
-    created_us: int
-    fingerprint: str | None = None
-    sealed: str | None = None
-    secret: str | None = None
-
-    @property
-    def purpose(self) -> str:
-        """What its secret is for: a sealed secret is of no use for another webhook."""
-        return f"webhook {self.tenant}/{self.webhook_id}"
-
-    def __repr__(self) -> str:
-        return f"StoredSubscription({self.webhook_id!r}, {self.tenant!r})"
 
 
 class Subscriptions:
@@ -161,7 +143,7 @@ class Subscriptions:
         if problems:
             raise InvalidDocument("webhook", problems)
         await self._egress.check_destination(wanted.url, https_only=True)
-        stored = StoredSubscription(
+        made = Subscription(
             webhook_id=f"wh_{secrets.token_hex(16)}",
             tenant=tenant,
             workspace=workspace,
@@ -172,17 +154,15 @@ class Subscriptions:
             created_us=self._clock.now_us(),
             secret=wanted.secret or secrets.token_hex(SECRET_BYTES),
         )
-        subscription = self._opened(stored)
-        body = msgspec.json.encode(self._sealed(stored))
+        sealed = self._sealed(made)
         async with self._creating:
             known = await read_soon(self._records, tenant, lambda: self.of_tenant(tenant))
             if len(known) >= MAX_PER_TENANT:
                 message = f"the tenant already has {MAX_PER_TENANT} webhooks"
                 raise InvalidDocument("webhook", [Problem("$", message, "delete one first")])
-            written: list[RecordChange | Execute] = list(subscription.following())
-            written.append(RecordChange(KIND, tenant, subscription.webhook_id, body))
-            await asyncio.wrap_future(self._records.write(written))
-        return subscription
+            kept = RecordChange(KIND, tenant, made.webhook_id, msgspec.json.encode(sealed))
+            await asyncio.wrap_future(self._records.write([*made.following(), kept]))
+        return msgspec.structs.replace(sealed, secret=made.secret)
 
     async def delete(
         self, subscription: Subscription, changes: Sequence[RecordChange] = ()
@@ -235,44 +215,33 @@ class Subscriptions:
 
     def seal_clear_secrets(self) -> list[RecordChange]:
         """What replaces subscriptions whose secret is stored in clear text by sealed ones."""
-        found = [
-            (tenant, record.key, msgspec.json.decode(record.body, type=StoredSubscription))
-            for tenant, record in self._records.of_all_tenants(KIND)
+        stored = [
+            msgspec.json.decode(record.body, type=Subscription)
+            for _, record in self._records.of_all_tenants(KIND)
         ]
         return [
-            RecordChange(KIND, tenant, key, msgspec.json.encode(self._sealed(stored)))
-            for tenant, key, stored in found
-            if stored.secret is not None
+            RecordChange(
+                KIND, each.tenant, each.webhook_id, msgspec.json.encode(self._sealed(each))
+            )
+            for each in stored
+            if each.secret is not None
         ]
 
-    def _sealed(self, stored: StoredSubscription) -> StoredSubscription:
-        assert stored.secret is not None, "a secret is sealed once"
-        sealed = self._vault.seal(stored.secret.encode(), stored.purpose)
-        shown = _fingerprint(stored.secret)
-        return msgspec.structs.replace(stored, fingerprint=shown, sealed=sealed, secret=None)
+    def _sealed(self, clear: Subscription) -> Subscription:
+        assert clear.secret is not None, "a secret is sealed once"
+        sealed = self._vault.seal(clear.secret.encode(), clear.purpose)
+        shown = _fingerprint(clear.secret)
+        return msgspec.structs.replace(clear, fingerprint=shown, sealed=sealed, secret=None)
 
-    def _opened(self, stored: StoredSubscription) -> Subscription:
+    def _decode(self, body: bytes, tenant: str) -> Subscription:
+        stored = msgspec.json.decode(body, type=Subscription)
+        assert stored.tenant == tenant, "a subscription is stored under its own tenant"
         secret = stored.secret
         if secret is None and stored.sealed is not None:
             with suppress(WrongKey):
                 secret = self._vault.open(stored.sealed, stored.purpose).decode()
-        return Subscription(
-            webhook_id=stored.webhook_id,
-            tenant=stored.tenant,
-            workspace=stored.workspace,
-            url=stored.url,
-            events=stored.events,
-            tags=stored.tags,
-            include_content=stored.include_content,
-            fingerprint=stored.fingerprint or (_fingerprint(secret) if secret else ""),
-            created_us=stored.created_us,
-            secret=secret,
-        )
-
-    def _decode(self, body: bytes, tenant: str) -> Subscription:
-        stored = msgspec.json.decode(body, type=StoredSubscription)
-        assert stored.tenant == tenant, "a subscription is stored under its own tenant"
-        return self._opened(stored)
+        shown = stored.fingerprint or (_fingerprint(secret) if secret else "")
+        return msgspec.structs.replace(stored, fingerprint=shown, secret=secret)
 
 
 def _fingerprint(secret: str) -> str:
