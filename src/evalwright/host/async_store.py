@@ -1,9 +1,9 @@
 """The store as an event loop uses it, which must not wait for a database on another machine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import Records
@@ -22,44 +22,6 @@ async def forget_old(records: Records, kind: str, before_us: int) -> None:
     """Delete the documents of a kind that were last written before a time, some at a time."""
     while await read_soon(records, "", lambda: records.has_older(kind, before_us)):
         await asyncio.wrap_future(records.forget(kind, before_us))
-
-
-class SharedReads:
-    """Reads that many ask for at the same time, made once for all; used on one event loop.
-
-    Whoever asks gets what is read from then on: while one read is made, the next is shared.
-    """
-
-    def __init__(self) -> None:
-        self._made: dict[str, asyncio.Future[Any]] = {}
-        self._next: dict[str, asyncio.Future[Any]] = {}
-
-    async def get(self, key: str, read: Callable[[], Awaitable[T]]) -> T:
-        """What is read; raises what the read raises."""
-        shared: asyncio.Future[T] | None = self._next.get(key)
-        if shared is None:
-            before = self._made.get(key)
-            shared = asyncio.ensure_future(self._read(key, before, read))
-            (self._made if before is None else self._next)[key] = shared
-            shared.add_done_callback(_look_at_error)
-        return await asyncio.shield(shared)  # whoever leaves does not cancel it for the others
-
-    async def _read(
-        self, key: str, before: "asyncio.Future[Any] | None", read: Callable[[], Awaitable[T]]
-    ) -> T:
-        if before is not None:
-            await asyncio.wait((before,))
-            self._made[key] = self._next.pop(key)
-        try:
-            return await read()
-        finally:
-            if key not in self._next:
-                self._made.pop(key, None)
-
-
-def _look_at_error(read: "asyncio.Future[Any]") -> None:
-    if not read.cancelled():
-        read.exception()  # so that asyncio does not complain that nobody looked
 
 
 @asynccontextmanager

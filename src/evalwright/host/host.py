@@ -14,6 +14,7 @@ from evalwright.engine.session import ModelPool
 from evalwright.host.access.egress import Egress, EgressPolicy
 from evalwright.host.access.idempotency import Idempotency
 from evalwright.host.access.key_watch import KeyWatch
+from evalwright.host.access.keys import Principal
 from evalwright.host.access.limits import (
     MOST_BODIES,
     MOST_BODIES_PER_TENANT,
@@ -30,7 +31,6 @@ from evalwright.host.access.limits import (
 )
 from evalwright.host.access.quotas import Quotas
 from evalwright.host.access.vault import Vault
-from evalwright.host.async_store import SharedReads
 from evalwright.host.deployments.service import Deployments
 from evalwright.host.http.extension import NO_EXTENSION, Extension
 from evalwright.host.http.settings import HostSettings, host_settings
@@ -153,7 +153,8 @@ class Host:
         self.arrivals = Arrivals()
         self.body_schedule = FairSchedule(SHAPES_PER_ROUND)  # of large bodies that arrive
         self.key_watch = KeyWatch(self.log)
-        self.shared_reads = SharedReads()
+        self.principals = SharedCache[str, Principal](0, is_current=True)
+        self.edges = SharedCache[str, list[Event]](0, is_current=True)
         maker = ExecutorMaker(
             self.planner,
             self.models,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evalwright.host.async_store import SharedReads
 from evalwright.host.runs.cluster import DEAD_SECONDS, SILENT_SECONDS, Hosts
+from evalwright.host.streams.cache import SharedCache
 from evalwright.store.records import RecordConflict
 from evalwright.store.sqlite.log import Database, SqliteLog
 
@@ -91,7 +91,7 @@ def test_whoever_only_looks_is_not_counted_and_never_leads(log: SqliteLog, clock
 
 def test_those_who_ask_while_one_reads_share_the_next_read():
     async def scene() -> tuple[list[int], int]:
-        reads, count, may_end = SharedReads(), 0, asyncio.Event()
+        reads, count, may_end = SharedCache[str, int](0, is_current=True), 0, asyncio.Event()
 
         async def read() -> int:
             nonlocal count
@@ -100,13 +100,13 @@ def test_those_who_ask_while_one_reads_share_the_next_read():
             await may_end.wait()
             return number
 
-        first = asyncio.ensure_future(reads.get("key", read))
+        first = asyncio.ensure_future(reads.read("key", read))
         await asyncio.sleep(0)
-        others = [asyncio.ensure_future(reads.get("key", read)) for _ in range(20)]
+        others = [asyncio.ensure_future(reads.read("key", read)) for _ in range(20)]
         await asyncio.sleep(0)
         may_end.set()
         found = [await first, *await asyncio.gather(*others)]
-        return found, await reads.get("key", read)
+        return found, await reads.read("key", read)
 
     found, last = asyncio.run(scene())
     assert found == [1] + [2] * 20
@@ -115,7 +115,7 @@ def test_those_who_ask_while_one_reads_share_the_next_read():
 
 def test_a_read_that_failed_is_made_again_for_the_next():
     async def scene() -> str:
-        reads = SharedReads()
+        reads = SharedCache[str, str](0, is_current=True)
 
         async def fail() -> str:
             raise LookupError
@@ -124,7 +124,7 @@ def test_a_read_that_failed_is_made_again_for_the_next():
             return "found"
 
         with pytest.raises(LookupError):
-            await reads.get("key", fail)
-        return await reads.get("key", succeed)
+            await reads.read("key", fail)
+        return await reads.read("key", succeed)
 
     assert asyncio.run(scene()) == "found"

@@ -155,7 +155,7 @@ async def _holder(host: Host, given: str | None) -> Principal:
     if given is None or host.records.is_local:
         return read()
     share = given[:_KEY_SHARE]
-    return await host.shared_reads.get(given, lambda: read_soon(host.records, share, read))
+    return await host.principals.read(given, lambda: read_soon(host.records, share, read))
 
 
 async def _once(call: ApiCall, route: Route) -> Response:

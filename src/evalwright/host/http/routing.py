@@ -114,7 +114,7 @@ class ApiCall:
         """The first and last events of a run; many who ask at the same moment share one read."""
         if self.host.records.is_local:
             return await run.read_edges()
-        return await self.host.shared_reads.get(f"{run.partition} {run.run_id}", run.read_edges)
+        return await self.host.edges.read(f"{run.partition} {run.run_id}", run.read_edges)
 
     def run_with(self, run_id: str) -> RunHandle:
         return RunHandle(self.log, self.principal.partition, run_id)

@@ -39,19 +39,26 @@ class SharedCache(Generic[K, V]):
         if kept is not None:
             self._kept[key] = kept  # now it is the last to be forgotten
             return kept[1]
-        joined = self._being_made.get(key)
-        # A client that leaves does not cancel it for others.
-        made = await asyncio.shield(joined or self._begin(key, make))
-        if joined is not None and self._is_current and not made[2]:
+        making = self._being_made.get(key)
+        if making is not None and self._is_current:
             # It may have been read before this client began to listen: what came between the two
-            # would be missing. One that is being made now is not that old.
-            made = await asyncio.shield(self._being_made.get(key) or self._begin(key, make))
-        return made[1]
+            # would be missing. One that is begun after it is not that old.
+            await asyncio.wait((making,))
+            if not making.cancelled() and making.exception() is None and making.result()[2]:
+                return making.result()[1]
+            making = self._being_made.get(key)
+        if making is None:
+            making = self._being_made[key] = asyncio.ensure_future(make())
+            making.add_done_callback(partial(self._finish, key))
+        return (await asyncio.shield(making))[1]  # who leaves does not cancel it for others
 
-    def _begin(self, key: K, make: Callable[[], Awaitable[Made[V]]]) -> "asyncio.Future[Made[V]]":
-        making = self._being_made[key] = asyncio.ensure_future(make())
-        making.add_done_callback(partial(self._finish, key))
-        return making
+    async def read(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
+        """A value that is not kept: many who ask at the same moment share one read."""
+
+        async def make() -> Made[V]:
+            return 0, await read(), False
+
+        return await self.get(key, make)
 
     def _finish(self, key: K, making: "asyncio.Future[Made[V]]") -> None:
         self._being_made.pop(key, None)
