@@ -107,7 +107,9 @@ def command(
     from evalwright.host.host import Host
     from evalwright.host.http.server import create_server, open_socket, serve
     from evalwright.host.http.startup_checks import check_settings
-    from evalwright.host.telemetry import Telemetry, logging_to
+    from evalwright.host.telemetry.logs import logging_to
+    from evalwright.host.telemetry.telemetry import Telemetry
+    from evalwright.host.telemetry.traces import open_tracer
 
     settings = chosen_config(config)
     db = configured_db(db, settings)
@@ -129,8 +131,8 @@ def command(
             log,
             settings,
             extension=_extension(conformance=conformance),
-            open_telemetry=lambda clock, endpoint: Telemetry.open(
-                clock, os.environ, endpoint, providers=settings.models
+            open_telemetry=lambda clock, endpoint: Telemetry(
+                clock, open_tracer(os.environ, endpoint), settings.models
             ),
             vault=vault,
         )

@@ -41,7 +41,7 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
 
     from evalwright.host.host import Host
     from evalwright.host.http.server import create_server, open_socket, serve
-    from evalwright.host.telemetry import logging_to
+    from evalwright.host.telemetry.logs import logging_to
     from evalwright.host.web.folder_runs import FolderRuns
     from evalwright.host.web.sign_in import LinkSignIn
     from evalwright.store.location import HOST_PATIENCE, opened_log

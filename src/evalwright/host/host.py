@@ -55,7 +55,8 @@ from evalwright.host.streams.cache import (
     SnapshotKey,
 )
 from evalwright.host.streams.feed import Feed
-from evalwright.host.telemetry import RunOrigin, Telemetry, read_trace
+from evalwright.host.telemetry.telemetry import RunOrigin, Telemetry
+from evalwright.host.telemetry.trace_context import read_trace
 from evalwright.host.web.progress import ProgressCache
 from evalwright.host.web.run_figures import FiguresCache
 from evalwright.host.web.sessions import forget_sessions

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evalwright.host.access.egress import Egress, EgressPolicy
-from evalwright.host.telemetry import logging_to
+from evalwright.host.telemetry.logs import logging_to
 from host.caller import Caller, Frame
 from host.server import AGENTS, ServedHost, running_host
 from host.webhooks.webhook_station import HOST, Certificate, at_home, make_certificate

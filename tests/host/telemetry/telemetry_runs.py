@@ -8,7 +8,7 @@ from builders import EPOCH_US, a_suite, a_task
 from evalwright.agents import Task
 from evalwright.contracts.events import Event
 from evalwright.contracts.suite import Suite
-from evalwright.host.telemetry import RunOrigin, Telemetry
+from evalwright.host.telemetry.telemetry import RunOrigin, Telemetry
 from subjects.runs import Workshop
 
 TENANT = "acme"

@@ -12,14 +12,9 @@ from telemetry_runs import CANARY, TENANT, FixedClock, a_recorded_run, observe
 from builders import RUN_ID, SUITE_ID, a_log, an_event
 from evalwright.contracts.events import CapBreached, ProviderUsage, RunFailure
 from evalwright.contracts.events import ErrorDetail as Error
-from evalwright.host.telemetry import (
-    AnsweredRequest,
-    RunOrigin,
-    Telemetry,
-    audit,
-    logging_to,
-    read_trace,
-)
+from evalwright.host.telemetry.logs import audit, logging_to
+from evalwright.host.telemetry.telemetry import RunOrigin, Telemetry
+from evalwright.host.telemetry.trace_context import read_trace
 from evalwright.signals.masking.credentials import mask_log_text
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -51,17 +46,15 @@ def written():
 
 def test_a_request_is_logged_with_everything_but_its_content(written):
     Telemetry(FixedClock()).on_request(
-        AnsweredRequest(
-            method="GET",
-            route="/v1/runs/{runId}",
-            status=404,
-            seconds=0.0123456,
-            correlation_id="c-1",
-            tenant=TENANT,
-            key_id="k1",
-            run_id=RUN_ID,
-            trace_id=TRACE,
-        )
+        method="GET",
+        route="/v1/runs/{runId}",
+        status=404,
+        seconds=0.0123456,
+        correlation_id="c-1",
+        tenant=TENANT,
+        key_id="k1",
+        run_id=RUN_ID,
+        trace_id=TRACE,
     )
     (entry,) = written.entries
     assert entry.pop("ts").endswith("Z")
@@ -81,8 +74,7 @@ def test_a_request_is_logged_with_everything_but_its_content(written):
 
 
 def test_a_server_error_is_logged_as_an_error(written):
-    request = AnsweredRequest(method="GET", route=None, status=500, seconds=0, correlation_id="c")
-    Telemetry(FixedClock()).on_request(request)
+    Telemetry(FixedClock()).on_request("GET", None, 500, 0, correlation_id="c")
     assert written.entries[0]["level"] == "error"
 
 
@@ -223,9 +215,7 @@ def test_on_a_terminal_a_line_is_made_for_people():
     stream = Written(terminal=True)
     with logging_to(stream):
         Telemetry(FixedClock()).on_request(
-            AnsweredRequest(
-                method="GET", route="/v1/runs", status=200, seconds=0.002, correlation_id="c"
-            )
+            method="GET", route="/v1/runs", status=200, seconds=0.002, correlation_id="c"
         )
     line = stream.getvalue()
     assert not line.startswith("{")

@@ -15,14 +15,10 @@ from evalwright.contracts.events import (
     RunStarted,
     ToolReturned,
 )
-from evalwright.host.telemetry import (
-    CONTENT_TYPE,
-    AnsweredRequest,
-    ForkOrigin,
-    RunOrigin,
-    Telemetry,
-    metrics,
-)
+from evalwright.host.telemetry import metrics
+from evalwright.host.telemetry.facts import ForkOrigin
+from evalwright.host.telemetry.metrics import CONTENT_TYPE
+from evalwright.host.telemetry.telemetry import RunOrigin, Telemetry
 
 
 def usage(provider: str = "openai", **fields) -> ProviderUsage:
@@ -171,9 +167,7 @@ def test_requests_are_counted_by_template_and_a_strange_method_is_no_label(telem
         (CANARY, None, 405),
     ):
         telemetry.on_request(
-            AnsweredRequest(
-                method=method, route=route, status=status, seconds=0.002, correlation_id="c"
-            )
+            method=method, route=route, status=status, seconds=0.002, correlation_id="c"
         )
     told = samples(telemetry)
     requests = "evalwright_http_requests_total"

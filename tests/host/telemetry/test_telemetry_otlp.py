@@ -10,7 +10,9 @@ from telemetry_runs import CANARY, a_recorded_run, observe
 
 from evalwright.contracts.errors import BadInput
 from evalwright.engine.clock import SystemClock
-from evalwright.host.telemetry import ForkOrigin, RunOrigin, Telemetry, TraceContext
+from evalwright.host.telemetry.facts import ForkOrigin
+from evalwright.host.telemetry.telemetry import RunOrigin, Telemetry
+from evalwright.host.telemetry.trace_context import TraceContext
 from evalwright.host.telemetry.traces import NoTracer, open_tracer
 
 CALLER = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", state="rojo=1")
@@ -30,7 +32,7 @@ def collector():
 
 
 def send(events, environment, endpoint=None, origin=None):
-    telemetry = Telemetry.open(SystemClock(), environment, endpoint)
+    telemetry = Telemetry(SystemClock(), open_tracer(environment, endpoint))
     observe(telemetry, events, origin)
     telemetry.close()
 

@@ -5,7 +5,9 @@ from telemetry_runs import CANARY, TENANT, FixedClock, a_recorded_run, observe
 from builders import EPOCH_US, RUN_ID, SUITE_ID, a_log, a_suite, as_log, opening
 from evalwright.contracts.events import InvocationCompleted, InvocationStarted, ProviderUsage
 from evalwright.contracts.events import RunCompleted as Completed
-from evalwright.host.telemetry import ForkOrigin, RunOrigin, Telemetry, TraceContext
+from evalwright.host.telemetry.facts import ForkOrigin
+from evalwright.host.telemetry.telemetry import RunOrigin, Telemetry
+from evalwright.host.telemetry.trace_context import TraceContext
 from evalwright.host.telemetry.traces import RunSpan
 
 CALLER = TraceContext("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", state="rojo=1")

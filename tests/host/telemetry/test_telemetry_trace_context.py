@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.telemetry import TraceContext, new_trace, read_trace
-from evalwright.host.telemetry.trace_context import derived_span_id, derived_trace_id
+from evalwright.host.telemetry.trace_context import (
+    TraceContext,
+    derived_span_id,
+    derived_trace_id,
+    new_trace,
+    read_trace,
+)
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GIVEN = f"00-{TRACE}-{SPAN}-01"

@@ -32,7 +32,6 @@ from evalwright.host.http.routing import (
     client_address,
     json_response,
 )
-from evalwright.host.telemetry import AnsweredRequest
 from evalwright.store.records import RecordConflict
 
 CORRELATION_HEADER = "x-correlation-id"
@@ -107,17 +106,15 @@ class App:
         response.headers["X-Content-Type-Options"] = "nosniff"
         run_id = call.path.get("runId", "")
         self._host.telemetry.on_request(
-            AnsweredRequest(
-                method=request.method if call.template else "other",
-                route=call.template,
-                status=response.status_code,
-                seconds=time.perf_counter() - started,
-                correlation_id=correlation_id,
-                tenant=call.principal.tenant or None,
-                key_id=call.principal.key_id or None,
-                run_id=run_id if _RUN_ID.fullmatch(run_id) else None,  # other text is not logged
-                trace_id=call.trace.trace_id,
-            )
+            request.method if call.template else "other",
+            call.template,
+            response.status_code,
+            time.perf_counter() - started,
+            correlation_id=correlation_id,
+            tenant=call.principal.tenant or None,
+            key_id=call.principal.key_id or None,
+            run_id=run_id if _RUN_ID.fullmatch(run_id) else None,  # other text is not logged
+            trace_id=call.trace.trace_id,
         )
         return response
 

@@ -28,7 +28,8 @@ from evalwright.host.access.limits import (
 from evalwright.host.async_store import read_soon
 from evalwright.host.http.errors import ApiError, invalid
 from evalwright.host.runs.handle import RunHandle
-from evalwright.host.telemetry import TraceContext, audit, new_trace, read_trace
+from evalwright.host.telemetry.logs import audit
+from evalwright.host.telemetry.trace_context import TraceContext, new_trace, read_trace
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange
 

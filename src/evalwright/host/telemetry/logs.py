@@ -59,56 +59,23 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     trace_id: str | None = None
 
 
-class AnsweredRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An answered request; the route is its template, None if none matched."""
-
-    method: str
-    route: str | None
-    status: int
-    seconds: float
-    correlation_id: str
-    tenant: str | None = None
-    key_id: str | None = None
-    run_id: str | None = None
-    trace_id: str | None = None
-
-
-class RunNames(msgspec.Struct, frozen=True):
-    """The ids by which a run is found in the log."""
-
-    run_id: str
-    workflow_id: str
-    tenant: str
-    correlation_id: str | None = None
-    trace_id: str | None = None
-
-
-def access(request: AnsweredRequest) -> None:
+def access(entry: LogEntry, status: int) -> None:
     """Log an answered request."""
-    entry = LogEntry(
-        event="request",
-        method=request.method,
-        route=request.route,
-        status=request.status,
-        latency_ms=round(request.seconds * 1000, 3),
-        run_id=request.run_id,
-        tenant=request.tenant,
-        key_id=request.key_id,
-        correlation_id=request.correlation_id,
-        trace_id=request.trace_id,
-    )
-    if request.status >= _SERVER_ERROR:
+    if status >= _SERVER_ERROR:
         _write(logging.ERROR, entry)
         return
-    chosen = f"{request.run_id} {request.correlation_id}"  # by the caller
+    chosen = f"{entry.run_id} {entry.correlation_id}"  # by the caller
     is_harmless = len(chosen) < MAX_TEXT and chosen.isprintable()
     is_short = _shortcuts and is_harmless and not may_hold_credential(chosen)
     if not (is_short and _shortcuts[-1].write(entry)):
         _write(logging.INFO, entry)
 
 
-def run_fact(fact: Fact, run: Callable[[], RunNames]) -> None:
-    """Log a fact of a run: how it began and ended, what it paid for, the limits it reached."""
+def run_fact(fact: Fact, names: Callable[[], dict[str, str | None]]) -> None:
+    """Log a fact of a run, with the ids by which it is found.
+
+    How it began and ended, what it paid for, the limits it reached.
+    """
     level, fields = logging.INFO, dict[str, Any]()
     match fact:
         case RunBegan():
@@ -133,8 +100,8 @@ def run_fact(fact: Fact, run: Callable[[], RunNames]) -> None:
             fields = {"status": fact.status, "error_code": fact.error_code, "duration_ms": took}
         case _:
             return
-    names = msgspec.structs.asdict(run())
-    _write(level, LogEntry(event=event, metric_kind=f"openwop.{event}", **names, **fields))
+    fields |= names()
+    _write(level, LogEntry(event=event, metric_kind=f"openwop.{event}", **fields))
 
 
 def audit(action: str, outcome: Literal["allowed", "denied", "done"], **fields: str | None) -> None:

@@ -1,6 +1,6 @@
 """The entry point to telemetry: the host reports events; telemetry measures, logs and traces."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -10,7 +10,7 @@ from evalwright.host.telemetry import logs
 from evalwright.host.telemetry.facts import ForkOrigin, RunFold
 from evalwright.host.telemetry.metrics import Metrics
 from evalwright.host.telemetry.trace_context import TraceContext, derived_trace_id
-from evalwright.host.telemetry.traces import NoTracer, RunSpans, Tracer, open_tracer
+from evalwright.host.telemetry.traces import NoTracer, RunSpans, Tracer
 from evalwright.models.providers import PROVIDERS
 
 
@@ -40,17 +40,6 @@ class Telemetry:
             lambda: sum(run.has_begun for run in self._runs.values())
         )
 
-    @classmethod
-    def open(
-        cls,
-        clock: Clock,
-        environment: Mapping[str, str],
-        otlp_endpoint: str | None = None,
-        providers: Iterable[str] = (),
-    ) -> "Telemetry":
-        """Telemetry as configured; `providers` are the declared ones beside those built in."""
-        return cls(clock, open_tracer(environment, otlp_endpoint), providers)
-
     def expect(self, run_id: str, tenant: str, origin: RunOrigin) -> None:
         """Announce the origin of a run before its first event is appended."""
         self._runs[run_id] = self._new_run(run_id, tenant, origin)
@@ -66,9 +55,20 @@ class Telemetry:
         """Forget a run that was announced and could not be created."""
         self._runs.pop(run_id, None)
 
-    def on_request(self, request: logs.AnsweredRequest) -> None:
-        self.metrics.count_request(request.route, request.method, request.status, request.seconds)
-        logs.access(request)
+    def on_request(
+        self, method: str, route: str | None, status: int, seconds: float, **ids: str | None
+    ) -> None:
+        """Count and log an answered request; the route is its template, None if none matched."""
+        self.metrics.count_request(route, method, status, seconds)
+        entry = logs.LogEntry(
+            event="request",
+            method=method,
+            route=route,
+            status=status,
+            latency_ms=round(seconds * 1000, 3),
+            **ids,  # type: ignore[arg-type]
+        )
+        logs.access(entry, status)
 
     def on_delivery(self, outcome: str, seconds: float | None) -> None:
         """Count a webhook delivery; without seconds, it was not attempted."""
@@ -102,27 +102,25 @@ class Telemetry:
     def _new_run(self, run_id: str, tenant: str, origin: RunOrigin) -> "_OpenRun":
         is_sampled = self._tracer.samples(derived_trace_id(run_id))
         spans = RunSpans(run_id, origin.parent, origin.fork, is_sampled=is_sampled)
-        return _OpenRun(run_id, tenant, origin, RunFold(self._providers, origin.fork), spans)
+        fold = RunFold(self._providers, origin.fork)
+        return _OpenRun(run_id, tenant, origin.correlation_id, fold, spans)
 
 
-class _OpenRun:
+class _OpenRun(msgspec.Struct):
     """The telemetry of a run that has not ended."""
 
-    def __init__(
-        self, run_id: str, tenant: str, origin: RunOrigin, fold: RunFold, spans: RunSpans
-    ) -> None:
-        self._run_id = run_id
-        self._tenant = tenant
-        self._origin = origin
-        self.fold = fold
-        self.spans = spans
-        self.has_begun = False
+    run_id: str
+    tenant: str
+    correlation_id: str | None
+    fold: RunFold
+    spans: RunSpans
+    has_begun: bool = False
 
-    def names(self) -> logs.RunNames:
-        return logs.RunNames(
-            self._run_id,
-            self.fold.workflow_id,
-            self._tenant,
-            self._origin.correlation_id,
-            self.spans.context.trace_id,
-        )
+    def names(self) -> dict[str, str | None]:
+        return {
+            "run_id": self.run_id,
+            "workflow_id": self.fold.workflow_id,
+            "tenant": self.tenant,
+            "correlation_id": self.correlation_id,
+            "trace_id": self.spans.context.trace_id,
+        }

@@ -22,7 +22,8 @@ from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
 from evalwright.host.runs.forks import ForkRequest, Overlay
 from evalwright.host.runs.handle import ENDED, RunHandle
 from evalwright.host.runs.planning import ALL_MODES, EvalRequest, PlannedEvaluation
-from evalwright.host.telemetry import ForkOrigin, RunOrigin
+from evalwright.host.telemetry.facts import ForkOrigin
+from evalwright.host.telemetry.telemetry import RunOrigin
 from evalwright.host.v1.schemas import (
     FLAG,
     ID,

@@ -14,7 +14,7 @@ from evalwright.host.host import Host
 from evalwright.host.http.errors import unavailable
 from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
 from evalwright.host.http.settings import ApprovalSettings
-from evalwright.host.telemetry import CONTENT_TYPE
+from evalwright.host.telemetry.metrics import CONTENT_TYPE
 from evalwright.host.v1.runs import IF_NONE_MATCH, LOG_SCHEMA_VERSION, MOST_CANCELLED
 from evalwright.host.v1.schemas import OBJECT, TEXT, Routes, opened
 
