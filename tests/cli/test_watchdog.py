@@ -40,3 +40,18 @@ def test_a_task_is_blamed_only_if_its_own_thread_works(whose: str) -> None:
         tasks = [waiting, working] if whose == "of a task" else [waiting]
         held = Onlooker(RUN, os.getpid(), seen, ours, [])._holding(tasks)
     assert held == tasks[1:]
+
+
+def test_a_thread_that_looks_for_the_interpreter_now_and_then_is_not_what_holds_it() -> None:
+    """The task that waits in C is, and does no work at all."""
+
+    class Observed(Onlooker):
+        ticks = iter([{1: 700, 2: 40, 3: 0}, {1: 700, 2: 42, 3: 0}])
+
+        def _work_of_threads(self) -> dict[int, int]:
+            return next(self.ticks)
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs, mmap.mmap(-1, 8192) as seen:
+        tasks = [WatchedTask(1.0, 1.0, 3, "waits in C")]
+        assert Observed(RUN, 1, seen, ours, [])._holding(tasks) == tasks

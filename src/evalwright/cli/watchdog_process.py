@@ -24,6 +24,7 @@ PATIENCE_SECONDS = 3.0  # with an event loop that does not go on
 OTHERS_SECONDS = 60.0  # where a check may be what works, and so ends: longer than one may take
 TICK_SECONDS = 0.25
 _MEASURED_SECONDS = 0.3
+_WAITING_TICKS = 2  # a thread that waits for the interpreter looks for it every 5 ms
 _MOST_NAMED = 5
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -114,7 +115,7 @@ class Onlooker:
         after = self._work_of_threads()
         worked = {each: after[each] - before.get(each, 0) for each in after}
         busy = max(worked, key=worked.__getitem__, default=0)
-        if not worked.get(busy):
+        if worked.get(busy, 0) <= _WAITING_TICKS:
             return tasks
         if busy == self._run:
             return [each for each in tasks if not each.thread] or None
