@@ -171,6 +171,23 @@ def test_what_people_say_stands_beside_the_score(tenant: Tenant):
     assert listed(tenant.visitor, "?state=done") == ["a"]
 
 
+def test_the_queue_stands_beside_the_task_with_what_is_done(tenant: Tenant):
+    run = tenant.keep("r", {name: Told("x", bad()) for name in "abc"})
+    address = begin(tenant.visitor)
+    address = tenant.visitor.post(address, {"verdict": "fail"}).location
+    page = tenant.visitor.get(address).text
+    assert "2 of 3 wait for your judgement" in page
+    assert "1 of 3 done" in page
+    queue = page[page.index('aria-label="Queue"') : page.index("</nav>", page.index("Queue"))]
+    entries = re.findall(r'<li data-entry><a href="([^"]+)"([^>]*)>', queue)
+    assert [path.rpartition("/")[2] for path, _ in entries] == ["a", "b", "c"]
+    marks = [more.strip() for _, more in entries]
+    assert marks == ['class="done" data-key="k"', 'aria-current="true"', 'data-key="j"']
+    assert "Reviewed by" in queue
+    later = tenant.visitor.get(f"/review?beside_run={run}&beside=b", HX_Request="true").text
+    assert later.count("<li data-entry>") == 3, "of a large run it follows"
+
+
 def test_a_verdict_that_agrees_with_the_score_overrides_nothing(tenant: Tenant):
     run = tenant.keep("r", {"a": Told("x", bad())})
     address = begin(tenant.visitor)

@@ -51,6 +51,7 @@ from evalwright.store.protocol import EventLog, RunFilter
 from evalwright.store.records import RecordChange, RecordConflict
 
 AT_ONCE = 25
+BESIDE = 40  # tasks of the queue beside the one that is looked at
 LONGEST = {"reason": 2048, "answer": 4096}  # as over the API
 UNPROCESSABLE = 422
 STATE_WORDS = {"open": "to review", "done": "reviewed", "all": "all"}
@@ -162,6 +163,8 @@ class ReviewAsked(Filters, frozen=True):
 async def show(call: PageCall) -> Response:
     """The queue, or only its list when the filters change."""
     asked = ReviewAsked.of(call)
+    if call.is_part and (key := (call.asked("beside_run"), call.asked("beside")))[1]:
+        return part(call, "review_queue.html", queue=await _beside(call, asked, key))
 
     async def read() -> dict[str, Any]:
         queue = await asked.read(call)
@@ -269,6 +272,47 @@ def _told(annotation: Annotation, *, passed: bool | None) -> dict[str, Any]:
     }
 
 
+async def _beside(call: PageCall, asked: ReviewAsked, key: TaskKey) -> dict[str, Any]:
+    """What else is in the queue, around the task that is looked at."""
+    queue = await asked.read(call)
+    keys = [item.key for item in queue.items]
+    place = keys.index(key) if key in keys else 0
+    first = max(0, min(place - BESIDE // 3, len(keys) - BESIDE))
+    shown = queue.items[first : first + BESIDE]
+    names = await _names(call, shown)
+
+    def rows() -> list[dict[str, Any]]:
+        told = []
+        for number, item in enumerate(shown, first):
+            called, said = names[item.key[0]].of(item.row.task_id), queue.said.get(item.key)
+            kind = {"failed": "fail", "flaky": "flaky"}.get(item.kinds[0], "idle")
+            row = {
+                "address": asked.item_address(item.key[0], called.name),
+                "title": called.subtitle or called.name,
+                "kind": "done" if said else kind,
+                "why": f"{KIND_WORDS[item.kinds[0]].capitalize()}: {item.why}",
+                "is_done": said is not None,
+                "is_here": item.key == key,
+                "step": {place - 1: "k", place + 1: "j"}.get(number, ""),
+            }
+            if said is not None:
+                by, word = said.annotation.actor.principal_ref, _VERDICTS[said.passed][1]
+                row["why"] = f"Reviewed by {by}: {word.lower()}"
+            told.append(row)
+        return told
+
+    done, of = sum(each in queue.said for each in keys), len(keys)
+    agreed = [f"{words}: {each}." for words, each in agreements(queue)]
+    return {
+        "rows": await call.in_reader(rows),
+        "done": done,
+        "of": of,
+        "share": done / of if of else 0.0,
+        "heading": f"{of - done:,} of {of:,} {'waits' if of == 1 else 'wait'} for your judgement",
+        "why": " ".join(agreed),
+    }
+
+
 async def go_on(call: PageCall) -> Response:
     """Take the next task that nobody has; `after` is one that was passed over."""
     after = call.field("after_run"), call.field("after_task")
@@ -331,7 +375,12 @@ async def _item_told(
     has_it = lease is not None and not is_taken(call, lease)
     found = await call.in_reader(partial(_read_item, call, view, task))
     called = await call.in_reader(partial(view.names.of, task.task_id))
+    # Of large runs the task comes first, and what else waits follows.
+    queue = None if call.is_patient else await _beside(call, asked, key)
+    follows = asked.address(beside_run=key[0], beside=key[1])
     return {
+        "beside": queue,
+        "beside_from": "" if queue else follows,
         "run_id": view.run.run_id,
         "task_id": task.task_id,
         "called": called.name,
