@@ -35,6 +35,46 @@ def promote(visitor: Visitor, page: str = PAGE, **fields: str) -> Answer:
     return visitor.post(page, {"version": "1.0.0", **fields})
 
 
+def in_channel(page: str, channel: str, agent: str = AGENT_ID) -> str:
+    """The version of an agent in a channel of its lane."""
+    lane = page[page.index(f'data-agent="{agent}"') :]
+    place = lane[lane.index(f'data-channel="{channel}"') :]
+    found = re.search(r'class="version">([^<]+)<|class="muted">(none)<', place)
+    assert found is not None
+    return found[1] or found[2]
+
+
+def test_a_lane_promotes_from_channel_to_channel_and_says_what_holds_a_version(
+    visitor: Visitor, newcomer: Caller
+):
+    lanes = visitor.get("/agents").text
+    assert in_channel(lanes, "test") == "none"
+    promote(visitor)
+    assert in_channel(visitor.get("/agents").text, "test") == "1.0.0"
+    promote(visitor)
+    lanes = visitor.get("/agents").text
+    assert [in_channel(lanes, each) for each in ("test", "staging")] == ["none", "1.0.0"]
+    held = re.search(
+        r'<button[^>]*aria-disabled="true" aria-describedby="([^"]+)">.*?id="\1">([^<]+)<', lanes
+    )
+    assert held is not None
+    assert held[2] == "no evaluation of this version yet"
+    run_id = newcomer.evaluate(a_suite(2))
+    lanes = visitor.get("/agents").text
+    assert (
+        "no evaluation of this version yet"
+        not in lanes[lanes.index(f'data-agent="{AGENT_ID}"') :][:4000]
+    )
+    assert f'name="evidence" value="{run_id}"' in lanes, "the run that it rests on"
+    assert promote(visitor, evidence=run_id).status == 303
+    assert in_channel(visitor.get("/agents").text, "production") == "1.0.0"
+
+    for _ in range(2):
+        promote(visitor, f"/agents/{WRONG}")
+    newcomer.evaluate(a_suite(2), WRONG)
+    assert "0 of 2 passed" in visitor.get("/agents").text
+
+
 def test_agents_are_listed_with_what_serves(visitor: Visitor):
     page = visitor.get("/agents").text
     assert f'href="{PAGE}"' in page
@@ -65,7 +105,7 @@ def test_a_version_is_promoted_step_by_step_with_its_evidence(visitor: Visitor, 
     assert "✓ active" in page
     assert "stable, latest" in page
     assert f'href="/runs/{run_id}"' in page
-    assert '<span class="badge pass">1.0.0</span>' in visitor.get("/agents").text
+    assert in_channel(visitor.get("/agents").text, "production") == "1.0.0"
 
     assert promote(visitor, transition="pause").status == 303
     assert "‖ paused" in visitor.get(PAGE).text
@@ -130,7 +170,12 @@ def test_a_promotion_waits_until_another_key_approves(strict: ServedHost):
     assert "waits until another key approves" in page
     assert "Waiting for approval" in page
     assert "Approve version" not in page, "nobody approves their own"
-    assert "1 waiting" in asking.get("/agents").text
+    assert "1.0.0 waits for approval" in asking.get("/agents").text
+    assert "waits for others" in asking.get("/agents").text
+    lanes = other.get("/agents").text
+    assert "waits for you" in lanes
+    assert "0 of 1 approved" in lanes
+    assert "Approve version 1.0.0" in lanes
 
     page = other.get(PAGE).text
     assert "Approve version 1.0.0" in page

@@ -42,6 +42,7 @@ class RunFigures(NamedTuple):
     p95_ms: float | None = None
     bar: float | None = None  # the share of tasks that must pass; None: another bar, or no plan
     model: str = ""
+    version: str = ""  # of the agent, where it is an installed one
     baseline: str = ""  # the run that it was compared with
     baseline_passed: int | None = None  # of the same tasks
     provenance: Provenance = Provenance()  # where it was started
@@ -172,6 +173,7 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
     figures = figures._replace(
         bar=rate_bar(plan.suite.thresholds),
         model=plan.agent.model or str(plan.agent.model_class or ""),
+        version=plan.agent.version or "",
     )
     if plan.baseline is None:
         return figures

@@ -1,5 +1,7 @@
 """Agents and their deployments: versions, states, gates; promotions with their evidence."""
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -7,6 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts import amounts
+from evalwright.engine.runs import read_agent
 from evalwright.host.deployments.approvals import ApprovalGate, Ballot
 from evalwright.host.deployments.events import APPROVAL_NODE
 from evalwright.host.deployments.model import (
@@ -16,15 +19,18 @@ from evalwright.host.deployments.model import (
     AgentDeployment,
     DeploymentRefusal,
     IllegalTransition,
+    State,
     Transition,
     TransitionRequest,
 )
 from evalwright.host.deployments.transitions import NEXT
 from evalwright.host.http.settings import DeploymentSettings
+from evalwright.host.library.catalogue import RegisteredAgent
 from evalwright.host.library.versions import version_key
 from evalwright.host.v1.deployments import transitioned
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, page, part, see
+from evalwright.host.web.pages.runs import run_row
 from evalwright.store.protocol import RunFilter
 
 AT_ONCE = 25
@@ -54,6 +60,7 @@ _ACTIONS: dict[Transition, str] = {
     "deprecate": "Deprecate",
     "rollback": "Roll back",
 }
+LANE: dict[State, str] = {"test": "test", "staged": "staging", "active": "production"}
 _NOT_DEPLOYED = ("plain", "\N{EN DASH} not deployed")
 
 
@@ -72,32 +79,28 @@ def agent_address(agent_id: str) -> str:
 
 
 async def show(call: PageCall) -> Response:
-    """The agents, or only their table when the filter changes."""
+    """The agents with what serves where, or only their lanes when the filter changes."""
     asked, tenant = AgentsAsked.of(call), call.principal.tenant
     agents = await call.in_reader(lambda: call.host.catalogue.agents(tenant))
     text = asked.q.lower()
     found = [each for each in agents if text in f"{each.agent_id} {each.label or ''}".lower()]
     shown, around = asked.page_of(found, AT_ONCE)
-    deployments, rows = call.host.deployments, []
+    deployments, lanes, waiting = call.host.deployments, [], list[dict[str, Any]]()
     for known in shown:
         records = await deployments.list(tenant, known.agent_id)
-        serving = [
-            (each.version, ", ".join(each.channels)) for each in records if each.state == "active"
-        ]
-        rows.append(
-            {
-                "agent_id": known.agent_id,
-                "address": agent_address(known.agent_id),
-                "label": known.label or known.persona,
-                "model_class": known.model_class,
-                "newest": known.version,
-                "serving": serving,
-                "waiting": len(await deployments.waiting(call.principal, known.agent_id)),
-            }
-        )
+        gates = await deployments.waiting(call.principal, known.agent_id)
+        evidence = await call.in_reader(partial(_latest_runs, call, known.agent_id))
+        lanes.append(_lane(call, known, records, gates, evidence))
+        for gate in gates:
+            address, name = agent_address(known.agent_id), known.label or known.persona
+            told = {"name": name, "address": address, "run": evidence.get(gate.request.version)}
+            waiting.append(_waiting(call, gate) | told)
     values: dict[str, Any] = {
         "asked": asked.values(),
-        "rows": rows,
+        "lanes": lanes,
+        "waiting": waiting,
+        "verdict": _verdict(lanes, waiting),
+        "gates": _gates(call.host.settings.deployments),
         "total": len(found),
         "of": len(agents),
         **around,
@@ -105,6 +108,136 @@ async def show(call: PageCall) -> Response:
     if call.is_part:
         return part(call, "agents_table.html", **values)
     return page(call, "agents.html", title="Agents", **values)
+
+
+def _latest_runs(call: PageCall, agent_id: str) -> dict[str, dict[str, Any]]:
+    """Of each version the latest run that evaluated it, as lists show it."""
+    if not call.may("runs:read"):
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    wanted = RunFilter(agent=agent_id, status="completed", is_evaluation=True)
+    for run in call.log.find_runs(wanted, MOST_RUNS):
+        figures = call.host.figures.of(call.log, run)
+        version = figures.version if figures else ""
+        if not version and (by := read_agent(call.log, run.run_id)) is not None:
+            version = by.version or ""
+        if version not in found:
+            found[version] = run_row(call, run, {})
+    return found
+
+
+def _lane(
+    call: PageCall,
+    known: RegisteredAgent,
+    records: list[AgentDeployment],
+    gates: Sequence[ApprovalGate],
+    evidence: Mapping[str, dict[str, Any]],
+) -> dict[str, Any]:
+    """An agent: the newest version in each state on the way, and the gates between them."""
+    newest = {each.state: each for each in records}  # lowest version first
+    channels = []
+    for state, name in LANE.items():
+        record = newest.get(state) or (newest.get("paused") if state == "active" else None)
+        serving = [each for each in records if each.state == "active"]
+        run = evidence.get(record.version) if record else None
+        told = []
+        if record and record.channels:
+            told.append(", ".join(record.channels))
+        if record and record.canary_percent is not None:
+            told.append(f"{record.canary_percent}% of the traffic")
+        if record and record.state == "paused":
+            told.append("paused")
+        if state == "active" and len(serving) > 1:
+            told.append(f"{len(serving) - 1} more serving")
+        channels.append(
+            {
+                "name": name,
+                "version": record.version if record else "",
+                "run": run,
+                "told": told,
+            }
+        )
+    steps = []
+    for target, channel in zip(list(LANE)[1:], channels, strict=False):
+        gate = next((each for each in gates if each.request.version == channel["version"]), None)
+        steps.append(_gate(call, target, channel, gate))
+    is_new = known.version not in {each.version for each in records}
+    return {
+        "agent_id": known.agent_id,
+        "address": agent_address(known.agent_id),
+        "label": known.label or known.persona,
+        "newest": known.version,
+        "is_new": is_new,
+        "model_class": known.model_class,
+        "channels": channels,
+        "steps": steps,
+    }
+
+
+def _gate(
+    call: PageCall,
+    target: str,
+    channel: dict[str, Any],
+    gate: ApprovalGate | None,
+) -> dict[str, Any]:
+    """What leads from a state to the next: a button, what it waits for, or why it is held."""
+    policy, version, run = call.host.settings.deployments, channel["version"], channel["run"]
+    told = {"version": version, "held": "", "words": "", "badge": "", "evidence": ""}
+    if gate is not None:
+        granted = f"{len(gate.granted_by)} of {gate.policy.quorum} approved"
+        may_vote = _waiting(call, gate)["may_accept"]
+        return told | {"badge": granted, "words": f"waits for {'you' if may_vote else 'others'}"}
+    if not version:
+        return told
+    is_gated = target in policy.required_for
+    if not call.may("deploy:promote"):
+        return told | {"held": "your key may not promote"}
+    if is_gated and policy.require_eval and run is None:
+        return told | {"held": "no evaluation of this version yet"}
+    if is_gated and policy.require_eval and run["kind"] != "pass":
+        return told | {
+            "held": f"{run['title'].lower()}: {run['passed']:,} of {run['tasks']:,} passed"
+        }
+    told["evidence"] = run["run_id"] if run and is_gated else ""
+    if is_gated and policy.approval is not None:
+        count = policy.approval.quorum
+        return told | {"words": f"{count} {'approval' if count == 1 else 'approvals'} needed"}
+    return told | {"words": "all bars met" if run and run["kind"] == "pass" else "needs nothing"}
+
+
+def _verdict(lanes: Sequence[dict[str, Any]], waiting: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What waits or is held, over all agents of the page."""
+    held = [
+        f"{lane['label']} {step['version']}"
+        for lane in lanes
+        for step in lane["steps"]
+        if step["held"]
+    ]
+    serving = [lane["channels"][-1] for lane in lanes if lane["channels"][-1]["version"]]
+    bad = [each for each in serving if each["run"] and each["run"]["kind"] != "pass"]
+    why = (
+        f"{held[0]} is held."
+        if len(held) == 1
+        else f"{len(held)} versions are held."
+        if held
+        else ""
+    )
+    if serving and not bad:
+        why = f"{why} What serves met every bar.".strip()
+    if waiting:
+        first = waiting[0]
+        name = f"{first['name']} {first['version']}"
+        heading = (
+            f"{name} waits for approval"
+            if len(waiting) == 1
+            else f"{len(waiting)} wait for approval"
+        )
+        return {"kind": "open", "heading": heading, "why": why}
+    if bad:
+        return {"kind": "fail", "heading": "What serves did not meet its bars", "why": why}
+    if serving:
+        return {"kind": "pass", "heading": "Nothing waits for approval", "why": why}
+    return {"kind": "none", "heading": "No version is deployed", "why": why}
 
 
 async def agent(call: PageCall) -> Response:
