@@ -19,7 +19,7 @@ from evalwright.engine.fleet import endings
 from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.endings import Ending, RunAtWork
 from evalwright.engine.fleet.handover import HandOver, hand_over, recorded_history
-from evalwright.engine.fleet.queue import take
+from evalwright.engine.fleet.queue import lease_tasks
 from evalwright.engine.fleet.repair import reconcile
 from evalwright.engine.fleet.runs_at_work import RunsAtWork
 from evalwright.engine.history import History
@@ -497,7 +497,7 @@ def test_a_task_is_taken_once_while_its_worker_is_heard_of_and_again_when_it_is_
 
             async def taken(by: HandWorker, most: int = 9) -> int:
                 async with database.connection() as connection:
-                    return len(await take(connection, by.worker, [lane], most, 8.0))
+                    return len(await lease_tasks(connection, by.worker, [lane], most, 8.0))
 
             counts = [await taken(first, 3), await taken(other), await taken(first)]
             assert await other.begin(run_id, "task-1") == ("gone", 0), "it is the other's"

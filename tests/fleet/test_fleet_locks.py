@@ -16,7 +16,7 @@ from evalwright.engine.fleet import worker as worker_module
 from evalwright.engine.fleet.endings import Ending
 from evalwright.engine.fleet.handover import HandOver
 from evalwright.engine.fleet.heartbeat import HeartbeatProcess
-from evalwright.engine.fleet.queue import take
+from evalwright.engine.fleet.queue import lease_tasks
 from evalwright.engine.fleet.worker import Worker, WorkerSettings
 from evalwright.engine.history import History
 from evalwright.store.postgres import address
@@ -101,7 +101,7 @@ def test_a_worker_held_within_a_transaction_keeps_its_tasks(fleet: Fleet) -> Non
 
             async def taken(by: uuid.UUID) -> int:
                 async with database.connection() as connection:
-                    return len(await take(connection, by, [lane], 12, 1.0))
+                    return len(await lease_tasks(connection, by, [lane], 12, 1.0))
 
             counts = [await taken(held)]
             heartbeats = HeartbeatProcess(database.url, held, 0.05)
@@ -163,7 +163,7 @@ def test_a_worker_takes_no_task_that_it_has_even_if_it_was_not_heard_of(fleet: F
             await database.fetch(register, worker)
             async with database.connection() as connection:
                 return [
-                    len(await take(connection, by, [lane], 12, 0.0))
+                    len(await lease_tasks(connection, by, [lane], 12, 0.0))
                     for by in (worker, worker, other)
                 ]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evalwright.engine.fleet.queue import TakenTask
+from evalwright.engine.fleet.queue import LeasedTask
 from evalwright.engine.single_task import FinishedTask, TakenAway
 from fleet.test_fencing import HandWorker
 from fleet.workers_here import Fleet, GivenEquipment
@@ -36,7 +36,7 @@ async def disordered(fleet: Fleet, database: Any, scene: Scene, run_id: str) -> 
         run = await worker.runs.load(run_id)
         if run is None or order.random() < 0.2:  # it has ended, or its worker has
             continue
-        taken = TakenTask(run_id, task_id)
+        taken = LeasedTask(run_id, task_id)
         if row[1] > 1 and not await worker.ending.lose(run.at_work, taken, row[1]):
             continue
         try:

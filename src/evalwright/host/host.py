@@ -167,18 +167,13 @@ class Host:
         limit = ConcurrencyLimit("runs", self.settings.max_runs, self.settings.max_runs_per_tenant)
         self.fleet = None
         if not self.hosts.is_alone:  # a log in a file has no workers
-            from evalwright.host.runs.fleet import HandingRuns, fleet_of
+            from evalwright.host.runs.fleet import HostFleet
 
-            self.fleet = fleet_of(self.log, self.redactor, self.clock)
-        if self.fleet is not None and self.settings.workers:
-            runs = HandingRuns(self.log, maker, self.redactor, self.clock, limit)
-            runs.fleet = self.fleet
-            self.runs: Runs = runs
-        else:
-            self.runs = Runs(self.log, maker, self.redactor, self.clock, limit)
-        self.orders = RunOrders(
-            self.log, self.runs, self.clock, self.fleet.database if self.fleet is not None else None
-        )
+            self.fleet = HostFleet(self.log)
+        fleet = None if self.fleet is None else self.fleet.database
+        handed_to = fleet if self.settings.workers else None
+        self.runs = Runs(self.log, maker, self.redactor, self.clock, limit, handed_to)
+        self.orders = RunOrders(self.log, self.runs, self.clock, fleet)
         self.recovery = Recovery(self.log, maker, self.runs, self._adopt, self.hosts)
         self.forks = Forks(self.runs, self.planner, self.settings, self.clock)
         self.prompts = PromptLibrary(self.records)
@@ -262,7 +257,7 @@ class Host:
             for each in leave:
                 await each()
             if self.fleet is not None:
-                await self.fleet.close()
+                await self.fleet.database.close()
             await self.models.close()
             self.catalogue.close()
             await asyncio.to_thread(self.parsers.close)

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from evalwright.contracts.errors import StoreUnavailable
-from evalwright.engine.fleet.queue import Connection
 from evalwright.store.postgres import address, statements
 from evalwright.store.postgres.growth import RunGrowth, arrays
 from evalwright.store.postgres.schema import EVERY_TENANT, SETTING
@@ -21,6 +20,7 @@ from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.writer import Position
 
 T = TypeVar("T")
+Connection = Any  # of asyncpg, which has no types
 
 MOST_CONNECTIONS = 4
 MOST_HURRIED = 2
@@ -34,7 +34,7 @@ MOST_NAMED = 20  # lanes in one notice; beyond that, everybody looks for themsel
 
 _logger = logging.getLogger(__name__)
 
-Hear = Callable[[Sequence[str]], None]  # called with the lanes in which tasks became due
+OnDue = Callable[[Sequence[str]], None]  # called with the lanes in which tasks became due
 
 
 _NOT_AT_THE_START = 1 << 40  # only the first events of a run have parts that others share
@@ -65,8 +65,8 @@ class FleetDatabase:
         }
         self._due_lanes: set[str] = set()  # to be told of
         self._says_all = False  # that something happened which concerns everybody
-        self._telling: asyncio.Task[None] | None = None
-        self._hear: Hear = lambda _: None
+        self._notifying: asyncio.Task[None] | None = None
+        self._on_due: OnDue = lambda _: None
         self._is_away = False  # and everybody was told
         self._has_written = False
 
@@ -208,21 +208,21 @@ class FleetDatabase:
         """
         if not lanes:
             return
-        self._hear(lanes)
+        self._on_due(lanes)
         self._due_lanes.update(lanes)
-        self._tell_soon()
+        self._notify_soon()
 
     def announce_end(self) -> None:
         """Tell workers to see which tasks are still theirs."""
-        self._hear(())
+        self._on_due(())
         self._says_all = True
-        self._tell_soon()
+        self._notify_soon()
 
-    def _tell_soon(self) -> None:
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell())
+    def _notify_soon(self) -> None:
+        if self._notifying is None or self._notifying.done():
+            self._notifying = asyncio.create_task(self._notify())
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         with suppress(Exception):  # they look for themselves, too
             while self._due_lanes or self._says_all:
                 lanes, self._due_lanes = self._due_lanes, set()
@@ -231,12 +231,12 @@ class FleetDatabase:
                 async with self.connection(hurried=True) as connection:
                     await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, named)
 
-    async def listen(self, hear: Hear) -> None:
+    async def listen(self, on_due: OnDue) -> None:
         """Call back when tasks become due, here or elsewhere; a broken connection is replaced."""
-        self._hear = hear
+        self._on_due = on_due
 
         def notified(_connection: object, _pid: int, _channel: str, payload: str) -> None:
-            hear(payload.split("\n") if payload else ())
+            on_due(payload.split("\n") if payload else ())
 
         while True:
             broken = asyncio.Event()
@@ -244,7 +244,7 @@ class FleetDatabase:
             connection.add_termination_listener(lambda _, event=broken: event.set())
             try:
                 await connection.add_listener(CHANNEL, notified)
-                hear(())  # of what happened meanwhile
+                on_due(())  # of what happened meanwhile
                 await broken.wait()
             except Exception as error:
                 if not may_pass(error):
@@ -264,8 +264,8 @@ class FleetDatabase:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._telling is not None:
-            await asyncio.wait((self._telling,), timeout=1)
+        if self._notifying is not None:
+            await asyncio.wait((self._notifying,), timeout=1)
         for connection in (*self._idle[False], *self._idle[True]):
             await self._close(connection)
         await asyncio.gather(*self._closing)

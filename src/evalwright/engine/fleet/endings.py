@@ -20,8 +20,8 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.redaction import Redactor
 from evalwright.engine.clock import Clock
-from evalwright.engine.fleet.database import FleetDatabase
-from evalwright.engine.fleet.queue import Connection, TakenTask
+from evalwright.engine.fleet.database import Connection, FleetDatabase
+from evalwright.engine.fleet.queue import LeasedTask
 from evalwright.engine.history import read_history
 from evalwright.engine.machine import RunMachine, completion
 from evalwright.engine.plan import Plan
@@ -141,7 +141,7 @@ class Ending:
         return held is not None
 
     async def lose(
-        self, run: RunAtWork, taken: TakenTask, attempt: int, *, is_lease: bool = True
+        self, run: RunAtWork, taken: LeasedTask, attempt: int, *, is_lease: bool = True
     ) -> bool:
         """Count the attempt before this one, which came to nothing; whether this one may go on.
 
@@ -171,12 +171,12 @@ class Ending:
                 await held.leave(0)
         return False
 
-    async def count_scored(self, run: RunAtWork, taken: TakenTask, attempt: int) -> None:
+    async def count_scored(self, run: RunAtWork, taken: LeasedTask, attempt: int) -> None:
         """End a task that was begun though the log has its score: nothing is written again."""
         scored = FinishedTask(run.run_id, taken.task_id, attempt, [], 0, is_answered=True)
         await self.end(run, [scored])
 
-    async def put_back(self, run: RunAtWork, taken: TakenTask, attempt: int) -> None:
+    async def put_back(self, run: RunAtWork, taken: LeasedTask, attempt: int) -> None:
         """Let a task wait that was begun in a run which is paused."""
         async with self._held(run, (taken.task_id, attempt)) as held:
             if held is not None:

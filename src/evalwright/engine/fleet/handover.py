@@ -19,9 +19,8 @@ from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.run_plan import AgentFacts, RunSettings
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.continuation import continued, recall_answers
-from evalwright.engine.fleet.database import FleetDatabase
+from evalwright.engine.fleet.database import Connection, FleetDatabase
 from evalwright.engine.fleet.equipment import lane_of, refuse_unfit
-from evalwright.engine.fleet.queue import Connection
 from evalwright.engine.fleet.status import waiting_for
 from evalwright.engine.history import History, read_history
 from evalwright.engine.machine import RunMachine, cut_off
@@ -73,8 +72,8 @@ WHERE owner = (SELECT owner FROM fleet_runs WHERE run_id = $1) FOR UPDATE
 # In the order in which workers begin them.
 _DUE = "SELECT task_id FROM attempts WHERE run_id = $1 AND state = 1 ORDER BY task_id FOR UPDATE"
 _LEAVE = "SELECT * FROM fleet_leave($1, 0)"
-LOOK_SECONDS = 0.2  # between two looks at the log
-MOST_EVENTS = 1000  # in one look
+POLL_SECONDS = 0.2  # between two reads of the log
+MOST_EVENTS = 1000  # in one read
 WONDER_SECONDS = 3.0  # without news, after which the fleet is asked what a run waits for
 
 
@@ -314,8 +313,8 @@ class HandedRuns:
                 if (watcher := self._watchers.get(run_id)) is not None:
                     watcher([NewEvent(e.type, e.task_id, e.at_us, e.body) for e in events])
                 continue
-            await asyncio.sleep(LOOK_SECONDS)
-            quiet_s += LOOK_SECONDS
+            await asyncio.sleep(POLL_SECONDS)
+            quiet_s += POLL_SECONDS
             if quiet_s >= WONDER_SECONDS:
                 quiet_s = 0.0
                 with suppress(Exception):

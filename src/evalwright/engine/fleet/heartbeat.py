@@ -37,8 +37,8 @@ class HeartbeatProcess:
         self._facts = [address, str(worker), beat_s, os.getpid()]
         self._child: subprocess.Popen[bytes] | None = None
 
-    def tell(self) -> None:
-        """The loop works; a process that has ended is replaced."""
+    def report(self) -> None:
+        """Report that the loop works; a process that has ended is replaced."""
         if self._child is None or self._child.poll() is not None:
             self.close()
             self._child = subprocess.Popen(  # noqa: S603 - this module
@@ -55,7 +55,7 @@ class HeartbeatProcess:
 
     def start(self) -> None:
         """Wait until the process is ready."""
-        self.tell()
+        self.report()
         if self._child is not None and self._child.stdout is not None:
             self._child.stdout.read(1)
 
@@ -91,7 +91,7 @@ class _WatchedWorker:
         """Whether the worker has ended."""
         return os.getppid() != self._pid
 
-    async def look(self) -> None:
+    async def beat(self) -> None:
         """Send a heartbeat in place of a loop that is held; the connection is kept ready."""
         try:
             if self._connection is None or self._connection.is_closed():
@@ -118,25 +118,25 @@ def is_stopped(pid: int) -> bool:
         return found.stdout.startswith(b"T")
 
 
-async def _look_after() -> None:
-    """Look after a worker until its end of the pipe is closed."""
+async def _watch_worker() -> None:
+    """Send heartbeats in place of a worker until its end of the pipe is closed."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     watch = _WatchedWorker(*json.loads(await reader.readline()))
 
-    async def hear() -> None:
+    async def listen() -> None:
         while await reader.read(4096):
             watch.heard_at = time.monotonic()
 
-    hearing = asyncio.ensure_future(hear())
-    await watch.look()
+    listening = asyncio.ensure_future(listen())
+    await watch.beat()
     os.write(1, b".")  # it is ready
-    while not watch.is_orphan and not hearing.done():
-        await watch.look()
-        await asyncio.wait((hearing,), timeout=watch.beat_s / 2)
+    while not watch.is_orphan and not listening.done():
+        await watch.beat()
+        await asyncio.wait((listening,), timeout=watch.beat_s / 2)
 
 
 if __name__ == "__main__":
     with suppress(KeyboardInterrupt, ValueError):  # the worker ended before it had said anything
-        asyncio.run(_look_after())
+        asyncio.run(_watch_worker())

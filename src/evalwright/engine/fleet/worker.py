@@ -1,4 +1,4 @@
-"""A worker: takes tasks that are due, works on them, and writes what came of them."""
+"""A worker: leases tasks that are due, works on them, and writes what came of them."""
 
 import asyncio
 import logging
@@ -15,19 +15,18 @@ from evalwright.engine.fleet.database import FleetDatabase, persistently
 from evalwright.engine.fleet.endings import BegunAttempt, Ending
 from evalwright.engine.fleet.equipment import Equipper
 from evalwright.engine.fleet.heartbeat import HeartbeatProcess
-from evalwright.engine.fleet.queue import BEATS_PER_LEASE, LEASE_SECONDS, TakenTask, give_back, take
+from evalwright.engine.fleet.queue import (
+    BEATS_PER_LEASE,
+    LEASE_SECONDS,
+    LeasedTask,
+    TaskQueue,
+    return_tasks,
+)
 from evalwright.engine.fleet.repair import end_overdue, reconcile
 from evalwright.engine.fleet.runs_at_work import LoadedRun, RunsAtWork
 from evalwright.engine.single_task import FinishedTask, TakenAway
 from evalwright.store.protocol import NewEvent
 
-REFUSAL_SECONDS = 20.0  # after which a worker tries again to load what it could not
-
-_FILL = "SELECT * FROM fleet_fill($1, $2)"
-_LANES = """
-SELECT DISTINCT lane FROM fleet_shares
-WHERE released > 0 AND ($1::text[] IS NULL OR owner = ANY ($1))
-"""
 MOST_BEAT_SECONDS = 2.0  # however long leases are: others count who was heard of lately
 POLL_SECONDS = 0.5  # after which a worker with nothing to do looks again
 RECONCILE_SECONDS = 15.0
@@ -42,62 +41,6 @@ _REGISTER = """
 INSERT INTO fleet_workers (worker, name, concurrency, tenants) VALUES ($1, $2, $3, $4)
 ON CONFLICT (worker) DO UPDATE SET seen_at = clock_timestamp()
 """
-
-
-class TaskTaker:
-    """Takes tasks for a worker, from the lanes of which it can load what they need."""
-
-    def __init__(
-        self,
-        database: FleetDatabase,
-        worker: uuid.UUID,
-        tenants: Sequence[str] | None,
-        lease_s: float = LEASE_SECONDS,
-    ) -> None:
-        self._database = database
-        self._worker = worker
-        self._tenants = tenants
-        self._lease_s = lease_s
-        self._lanes: set[str] = set()  # with tasks, as far as is known
-        self._refused: dict[str, float] = {}  # lanes, until when
-
-    def look_again(self) -> None:
-        """Forget where there were tasks: some lanes may be empty by now, and others not."""
-        self._lanes.clear()
-
-    def hear(self, lanes: Sequence[str]) -> None:
-        """Tasks became due in these lanes."""
-        tenants = self._tenants
-        self._lanes |= {
-            lane for lane in lanes if tenants is None or lane.rpartition("|")[0] in tenants
-        }
-
-    def refuse(self, lane: str) -> None:
-        """Leave the tasks of a lane to others for a while."""
-        self._refused[lane] = time.monotonic() + REFUSAL_SECONDS
-
-    def _open_lanes(self) -> list[str]:
-        """The lanes with tasks of which this worker can load what they need."""
-        now = time.monotonic()
-        self._refused = {lane: until for lane, until in self._refused.items() if until > now}
-        return [lane for lane in self._lanes if lane not in self._refused]
-
-    async def take(self, most: int) -> list[TakenTask]:
-        """Take tasks that are due; where there are none, release some."""
-        async with self._database.connection(hurried=True) as connection:
-            if not self._lanes:
-                rows = await connection.fetch(_LANES, self._tenants)
-                self._lanes = {row["lane"] for row in rows}
-            taken: list[TakenTask] = []
-            if lanes := self._open_lanes():
-                taken = await take(connection, self._worker, lanes, most, self._lease_s)
-            if taken:
-                return taken
-            due = await self._database.due(connection, _FILL, self._tenants, most)
-            self._lanes |= set(due)
-            if not due or not (lanes := self._open_lanes()):
-                return []
-            return await take(connection, self._worker, lanes, most, self._lease_s)
 
 
 class WorkerSettings(NamedTuple):
@@ -120,7 +63,7 @@ class _BegunTask(NamedTuple):
     """A task that is worked on."""
 
     run: LoadedRun
-    taken: TakenTask
+    taken: LeasedTask
     attempt: int
     lost: int  # attempts before it that ended with their workers
     at: float  # when it was begun
@@ -153,15 +96,15 @@ class Worker:
         self._ending = Ending(database, self.worker, self._clock)
         self._runs = RunsAtWork(database, equipper, self._clock)
         self._tenants = list(settings.tenants) or None
-        self._taker = TaskTaker(database, self.worker, self._tenants, settings.lease_s)
-        self._held: dict[TakenTask, asyncio.Task[None]] = {}  # everything that was taken
+        self._queue = TaskQueue(database, self.worker, self._tenants, settings.lease_s)
+        self._held: dict[LeasedTask, asyncio.Task[None]] = {}  # everything that was taken
         self._begun: dict[BegunAttempt, asyncio.Task[None]] = {}
         self._orphans: set[BegunAttempt] = set()  # attempts that nobody here worked on of late
         self._working = 0  # tasks whose agents are at work
-        self._endings: dict[str, list[tuple[FinishedTask, TakenTask]]] = {}  # by run
+        self._endings: dict[str, list[tuple[FinishedTask, LeasedTask]]] = {}  # by run
         self._writes: dict[str, asyncio.Task[None]] = {}  # that write them, by run
         self._woken = asyncio.Event()
-        self._looks_again = asyncio.Event()
+        self._beats_now = asyncio.Event()
         self._is_draining = False
         self.tasks_done = 0
         self.leases_lost = 0
@@ -173,11 +116,11 @@ class Worker:
             await asyncio.to_thread(self._heartbeats.start)
         beside = [
             asyncio.create_task(persistently(each))
-            for each in (self._beat, self._reconcile, partial(self._database.listen, self._hear))
+            for each in (self._beat, self._reconcile, partial(self._database.listen, self._on_due))
         ]
         try:
             while not self._is_draining:
-                await self._take_turn()
+                await self._lease_tasks()
             # Let tasks end; those that are not begun are taken by others.
             deadline = time.monotonic() + self.settings.drain_s
             while self._held and time.monotonic() < deadline:
@@ -208,17 +151,17 @@ class Worker:
 
     # Taking tasks.
 
-    async def _take_turn(self) -> None:
-        """Take as many tasks as there is room for, or wait."""
+    async def _lease_tasks(self) -> None:
+        """Lease as many tasks as there is room for, or wait."""
         self._woken.clear()
         is_jammed = len(self._held) >= MOST_ENDING * self.settings.concurrency
         room = 0 if is_jammed else self.settings.concurrency - self._working
 
-        async def take() -> list[TakenTask]:
-            return [] if self._is_draining else await self._taker.take(room)  # since an outage
+        async def lease() -> list[LeasedTask]:
+            return [] if self._is_draining else await self._queue.lease(room)  # since an outage
 
-        taken = await self._database.patiently(take) if room > 0 else []
-        runs: dict[str, list[TakenTask]] = {}
+        taken = await self._database.patiently(lease) if room > 0 else []
+        runs: dict[str, list[LeasedTask]] = {}
         for each in taken:
             runs.setdefault(each.run_id, []).append(each)
         self._working += len(taken)
@@ -229,17 +172,17 @@ class Worker:
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._woken.wait()
             except TimeoutError:
-                self._taker.look_again()
+                self._queue.forget_lanes()
 
-    def _hear(self, lanes: Sequence[str]) -> None:
+    def _on_due(self, lanes: Sequence[str]) -> None:
         """Tasks became due, here or elsewhere."""
         if not lanes:  # or something else happened
-            self._taker.look_again()
-            self._looks_again.set()
-        self._taker.hear(lanes)
+            self._queue.forget_lanes()
+            self._beats_now.set()
+        self._queue.add_lanes(lanes)
         self._woken.set()
 
-    async def _begin(self, run_id: str, tasks: Sequence[TakenTask]) -> None:
+    async def _begin(self, run_id: str, tasks: Sequence[LeasedTask]) -> None:
         """Load what the run needs, begin its tasks, and work on them."""
         going: list[_BegunTask] = []
         try:
@@ -260,7 +203,7 @@ class Worker:
                 self._work(begun)
             )
 
-    def _let_go(self, taken: Iterable[TakenTask]) -> None:
+    def _let_go(self, taken: Iterable[LeasedTask]) -> None:
         """Hold tasks no longer, but for those that were begun again meanwhile."""
         for each in taken:
             if self._held.get(each) is asyncio.current_task():
@@ -275,20 +218,20 @@ class Worker:
             reason = str(error) if is_known else f"{type(error).__name__}: {error}"
             lane = await self._runs.lane(run_id)
             if lane is not None:
-                self._taker.refuse(lane)
+                self._queue.refuse(lane)
                 await self._database.refuse(run_id, self.worker, reason)
                 _logger.warning("run %s is left to other workers: %s", run_id, reason)
             return None
 
-    async def _return(self, tasks: Sequence[TakenTask]) -> None:
+    async def _return(self, tasks: Sequence[LeasedTask]) -> None:
         """Let others take tasks that were not begun; those of a run that has ended are gone."""
         lane = await self._runs.lane(tasks[0].run_id)
         if lane is not None:
             async with self._database.connection() as connection:
-                await give_back(connection, self.worker, tasks, 0)
+                await return_tasks(connection, self.worker, tasks, 0)
             self._database.announce([lane])
 
-    async def _lock(self, run: LoadedRun, tasks: Sequence[TakenTask]) -> list[_BegunTask]:
+    async def _lock(self, run: LoadedRun, tasks: Sequence[LeasedTask]) -> list[_BegunTask]:
         """Begin attempts: lock first, look for scores second.
 
         A crash of the server may undo it: then this worker finds that the attempt is not its own.
@@ -299,7 +242,7 @@ class Worker:
             )
             found = {tasks[row["place"] - 1]: row for row in rows}
             later = [each for each, row in found.items() if row["verdict"] == "later"]
-            await give_back(connection, self.worker, later, LATER_SECONDS)
+            await return_tasks(connection, self.worker, later, LATER_SECONDS)
         going, now = [], time.monotonic()
         for each, row in found.items():
             if row["verdict"] == "go":
@@ -392,11 +335,11 @@ class Worker:
         """Say that this worker is there, and find out which tasks are no longer its own."""
         while True:
             if self._heartbeats is not None:
-                self._heartbeats.tell()
+                self._heartbeats.report()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.settings.beat_s):
-                    await self._looks_again.wait()
-            self._looks_again.clear()
+                    await self._beats_now.wait()
+            self._beats_now.clear()
             await self._database.patiently(self._beat_once)
 
     async def _beat_once(self) -> None:
@@ -418,7 +361,7 @@ class Worker:
         repair = partial(reconcile, self._database)
         while True:
             if await self._database.patiently(repair):
-                self._taker.look_again()
+                self._queue.forget_lanes()
                 self._woken.set()
             await asyncio.sleep(RECONCILE_SECONDS)
             repair = partial(reconcile, self._database, at_once=False)

@@ -1,33 +1,24 @@
-"""Runs that workers execute: how a host hands them over and changes them, and equips workers."""
+"""Runs that workers execute: what a host asks of them, and how workers are equipped for them."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from evalwright.agents.protocol import Agent
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.contracts.redaction import Redactor
-from evalwright.engine.clock import Clock, SystemClock
+from evalwright.engine.clock import SystemClock
 from evalwright.engine.fleet.database import FleetDatabase
 from evalwright.engine.fleet.equipment import Equipment
-from evalwright.engine.fleet.handover import hand_over
 from evalwright.engine.fleet.rates import FleetRateLimits
 from evalwright.engine.fleet.status import fleet_metrics, waiting_for
-from evalwright.engine.history import History
 from evalwright.engine.plan import Plan
 from evalwright.engine.session import ModelPool
 from evalwright.host.access.egress import Egress, EgressPolicy
 from evalwright.host.http.settings import host_settings
 from evalwright.host.library.catalogue import Catalogue
 from evalwright.host.runs.executor import ExecutorMaker
-from evalwright.host.runs.handle import RunHandle
 from evalwright.host.runs.planning import Planner
-from evalwright.host.runs.runs import Runs
 from evalwright.models.config import Config
 from evalwright.models.rate_limits import MinuteLimits, provider_limits
-from evalwright.store.postgres.log import PostgresLog
-from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.records import RecordChange
+from evalwright.store.protocol import EventLog
 
 # Tenants that have a number of their own, and under no name the number of all others.
 _DECLARE = """
@@ -42,21 +33,8 @@ ASK_SECONDS = 2.0  # that a request waits for what the fleet says
 class HostFleet:
     """The fleet of a log in PostgreSQL, as a host sees it."""
 
-    def __init__(self, log: PostgresLog, redactor: Redactor, clock: Clock) -> None:
-        self._redactor = redactor
-        self._clock = clock
+    def __init__(self, log: EventLog) -> None:
         self.database = FleetDatabase(log.address, log)
-
-    async def hand_over(
-        self,
-        run: RunHandle,
-        history: History,
-        facts: Sequence[NewEvent],
-        changes: Sequence[RecordChange],
-    ) -> None:
-        """Create a run, together with changes; its tasks are due with its first events."""
-        place = run.partition, run.tenant
-        await hand_over(self.database, history, place, self._redactor, self._clock, facts, changes)
 
     async def waiting_for(self, run_id: str) -> str | None:
         """What a run waits for, if the fleet has it and nobody works on it."""
@@ -73,35 +51,6 @@ class HostFleet:
                 return await fleet_metrics(self.database, with_tenants=False)
         except Exception:  # noqa: BLE001 - those of the host stand without it
             return b""
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self.database.close()
-
-
-class HandingRuns(Runs):
-    """Hands evaluations to workers in place of executing them; runs of workflows stay here."""
-
-    fleet: HostFleet
-
-    async def begin(
-        self,
-        run: RunHandle,
-        history: History,
-        agent: Agent,
-        facts: Sequence[NewEvent] = (),
-        changes: Sequence[RecordChange] = (),
-    ) -> None:
-        """Create an evaluation that may copy facts of another, and have it executed."""
-        async with AsyncExitStack() as rest:
-            rest.push_async_callback(agent.close)
-            with self._counted(run):
-                await self.fleet.hand_over(run, history, facts, changes)
-
-
-def fleet_of(log: EventLog, redactor: Redactor, clock: Clock) -> HostFleet | None:
-    """The fleet of a log; None if the log is in a file."""
-    return HostFleet(log, redactor, clock) if isinstance(log, PostgresLog) else None
 
 
 class FleetLimits:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -42,6 +43,9 @@ from evalwright.host.runs.planning import PlannedEvaluation
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent, RunFacts
 from evalwright.store.records import RecordChange
+
+if TYPE_CHECKING:
+    from evalwright.engine.fleet.database import FleetDatabase
 
 STOP_RETRY_SECONDS = 5  # after which another process may serve
 TAKE_UP_RETRY_SECONDS = 2  # after which a run that the store stopped is likely to go on
@@ -107,12 +111,14 @@ class Runs:
         redactor: Redactor,
         clock: Clock,
         limit: ConcurrencyLimit,
+        fleet: "FleetDatabase | None" = None,
     ) -> None:
         self._log = log
         self._maker = maker
         self._redactor = redactor
         self._clock = clock
         self._limit = limit
+        self._fleet = fleet  # whose workers execute evaluations in place of this process
         self._running: dict[str, RunningRun] = {}
         self._waking: set[str] = set()  # paused runs that are about to be running again
         self._stranded = StrandedRuns(self._take_up)
@@ -134,13 +140,19 @@ class Runs:
         facts: Sequence[NewEvent] = (),
         changes: Sequence[RecordChange] = (),
     ) -> None:
-        """Create an evaluation that may copy facts of another, and execute it.
+        """Create an evaluation that may copy facts of another, and have it executed.
 
-        The agent is closed with the run, or at once if there will be none.
+        The agent is closed with the run, or at once if there will be none here.
         """
         async with AsyncExitStack() as unused:
             unused.push_async_callback(agent.close)
             with self._counted(run) as counted:
+                if self._fleet is not None:
+                    from evalwright.engine.fleet.handover import hand_over
+
+                    parties = (run.partition, run.tenant), self._redactor, self._clock
+                    await hand_over(self._fleet, history, *parties, facts, changes)
+                    return
                 executor = await self._maker.evaluation(run, agent, history)
                 unused.pop_all()  # the executor closes the agent too
                 unused.push_async_callback(executor.close)
