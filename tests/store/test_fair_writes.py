@@ -35,7 +35,7 @@ def test_nothing_is_lost_and_each_run_stays_in_order(
 ) -> None:
     waiting, taken = waiting_for(names), list[Write]()
     while waiting.count:
-        some = waiting.take()
+        some = waiting.next_batch()
         assert some
         if put_back and put_back.pop():  # the disk was full
             waiting.put_back(some)
@@ -51,13 +51,15 @@ def test_nothing_is_lost_and_each_run_stays_in_order(
 def test_few_writes_and_those_of_one_run_are_written_together_in_order() -> None:
     for names in (["a", None, "b"] * (MANY // 3), ["a"] * 1000):
         waiting = waiting_for(names)
-        assert waiting.take() == writes(names)
+        assert waiting.next_batch() == writes(names)
         assert not waiting.count
 
 
 def test_of_many_writes_each_run_gets_as_many() -> None:
     waiting = waiting_for(["a"] * 500 + ["b"] * 500)
-    assert [write.run_id for write in waiting.take()] == ["a"] * (MANY // 2) + ["b"] * (MANY // 2)
+    assert [write.run_id for write in waiting.next_batch()] == ["a"] * (MANY // 2) + ["b"] * (
+        MANY // 2
+    )
     assert waiting.count == 1000 - MANY
 
 
@@ -65,15 +67,15 @@ def test_the_few_writes_of_a_run_go_ahead_unless_others_have_just_waited() -> No
     waiting = waiting_for(["long"] * 500)
     for write in writes(["short"] * FEW + ["other"] * 100):
         waiting.add(write)
-    assert {write.run_id for write in waiting.take()} == {"short"}
+    assert {write.run_id for write in waiting.next_batch()} == {"short"}
     waiting.add(writes(["short"])[0])
-    assert {write.run_id for write in waiting.take()} == {"short", "long", "other"}
+    assert {write.run_id for write in waiting.next_batch()} == {"short", "long", "other"}
 
 
 def test_taking_some_costs_the_same_however_many_wait() -> None:
     def take_often(count: int) -> None:
         for _ in range(100):
-            waiting[count].take()
+            waiting[count].next_batch()
 
     waiting = {count: waiting_for(["a", "b"] * count) for count in (2_000, 40_000)}
     assert grows_at_most(3, take_often, 2_000, 40_000, floor=0.05)

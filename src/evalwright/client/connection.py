@@ -32,7 +32,7 @@ class Connections:
 
     def send(self, request: HostRequest) -> HostAnswer:
         """Send a request and read the answer whole; raises `Unreachable`."""
-        connection = self._take_idle() or self._new()
+        connection = self._pop_idle() or self._new()
         connection.timeout = request.timeout_s or self._timeout_s
         try:
             with _explained(self._address):
@@ -72,10 +72,10 @@ class Connections:
 
     def close(self) -> None:
         """Close the connections that are kept."""
-        while (connection := self._take_idle()) is not None:
+        while (connection := self._pop_idle()) is not None:
             connection.close()
 
-    def _take_idle(self) -> http.client.HTTPConnection | None:
+    def _pop_idle(self) -> http.client.HTTPConnection | None:
         with suppress(IndexError):
             return self._idle.pop()
         return None

@@ -41,7 +41,7 @@ class FrameParser:
         *ended, open_line = _LINE_END.split(rest)
         frames = []
         for piece in ended:
-            frame = self._take_line(b"".join([*self._line, piece]))
+            frame = self._add_line(b"".join([*self._line, piece]))
             self._line.clear()
             if frame is not None:
                 frames.append(frame)
@@ -57,7 +57,7 @@ class FrameParser:
         self._data: list[bytes] = []
         self._id: str | None = None
 
-    def _take_line(self, line: bytes) -> Frame | None:
+    def _add_line(self, line: bytes) -> Frame | None:
         if self._is_first_line:
             self._is_first_line = False
             line = line.removeprefix(_BYTE_ORDER_MARK)

@@ -198,7 +198,7 @@ class Host:
         metrics.webhooks_failing.set_function(lambda: sum(lane.failures > 0 for lane in lanes()))
         metrics.webhook_dead_letters.set_function(lambda: sum(lane.parked for lane in lanes()))
         self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
-        self._unheard: dict[str, list[list[Event]]] = {}  # events of runs whose owner is looked up
+        self._unattributed: dict[str, list[list[Event]]] = {}  # of runs whose owner is read
         self._finding: set[asyncio.Future[None]] = set()  # who looks
 
     @asynccontextmanager
@@ -208,14 +208,14 @@ class Host:
             loop = asyncio.get_running_loop()
             loop.set_default_executor(ThreadPoolExecutor(MOST_WAITING, "waiting"))
         self.feed.start(self.log)
-        self.feed.on_events(self._hear)
+        self.feed.on_events(self._on_events)
         await asyncio.to_thread(self._seal_secrets)
         if self.hosts.takes_part and not self.hosts.is_alone:
             await self.hosts.beat()
         await self.webhooks.start()
         await self.recovery.recover()
-        self.feed.on_news(self.orders.hear)
-        self.feed.on_news(self.webhooks.hear_others)
+        self.feed.on_news(self.orders.on_news)
+        self.feed.on_news(self.webhooks.on_news)
         works = (
             self._sweep,
             self._stay_alive,
@@ -232,7 +232,7 @@ class Host:
     async def watching(self) -> AsyncIterator[None]:
         """Only show the log, and execute what is started here: other processes see to the rest."""
         self.feed.start(self.log)
-        self.feed.on_news(self.orders.hear)
+        self.feed.on_news(self.orders.on_news)
         async with self._working(self.orders.run):
             yield
 
@@ -319,14 +319,14 @@ class Host:
                 await self.retention.sweep()
             await asyncio.sleep(SWEEP_SECONDS)
 
-    def _hear(self, run_id: str, events: list[Event]) -> None:
+    def _on_events(self, run_id: str, events: list[Event]) -> None:
         """Pass durable events on; if their owner is not known, once it was read from the log."""
-        if run_id in self._unheard:
-            self._unheard[run_id].append(events)
+        if run_id in self._unattributed:
+            self._unattributed[run_id].append(events)
         elif run_id in self._owners or events[0].sequence == 0:
             self._pass_on(run_id, events, events[0])
         else:
-            self._unheard[run_id] = [events]
+            self._unattributed[run_id] = [events]
             finding = asyncio.ensure_future(self._find_owner(run_id))
             self._finding.add(finding)
             finding.add_done_callback(self._finding.discard)
@@ -337,8 +337,8 @@ class Host:
                 self.log.in_reader("", lambda: self.log.edges(run_id))
             )
         finally:
-            unheard = self._unheard.pop(run_id)
-        for events in unheard:
+            unattributed = self._unattributed.pop(run_id)
+        for events in unattributed:
             self._pass_on(run_id, events, edges[0])
 
     def _pass_on(self, run_id: str, events: list[Event], first: Event) -> None:
@@ -357,7 +357,7 @@ class Host:
             self._owners.pop(run_id, None)
         tenant, workspace, tags = known
         self.telemetry.on_events(run_id, tenant, events)
-        self.webhooks.hear(tenant, workspace, tags, events)
+        self.webhooks.on_events(tenant, workspace, tags, events)
 
     def _note_delivery(self, report: DeliveryReport) -> None:
         self.telemetry.on_delivery(report.outcome, report.seconds)

@@ -161,7 +161,7 @@ class Writer(ABC):
             self._arrived.clear()
             self._hurry.clear()
             with self._queue:
-                writes = self.waiting.take()
+                writes = self.waiting.next_batch()
                 flushes, self._flushes = self._flushes, []
                 closed = self._closed
                 if self.waiting.count:

@@ -63,15 +63,15 @@ class WaitingWrites:
         queue.append((self._last, write))
 
     def put_back(self, writes: Sequence[Write]) -> None:
-        """Add writes that were taken and are to be taken again, before all others."""
+        """Add writes that were removed and are to be written again, before all others."""
         for write in reversed(writes):
             self._first -= 1
             self.count += 1
             self._runs.setdefault(write.run_id, deque()).appendleft((self._first, write))
         self.in_hand = 0
 
-    def take(self) -> list[Write]:
-        """Take those that are written next: of many, as many of each run.
+    def next_batch(self) -> list[Write]:
+        """Remove and return those that are written next: of many, as many of each run.
 
         Every second time only those of runs that have few, if there are any. Those of a run stay in
         order, and so do those of documents alone, which never wait.

@@ -146,7 +146,9 @@ class Station:
     async def open(self) -> None:
         """Begin to hear of what is recorded, as a host does."""
         self._feed.start(self.log)
-        self._feed.on_events(lambda run_id, events: self.sender.hear(*self._owners[run_id], events))
+        self._feed.on_events(
+            lambda run_id, events: self.sender.on_events(*self._owners[run_id], events)
+        )
         await self.sender.start()
 
     async def close(self, grace_s: float = PATIENCE_S) -> None:

@@ -104,7 +104,7 @@ def transition(
         )
         if not record.is_canary:
             for taken in record.channels:
-                channels.take_in_full(replace(channels[restored.version], state="active"), taken)
+                channels.assign_in_full(replace(channels[restored.version], state="active"), taken)
         rolled_back = DeploymentRolledBack(
             agent_id=record.agent_id,
             from_version=record.version,
@@ -197,7 +197,7 @@ def _promote(
                 "change its share with adjust-canary"
             )
         share = None if request.canary_percent == FULL else request.canary_percent
-        from_version = channels.take(record, channel, share)
+        from_version = channels.assign(record, channel, share)
         return replace(promoted, channel=channel, from_version=from_version, canary_percent=share)
     if names_channel:
         raise IllegalTransition(
@@ -218,7 +218,7 @@ def _adjust_canary(
         raise IllegalTransition(f"version {record.version} already serves {share} percent")
     channel = _own_channel(record, request)
     if share == FULL:
-        channels.take_in_full(record, channel)
+        channels.assign_in_full(record, channel)
     elif record.is_canary:
         channels.put(replace(record, canary_percent=share))
     else:  # the version that had the channel before serves the rest
@@ -231,7 +231,7 @@ def _adjust_canary(
                 f"no active version had {channel} before, so nothing would serve the rest"
             )
         channels.put(replace(record, canary_percent=share))
-        channels.take_in_full(other, channel)
+        channels.assign_in_full(other, channel)
     return DeploymentCanaryAdjusted(
         agent_id=record.agent_id, version=record.version, from_percent=before, to_percent=share
     )
@@ -316,7 +316,7 @@ class Channels:
         ]
         return max(able, key=lambda other: other.turns[channel], default=None)
 
-    def take(self, record: Deployment, channel: str, share: int | None) -> str | None:
+    def assign(self, record: Deployment, channel: str, share: int | None) -> str | None:
         """Give a version a channel, or a share of it; gives the version it had, or shares with."""
         if share is None:
             if record.is_canary:
@@ -324,7 +324,7 @@ class Channels:
                     f"version {record.version} is the canary of {record.channels[0]}: "
                     "raise its share to 100 with adjust-canary first"
                 )
-            return self.take_in_full(record, channel)
+            return self.assign_in_full(record, channel)
         if record.channels:
             raise _serves_in_full(record)
         holder = self.active_holder(channel)
@@ -332,7 +332,7 @@ class Channels:
         self.put(replace(record, channels=(channel,), canary_percent=share))
         return holder.version
 
-    def take_in_full(self, record: Deployment, channel: str) -> str | None:
+    def assign_in_full(self, record: Deployment, channel: str) -> str | None:
         """Give the channel to the version; returns the version that had it before."""
         before = self.seated(channel)
         if before is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from evalwright.engine.fleet.handover import FleetRuns
 
 KIND = "run_order"
-LOOK_SECONDS = 1.0  # between two looks for abandoned runs, and for orders not heard of
+POLL_SECONDS = 1.0  # between two searches for abandoned runs, and for orders not heard of
 WAIT_SECONDS = 5.0  # that a request waits until a run is paused or resumed
 RETRY_SECONDS = 1
 _STEP_SECONDS = 0.05
@@ -100,7 +100,7 @@ class Recovery:
         """Resume the runs that a crash or a stop of this host interrupted."""
         if self._hosts.is_alone:
             for run_id, partition in await asyncio.to_thread(self._log.open_runs):
-                await self._take_up(RunHandle.find(self._log, partition, run_id))
+                await self._resume(RunHandle.find(self._log, partition, run_id))
 
     async def run(self) -> None:
         """Take up runs of hosts that have ended, again and again.
@@ -113,11 +113,11 @@ class Recovery:
                 found = await asyncio.to_thread(self._log.upkeep.abandoned_runs)
                 for run_id, partition in found:
                     if (run_id, partition) in before and not self._runs.knows(run_id):
-                        await self._take_up(RunHandle.find(self._log, partition, run_id))
+                        await self._resume(RunHandle.find(self._log, partition, run_id))
                 before = set(found)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def _take_up(self, run: RunHandle) -> None:
+    async def _resume(self, run: RunHandle) -> None:
         def is_interrupted() -> bool:
             return self._maker.knows(run) and run.open_status() == "running"
 
@@ -242,7 +242,7 @@ class RunOrders:
 
     # The host that executes a run.
 
-    def hear(self, run_ids: Sequence[str] | None) -> None:
+    def on_news(self, run_ids: Sequence[str] | None) -> None:
         """Look for orders, if others wrote of a run that is executed here."""
         if run_ids is None or any(self._runs.executes(run_id) for run_id in run_ids):
             self._came.set()
@@ -251,7 +251,7 @@ class RunOrders:
         """Carry out orders, again and again."""
         while not self._is_alone:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(POLL_SECONDS):
                     await self._came.wait()
             self._came.clear()
             with suppress(StoreError):  # it can be read again later

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import TYPE_CHECKING
 
@@ -48,57 +48,13 @@ if TYPE_CHECKING:
     from evalwright.engine.fleet.database import FleetDatabase
 
 STOP_RETRY_SECONDS = 5  # after which another process may serve
-TAKE_UP_RETRY_SECONDS = 2  # after which a run that the store stopped is likely to go on
+GO_ON_SECONDS = 2  # after which a run that the store stopped is likely to go on
 BREAK_OFF_SECONDS = 2  # that runs have to end when they are broken off
 FIRST_DELAY_SECONDS = 0.5  # before a run is taken up again; it doubles each time that fails
 LONGEST_DELAY_SECONDS = 60.0
 CANCEL_SECONDS = 2  # that a request waits for the end of the run it cancels
 
 _logger = logging.getLogger(__name__)
-
-
-class StrandedRuns:
-    """Runs that are not executed because the store failed; each is taken up again after a while."""
-
-    def __init__(self, take_up: Callable[[RunHandle], Awaitable[None]]) -> None:
-        self._take_up = take_up
-        self._waiting: dict[str, asyncio.Task[None]] = {}
-        self._delays: dict[str, float] = {}  # of runs that have been stranded before
-        self._is_closed = False
-
-    def __contains__(self, run_id: str) -> bool:
-        return run_id in self._waiting
-
-    def add(self, run: RunHandle) -> None:
-        """Take a run up again soon; later, if it has been stranded before."""
-        if self._is_closed:
-            return
-        delay = self._delays.get(run.run_id, FIRST_DELAY_SECONDS)
-        self._delays[run.run_id] = min(2 * delay, LONGEST_DELAY_SECONDS)
-        self._waiting[run.run_id] = asyncio.create_task(self._wait(run, delay))
-
-    def forget(self, run_id: str) -> None:
-        """Note that a run has ended."""
-        self._delays.pop(run_id, None)
-
-    def close(self) -> None:
-        """Take up no more runs."""
-        self._is_closed = True
-        for task in self._waiting.values():
-            task.cancel()
-
-    async def _wait(self, run: RunHandle, delay: float) -> None:
-        while True:
-            await asyncio.sleep(delay)
-            with suppress(StoreError):
-                await asyncio.wrap_future(run.log.try_out())
-                break
-        try:
-            await self._take_up(run)
-        except StoreError:
-            self.add(run)
-        if self._waiting.get(run.run_id) is asyncio.current_task():
-            del self._waiting[run.run_id]
 
 
 class Runs:
@@ -121,7 +77,8 @@ class Runs:
         self._fleet = fleet  # whose workers execute evaluations in place of this process
         self._running: dict[str, RunningRun] = {}
         self._waking: set[str] = set()  # paused runs that are about to be running again
-        self._stranded = StrandedRuns(self._take_up)
+        self._retries: dict[str, asyncio.Task[None]] = {}  # of runs that the store has stopped
+        self._delays: dict[str, float] = {}  # of runs that were stopped before
         self._is_stopping = False
         self._broken_off = asyncio.Event()  # stopping must take no longer
 
@@ -199,16 +156,16 @@ class Runs:
         except asyncio.CancelledError:
             pass
         except Exception as error:  # noqa: BLE001 - a fault in one run must not end the host
-            is_stranded = await self._take_note(run, error)
+            is_stranded = await self._report(run, error)
         finally:
             self._running.pop(run.run_id, None)
             if is_stranded:
-                self._stranded.add(run)
+                self._retry_later(run)
             else:
-                self._stranded.forget(run.run_id)
+                self._delays.pop(run.run_id, None)
             await running.executor.close()
 
-    async def _take_note(self, run: RunHandle, error: Exception) -> bool:
+    async def _report(self, run: RunHandle, error: Exception) -> bool:
         """Log why a run stopped, or record it; returns whether the run is to be taken up again."""
         match error:
             case Interrupted() | RunFailed():
@@ -236,7 +193,7 @@ class Runs:
 
     def knows(self, run_id: str) -> bool:
         """Whether this process executes a run, or is about to do so again."""
-        return run_id in self._running or run_id in self._stranded
+        return run_id in self._running or run_id in self._retries
 
     async def finish(self, run: RunHandle) -> None:
         """Wait until a run is no longer executed here."""
@@ -273,7 +230,7 @@ class Runs:
             return status
         if status in ENDED:
             raise _conflict(f"the run is {status}", status)
-        raise unavailable("the run could not be cancelled", TAKE_UP_RETRY_SECONDS)
+        raise unavailable("the run could not be cancelled", GO_ON_SECONDS)
 
     async def pause(
         self, run: RunHandle, reason: str | None, *, immediately: bool = False
@@ -289,8 +246,8 @@ class Runs:
             raise _conflict(message, status)
         running = self._running.get(run.run_id)
         if running is None:
-            if run.run_id in self._stranded:
-                raise unavailable("the run is about to be taken up again", TAKE_UP_RETRY_SECONDS)
+            if run.run_id in self._retries:
+                raise unavailable("the run is about to be taken up again", GO_ON_SECONDS)
             raise ExecutedElsewhere
         policy: DrainPolicy = "immediate" if immediately else "drain-current-node"
         paused = RunPaused(mask_reason(reason), policy)
@@ -383,7 +340,7 @@ class Runs:
         except RunBusy:
             return False
         except StoreUnavailable:
-            self._stranded.add(run)
+            self._retry_later(run)
             return False
         except EvalwrightError as error:
             await self._fail(run, ErrorDetail("cannot_resume", str(error), None, True))
@@ -391,16 +348,33 @@ class Runs:
         self._execute(RunningRun(run, executor, counted.pop_all()))
         return True
 
-    async def _take_up(self, run: RunHandle) -> None:
-        """Go on with a run that stopped because the store failed."""
-        run.log.clear_failure(run.run_id)
-        if not self._is_stopping and await self.status(run) == "running":
-            await self._go_on(run, ExitStack())
+    def _retry_later(self, run: RunHandle) -> None:
+        """Go on soon with a run that the store has stopped; later, if it was stopped before."""
+        if not self._is_stopping:
+            delay = self._delays.get(run.run_id, FIRST_DELAY_SECONDS)
+            self._delays[run.run_id] = min(2 * delay, LONGEST_DELAY_SECONDS)
+            self._retries[run.run_id] = asyncio.create_task(self._retry(run, delay))
+
+    async def _retry(self, run: RunHandle, delay: float) -> None:
+        while True:
+            await asyncio.sleep(delay)
+            with suppress(StoreError):
+                await asyncio.wrap_future(run.log.try_out())
+                break
+        try:
+            run.log.clear_failure(run.run_id)
+            if not self._is_stopping and await self.status(run) == "running":
+                await self._go_on(run, ExitStack())
+        except StoreError:
+            self._retry_later(run)
+        if self._retries.get(run.run_id) is asyncio.current_task():
+            del self._retries[run.run_id]
 
     async def stop(self, seconds: float) -> None:
         """Stop all runs, and let calls in flight end for so long; the next start resumes them."""
         self._is_stopping = True
-        self._stranded.close()
+        for retry in self._retries.values():
+            retry.cancel()
         tasks = [running.task for running in self._running.values() if running.task is not None]
         for running in tuple(self._running.values()):
             is_idle = running.cancelled is None and not running.executor.drain()

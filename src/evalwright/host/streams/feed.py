@@ -65,11 +65,11 @@ class Subscriber:
             self._notices.append(notice)
         self.wake()
 
-    def take_notices(self) -> list[Notice]:
+    def pop_notices(self) -> list[Notice]:
         notices, self._notices = self._notices, []
         return notices
 
-    def take_events(self) -> tuple[list[Event], bool]:
+    def pop_events(self) -> tuple[list[Event], bool]:
         """The events since the last call, and whether some must be read from the log instead."""
         events, is_behind = self._events, self._is_behind
         self._events, self._is_behind = [], False

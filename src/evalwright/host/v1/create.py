@@ -183,7 +183,7 @@ async def create(call: ApiCall) -> Response:
     planned = await asyncio.to_thread(
         call.host.planner.plan, call.log, call.principal.partition, request
     )
-    await take_room(call, planned)
+    await reserve_room(call, planned)
     run = await call.new_run()
     response = created(run, planned.warnings)
     changes = [*call.completion(response), *scope.changes(run.run_id)]
@@ -195,7 +195,7 @@ async def create(call: ApiCall) -> Response:
     return response
 
 
-async def take_room(call: ApiCall, planned: PlannedEvaluation) -> None:
+async def reserve_room(call: ApiCall, planned: PlannedEvaluation) -> None:
     """Take the room for the start of a run, which holds its suite; raises `ApiError` 403."""
     await call.room.need(len(msgspec.json.encode(planned.plan.suite)))
 

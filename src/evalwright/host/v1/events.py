@@ -160,13 +160,13 @@ class Stream:
             until = loop.time() + self._buffer_s  # for more events, unless the run has ended
             while self._buffer_s and not subscriber.has_end() and (left := until - loop.time()) > 0:
                 await subscriber.wait_more(left)
-            events, is_behind = subscriber.take_events()
+            events, is_behind = subscriber.pop_events()
             if is_behind or (events and events[0].sequence > self._after + 1):
                 async for chunk in self._recorded():
                     yield chunk
             else:
                 yield await self._shown(events)
-            notices = subscriber.take_notices()
+            notices = subscriber.pop_notices()
             yield b"".join([self._notice_frame(each) for each in notices])
 
     async def _recorded(self) -> AsyncIterator[bytes]:

@@ -42,7 +42,7 @@ READERS = 2  # threads that read the log for all lanes
 BATCH = 32  # events that may be sent between two writes
 PAGE_BYTES = 1024 * 1024  # of events that a lane holds at most, beyond the first
 STORE_RETRY_S = (0.5, 10.0)  # after a failure of the store: at first, and at most
-LOOK_SECONDS = 10.0  # between two looks at what other hosts do, whatever was heard
+POLL_SECONDS = 10.0  # between two readings of what other hosts do, whatever was heard
 TOGETHER_SECONDS = 0.05  # in which news wait for more
 NEWS = "webhooks"  # told like a run: subscriptions or dead letters have changed
 SESSION = secrets.token_hex(4)  # which process was about to send a row
@@ -217,7 +217,7 @@ class Outbox:
         tenant = lane.subscription.tenant
         marked = [msgspec.structs.replace(each, is_resent=True) for each in found]
         await self.write([each.change(tenant) for each in marked])
-        lane.look()
+        lane.check_letters()
         self.log.publish([NEWS])
         return len(found)
 
@@ -225,7 +225,7 @@ class Outbox:
         """Delete a dead letter; False if there is none with this id."""
         found = await self._letters(lane, [delivery_id])
         await self.write([letter.removal(lane.subscription.tenant) for letter in found])
-        lane.look()
+        lane.check_letters()
         self.log.publish([NEWS])
         return bool(found)
 
@@ -239,16 +239,16 @@ class Outbox:
 
     # What was appended, here and by others.
 
-    def hear(
+    def on_events(
         self, tenant: str, workspace: str | None, tags: Sequence[str], events: Sequence[Event]
     ) -> None:
         """Take note of durable events of a run; does not block."""
         if self.hosts.is_leader and not self._is_closing:
             for lane in self._lanes.get(tenant, {}).values():
                 if lane.subscription.follows(workspace, tags):
-                    lane.hear(events)
+                    lane.on_events(events)
 
-    def hear_others(self, run_ids: Sequence[str] | None) -> None:
+    def on_news(self, run_ids: Sequence[str] | None) -> None:
         """Take note of what other processes tell."""
         if run_ids is None or NEWS in run_ids:
             self._others_changed = True
@@ -261,7 +261,7 @@ class Outbox:
             return
         self._was_leader = is_leader
         if is_leader:
-            self.hear_others(None)
+            self.on_news(None)
         else:
             resting = self.lanes()
             await _stop(resting)
@@ -271,19 +271,19 @@ class Outbox:
     async def follow(self) -> None:
         """Follow the other processes."""
         loop = asyncio.get_running_loop()
-        looked_at = loop.time()
+        read_at = loop.time()
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(POLL_SECONDS):
                     await self._others_came.wait()
                 await asyncio.sleep(TOGETHER_SECONDS)
             self._others_came.clear()
-            is_changed = self._others_changed or loop.time() - looked_at > LOOK_SECONDS
+            is_changed = self._others_changed or loop.time() - read_at > POLL_SECONDS
             self._others_changed = False
             try:
                 if is_changed and not self.hosts.is_alone:
-                    looked_at = loop.time()
-                    await self._look_at_everything()
+                    read_at = loop.time()
+                    await self._reload()
                 elif self.hosts.is_leader and any(self._lanes.values()):
                     rows = await self.read(lambda: self.log.records.rows(_PENDING))
                     pending = {webhook_id for (webhook_id,) in rows}
@@ -293,7 +293,7 @@ class Outbox:
             except StoreError as error:
                 _log.warning("the webhooks of other hosts are not followed: %s", error)
 
-    async def _look_at_everything(self) -> None:
+    async def _reload(self) -> None:
         """Follow what other processes did to subscriptions and dead letters."""
         before = self.lanes()
         found = {each.webhook_id: each for each in await self.read(self._subscriptions.load)}
@@ -307,7 +307,7 @@ class Outbox:
             if known is None:
                 self._add(subscription)
             else:
-                known.look()
+                known.check_letters()
         if (
             self.hosts.is_leader
             and before
@@ -349,7 +349,7 @@ class Lane:
         self._attempts: dict[int, int] = {}  # at rows, as far as that may not be stored
         self._task: asyncio.Task[None] | None = None
         self._has_news = True
-        self._looks_at_letters = True
+        self._checks_letters = True
         self._is_posting = False
         self._is_stopping = False
 
@@ -358,7 +358,7 @@ class Lane:
         """What the subscription is said to be."""
         return _state(self.subscription, self.parked, self.failures)
 
-    def hear(self, events: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Take note of new events of a run that the subscription follows."""
         for event in events:
             if event.type not in self._wants:
@@ -367,9 +367,9 @@ class Lane:
                 self.wake()
                 return
 
-    def look(self) -> None:
-        """Look at dead letters, too: some may have been discarded, or are to be sent again."""
-        self._looks_at_letters = True
+    def check_letters(self) -> None:
+        """Read dead letters, too: some may have been discarded, or are to be sent again."""
+        self._checks_letters = True
         self.wake()
 
     def wake(self) -> None:
@@ -402,7 +402,7 @@ class Lane:
                     await self._deliver_all()
                     pause_s = STORE_RETRY_S[0]
                 except Exception as error:  # noqa: BLE001 - one run must not end the lane
-                    self._has_news = self._looks_at_letters = True
+                    self._has_news = self._checks_letters = True
                     webhook_id = self.subscription.webhook_id
                     if isinstance(error, StoreError):
                         _log.warning("webhook %s waits for the store: %s", webhook_id, error)
@@ -429,13 +429,13 @@ class Lane:
         while True:
             if self._attempts:  # before rows are read that do not know of them
                 await self._write()
-            if self._looks_at_letters:
-                self._looks_at_letters = False
+            if self._checks_letters:
+                self._checks_letters = False
                 letters = await self._outbox.dead_letters(tenant, webhook_id, "", MOST_KEPT)
                 self.parked = len(letters)
                 resent = [each for each in letters if each.is_resent]
                 if resent and self.subscription.secret is not None:
-                    self._looks_at_letters = True
+                    self._checks_letters = True
                     await self._resend(resent[0])
                     continue
             # What cannot be signed waits; so does everything until somebody looks at dead letters.
@@ -448,7 +448,7 @@ class Lane:
                 await self._write()
                 return
             await self._write([Execute(_CLAIM, (SESSION, webhook_id, rows[-1].id))])
-            while rows and not self._looks_at_letters and self.parked < MOST_KEPT:
+            while rows and not self._checks_letters and self.parked < MOST_KEPT:
                 page = await self._outbox.read(lambda: self._page(rows))  # noqa: B023
                 for row, event in zip(rows, page, strict=False):
                     if self.parked >= MOST_KEPT:

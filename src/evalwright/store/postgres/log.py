@@ -159,7 +159,7 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         try:
             self._database.leases.claim(run, run_id)
         except RunBusy:
-            self._look_up(run_id)  # raises for a run that was pruned meanwhile
+            self._number_and_end(run_id)  # raises for a run that was pruned meanwhile
             raise
         try:
             yield
@@ -202,7 +202,7 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
 
         The reader sees the run as it is when the first event is asked for.
         """
-        run, last = self._look_up(run_id)
+        run, last = self._number_and_end(run_id)
         page = events_of(types, self._tenant)
         left, most = _NO_BOUND if limit is None else limit, _FIRST_PAGE
         asked = [list(types)] if types else []
@@ -233,7 +233,7 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
     def rows_of_edges(self, run_id: str) -> list[Any]:
         rows = self._rows_of(f"{EDGES}{self._mine(2)} ORDER BY seq", run_id)
         if not rows:
-            self._look_up(run_id)  # raises, unless the run has no events yet
+            self._number_and_end(run_id)  # raises, unless the run has no events yet
         return rows
 
     def events_of_rows(
@@ -272,7 +272,7 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         """The rows of a run; none for an id that PostgreSQL cannot even look for."""
         return [] if "\0" in run_id else self._query(statement, run_id)
 
-    def _look_up(self, run_id: str) -> tuple[int, int]:
+    def _number_and_end(self, run_id: str) -> tuple[int, int]:
         rows = self._rows_of(f"{RUN}{self._mine(2)}", run_id)
         if not rows:
             raise self.not_found(run_id)
@@ -282,5 +282,5 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
 
     def find_number(self, run_id: str) -> int | None:
         with suppress(RunNotFound):
-            return self._look_up(run_id)[0]
+            return self._number_and_end(run_id)[0]
         return None

@@ -102,7 +102,7 @@ class RunNews:
         while not connection.is_closed():
             if self._subscribers and not is_listening:
                 is_listening = True
-                await connection.add_listener(CHANNEL, self._heard)
+                await connection.add_listener(CHANNEL, self._on_notification)
                 self._pass_on(None)  # what was told before is in the log
             self._awake.clear()
             if self._untold:
@@ -130,7 +130,7 @@ class RunNews:
                 except TimeoutError:
                     await connection.execute("SELECT 1", timeout=ANSWER_SECONDS)
 
-    def _heard(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+    def _on_notification(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         process, _, run_ids = str(payload).partition(" ")
         if process != self._process:
             self._pass_on(run_ids.split(","))

@@ -257,7 +257,7 @@ class LiveRun:
             if not state.is_behind:
                 await asyncio.sleep(PAUSE_SECONDS)
                 await subscriber.wait(LOOK_SECONDS)
-                subscriber.take_events()
+                subscriber.pop_events()
 
 
 def frame(number: int, content: str) -> bytes:

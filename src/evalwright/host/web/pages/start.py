@@ -18,7 +18,7 @@ from evalwright.engine.runs import read_agent
 from evalwright.host.http.errors import ApiError
 from evalwright.host.library.catalogue import BUNDLED_AGENT
 from evalwright.host.runs.planning import EvalRequest, PlannedEvaluation
-from evalwright.host.v1.create import announced, owner_of, take_room
+from evalwright.host.v1.create import announced, owner_of, reserve_room
 from evalwright.host.web.folder_runs import FolderOffer, FolderRuns, FolderSuite
 from evalwright.host.web.page import PageCall, page, part, run_address, see
 from evalwright.store.protocol import RunFacts, RunFilter
@@ -444,7 +444,7 @@ async def _start(
 
 
 async def _begin(call: PageCall, planned: PlannedEvaluation) -> Response:
-    await take_room(call, planned)
+    await reserve_room(call, planned)
     run = await call.new_run()
     with announced(call, run):
         await call.host.runs.start(run, planned)
