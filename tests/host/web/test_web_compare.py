@@ -144,7 +144,12 @@ def test_three_runs_are_a_matrix_of_their_answers(tenant: Tenant, pair: tuple[st
     answer = tenant.visitor.get(f"/compare?{runs}")
     assert (answer.status, answer.location) == (303, f"/matrix?{runs}")
     page = shown(tenant, answer.location)
-    assert counted(page) == {"Runs disagree": "3", "All tasks": "5", "None passes": "0"}
+    assert counted(page) == {
+        "Runs disagree": "3",
+        "All tasks": "5",
+        "None passes": "0",
+        "With findings": "0",
+    }
     assert rows_in(page) == ["a", "c", "d"]
     assert page.count('<td role="cell" data-cell=') == 9
     assert f'href="/runs/{third}/tasks/a"' in page

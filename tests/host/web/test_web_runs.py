@@ -1,5 +1,6 @@
 """The list of runs: what it shows, filters in the address, pages, tenants, the first visit."""
 
+import html
 import re
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import msgspec
 import pytest
 
 from builders import a_suite, a_task
+from evalwright.contracts.run_plan import Group
 from evalwright.host.web.pages import runs as runs_page
 from host.caller import Caller
 from host.server import GATED, PRICED, RIGHT, WRONG, ServedHost
@@ -214,6 +216,42 @@ def test_runs_are_a_matrix_of_answers(visitor: Visitor, newcomer: Caller):
     assert "may ship" in text
     assert "No task fits" in visitor.get(f"/matrix?run={right}&run={wrong}&show=none").text
     assert visitor.get(f"/matrix?run={right}").status == 400
+
+
+def matrix_links(text: str) -> list[str]:
+    """Where the links to a matrix lead, each once."""
+    found = re.findall(r'href="(/matrix\?[^"]+)"', text)
+    return list(dict.fromkeys(html.unescape(each) for each in found))
+
+
+def test_agents_that_ran_the_same_suite_are_one_click_from_their_matrix(
+    visitor: Visitor, newcomer: Caller
+):
+    alone = newcomer.evaluate(a_suite(2))
+    assert matrix_links(visitor.get("/runs").text) == []
+    assert matrix_links(visitor.get(f"/runs/{alone}").text) == []
+    other = newcomer.evaluate(a_suite(2), agent_id=WRONG)
+    latest = newcomer.evaluate(a_suite(2), agent_id=WRONG)
+    assert matrix_links(visitor.get("/runs").text) == [f"/matrix?run={latest}&run={alone}"]
+    assert "Matrix of 2 agents" in visitor.get("/runs").text
+    assert matrix_links(visitor.get(f"/runs/{other}").text) == [f"/matrix?run={other}&run={alone}"]
+    (address,) = matrix_links(visitor.get("/suites/acme.shop.evals.refunds").text)
+    assert address == f"/matrix?run={latest}&run={alone}"
+    limited = visitor.get(f"{address}&least=80")
+    assert "At least 80.0%" in limited.text
+    assert 'name="least" inputmode="decimal" size="4" value="80"' in limited.text
+
+
+def test_repeats_are_one_click_from_their_matrix(lasting: ServedHost):
+    tenant = a_tenant(lasting)
+    runs = [
+        tenant.keep(f"r{n}", {"a": Told("x", ok())}, group=Group("group-1", n, 3), ago_s=90 - n)
+        for n in (1, 2, 3)
+    ]
+    (address,) = matrix_links(tenant.visitor.get(f"/runs/{runs[2]}").text)
+    assert sorted(re.findall(r"run=([^&]+)", address)) == runs
+    assert "Matrix of 3 repeats" in tenant.visitor.get("/runs").text
+    assert tenant.visitor.get(address).status == 200
 
 
 def test_a_run_says_on_which_branch_it_was_started(lasting: ServedHost):

@@ -8,7 +8,7 @@ from builders import a_suite
 from evalwright.contracts.run_plan import AgentFacts, RunSettings
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.reports.run.run_matrix import MatrixRun, RunMatrix
+from evalwright.reports.run.run_matrix import MatrixLimits, MatrixRun, RunMatrix
 from evalwright.reports.run.task_list import (
     PlannedSuite,
     RunFrame,
@@ -113,3 +113,17 @@ def test_the_frontier_leaves_out_what_another_beats_for_less() -> None:
     runs = [a_run("good", "yyyn", 1.0), a_run("dear", "yynn", 2.0), a_run("best", "yyyy", 3.0)]
     frontier = RunMatrix(runs).shown([])["chart"]["frontier"]
     assert frontier.count("L") == 1
+
+
+def test_earlier_runs_are_points_of_the_chart_and_limits_are_lines_in_it() -> None:
+    runs = [a_run("large", "yyyy", 2.0), a_run("small", "yynn", 0.5)]
+    limits = MatrixLimits(least=0.9, most_usd=1.0)
+    shown = RunMatrix(runs, [(0.3, 0.25), (4.0, 1.0)], limits).shown([])
+    chart = shown["chart"]
+    assert len(chart["past"]) == 2
+    ys = [y for _, y in chart["past"]]
+    assert ys[0] > ys[1], "the better one stands higher"
+    assert None not in (chart["bar"], chart["budget"])
+    assert shown["verdict"]["pairs"][0] == ("At least 90.0%, at most $1.00", "none of these", "")
+    by_cost = RunMatrix(runs, limits=MatrixLimits(most_usd=1.0)).shown([])
+    assert by_cost["verdict"]["pairs"][0][1] == "small"

@@ -76,11 +76,25 @@ class MatrixRun(NamedTuple):
         }
 
 
-class RunMatrix:
-    """The matrix of some runs."""
+class MatrixLimits(NamedTuple):
+    """What a reader asks of a run, beside its own bars."""
 
-    def __init__(self, runs: Sequence[MatrixRun]) -> None:
+    least: float | None = None  # share of the tasks
+    most_usd: float | None = None
+
+
+class RunMatrix:
+    """The matrix of some runs; `earlier` has what others of the suite cost and how many passed."""
+
+    def __init__(
+        self,
+        runs: Sequence[MatrixRun],
+        earlier: Sequence[tuple[float, float]] = (),
+        limits: MatrixLimits = MatrixLimits(),  # noqa: B008 - it does not change
+    ) -> None:
         self.runs = runs
+        self.earlier = earlier
+        self.limits = limits
         self.passed: dict[str, list[bool | None]] = {}
         self._with_findings = set[str]()
         for place, run in enumerate(runs):
@@ -181,8 +195,24 @@ class RunMatrix:
         if len(prices) > 1:
             told = [f"{amounts.dollars(price)} {name}" for name, price in prices]
             pairs = [*pairs[:_MOST_PAIRS], ("Cost per passing task", "", ", ".join(told))]
+        if self.limits != MatrixLimits():
+            pairs.insert(0, self._within())
         why = self._why(order[0], order[1], changes[order[1]])
         return {"kind": kind, "heading": heading, "why": why, "pairs": pairs[: _MOST_PAIRS + 1]}
+
+    def _within(self) -> tuple[str, str, str]:
+        """Which runs keep to the limits of the reader."""
+        least, most = self.limits
+        asked = [f"at least {amounts.percent(least)}"] if least is not None else []
+        asked += [f"at most {amounts.dollars(most)}"] if most is not None else []
+        kept = [
+            name
+            for name, run in zip(self.names, self.runs, strict=True)
+            if least is None or run.quality["share"] >= least
+            if most is None or (run.cost_usd is not None and run.cost_usd <= most)
+        ]
+        words = ", ".join(asked)
+        return f"{words[0].upper()}{words[1:]}", ", ".join(kept) or "none of these", ""
 
     def _change(self, before: int, after: int) -> PairedChange | None:
         """How the pass rate differs over the tasks that both runs have."""
@@ -272,13 +302,15 @@ class RunMatrix:
         ]
         if len(known) < LEAST:
             return None
-        budget = self.runs[0].frame.suite.thresholds.max_cost_usd
+        budget = self.limits.most_usd or self.runs[0].frame.suite.thresholds.max_cost_usd
+        past = [] if known[0][2]["is_score"] else [each for each in self.earlier if each[0] > 0]
         costs = [cost for _, cost, _, _ in known] + ([budget] if budget else [])
+        costs += [cost for cost, _ in past]
         low, high = log10(min(costs)), log10(max(costs))
         low, high = (low - 0.2, high + 0.2) if high - low > 0.01 else (low - 0.5, high + 0.5)
         lows = (rate["share"] if rate["low"] is None else rate["low"] for _, _, rate, _ in known)
-        base: float = floor(10 * min(0.5, *lows)) / 10
-        bar = known[0][2]["bar"]
+        base: float = floor(10 * min(0.5, *lows, *(share for _, share in past))) / 10
+        bar = known[0][2]["bar"] if self.limits.least is None else self.limits.least
 
         def x(cost: float) -> float:
             return round(_LEFT + (_RIGHT - _LEFT) * (log10(cost) - low) / (high - low), 1)
@@ -302,6 +334,7 @@ class RunMatrix:
             "bar": None if bar is None or bar < base else y(bar),
             "budget": x(budget) if budget else None,
             "frontier": " L".join(frontier),
+            "past": [(x(cost), y(share)) for cost, share in past],
             "points": [
                 {
                     "name": shortened(name, 30),

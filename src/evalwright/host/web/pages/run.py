@@ -17,22 +17,39 @@ from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.host.runs.handle import ENDED
 from evalwright.host.streams.feed import Subscriber
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream, following
-from evalwright.host.web.page import PageCall, page, part, render, run_address, see, suite_address
+from evalwright.host.web.page import (
+    SMALL,
+    PageCall,
+    page,
+    part,
+    render,
+    run_address,
+    see,
+    suite_address,
+)
 from evalwright.host.web.pages.run_sections import LARGE
 from evalwright.host.web.pages.run_tasks import TasksAsked, listed, read_drawer
-from evalwright.host.web.pages.runs import is_left, is_of_host, state_of, verdict_of
+from evalwright.host.web.pages.runs import (
+    is_left,
+    is_of_host,
+    matrix_address,
+    run_row,
+    state_of,
+    verdict_of,
+)
 from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProgress
 from evalwright.host.web.run_figures import RunFigures
 from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.formats.html import Html, as_markup
 from evalwright.reports.run.bars import verdict_told
 from evalwright.scoring.regression import called, change_against_baseline
-from evalwright.store.protocol import RunFacts
+from evalwright.store.protocol import RunFacts, RunFilter
 
 READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log comes later
 LOOK_SECONDS = 1.0  # after which the log is looked at: another process may execute the run
 PAUSE_SECONDS = 0.3  # between two states of a page
 STREAM_SECONDS = 60.0  # after which the browser connects again, and its session is looked at
+MOST_BESIDE = 20  # runs of the same suite, whose agents and models a matrix may have
 STATES = {
     "failed": ("unsure", "Could not be evaluated"),
     "cancelled": ("none", "Cancelled"),
@@ -146,6 +163,7 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
         "started_us": run.started_us,
         "compare": f"/compare?new={quote(run_id)}" if is_evaluation else "",
         "compare_words": "Compare",
+        "matrix": _beside(call, run) if run.suite and run.ended_us else None,
         "review": f"/review?run={quote(run_id)}" if is_evaluation else "",
         "to_review": 0,
         "actions": _actions(call, run, status),
@@ -158,6 +176,19 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
         "gauges": None,
         "notes": notes,
     }
+
+
+def _beside(call: PageCall, run: RunFacts) -> dict[str, str] | None:
+    """The matrix of a run and what else ran its suite: other models, other agents, its repeats."""
+    others = call.log.find_runs(RunFilter(suite=run.suite, status="completed"), MOST_BESIDE)
+    rows = [
+        run_row(call, each, {})
+        for each in (run, *others)
+        if each.events <= SMALL or call.host.figures.knows(each)
+    ]
+    if rows and run.repeats:
+        rows[0]["repeats"] = [row for row in rows[1:] if row["group"] == run.repeats]
+    return matrix_address(rows)
 
 
 def _note(text: str, *, is_failure: bool = True, is_to_resume: bool = False) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The runs: a page of them with filters, which are all in the address."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -31,6 +32,7 @@ AT_ONCE = 40
 SCANNED_AT_ONCE = 500
 MOST_SCANNED = 20_000  # runs, for a filter that no index helps
 TREND = 12  # runs in a sparkline
+MOST_SIDE_BY_SIDE = 8  # runs in a matrix
 
 SPANS = {"1h": 3600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
 SPAN_WORDS = {"1h": "last hour", "1d": "last day", "7d": "last 7 days", "30d": "last 30 days"}
@@ -195,6 +197,9 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
             if row["repeats"]:
                 row["repeats"] = [{**row, "repeats": []}, *row["repeats"]]
     shown = [_group(pair, heads[pair], of_pair, trends) for pair, of_pair in groups.items()]
+    for (suite, _), group in zip(groups, shown, strict=True):
+        rows = [row for (name, _), of_pair in groups.items() if name == suite for row in of_pair]
+        group["matrix"] = matrix_address(rows)
     return {
         "asked": asked.values(),
         "groups": shown,
@@ -230,6 +235,29 @@ def _group(
         "spark": as_markup(drawn),
         "rows": rows,
         "kind": kind,
+    }
+
+
+def matrix_address(rows: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
+    """The matrix of what ran a suite: of each agent and model the first of the rows, if several.
+
+    Where there is only one, that of its repeats.
+    """
+    first: dict[tuple[str, str], str] = {}
+    for row in rows:
+        if row["rate"]:
+            first.setdefault((row["agent"], row["model"]), row["run_id"])
+    agents, models = ({key[place] for key in first} for place in (0, 1))
+    runs = list(first.values())
+    words = f"{len(models)} models" if len(agents) == 1 else f"{len(agents)} agents"
+    if len(runs) < 2:
+        repeats: list[dict[str, Any]] = next((row["repeats"] for row in rows if row["repeats"]), [])
+        runs, words = [each["run_id"] for each in repeats], f"{len(repeats)} repeats"
+    if len(runs) < 2:
+        return None
+    return {
+        "address": f"/matrix?{urlencode([('run', run) for run in runs[:MOST_SIDE_BY_SIDE]])}",
+        "words": words,
     }
 
 

@@ -12,7 +12,7 @@ from evalwright.contracts.short_names import suite_name
 from evalwright.engine.task_names import TaskNames
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import PageCall, in_time, page, suite_address, task_address
-from evalwright.host.web.pages.runs import run_row, run_title
+from evalwright.host.web.pages.runs import matrix_address, run_row, run_title
 from evalwright.host.web.pages.suite_trends import TaskHistory, known_ids, runs_of, task_histories
 from evalwright.host.web.recent_runs import RecentRun, with_tasks
 from evalwright.host.web.run_views import views_of
@@ -58,21 +58,13 @@ async def show(call: PageCall) -> Response:
             "id": newest,
             "facts": [f"{told['count']:,} {'task' if told['count'] == 1 else 'tasks'}"],
             "trends": f"/trends?{urlencode({'suite': versions[0]})}",
-            "matrix": _matrix(runs),
+            "matrix": told.pop("matrix"),
             "start": f"/start?suite={quote(versions[0])}",
         },
         evidence=[],
         files=[],
         **told,
     )
-
-
-def _matrix(runs: Sequence[RecentRun]) -> str:
-    """The latest run of each agent beside the others, where there are several."""
-    latest = {each.facts.agent: each.facts.run_id for each in runs}
-    if len(latest) < 2:
-        return ""
-    return f"/matrix?{urlencode([('run', run_id) for run_id in list(latest.values())[-8:]])}"
 
 
 def _read(
@@ -104,9 +96,11 @@ def _read(
         if 1 <= to <= pages
     ]
     shown = found[(number - 1) * AT_ONCE : number * AT_ONCE]
+    rows = [run_row(call, each.facts, {}) for each in runs]
     return {
         "count": len(histories),
-        "verdict": _verdict(call, runs, histories),
+        "matrix": matrix_address(rows[::-1]),
+        "verdict": _verdict(rows, histories),
         "chips": chips,
         "runs": [{"run_id": each.facts.run_id, "number": each.facts.number} for each in runs],
         "tasks": [_task(runs, each, names) for each in shown],
@@ -122,12 +116,9 @@ def _shows(task: TaskHistory, key: str) -> bool:
     return key == "" or False not in task.passed
 
 
-def _verdict(
-    call: PageCall, runs: Sequence[RecentRun], histories: Sequence[TaskHistory]
-) -> dict[str, str]:
-    if not runs:
+def _verdict(rows: Sequence[dict[str, Any]], histories: Sequence[TaskHistory]) -> dict[str, str]:
+    if not rows:
         return {"kind": "open", "heading": "No run has ended yet", "why": ""}
-    rows = [run_row(call, each.facts, {}) for each in runs]
     passed = sum(row["kind"] == "pass" for row in rows)
     broken = sum(each.is_broken for each in histories)
     flaky = sum(each.is_flaky for each in histories)
@@ -140,7 +131,7 @@ def _verdict(
     told = [f"{passed:,} of {len(rows):,} {'run' if len(rows) == 1 else 'runs'} met the bars"]
     if flaky:
         told.append(f"{flaky:,} {'task is' if flaky == 1 else 'tasks are'} flaky")
-    if never and len(runs) > 1:
+    if never and len(rows) > 1:
         told.append(f"{never:,} never failed: some of those may be retired")
     return {"kind": kind, "heading": heading, "why": "; ".join(told) + "."}
 
