@@ -16,7 +16,7 @@ from evalwright.scoring.checks.table import CHECKS
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no test were running."""
     monkeypatch.setattr(expectation, "_is_told_later", lambda: False)
-    expectation.take_results()
+    expectation.pop_results()
 
 
 def test_every_check_is_a_method() -> None:
@@ -112,7 +112,7 @@ def test_an_output_alone_has_no_latency_also_beside_own_functions(alone: None) -
 
 def test_outside_of_tests_results_are_not_kept(alone: None) -> None:
     ew.expect("Yes.").contains("Yes")
-    assert expectation.take_results() == []
+    assert expectation.pop_results() == []
 
 
 def test_judges_are_asked_where_they_are_named(alone: None, tmp_path: Path) -> None:

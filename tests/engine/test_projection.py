@@ -119,7 +119,7 @@ def test_a_run_is_the_same_however_many_events_come_at_a_time():
     run = RunProjection([TASK])
     seen = []
     for event in events:
-        run.take(event)
+        run.add(event)
         seen.append((run.tasks[TASK.task_id].current.has_answer, run.tasks[TASK.task_id].scored))
     assert seen == [(False, None)] * 3 + [(True, None)] * 2 + [(True, a_score())]
     assert run.tasks[TASK.task_id].current.checked == checked(passed=True)

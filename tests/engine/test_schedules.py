@@ -164,10 +164,10 @@ def test_a_run_in_pieces_that_come_in_any_order_twice_or_cut_off(seed: int) -> N
     cut_off = None if is_whole else made.pop() if made else None
     first: dict[str, bool] = {}
     for task_id, events in made:
-        assert run.take(task_id, events) == (task_id not in first)
+        assert run.add_task(task_id, events) == (task_id not in first)
         first[task_id] = True
     if cut_off is not None and cut_off[0] not in first:
-        run.take_rest(cut_off[1][: order.randint(0, 2)])
+        run.add_cut_off(cut_off[1][: order.randint(0, 2)])
     if failure is not None:
         run.fail(failure.code, str(failure))
     outcome = run.end("it was stopped", is_cut_off=not is_whole)

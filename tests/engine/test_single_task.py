@@ -56,8 +56,8 @@ def assert_valid(log: SqliteLog, run_id: str) -> None:
 def test_a_run_that_is_not_complete_is_cancelled_and_says_why(log: SqliteLog) -> None:
     run_id, opening, recorded = pieces(lambda _task: "Hello")
     run = AssembledRun(log, run_id, opening)
-    run.take("thanks", recorded["thanks"])
-    run.take_rest(recorded["greeting"][:1])
+    run.add_task("thanks", recorded["thanks"])
+    run.add_cut_off(recorded["greeting"][:1])
     assert run.end("it was stopped") is None
     history = read_history(log, run_id)
     assert (history.status, history.scored, history.open_invocations) == (
@@ -79,10 +79,10 @@ def test_failures_count_as_answers_only_beside_one(log: SqliteLog) -> None:
 
     run_id, opening, recorded = pieces(shaky)
     run = AssembledRun(log, run_id, opening)
-    run.take("greeting", recorded["greeting"])
+    run.add_task("greeting", recorded["greeting"])
     assert read_history(log, run_id).scored == set()
-    run.take("farewell", recorded["farewell"])
-    run.take("thanks", recorded["thanks"])
+    run.add_task("farewell", recorded["farewell"])
+    run.add_task("thanks", recorded["thanks"])
     assert run.end("") is not None
     assert read_history(log, run_id).scored == set(TASKS)
     assert_valid(log, run_id)

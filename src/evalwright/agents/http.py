@@ -18,8 +18,8 @@ from evalwright.agents.wire import (
     encode_request,
     opened,
     quoted,
+    read_response,
     received,
-    take_response,
 )
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.messages import phrase
@@ -87,7 +87,7 @@ class HttpAgent:
                             f"the agent answered {response.status}, not 200: {quoted(body, 300)}"
                         )
                         raise AgentFailure("agent_error", message)
-                output = await take_response(body, invocation, tools, self._limits)
+                output = await read_response(body, invocation, tools, self._limits)
             if spans is not None:
                 await invocation.after_answer(spans.settle())
         return output

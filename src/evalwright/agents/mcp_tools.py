@@ -214,7 +214,7 @@ class _Connection:
             self._unanswered.discard(unreadable)
             abandon(calling)
 
-    async def hear(self, message: "IncomingMessage") -> None:
+    async def on_message(self, message: "IncomingMessage") -> None:
         """Fail the call that a broken answer was for, if only one waits: the answer has no id."""
         if len(self._unanswered) == 1 and _is_broken_answer(message):
             (unreadable,) = self._unanswered
@@ -232,7 +232,7 @@ class _Connection:
             self._holder.exception()  # already reported
 
     async def _hold(self) -> None:
-        async with self._open(self._stderr, self.hear) as client:
+        async with self._open(self._stderr, self.on_message) as client:
             self.client = client
             self._ready.set()
             await self._closing.wait()
@@ -277,13 +277,13 @@ Open = Callable[[_Tail, "MessageHandlerFnT"], "AbstractAsyncContextManager[Clien
 
 def _program_opener(command: list[str], env: dict[str, str], folder: Path) -> Open:
     @asynccontextmanager
-    async def open_client(stderr: _Tail, hear: "MessageHandlerFnT") -> "AsyncIterator[Client]":
+    async def open_client(stderr: _Tail, handler: "MessageHandlerFnT") -> "AsyncIterator[Client]":
         from mcp import Client, StdioServerParameters, stdio_client
 
         program = StdioServerParameters(command=command[0], args=command[1:], env=env, cwd=folder)
         async with (
             stderr.file() as errors,
-            Client(stdio_client(program, errors), message_handler=hear) as client,
+            Client(stdio_client(program, errors), message_handler=handler) as client,
         ):
             yield client
 
@@ -292,14 +292,16 @@ def _program_opener(command: list[str], env: dict[str, str], folder: Path) -> Op
 
 def _http_opener(url: str, headers: dict[str, str]) -> Open:
     @asynccontextmanager
-    async def open_client(_: _Tail, hear: "MessageHandlerFnT") -> "AsyncIterator[Client]":
+    async def open_client(_: _Tail, handler: "MessageHandlerFnT") -> "AsyncIterator[Client]":
         import httpx2
         from mcp import Client
         from mcp.client.streamable_http import streamable_http_client
 
         async with (
             httpx2.AsyncClient(headers=headers, timeout=None) as http,
-            Client(streamable_http_client(url, http_client=http), message_handler=hear) as client,
+            Client(
+                streamable_http_client(url, http_client=http), message_handler=handler
+            ) as client,
         ):
             yield client
 

@@ -362,7 +362,7 @@ class Invocation:
             for call in self.told_calls:
                 self.end_call(call, result=None)
 
-    def take_account(self, account: Account) -> None:
+    def record_account(self, account: Account) -> None:
         """Record what was told afterwards of this invocation, and was not recorded before."""
         how, deeds = account.how, account.deeds or ()
         calls = {place: each for place, each in enumerate(deeds) if isinstance(each, ToldCall)}
@@ -434,7 +434,7 @@ class Invocation:
     def _answer_from_fixtures(self, call: "_Call") -> Any:
         try:
             with self._lock:
-                response = self._fixtures.take(call.name)
+                response = self._fixtures.next_response(call.name)
         except NoFixture as error:
             raise self._failed(call, "no_fixture", str(error), for_model=NO_RESULT) from None
         self._returned(call, response, 0)

@@ -166,7 +166,7 @@ class PythonAgent:
         if is_bare:
             return checked_output(output)
         if not inspect.isawaitable(output):
-            return results.taken_output(output, invocation)
+            return results.recorded_output(output, invocation)
         try:  # a wrapper that is sync around one that is not
             return invocation.wait_for(self._await(lambda _task: output, invocation))
         except CancelledError:
@@ -187,7 +187,7 @@ class PythonAgent:
             from evalwright.agents import results
 
             output = await results.awaited_to_end(output)
-            return results.taken_output(output, invocation)
+            return results.recorded_output(output, invocation)
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:

@@ -37,7 +37,7 @@ class Result(NamedTuple):
     refused: bool = False
 
 
-def taken_output(output: Any, invocation: Invocation) -> Any:
+def recorded_output(output: Any, invocation: Invocation) -> Any:
     """The output as JSON, with all that it tells recorded; raises `AgentFailure`."""
     if type(output) in _PLAIN:
         return checked_output(output)
@@ -55,7 +55,7 @@ def taken_output(output: Any, invocation: Invocation) -> Any:
         accounts.append(result.account)
         invocation.refused = invocation.refused or result.refused
     for account in accounts:
-        invocation.take_account(account)
+        invocation.record_account(account)
     return checked
 
 

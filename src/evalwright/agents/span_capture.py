@@ -208,12 +208,12 @@ def _keep(span: Any, outer: Any) -> None:
             each.captured_spans().strays.append(span)
 
 
-def tell_captured(invocation: "Invocation") -> None:
+def record_captured(invocation: "Invocation") -> None:
     """Record what the spans of an invocation tell, now that the agent has answered."""
     captured = invocation.captured
     if captured is None:
         return
-    from evalwright.agents.spans import SeenAt, take_spans
+    from evalwright.agents.spans import SeenAt, record_spans
     from evalwright.trace.importers.span_groups import read_by_conventions
 
     try:
@@ -222,7 +222,7 @@ def tell_captured(invocation: "Invocation") -> None:
         goes_on = [each for each in map(read_by_conventions, begun) if each is not None]
         found += [each.span for each in goes_on if each.kind == "tool"]  # which was called
         calls = [SeenAt(at / 1e6, f"{span_id:016x}") for at, span_id in captured.seen_calls]
-        take_spans(invocation, found, _lost(captured, invocation, is_whole=not goes_on), calls)
+        record_spans(invocation, found, _lost(captured, invocation, is_whole=not goes_on), calls)
     except Exception as error:  # noqa: BLE001 - what is in spans is written by anybody
         invocation.lose(f"spans could not be read: {type(error).__name__}")
 

@@ -93,7 +93,7 @@ class TaskSpans:
             "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         }
 
-    def take(self, found: Span | LogRecord, size: float) -> None:
+    def add(self, found: Span | LogRecord, size: float) -> None:
         self._bytes += size
         if len(self.found) >= MAX_TASK_SPANS or self._bytes > MAX_TASK_BYTES:
             most = f"{MAX_TASK_SPANS:,} spans or {MAX_TASK_BYTES // 2**20} MiB"
@@ -107,7 +107,7 @@ class TaskSpans:
             elif found.parent_id:
                 self._parents.add(found.parent_id)
 
-    def look(self) -> None:
+    def note_whether_whole(self) -> None:
         if self._children and self._parents <= self._known:
             self._whole.set()
         else:
@@ -208,7 +208,7 @@ class SpanReceiver:
                 f"{_count(len(found))} came, and none tells what a model answered or a tool did: "
                 "instrument the library of the agent, and let it record the content of messages"
             )
-        invocation.take_account(account)
+        invocation.record_account(account)
         told_calls = any(isinstance(each, ToldCall) for each in account.deeds or ())
         if lost is not None and (told_calls or invocation.coverage().calls is None):
             invocation.lose(lost)
@@ -258,10 +258,10 @@ class SpanReceiver:
                     elif opened is None or opened.trace_id in self._ended:
                         late += 1
                     else:
-                        opened.take(each, size / len(found))
+                        opened.add(each, size / len(found))
                         touched[opened.trace_id] = opened
                 for opened in touched.values():
-                    opened.look()
+                    opened.note_whether_whole()
                 for opened in self._by_trace.values() if strangers else ():
                     opened.strangers += strangers
                 self._strangers, self._late = self._strangers + strangers, self._late + late

@@ -3,8 +3,8 @@
 Whoever has all the spans of an invocation, in any order and from any number of instrumentations,
 hands them over once, when the agent has answered, and after what the answer itself tells:
 
-    take_spans(invocation, spans_of(document))   # OTLP, decoded from its JSON form
-    take_spans(invocation, spans, lost)          # or spans, and log records among them
+    record_spans(invocation, spans_of(document))   # OTLP, decoded from its JSON form
+    record_spans(invocation, spans, lost)          # or spans, and log records among them
 
 The spans may be of several traces, as one of a client alone is of each request. `lost` says why
 there must be others that did not arrive: then the calls are observed only if something else has
@@ -51,7 +51,7 @@ class SeenAt(NamedTuple):
     span_id: str
 
 
-def take_spans(
+def record_spans(
     invocation: "Invocation",
     found: Iterable[Span | LogRecord],
     lost: str | None = None,
@@ -64,7 +64,7 @@ def take_spans(
     account = account_of(found, lost, seen, invocation.output)
     if account.lost is not None and invocation.is_observed("calls"):
         account = msgspec.structs.replace(account, lost=None)
-    invocation.take_account(account)
+    invocation.record_account(account)
 
 
 def account_of(
@@ -76,7 +76,7 @@ def account_of(
     """What the spans of one invocation with this output tell; their order does not matter."""
     groups = SpanGroups(SPANS)
     for each in found:
-        groups.take_found(each)
+        groups.add_found(each)
     spans = groups.joined()
     operations = operations_of(spans)
     for made in operations:

@@ -96,7 +96,7 @@ class ToolFixtures:
     def names(self) -> list[str]:
         return list(self._answers)
 
-    def take(self, tool: str) -> msgspec.Raw:
+    def next_response(self, tool: str) -> msgspec.Raw:
         """The next answer of a tool, as JSON: every call gets its own copy."""
         answers = self._answers.get(tool)
         if answers is None:
@@ -165,10 +165,10 @@ async def within(seconds: float, call: Awaitable[Any]) -> Any:
 
 def abandon(task: "asyncio.Future[Any]") -> None:
     """Tell a task to stop, and do not wait for it."""
-    task.add_done_callback(_look_at_result)
+    task.add_done_callback(_retrieve_exception)
     task.cancel()
 
 
-def _look_at_result(task: "asyncio.Future[Any]") -> None:
+def _retrieve_exception(task: "asyncio.Future[Any]") -> None:
     if not task.cancelled():
         task.exception()  # else asyncio warns that nobody looked

@@ -150,7 +150,7 @@ def encode_request(
     )
 
 
-async def take_response(
+async def read_response(
     body: bytes, invocation: Invocation, tools: "GatewaySession | None", limits: AnswerLimits
 ) -> Any:
     """Accept a response without keeping others waiting, however long it is."""
@@ -214,7 +214,7 @@ def accept_response(
     output = checked_output(response.output)
     _check_burden("output", _json_of(output), limits.most_output_values)
     for account in accounts:
-        invocation.take_account(account)
+        invocation.record_account(account)
     invocation.output = output
     return output
 

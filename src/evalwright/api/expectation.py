@@ -99,7 +99,7 @@ class Expectation:
     def satisfies(self, check: CheckGiven) -> "Expectation":
         """Any check: of `ew`, a function of your own, or a dictionary as suite files have it."""
         __tracebackhide__ = True
-        result = self._look(as_check(check))
+        result = self._examine(as_check(check))
         self.results.append(result)
         if not result.passed:
             missed = Missed(_caller(), result)
@@ -110,7 +110,7 @@ class Expectation:
             _met.append(result)
         return self
 
-    def _look(self, check: Check) -> CheckResult:
+    def _examine(self, check: Check) -> CheckResult:
         own = OwnFunctions()
         document = check.written(own.refer)
         prepared, _ = prepare_checks([document], "$")
@@ -146,7 +146,7 @@ class Expectation:
         __tracebackhide__ = True
         self._depth -= 1
         if self._depth == 0:
-            tell_missed(error)
+            report_missed(error)
 
 
 _missed: list[Missed] = []  # that nobody has been told of yet
@@ -204,14 +204,14 @@ def note_missed(results: Iterable[CheckResult]) -> None:
             _missed.append(Missed(place, result))
 
 
-def take_results() -> list[CheckResult]:
+def pop_results() -> list[CheckResult]:
     """Every result since this was last asked."""
     global _met
     results, _met = _met, []
     return results
 
 
-def tell_missed(error: BaseException | None = None) -> None:
+def report_missed(error: BaseException | None = None) -> None:
     """Raise `AssertionError` with everything that was missed, or add it to what was raised."""
     __tracebackhide__ = True
     global _missed

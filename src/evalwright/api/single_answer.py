@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.agents.answers import Answer, given_call
 from evalwright.agents.protocol import Agent, AgentFailure, Invocation, Surroundings
-from evalwright.agents.results import taken_output
+from evalwright.agents.results import recorded_output
 from evalwright.api.check_objects import NOT_GIVEN, CheckGiven
 from evalwright.api.runs import TaskReport, task_report
 from evalwright.api.suites import AgentGiven, Suite, Task
@@ -81,7 +81,7 @@ class GivenAnswer:
 
     async def invoke(self, invocation: Invocation) -> Any:
         invocation.was_given, invocation.given_latency_ms = True, self._latency_ms
-        return taken_output(self._output, invocation)
+        return recorded_output(self._output, invocation)
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -138,7 +138,7 @@ async def observed_answer(answer: Any, given: Any) -> ObservedAnswer:
         surroundings=Surroundings(price=price_by(load_config())),
     )
     try:
-        output = taken_output(answer, invocation)
+        output = recorded_output(answer, invocation)
     except AgentFailure as failure:
         said = failure.error.message.removeprefix("the output is not a JSON value: ")
         raise BadInput(f"an output that JSON cannot carry: {said}") from None

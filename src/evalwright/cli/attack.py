@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from evalwright.attacks.derive import derive
 from evalwright.attacks.derived import is_derived
 from evalwright.attacks.strategies import STRATEGIES
-from evalwright.cli.output import check_place, say, tell, write_file, write_stdout
+from evalwright.cli.output import check_place, echo, say, write_file, write_stdout
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
@@ -72,7 +72,7 @@ def command(
     if listing:
         width = max(map(len, STRATEGIES))
         for name, strategy in STRATEGIES.items():
-            tell(f"{name:{width}}  {strategy.about}")
+            echo(f"{name:{width}}  {strategy.about}")
         return
     if suite is None:
         raise BadInput("name a suite, or --list the strategies; try `attack --help`")

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from evalwright.cli.output import print_json, tell, write_file
+from evalwright.cli.output import echo, print_json, write_file
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput
@@ -56,7 +56,7 @@ def set_command(*, name: str, run: str, allow_partial: bool, as_json: bool, db: 
     if as_json:
         print_json(msgspec.to_builtins(named))
     else:
-        tell(told)
+        echo(told)
 
 
 @command.command("list")
@@ -88,7 +88,7 @@ def remove_command(*, name: str, suite: str | None, agent_id: str | None, db: st
     with existing_log(db) as log:
         meant = baselines_called(log, name, suite, agent_id)
         remove_baselines(log, meant)
-    tell(f"{name}: forgotten for {', '.join(suite_name(each.suite_id) for each in meant)}")
+    echo(f"{name}: forgotten for {', '.join(suite_name(each.suite_id) for each in meant)}")
 
 
 @command.command("export")
@@ -103,7 +103,7 @@ def export_command(*, file: Path, names: tuple[str, ...], db: str | None) -> Non
         if not chosen:
             raise BadInput("there is no baseline; name a run with `evalwright baseline set`")
         write_file(file, export_baselines(log, chosen), is_private=True)
-    tell(f"wrote {len(chosen)} {'baseline' if len(chosen) == 1 else 'baselines'} to {file}")
+    echo(f"wrote {len(chosen)} {'baseline' if len(chosen) == 1 else 'baselines'} to {file}")
 
 
 @command.command("import")
@@ -115,7 +115,7 @@ def import_command(*, file: Path, db: str | None) -> None:
     with opened_log(db) as log:
         added = import_baselines(log, source, str(file))
         told = [f"{each.name}: {each.run_id} of {_of(log, each)}" for each in added]
-    tell("\n".join(told))
+    echo("\n".join(told))
 
 
 def _of(log: EventLog, named: NamedBaseline) -> str:
@@ -144,6 +144,6 @@ def _show(log: EventLog, baselines: list[NamedBaseline], *, as_json: bool) -> No
     for each, score, _, verdict, age in rows:
         known = "" if score is None else f"score {score:.4g}, {verdict}, "
         suite = suite_name(each.suite_id)
-        tell(f"{each.name}  {suite}  {_agent(log, each)}  {each.run_id}  {known}{age} old")
+        echo(f"{each.name}  {suite}  {_agent(log, each)}  {each.run_id}  {known}{age} old")
     if not rows:
-        tell("there is no baseline; name a run with `evalwright baseline set NAME`")
+        echo("there is no baseline; name a run with `evalwright baseline set NAME`")

@@ -14,10 +14,10 @@ import msgspec
 from evalwright.cli.output import (
     Streams,
     check_place,
+    echo,
     reserve_stdout,
     say,
     stop_in_good_order,
-    tell,
     write_file,
 )
 from evalwright.cli.parameters import (
@@ -130,7 +130,7 @@ def command(
             lines.append(f"Root causes: {', '.join(causes)}")
         if summary.security.top_signal_kinds_new:
             lines.append(f"Signals: {', '.join(summary.security.top_signal_kinds_new)}")
-        tell("\n".join(lines))
+        echo("\n".join(lines))
         for note in report.notes:
             say(f"note: {note}")
         if not report.quality.self_contained:
@@ -139,7 +139,7 @@ def command(
         if options.show_secrets:
             say("note: secrets and personal data are NOT masked; do not pass this report on")
         if out is not None:
-            tell(f"Report: {out / 'report.html'}")
+            echo(f"Report: {out / 'report.html'}")
     summary = report.summary
     fails = {
         "any": report.blocks_shipping,
@@ -203,7 +203,7 @@ def _publish(out: Path, *, github: bool, as_json: bool) -> None:
     report = read_machine_report(out)
     append_step_summary(render_markdown(report))
     for note in notes_on(report) if github else ():
-        (say if as_json else tell)(workflow_command(note))
+        (say if as_json else echo)(workflow_command(note))
 
 
 class ComparisonProgress:

@@ -4,7 +4,7 @@ import click
 from click.shell_completion import get_completion_class, shell_complete
 
 from evalwright.cli.app import program_command
-from evalwright.cli.output import tell
+from evalwright.cli.output import echo
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = """\b
@@ -19,7 +19,7 @@ Examples:
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(*, shell: str) -> None:
     """Print what a SHELL has to read at its start, for `evalwright` and `prompteval`."""
-    tell("\n".join(_script(program, shell) for program in ("evalwright", "prompteval")))
+    echo("\n".join(_script(program, shell) for program in ("evalwright", "prompteval")))
 
 
 def _script(program: str, shell: str) -> str:

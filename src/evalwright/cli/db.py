@@ -9,7 +9,7 @@ import click
 
 from evalwright.cli import db_transfer
 from evalwright.cli.db_transfer import LongWork, many
-from evalwright.cli.output import print_json, say, tell
+from evalwright.cli.output import echo, print_json, say
 from evalwright.cli.parameters import db_option, duration, json_option
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.times import iso_time
@@ -74,9 +74,9 @@ def migrate(*, as_json: bool, db: str | None) -> None:
     if as_json:
         print_json({"database": place, "before": before, "schema": after})
     elif before == after:
-        tell(f"{place}: schema {after}, up to date")
+        echo(f"{place}: schema {after}, up to date")
     else:
-        tell(f"{place}: schema {after}, before {before or 'nothing'}")
+        echo(f"{place}: schema {after}, before {before or 'nothing'}")
 
 
 @command.command(epilog="Example: evalwright db info --json")
@@ -114,7 +114,7 @@ def info(*, as_json: bool, db: str | None) -> None:
     for tenant in facts.tenants:
         content = f"{_counts(tenant.runs)}; {tenant.events} events, {_size(tenant.bytes)}"
         lines.append(f"  tenant {tenant.tenant}: {content}")
-    tell("\n".join(lines))
+    echo("\n".join(lines))
 
 
 @command.command(epilog="Example: evalwright db check --replay")
@@ -147,12 +147,12 @@ def check(*, replay: bool, as_json: bool, db: str | None) -> int:
         found = {"database": place, "sound": not problems, "problems": problems}
         print_json(found)
     for problem in () if as_json else problems:
-        tell(f"{problem.place}: {problem.message} [{problem.rule}]")
+        echo(f"{problem.place}: {problem.message} [{problem.rule}]")
     if problems:
         found_text = many(len(problems), "problem")
         say(f"{place}: {found_text}; restore a backup, or export what is sound")
     elif not as_json:
-        tell(f"{place}: sound")
+        echo(f"{place}: sound")
     return 1 if problems else 0
 
 
@@ -186,7 +186,7 @@ def backup(*, file: Path, force: bool, as_json: bool, db: str | None) -> None:
     if as_json:
         print_json({"database": str(path), "backup": str(file), "bytes": done.size})
     else:
-        tell(f"{file}: {_size(done.size)}, a copy of {path}")
+        echo(f"{file}: {_size(done.size)}, a copy of {path}")
 
 
 @command.command(epilog="Example: evalwright db vacuum")
@@ -207,7 +207,7 @@ def vacuum(*, as_json: bool, db: str | None) -> None:
     if as_json:
         print_json({"database": str(path), "bytesBefore": before, "bytes": after})
     else:
-        tell(f"{path}: {_size(before)} before, {_size(after)} now")
+        echo(f"{path}: {_size(before)} before, {_size(after)} now")
 
 
 @command.command(epilog="Example: evalwright db prune --older-than 90d --keep-tag release")
@@ -262,10 +262,10 @@ def prune(
     done = "would be deleted" if dry_run else "deleted"
     for run in pruned:
         when = iso_time(run.ended_us or 0)
-        tell(f"{done}: {run.run_id}, {run.status}, ended {_minute(when)} UTC, {_size(run.bytes)}")
+        echo(f"{done}: {run.run_id}, {run.status}, ended {_minute(when)} UTC, {_size(run.bytes)}")
     for each in kept:
-        tell(f"kept: {each.run_id} {each.reason}")
-    tell(f"{many(len(pruned), 'run')} {done}, {_size(sum(run.bytes for run in pruned))}")
+        echo(f"kept: {each.run_id} {each.reason}")
+    echo(f"{many(len(pruned), 'run')} {done}, {_size(sum(run.bytes for run in pruned))}")
     if pruned and not dry_run and chosen_address(db) is None:
         say("the space is used again by new runs; `evalwright db vacuum` gives it back")
 

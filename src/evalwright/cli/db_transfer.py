@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import check_place, print_json, say, tell, write_file, write_stdout
+from evalwright.cli.output import (
+    check_place,
+    echo,
+    print_json,
+    say,
+    write_file,
+    write_stdout,
+)
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.documents import open_input, read_input
 from evalwright.contracts.errors import BadInput
@@ -106,11 +113,11 @@ def import_command(*, file: Path, as_json: bool, db: str | None) -> None:
         return
     annotations = f"{many(added['annotationsAdded'], 'annotation')}"
     if added["added"]:
-        tell(f"added run {header.run_id}: {many(header.events, 'event')}, {annotations}")
+        echo(f"added run {header.run_id}: {many(header.events, 'event')}, {annotations}")
     elif added["annotationsAdded"]:
-        tell(f"run {header.run_id} is in the log already; added {annotations}")
+        echo(f"run {header.run_id} is in the log already; added {annotations}")
     else:
-        tell(f"run {header.run_id} is in the log already, as it is in the file")
+        echo(f"run {header.run_id} is in the log already, as it is in the file")
 
 
 def _lines(file: Path) -> Iterator[bytes]:
@@ -135,4 +142,4 @@ def _import_log(file: Path, *, as_json: bool, db: str | None) -> None:
         return
     runs, documents = many(moved.runs, "run"), many(moved.documents, "document")
     there = many(moved.header.runs - moved.runs, "run")
-    tell(f"added {runs} and {documents}; {there} in the log already")
+    echo(f"added {runs} and {documents}; {there} in the log already")

@@ -12,7 +12,7 @@ import msgspec
 
 from evalwright.agents.bundled import bundled
 from evalwright.cli.evaluation import RunRequest, evaluate
-from evalwright.cli.output import Emit, tell, write_stdout
+from evalwright.cli.output import Emit, echo, write_stdout
 from evalwright.cli.parameters import db_option
 from evalwright.cli.results import Results
 from evalwright.contracts.run_plan import RunOptions
@@ -77,17 +77,17 @@ def command(*, db: str | None, local: bool) -> int:
             folder / "suite.yaml", str(folder / "agent.json"), None, options, results, db
         )
         if code == 0:
-            tell(LOCAL.format(evalwright=_command_name(), db=_at(db)))
+            echo(LOCAL.format(evalwright=_command_name(), db=_at(db)))
         return code
     # The support desk comes last: the hints refer to the latest run.
     _, vulnerable = _under_attack("vulnerable", db)
     withstood, hardened = _under_attack("hardened", db)
     code = _run("demo", "answer", "support-desk", _results(write_stdout, quiet=False), db)
-    tell(BAR)
-    tell(ATTACKS.format(count=hardened.task_count))
+    echo(BAR)
+    echo(ATTACKS.format(count=hardened.task_count))
     for line in _table(vulnerable, hardened):
-        tell(line)
-    tell(NEXT.format(evalwright=_command_name(), db=_at(db)))
+        echo(line)
+    echo(NEXT.format(evalwright=_command_name(), db=_at(db)))
     return code or withstood
 
 

@@ -7,7 +7,7 @@ from itertools import product
 import click
 import msgspec
 
-from evalwright.cli.output import say, tell, write_stdout
+from evalwright.cli.output import echo, say, write_stdout
 from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.history import read_history
@@ -65,9 +65,9 @@ def command(
     if as_json:
         write_stdout(msgspec.json.format(document, indent=2) + b"\n")
     elif isinstance(found, RunDiff):
-        tell("\n".join(_lines(found, tasks)))
+        echo("\n".join(_lines(found, tasks)))
     else:
-        tell("\n".join(_group_lines(found, tasks)))
+        echo("\n".join(_group_lines(found, tasks)))
     return 1 if exit_code and any(each.event_diffs for each in repeats) else 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from evalwright.agents.bundled import bundled
-from evalwright.cli.output import make_folder, tell, write_file
+from evalwright.cli.output import echo, make_folder, write_file
 from evalwright.contracts.errors import BadInput
 
 FILES = ("suite.yaml", "agent.py")
@@ -35,8 +35,8 @@ def command(*, directory: Path, adversarial: bool) -> None:
     folder = bundled("adversarial" if adversarial else "starter")
     for name in FILES:
         write_file(directory / name, [(folder / name).read_bytes()])
-    tell(f"wrote {directory / 'suite.yaml'} and {directory / 'agent.py'}; now try\n")
+    echo(f"wrote {directory / 'suite.yaml'} and {directory / 'agent.py'}; now try\n")
     inside = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
     agents = ("vulnerable", "hardened") if adversarial else ("answer",)
     for agent in agents:
-        tell(f"  {inside}evalwright run suite.yaml --agent agent.py:{agent}")
+        echo(f"  {inside}evalwright run suite.yaml --agent agent.py:{agent}")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from evalwright.cli.output import print_json, say, tell
+from evalwright.cli.output import echo, print_json, say
 from evalwright.cli.parameters import db_option, json_option, parse_duration
 from evalwright.contracts.errors import BadInput
 from evalwright.host.access.keys import DEFAULT_SCOPES, Key, create_key, list_keys, revoke_key
@@ -60,7 +60,7 @@ def create(*, as_json: bool, db: str | None, scopes: tuple[str, ...], **asked: A
     if as_json:
         print_json({"key": text, "keyId": key.key_id})
         return
-    tell(text)
+    echo(text)
     ends = f"expires {_minute(key.expires_at)} UTC" if key.expires_at else "never expires"
     say(f"key {key.key_id} of tenant {key.tenant}, {ends}; scopes: {' '.join(key.scopes)}")
     say("Save it now: it is not shown again and cannot be recovered.")
@@ -79,7 +79,7 @@ def list_command(*, tenant: str | None, as_json: bool, db: str | None) -> None:
     if as_json:
         print_json([{**msgspec.to_builtins(key), "state": key.state(now)} for key in keys])
     elif keys:
-        tell("\n\n".join(_lines(key, now) for key in keys))
+        echo("\n\n".join(_lines(key, now) for key in keys))
     else:
         say(_no_key(db, f" of tenant {tenant}" if tenant is not None else ""))
 
@@ -96,7 +96,7 @@ def revoke(*, key_id: str, db: str | None) -> None:
         raise BadInput(_no_key(db))
     with opened_log(db) as log:
         key = revoke_key(log.records, key_id, _now())
-    tell(f"key {key.key_id} of tenant {key.tenant} was revoked at {_minute(key.revoked_at)} UTC")
+    echo(f"key {key.key_id} of tenant {key.tenant} was revoked at {_minute(key.revoked_at)} UTC")
 
 
 def _ending(text: str | None) -> datetime | None:

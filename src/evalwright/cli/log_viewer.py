@@ -9,10 +9,10 @@ from msgspec import UNSET
 
 from evalwright.cli.output import (
     Streams,
+    echo,
     in_words,
     print_json,
     say,
-    tell,
     without_secrets,
     write_stdout,
 )
@@ -82,7 +82,7 @@ def show_run(
             for number, run_id in enumerate(run_ids, 1):
                 if len(run_ids) > 1 and not as_json:
                     title = f"run {number} of {len(run_ids)}  {run_id}"
-                    tell(Style.of(Streams.out).bold(title), styled=True)
+                    echo(Style.of(Streams.out).bold(title), styled=True)
                 viewer.events(run_id, task_id)
         if with_tasks or by_tag or results.forms or not (with_events or task_id):
             histories = [read_history(log, continued(log, run_id)) for run_id in run_ids]
@@ -145,7 +145,7 @@ class LogViewer:
             overrides=overrides_of(self._log, outcome, full=True),
             attacks=attacks_of(self._log, outcome),
         )
-        tell(card, styled=True)
+        echo(card, styled=True)
 
     def group(self, histories: Sequence[History]) -> None:
         """The scorecard of repeats, or their summaries; runs without a result are told apart."""
@@ -159,7 +159,7 @@ class LogViewer:
             write_stdout(to_json([each.summary for each in outcomes]))
         elif outcomes:
             shown = [ShownRun(each, (), None) for each in outcomes]
-            tell(render_group(shown, Style.of(Streams.out), full=True), styled=True)
+            echo(render_group(shown, Style.of(Streams.out), full=True), styled=True)
 
     def tasks(self, histories: Sequence[History]) -> None:
         """Every task of a run, as far as it came; of repeats, with which of them it is of."""
@@ -176,8 +176,8 @@ class LogViewer:
             if several:
                 space = "\n" if number > 1 else ""
                 title = f"run {number} of {len(histories)}  {history.run_id}"
-                tell(f"{space}{style.bold(title)}", styled=True)
-            tell(render_tasks(records, style), styled=True)
+                echo(f"{space}{style.bold(title)}", styled=True)
+            echo(render_tasks(records, style), styled=True)
 
     def tags(self, histories: Sequence[History]) -> None:
         """What the tasks of each tag came to, in each of the runs."""
@@ -190,8 +190,8 @@ class LogViewer:
             return
         for number, outcome in enumerate(outcomes, 1):
             if len(outcomes) > 1:
-                tell(f"run {number}  {outcome.run_id}")
-            tell(render_tags(outcome, Style.of(Streams.out)), styled=True)
+                echo(f"run {number}  {outcome.run_id}")
+            echo(render_tags(outcome, Style.of(Streams.out)), styled=True)
 
     def _unscored(self, history: History) -> None:
         """What went wrong in a run without a result; a damaged log is reported elsewhere."""
@@ -207,7 +207,7 @@ class LogViewer:
                 reason = one_line(unjudged[story.task.task_id], None)
                 shown = reason if self._show_secrets else without_secrets(reason)
                 lines.append(f"      judge     {shown}")
-            tell("\n".join([*lines, ""]), styled=True)
+            echo("\n".join([*lines, ""]), styled=True)
 
     def _masked(self, stories: list[TaskStory]) -> list[TaskStory]:
         return stories if self._show_secrets or not stories else mask_stories(stories)
@@ -238,16 +238,16 @@ class LogViewer:
                 write_stdout(shown.to_json() + b"\n")
             else:
                 task = f" [{shown.task_id}]" if shown.task_id else ""
-                tell(f"{shown.sequence:>6}  {shown.type}{task}  {one_line(shown.body.decode())}")
+                echo(f"{shown.sequence:>6}  {shown.type}{task}  {one_line(shown.body.decode())}")
 
     def _task(self, history: History, task_id: str) -> None:
         events = [event for event in self._log.read(history.run_id) if event.task_id == task_id]
         for story in self._masked(task_stories(history.plan.suite, events, {task_id})):
-            tell(
+            echo(
                 "\n".join(render_story(story, Style.of(Streams.out), full=True, with_trace=True)),
                 styled=True,
             )
-            tell(f"      input     {one_line(story.task.input, None)}")
+            echo(f"      input     {one_line(story.task.input, None)}")
             coverage = read_task(story.task, events, history.plan.agent)[0].record.coverage
             if coverage is not UNSET:
-                tell(f"      observed  {coverage_in_words(coverage)}\n")
+                echo(f"      observed  {coverage_in_words(coverage)}\n")

@@ -133,7 +133,7 @@ def in_words(text: object) -> str:
     return told(text, COMMAND_LINE)
 
 
-def tell(text: str, *, styled: bool = False) -> None:
+def echo(text: str, *, styled: bool = False) -> None:
     """Print a result for people on stdout; only styled text may steer the terminal."""
     line = (text if styled else printable(text)) + "\n"
     _flush(sys.stdout, Streams.out)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from evalwright.cli.output import check_place, in_words, tell, write_file, write_stdout
+from evalwright.cli.output import check_place, echo, in_words, write_file, write_stdout
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.documents import parse_json, read_input
 from evalwright.contracts.errors import BadInput
@@ -68,7 +68,7 @@ def build(*, folder: Path, out: Path | None, key: Path | None, as_json: bool) ->
         _print_json({**facts, "signed": key is not None})
         return
     signed = "signed" if key else "not signed"
-    tell(f"{pack.ref} in {place}, {size} bytes, {signed}\n{pack.integrity}")
+    echo(f"{pack.ref} in {place}, {size} bytes, {signed}\n{pack.integrity}")
 
 
 @command.command(epilog="Example: evalwright pack verify shop.tgz --key public.pem")
@@ -91,7 +91,7 @@ def verify(
     if as_json:
         _print_json(_as_document(verification))
     else:
-        tell(_as_text(verification))
+        echo(_as_text(verification))
     return 0 if passes else 1
 
 
@@ -130,10 +130,10 @@ def install(
         is_new = _install(log.records, tenant, pack)
     trusted = "verified" if verification.is_verified else "NOT verified"
     done = "installed" if is_new else "was installed already"
-    tell(f"{pack.ref} {done} for tenant {tenant}, {trusted}")
+    echo(f"{pack.ref} {done} for tenant {tenant}, {trusted}")
     for agent_id in pack.manifests:
         suite = pack.suite_of(agent_id)
-        tell(f"  {agent_id}" + (f", evaluated by {suite.ref}" if suite else ""))
+        echo(f"  {agent_id}" + (f", evaluated by {suite.ref}" if suite else ""))
 
 
 def _install(records: "Records", tenant: str, pack: "Pack") -> bool:

@@ -11,9 +11,9 @@ import msgspec
 from evalwright.cli.output import (
     STDOUT,
     check_place,
+    echo,
     is_stdout,
     reserve_stdout,
-    tell,
     write_stdout,
 )
 from evalwright.cli.parameters import (
@@ -182,7 +182,7 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
     tiers ask models to judge.
     """
     if given["list_tiers"] or given["list_rules"] or given["list_models"]:
-        tell(_listed(given))
+        echo(_listed(given))
         return 0
     if not paths:
         raise BadInput("name files or folders with prompts, or - for standard input; see --help")

@@ -2,7 +2,7 @@
 
 import click
 
-from evalwright.cli.output import Streams, say, tell, write_stdout
+from evalwright.cli.output import Streams, echo, say, write_stdout
 from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.cli.results import continued
 from evalwright.contracts.summary import to_json
@@ -37,5 +37,5 @@ def command(*, run: str, show_secrets: bool, as_json: bool, db: str | None) -> N
     card = render_outcome(
         outcome, stories, style, agreement=agreed, overrides=overrides, attacks=attacks
     )
-    tell(card, styled=True)
+    echo(card, styled=True)
     say("replayed from the log; the summary equals the recorded one")

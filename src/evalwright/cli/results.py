@@ -11,10 +11,10 @@ from evalwright.cli.output import (
     Emit,
     Streams,
     check_place,
+    echo,
     folder_for_results,
     make_folder,
     say,
-    tell,
     without_secrets,
     write_file,
 )
@@ -102,7 +102,7 @@ def publish(results: Results, runs: Sequence[Reported]) -> None:
         append_step_summary(render_step_summary(runs))
     if results.github:
         for note in notes_on(runs):
-            (say if results.as_json else tell)(workflow_command(note))
+            (say if results.as_json else echo)(workflow_command(note))
 
 
 def write_forms(results: Results, runs: Sequence[Reported]) -> None:
@@ -144,7 +144,7 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
     ]
     if not results.quiet:
         style = Style.of(Streams.err if results.as_json else Streams.out)
-        (say if results.as_json else tell)(render_card(runs, style), styled=True)
+        (say if results.as_json else echo)(render_card(runs, style), styled=True)
     if results.out is not None:
         for each in runs:
             write_folder(results.out, log, each, is_private=results.show_secrets)

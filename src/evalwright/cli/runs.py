@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import click
 
-from evalwright.cli.output import print_json, say, tell
+from evalwright.cli.output import echo, print_json, say
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.short_names import suite_name
 from evalwright.engine.runs import RunRow, agent_called, list_results, list_runs
@@ -67,7 +67,7 @@ def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        tell("  ".join(cells).rstrip())
+        echo("  ".join(cells).rstrip())
 
 
 def _read(

@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from evalwright.cli.output import tell, write_stdout
+from evalwright.cli.output import echo, write_stdout
 from evalwright.contracts.schema import published_schemas
 
 
@@ -18,7 +18,7 @@ def command(*, name: str | None) -> None:
     known = published_schemas()
     if name is None:
         for each, title in known.items():
-            tell(f"{each:18} {title}")
+            echo(f"{each:18} {title}")
         return
     from evalwright.contracts.schema import EARLIER_NAMES, load_schema
 

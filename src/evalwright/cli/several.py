@@ -15,7 +15,14 @@ from evalwright.cli.evaluation import (
     prepare,
     select_tasks,
 )
-from evalwright.cli.output import Streams, folder_for_results, in_words, say, tell, without_secrets
+from evalwright.cli.output import (
+    Streams,
+    echo,
+    folder_for_results,
+    in_words,
+    say,
+    without_secrets,
+)
 from evalwright.cli.results import failed_run, publish, reported, show_results
 from evalwright.contracts.amounts import dollars
 from evalwright.contracts.errors import (
@@ -140,7 +147,7 @@ def evaluate_several(
     style = Style.of(Streams.err if results.as_json else Streams.out)
     text = "\n".join(_closing(ended, compared, worse, style))
     if not results.quiet:
-        (say if results.as_json else tell)(text, styled=True)
+        (say if results.as_json else echo)(text, styled=True)
     if results.as_json:
         summaries: object = [outcome.summary for each in ended for outcome in each.outcomes]
         if compared:

@@ -14,10 +14,10 @@ from evalwright.cli.output import (
     Emit,
     Streams,
     check_place,
+    echo,
     reserve_stdout,
     say,
     stop_in_good_order,
-    tell,
     write_file,
 )
 from evalwright.cli.parameters import jobs_option, json_option, on_option
@@ -116,8 +116,8 @@ def command(
         else:
             for _ in lines:
                 pass
-            tell("\n".join(_told(lines.worst, lines.tally, traces)))
-    for note in lines.notes(beside=known is not None):
+            echo("\n".join(_told(lines.worst, lines.tally, traces)))
+    for note in lines.notes(is_compared=known is not None):
         say(note)
     if missing:
         return 2
@@ -226,11 +226,11 @@ class ScanLines:
         if not self.tally.count:
             raise BadInput(f"{self._path}: {NOTHING}: it is empty; see docs/trace-formats.md")
 
-    def notes(self, *, beside: bool) -> Iterator[str]:
+    def notes(self, *, is_compared: bool) -> Iterator[str]:
         """What a reader has to know beside the lines."""
         found, path = self.tally, self._path
         yield from self._notes
-        if beside and not found.paired:
+        if is_compared and not found.paired:
             yield f"{path}: no trace has a partner in the baseline, so none was compared with it"
         if found.by_prompt:
             count = "1 trace" if found.by_prompt == 1 else f"{found.by_prompt} traces"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import tell
+from evalwright.cli.output import echo
 from evalwright.contracts.errors import BadInput
 from evalwright.models.config import FILE_NAME, PROJECT_FILE, Config, find_config, read_config
 from evalwright.models.trust import TrustedFolder, TrustedFolders, fingerprint, suspicion
@@ -35,13 +35,13 @@ def command(*, folder: Path | None, listing: bool, remove: bool) -> int:
     trusted = TrustedFolders()
     if listing:
         for each in trusted.all():
-            tell(each.folder)
+            echo(each.folder)
         return 0
     if remove:
         place = _real(folder) if folder is not None else _file(None).parent.resolve()
         if not trusted.remove(place):
             raise BadInput(f"{place}: is not trusted; see `evalwright trust --list`")
-        tell(f"no longer trusted: {place}")
+        echo(f"no longer trusted: {place}")
         return 0
     path = _file(folder)
     problem = suspicion(path)
@@ -50,7 +50,7 @@ def command(*, folder: Path | None, listing: bool, remove: bool) -> int:
     config = read_config(path)
     place = path.parent.resolve()
     trusted.add(TrustedFolder(str(place), fingerprint(config)))
-    tell("\n".join([f"trusted: {place / path.name}", *_granted(config)]))
+    echo("\n".join([f"trusted: {place / path.name}", *_granted(config)]))
     return 0
 
 

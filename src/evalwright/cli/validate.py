@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import in_words, say, tell, warn, without_secrets
+from evalwright.cli.output import echo, in_words, say, warn, without_secrets
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
@@ -46,7 +46,7 @@ def command(*, files: tuple[Path, ...]) -> int:
                 warn(f"{path}: {warning}")
             for note in notes:
                 say(f"note: {path}: {note}")
-            tell(f"{path}: valid {kind}")
+            echo(f"{path}: valid {kind}")
     return 2 if failures else 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import say, tell
+from evalwright.cli.output import echo, say
 from evalwright.cli.parameters import chosen_config, config_option, configured_db, plain_db_option
 
 EXAMPLES = """\b
@@ -56,7 +56,7 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
 
         def greet() -> None:
             say(f"evalwright: the log in {log.place}; Ctrl-C ends it. Open:")
-            tell(sign_in.link)
+            echo(sign_in.link)
             if not no_browser and _has_screen():
                 threading.Thread(target=webbrowser.open, args=(sign_in.link,), daemon=True).start()
 

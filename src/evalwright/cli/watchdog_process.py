@@ -64,7 +64,7 @@ class Onlooker:
         self._beat_at = self._looked_at = time.monotonic()
         self._stops_at = math.inf  # by a signal that may not have been heard
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Look once; False when the run is gone."""
         if select.select([self._talk], [], [], TICK_SECONDS)[0]:
             data = self._talk.recv(4096)
@@ -185,7 +185,7 @@ def main(ward: Ward, run: int, memory: int, talk: int, *exits: int) -> None:
         signal.signal(each, signal.SIG_IGN)
     seen = mmap.mmap(memory, 0)
     onlooker = Onlooker(ward, run, seen, socket.socket(fileno=talk), list(exits))
-    while onlooker.look():
+    while onlooker.check():
         pass
 
 

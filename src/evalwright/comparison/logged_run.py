@@ -112,7 +112,7 @@ class LoggedRun:
             for event in log.read(self.run_id, _INDEXED):
                 task_id, place = event.task_id or "", event.sequence
                 if is_repeated := task_id in self._repeated:
-                    state.take(event)
+                    state.add(event)
                 at = state.repetitions_begun.get(task_id, 1)
                 name = response_name(task_id, at)
                 known = self._attempts.get(name) or _LastAttempt(task_id, place)
@@ -198,7 +198,7 @@ class LoggedRun:
                 break
             task_id = event.task_id or ""
             if task_id in self._repeated:
-                state.take(event)
+                state.add(event)
             name = response_name(task_id, state.repetitions_begun.get(task_id, 1))
             attempt = self._attempts.get(name, _NEVER)
             within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
@@ -207,7 +207,7 @@ class LoggedRun:
                 if task is None and task_id in self._tasks:
                     task = found[name] = ProjectedTask(self._tasks[task_id])
                 if task is not None:
-                    task.take(event)
+                    task.add(event)
         try:
             self._ready = {name: self._response(name, task) for name, task in found.items()}
         except msgspec.MsgspecError as error:

@@ -56,7 +56,7 @@ class CheckAsks:
         self._said: dict[str, list[Judged]] = {}
         self._turns: dict[str, asyncio.Lock] = {}  # by subject: one asks, the others wait for that
 
-    async def tell(
+    async def answers(
         self,
         asks: Iterable[Ask],
         task: Task,
@@ -70,9 +70,9 @@ class CheckAsks:
             if each.subject.startswith(SUBJECT) and each not in self._said.get(each.subject, ()):
                 self._said.setdefault(each.subject, []).append(each)
         if len(wanted) == 1:
-            return {wanted[0]: await self._tell(wanted[0], task, examined, known, record)}
+            return {wanted[0]: await self._answer(wanted[0], task, examined, known, record)}
         told = await asyncio.gather(
-            *(self._tell(ask, task, examined, known, record) for ask in wanted),
+            *(self._answer(ask, task, examined, known, record) for ask in wanted),
             return_exceptions=True,
         )
         for answer in told:
@@ -80,7 +80,7 @@ class CheckAsks:
                 raise answer
         return dict(zip(wanted, told, strict=True))
 
-    async def _tell(
+    async def _answer(
         self, ask: Ask, task: Task, examined: Examined, known: Sequence[Judged], record: Record
     ) -> Any:
         if isinstance(ask, RubricAsk) and self._panel is not None:

@@ -153,7 +153,7 @@ class SuiteChecker:
         if answer.task.task_id not in self.asking:
             return {}
         asks = _asks(self.by_task[answer.task.task_id])
-        return await self._asks.tell(
+        return await self._asks.answers(
             asks, answer.task, examined(answer, self._agent_id), known, record
         )
 

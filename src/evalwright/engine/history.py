@@ -75,10 +75,10 @@ class History(RunState):
             return None
         return self.end.decode(RunFailure)
 
-    def take(self, event: Event) -> Payload | None:
+    def add(self, event: Event) -> Payload | None:
         self.is_new = False
         task_id, tally = event.task_id or "", self.tally
-        payload = super().take(event)
+        payload = super().add(event)
         match payload:
             case EvalScored():
                 tally.add_score(payload)
@@ -109,7 +109,7 @@ class History(RunState):
     def take_over(self, events: Iterable[Event]) -> None:
         """Fold in the facts of another run, which this one goes on from."""
         for event in events:
-            self.take(event)
+            self.add(event)
         self._know_unpriced()
 
     def _know_unpriced(self) -> None:
@@ -129,7 +129,7 @@ def history_of(run_id: str, events: Iterable[Event], place: str) -> History:
     try:
         for event in events:
             if history is not None:
-                history.take(event)
+                history.add(event)
             else:
                 frame[event.type] = event
                 if event.type == Planned.TYPE:

@@ -17,7 +17,7 @@ from evalwright.agents.protocol import (
     Surroundings,
     offered_tools,
 )
-from evalwright.agents.span_capture import tell_captured
+from evalwright.agents.span_capture import record_captured
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.events import (
     Decided,
@@ -263,7 +263,7 @@ class Invoker:
             invocation.was_late = output is _LATE
             if invocation.captured is not None:
                 invocation.output = output
-                tell_captured(invocation)
+                record_captured(invocation)
             invocation.end()
         if output is not _LATE and invocation.took_s is not None:
             taken_s = invocation.took_s  # without what the loop did meanwhile

@@ -75,7 +75,7 @@ class RunState:
         self.is_paused = False
         self.end: Event | None = None
 
-    def take(self, event: Event) -> Payload | None:
+    def add(self, event: Event) -> Payload | None:
         """Go on with an event; gives its payload if it is one that says something of a task."""
         kind, task_id = event.type, event.task_id or ""
         if kind not in _OF_STATE:
@@ -212,7 +212,7 @@ class ProjectedTask:
         self._checks: list[Event] = []
         self._score: Event | None = None
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         kind, current = event.type, self.current
         if kind in _MEANWHILE and current.completion is None:
             current.deeds.append(event)
@@ -275,10 +275,10 @@ class RunProjection:
         self._has_tasks = tasks is not None
         self.tasks = {task.task_id: ProjectedTask(task) for task in tasks or ()}
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         found = self.tasks.get(event.task_id or "")
         if found is not None:
-            found.take(event)
+            found.add(event)
         elif event.type == RunStarted.TYPE:
             self.started = event
         elif event.type == Planned.TYPE:
@@ -295,5 +295,5 @@ def project_tasks(tasks: Iterable[Task], events: Iterable[Event]) -> dict[str, P
     with without_collecting():
         for event in events:
             if (task := projected.get(event.task_id or "")) is not None:
-                task.take(event)
+                task.add(event)
     return projected

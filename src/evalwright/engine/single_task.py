@@ -99,12 +99,12 @@ class StagedEvents:
     def flush(self, run_id: str) -> "Future[None]":  # noqa: ARG002 - nothing waits
         return self._done
 
-    def take(self, task_id: str) -> list[NewEvent]:
+    def pop(self, task_id: str) -> list[NewEvent]:
         """What was recorded for a task since this was last asked."""
         with self._change:
             return self._events.pop(task_id, [])
 
-    def take_all(self) -> list[NewEvent]:
+    def pop_all(self) -> list[NewEvent]:
         """What was recorded since this was last asked, task by task."""
         with self._change:
             events, self._events = self._events, {}
@@ -142,7 +142,7 @@ class SingleTasks:
     def opening_events(self) -> list[NewEvent]:
         """What the run begins with."""
         self._recorder.record(None, *self._plan.opening())
-        return self._staged.take_all()
+        return self._staged.pop_all()
 
     async def score(self, index: int) -> None:
         """Work on a task until it has its score; raises `RunFailed` if it gets none."""
@@ -166,7 +166,7 @@ class SingleTasks:
 
     def recorded(self) -> list[NewEvent]:
         """The events since this was last asked."""
-        return self._staged.take_all()
+        return self._staged.pop_all()
 
     # For workers, which have attempts before their own, and leave what is spent to the database.
 
@@ -194,7 +194,7 @@ class SingleTasks:
 
     async def _keep(self, task_id: str) -> None:
         at_work = self._at_work.get(task_id)
-        if at_work is not None and (events := self._staged.take(task_id)):
+        if at_work is not None and (events := self._staged.pop(task_id)):
             await at_work.keep([*at_work.lost, *events], len(at_work.lost))
             at_work.lost, at_work.is_answered = [], True
 
@@ -212,7 +212,7 @@ class SingleTasks:
 
     def forget(self, task_id: str) -> None:
         """Let go of what was recorded for a task that is not worked on any more."""
-        self._staged.take(task_id)
+        self._staged.pop(task_id)
 
     def end(self) -> None:
         """Let go of what the checks of the run hold."""
@@ -238,12 +238,12 @@ class SingleTasks:
                 self._work.invoker.started(task, attempt_id),
                 *cut_off(attempt_id, agent_id, "interrupted", reason),
             )
-        return self._staged.take(task_id)
+        return self._staged.pop(task_id)
 
     def _finished(
         self, task_id: str, attempt: int, lost: list[NewEvent], unjudged: str | None
     ) -> FinishedTask:
-        recorded = self._staged.take(task_id)
+        recorded = self._staged.pop(task_id)
         is_answered, error = first_answer(recorded)
         facts = self._history.run_id, task_id, attempt, lost + recorded, len(lost)
         return FinishedTask(*facts, is_answered, error, unjudged)
@@ -272,7 +272,7 @@ class AssembledRun:
         self._machine = RunMachine[NewEvent](plan, left=len(plan.suite.tasks))
         log.flush(run_id).result()  # a run that nobody would find has no answers to be kept
 
-    def take(self, task_id: str, events: Sequence[NewEvent]) -> bool:
+    def add_task(self, task_id: str, events: Sequence[NewEvent]) -> bool:
         """Add what was recorded for a task; False if the task has its score already."""
         if task_id in self._tried:
             return False
@@ -280,15 +280,15 @@ class AssembledRun:
         if not self._machine.is_answered:
             has_answer, error = first_answer(events)
             for _, verdict in self._machine.answered(error, is_answer=has_answer):
-                self.take_rest(verdict)
-        self.take_rest(self._machine.settled(task_id, events, is_done=True))
+                self.add_cut_off(verdict)
+        self.add_cut_off(self._machine.settled(task_id, events, is_done=True))
         self._log.flush(self.run_id).result()
         return True
 
-    def take_rest(self, events: Sequence[NewEvent]) -> None:
+    def add_cut_off(self, events: Sequence[NewEvent]) -> None:
         """Add what was recorded for a task that was cut off."""
         for event in self._append(events):
-            self.history.take(event)
+            self.history.add(event)
 
     def fail(self, code: str, message: str) -> None:
         """Remember why the run can have no result; the first reason counts."""

@@ -133,16 +133,16 @@ class Cassette:
             raise BadInput(f"{self.path}: cannot be read: {error.strerror}") from None
         *lines, rest = content.split(b"\n")
         for number, line in enumerate(lines, 1):
-            self._take(line, number)
+            self._add_line(line, number)
         self._size, self._unended = len(content), len(rest)
         try:
-            self._take(rest, len(lines) + 1)
+            self._add_line(rest, len(lines) + 1)
         except InvalidDocument:
             if rest[: len(_BEGINNING)] != _BEGINNING[: len(rest)]:
                 raise
             self._torn = len(lines) + 1
 
-    def _take(self, line: bytes, number: int) -> None:
+    def _add_line(self, line: bytes, number: int) -> None:
         if not line.strip():
             return
         try:

@@ -166,21 +166,21 @@ if _is_recent:
     def pytest_runtest_setup() -> "Generator[None, Any, Any]":
         """Tell of expectations in the first steps of fixtures; forget those of the test before."""
         if (expecting := sys.modules.get(EXPECTING)) is not None:
-            expecting.take_results()
-        return (yield from _telling())
+            expecting.pop_results()
+        return (yield from _reporting_missed())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call() -> "Generator[None, Any, Any]":
         """Fail a test whose expectations were not met."""
-        return (yield from _telling())
+        return (yield from _reporting_missed())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown() -> "Generator[None, Any, Any]":
         """Tell of expectations in the last steps of fixtures, too."""
-        return (yield from _telling())
+        return (yield from _reporting_missed())
 
 
-def _telling() -> "Generator[None, Any, Any]":
+def _reporting_missed() -> "Generator[None, Any, Any]":
     """What `ew.expect` finds wrong is told when the step ends, as its failure."""
     __tracebackhide__ = True
     global tells_later  # noqa: PLW0603 - `evalwright.api.expectation` looks at it
@@ -188,18 +188,18 @@ def _telling() -> "Generator[None, Any, Any]":
     try:
         result = yield
     except BaseException as error:
-        _tell(error)
+        _report_missed(error)
         raise
     finally:
         tells_later = False
-    _tell(None)
+    _report_missed(None)
     return result
 
 
-def _tell(error: "BaseException | None") -> None:
+def _report_missed(error: "BaseException | None") -> None:
     __tracebackhide__ = True
     if (expecting := sys.modules.get(EXPECTING)) is not None:
-        expecting.tell_missed(error)
+        expecting.report_missed(error)
 
 
 @pytest.fixture

@@ -43,13 +43,13 @@ class GatheredSuite:
         self.outcomes: list[Outcome] = []
         self.left_to_bar: list[pytest.TestReport] = []  # on tasks that failed, if it is met
 
-    def take(self, bundle: dict[str, Any]) -> None:
+    def add(self, bundle: dict[str, Any]) -> None:
         """Add what a task recorded."""
         for run, rows in zip(self.runs, bundle["runs"], strict=True):
             if bundle["task"] is None:
-                run.take_rest(events_of(rows))
+                run.add_cut_off(events_of(rows))
             else:
-                run.take(bundle["task"], events_of(rows))
+                run.add_task(bundle["task"], events_of(rows))
             if bundle["failure"] is not None:
                 code, message = bundle["failure"]
                 run.fail(code, message)
@@ -87,12 +87,12 @@ class Controller:
         self._notices: list[str] = []
         self._lines: list[str] = []
 
-    def take(self, bundle: dict[str, Any], left_to_bar: pytest.TestReport | None = None) -> None:
+    def add(self, bundle: dict[str, Any], left_to_bar: pytest.TestReport | None = None) -> None:
         """Take what the report on a task carries; the report itself where the bar decides on it."""
         if self._log is None:
             self._log = self._open.enter_context(opened_log(self._asked.db))
         if "tests" in bundle:
-            self._tests.take(bundle)
+            self._tests.add(bundle)
             return
         name = bundle["suite"]
         self._notices += [f"{name}: {notice}" for notice in bundle["notices"]]
@@ -102,7 +102,7 @@ class Controller:
                 for run_id, rows in bundle["opening"]
             ]
             self._suites[name] = GatheredSuite(name, runs)
-        self._suites[name].take(bundle)
+        self._suites[name].add(bundle)
         if left_to_bar is not None:
             self._suites[name].left_to_bar.append(left_to_bar)
 
@@ -130,7 +130,7 @@ class Controller:
         run_id = self._begun.run_id("tests", 0)
         suite = GatheredSuite("tests", [AssembledRun(log, run_id, opening)])
         for task_id, events in sorted(self._tests.events.items()):
-            suite.runs[0].take(task_id, events)
+            suite.runs[0].add_task(task_id, events)
         self._notices += [f"tests: {notice}" for notice in self._tests.notices]
         is_cut_off = session.shouldfail or session.shouldstop
         is_cut_off = is_cut_off or session.exitstatus == pytest.ExitCode.INTERRUPTED

@@ -161,7 +161,7 @@ class _Trials:
         if error is not None and (isinstance(error, skipped) or not is_outcome):
             return False  # a skip, or an interrupt
         try:
-            expectation.tell_missed(error)
+            expectation.report_missed(error)
         except AssertionError as missed:
             error = missed
         self._test.end_trial(error, time.perf_counter() - self._began)

@@ -209,7 +209,7 @@ class RecordedTest:
         self._redact = redactor.redact if redactor.knows_secrets else None
         self._spent = Tally(contract.Suite("spent", "0.0.0", ["golden"], []))
         self._panel: JudgePanel | None = None
-        expectation.take_results()
+        expectation.pop_results()
 
     def next_id(self) -> str:
         """The id of the next evaluation in this trial."""
@@ -232,7 +232,7 @@ class RecordedTest:
     def end_trial(self, error: BaseException | None, seconds: float) -> None:
         """Note how the test itself came out, unless its evaluations say all that there is."""
         self._made = self.trial
-        results = expectation.take_results()
+        results = expectation.pop_results()
         if self.repeats is not None and not self._asked:
             checks = list(results)
             if error is not None and all(check.passed for check in checks):

@@ -163,7 +163,7 @@ class Evaluation:
         if bundle is not None:
             try:
                 is_left = getattr(report, "wasxfail", None) == LEFT_TO_BAR
-                self._controller.take(bundle, report if is_left else None)
+                self._controller.add(bundle, report if is_left else None)
             except EvalwrightError as error:
                 pytest.exit(f"evalwright: {spoken(error)}", returncode=error.exit_code)
 
@@ -174,7 +174,7 @@ class Evaluation:
             if isinstance(work, SuiteWork):
                 work.close()
                 if self._controller is not None:
-                    self._controller.take(work.rest())
+                    self._controller.add(work.rest())
         if self._loop is not None:
             self._loop.close()
         if self._controller is not None:

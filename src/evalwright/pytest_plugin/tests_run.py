@@ -45,7 +45,7 @@ class TestsRun:
         self._by: list[str] = []
         self.notices: list[str] = []
 
-    def take(self, bundle: dict[str, Any]) -> None:
+    def add(self, bundle: dict[str, Any]) -> None:
         """Take what a test recorded; the first score of a task counts."""
         for each in bundle["tests"]:
             task = msgspec.json.decode(each["task"], type=Task)

@@ -69,7 +69,7 @@ def _pair_in_order(trace: Trace) -> Mapping[int, ToolResult]:
         if isinstance(event, ToolCall):
             waiting.add(event)
         elif isinstance(event, ToolResult):
-            call = waiting.take(event)
+            call = waiting.pop_call(event)
             if call is not None:
                 answers[call.index] = event
     return answers
@@ -86,7 +86,7 @@ class _WaitingCalls:
         for tool in (call.tool, None):  # None is the queue of all tools
             self._queues.setdefault((call.call_id, tool), deque()).append(call)
 
-    def take(self, result: ToolResult) -> ToolCall | None:
+    def pop_call(self, result: ToolResult) -> ToolCall | None:
         """The first call with this id, preferably of this tool; without an id only of this tool."""
         found = None if result.tool is None else self._next(result.call_id, result.tool)
         if found is None and result.tool is not None and result.call_id is None:

@@ -327,7 +327,7 @@ class AgentSlot(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for body in self._frames.of(data):
-                self._take(_decode(body))
+                self._receive(_decode(body))
                 self._unpaced += 1
         except (msgspec.MsgspecError, LookupError):  # the agent has written to the connection
             self.error = ErrorDetail("agent_error", "the agent's process cannot be understood")
@@ -349,7 +349,7 @@ class AgentSlot(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _take(self, told: ToRun) -> None:
+    def _receive(self, told: ToRun) -> None:
         invocation, answer = self._invocation, self._answer
         if isinstance(told, Loaded):
             self._agent.is_free(self)

@@ -40,7 +40,7 @@ from evalwright.agents.isolation.frames import (
 )
 from evalwright.agents.protocol import AgentFailure, Invocation, Surroundings
 from evalwright.agents.python import PythonAgent, load_python
-from evalwright.agents.span_capture import tell_captured
+from evalwright.agents.span_capture import record_captured
 from evalwright.agents.toolbox import LiveTool, Memory, Toolbox, ToolFailed
 from evalwright.contracts.coverage import Part
 from evalwright.contracts.errors import AgentBroken, BadInput
@@ -86,14 +86,14 @@ class ToldInvocation(Invocation):
             invocation_id=ask.invocation_id,
             agent_id=ask.agent_id,
             task=Task(ask.task_id, ask.input, _UNKNOWN, ask.fixtures),
-            record=self._tell,
+            record=self._send,
             keep_pace=_keep_pace,
             surroundings=Surroundings(
                 tools.toolbox(ask.tools), ask.live, ask.read_only, observe=ask.observe
             ),
         )
 
-    def _tell(self, payload: Payload) -> None:
+    def _send(self, payload: Payload) -> None:
         self._talk.send(Recorded(payload.TYPE, msgspec.Raw(msgspec.json.encode(payload))))
 
     def memory(self) -> Memory:
@@ -157,7 +157,7 @@ class ToolsOfRun:
 
         return call
 
-    def take(self, answered: ToolAnswered) -> None:
+    def answer(self, answered: ToolAnswered) -> None:
         answer = self._asked.get(answered.number)
         if answer is None or answer.done():
             return
@@ -176,9 +176,9 @@ class AgentProcess:
         self._tools = ToolsOfRun(talk)
         self._working: set[asyncio.Task[None]] = set()
 
-    def take(self, message: ToProcess) -> None:
+    def receive(self, message: ToProcess) -> None:
         if isinstance(message, ToolAnswered):
-            self._tools.take(message)
+            self._tools.answer(message)
         elif isinstance(message, GivenTask):
             task = asyncio.get_running_loop().create_task(self._work(message))
             self._working.add(task)
@@ -197,7 +197,7 @@ class AgentProcess:
             error = ErrorDetail("agent_error", type(left).__name__)
         finally:
             invocation.output = output
-            tell_captured(invocation)
+            record_captured(invocation)
             invocation.end()
         ended = EndedTask(output, error, invocation.refused, invocation.took_s or 0.0)
         try:
@@ -256,10 +256,10 @@ def _serve(
             loop.stop()
         else:
             for message in messages:
-                process.take(message)
+                process.receive(message)
 
     for message in waiting:
-        loop.call_soon(process.take, message)
+        loop.call_soon(process.receive, message)
     loop.add_reader(connection, read)
     while has_run:  # the agent may stop the loop, or raise `SystemExit` in a task of its own
         try:

@@ -58,7 +58,7 @@ def read_archive(archive: bytes, name: str) -> dict[str, bytes]:
     """The files of an archive by name; raises `InvalidPack` with the place and the rule."""
     reading = _TarReader()
     try:
-        reading.take(_unpacked(archive))
+        reading.read(_unpacked(archive))
     except Refused as refused:
         raise InvalidPack(name, [f"{reading.place}{refused}"]) from None
     return reading.files
@@ -91,7 +91,7 @@ class _TarReader:
         self.place = ""
         self._names = EntryNames()
 
-    def take(self, tar: bytes) -> None:
+    def read(self, tar: bytes) -> None:
         """Read every entry up to the end mark, which nothing may follow."""
         at, number = 0, 1
         while any(block := tar[at : at + BLOCK]):

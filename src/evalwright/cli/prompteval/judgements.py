@@ -58,12 +58,12 @@ def judge_files(
                 journal.add(result)
                 progress.add(result)
 
-            def take(result: PromptResult) -> None:
+            def add(result: PromptResult) -> None:
                 results.append(result)
                 emit(result)
 
             evaluation = JudgedEvaluation(
-                files, judges, settings, SystemClock(), journal.known, keep, take
+                files, judges, settings, SystemClock(), journal.known, keep, add
             )
             unfinished = _run(models, evaluation, journal)
     asked = {file.source.path for file in files}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from evalwright.cli.output import Emit, Streams, is_stdout, say, tell, write_file
+from evalwright.cli.output import Emit, Streams, echo, is_stdout, say, write_file
 from evalwright.cli.parameters import chosen_config
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.documents import read_input
@@ -260,7 +260,7 @@ def _write(
         from evalwright.reports.prompts import render_console
 
         width = get_terminal_size((100, 24)).columns
-        tell(render_console(results, context, Style.of(Streams.out), width=width), styled=True)
+        echo(render_console(results, context, Style.of(Streams.out), width=width), styled=True)
         for path, _ in request.outputs:
             say(f"written: {path}")
         if context.change is not None and context.change.regressed:

@@ -325,7 +325,7 @@ def _summed_up(run: RunAtWork, last: Sequence[NewEvent], duration_ms: int) -> Se
     """The end of a run by its scores: those in the log, and the last, which are not there yet."""
     history = read_history(run.log, run.run_id)
     for each in last:
-        history.take(Event(run.run_id, 0, each.type, each.task_id, each.at_us, each.body))
+        history.add(Event(run.run_id, 0, each.type, each.task_id, each.at_us, each.body))
     return completion(Outcome.of(history).summary, duration_ms)
 
 

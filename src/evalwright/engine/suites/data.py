@@ -342,14 +342,14 @@ def guessed(columns: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def taker(fields: Mapping[str, str]) -> Callable[[Row], Fields]:
+def field_reader(fields: Mapping[str, str]) -> Callable[[Row], Fields]:
     """What takes the fields of a map out of rows; it raises `UnknownColumn`."""
     given = _value_of({k: v for k, v in fields.items() if _is_of(k, "input")}, "input")
     expected = _value_of({k: v for k, v in fields.items() if _is_of(k, "expected")}, "expected")
     id_column, tags_column = fields.get("id"), fields.get("tags")
     title_column = fields.get("title")
 
-    def take(row: Row) -> Fields:
+    def read(row: Row) -> Fields:
         try:
             return Fields(
                 given(row),
@@ -363,7 +363,7 @@ def taker(fields: Mapping[str, str]) -> Callable[[Row], Fields]:
             field = next(field for field, each in fields.items() if each == column)
             raise UnknownColumn(field, column, row) from None
 
-    return take
+    return read
 
 
 def _is_of(field: str, name: str) -> bool:
@@ -463,11 +463,11 @@ class DataReading:
             for each in missing:
                 self._refuse_row(each, opened.place(first[0]))
             return  # it is the same with every other row
-        take = taker(fields)
+        read = field_reader(fields)
         self._recipe.columns = fields
         for number, row in islice(chain([first], opened.rows), self._entry.get("limit")):
             try:
-                yield self._task(row, take(row), opened, number)
+                yield self._task(row, read(row), opened, number)
             except (UnknownColumn, BadTemplate) as error:
                 self._refuse_row(error, opened.place(number))
                 if number == first[0]:

@@ -99,7 +99,7 @@ class RunProgress:
         self.is_behind = number == SLICE
 
     def _take(self, event: Event) -> None:
-        payload, task = self._run.take(event), self.tasks.get(event.task_id or "")
+        payload, task = self._run.add(event), self.tasks.get(event.task_id or "")
         match payload:
             case InvocationStarted():
                 if not self._times_us:

@@ -89,7 +89,7 @@ def conversation_of(
     talk.steps.append(TalkStep("user", "asked", readable(asked), by="User"))
     for event in events:
         try:
-            talk.take(event)
+            talk.add(event)
         except msgspec.MsgspecError:
             talk.steps.append(TalkStep("note", f"s{event.sequence}", "An event cannot be read."))
     return talk.steps
@@ -147,7 +147,7 @@ class _ConversationReader:
         self._started_us = 0
         self._usage: list[ProviderUsage] = []  # of models, since the last word of the agent
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         if event.type == InvocationStarted.TYPE:
             self._started_us = self._started_us or event.at_us
             number = repetition_of(event.decode(InvocationStarted).invocation_id)

@@ -160,7 +160,7 @@ def read_tasks(events: Iterable[Event], *, show_secrets: bool) -> RunReading:
             shown = event if mask is None else _masked(event, mask)
             is_masked = is_masked or shown is not event
             kept.append(shown)
-            run.take(shown)
+            run.add(shown)
         if run.started is None or run.planned is None:
             raise DamagedEventLog(f"the run has no {Planned.TYPE} event")
         planned = run.planned

@@ -93,7 +93,7 @@ def read_genai(span: Span) -> Operation | None:
         operation.instructions += [text_of(told)] if told else []
         operation.tools += tool_names(said.get("gen_ai.tool.definitions"))
     for event in span.events:
-        _take_event(operation, event)
+        _add_event(operation, event)
     if any(key.startswith(_NUMBERED) for key in span.attributes):
         # Messages that were written in attributes of their own, each with its number.
         operation.is_cut = lacks_beginning(span, "gen_ai.prompt")
@@ -122,7 +122,7 @@ def _with_blocks(raw: Json) -> Json:
     return {**raw, "content": found} if is_blocks else raw
 
 
-def _take_event(operation: Operation, event: SpanEvent) -> None:
+def _add_event(operation: Operation, event: SpanEvent) -> None:
     """The events in which older versions of the conventions recorded what was said."""
     if event.name == "gen_ai.content.prompt":
         operation.history += _messages(event.attributes.get("gen_ai.prompt"))

@@ -100,10 +100,10 @@ class SpanGroups(Importer):
     def read(self, record: ImportRecord) -> Iterable[Imported]:
         self._taken = True
         for found in spans_of(record.value):
-            self.take_found(found)
+            self.add_found(found)
         return ()
 
-    def take_found(self, found: Span | LogRecord) -> None:
+    def add_found(self, found: Span | LogRecord) -> None:
         """Take one span or log record."""
         if isinstance(found, LogRecord):
             self._logged.setdefault((found.trace_id, found.span_id), []).append(found.event)

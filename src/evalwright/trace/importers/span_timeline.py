@@ -132,7 +132,7 @@ class Timeline:
             ts = operation.span.end if ended else operation.span.start
             match operation.kind, ended:
                 case (("model" | "agent"), False):
-                    self._take_history(operation, ts)
+                    self._add_history(operation, ts)
                 case (("model" | "agent"), True):
                     # A model's answer is new; layers around models repeat what these reported.
                     only_unseen = (
@@ -140,16 +140,16 @@ class Timeline:
                     )
                     for event in operation.output:
                         if not only_unseen or not self._known[event_key(event)]:
-                            self._take_new(event, ts)
+                            self._add_new(event, ts)
                         elif event["type"] == "tool_result":
                             self._complete_result(event)
                 case "tool", False:
-                    self._take_call(operation, ts)
+                    self._add_call(operation, ts)
                 case "tool", True:
-                    self._take_result(operation, ts)
+                    self._add_result(operation, ts)
                 case "retrieval", True:
                     if operation.result is not None and not self._is_inner_layer(operation):
-                        self._tell(operation.result, ts)
+                        self._stamp(operation.result, ts)
         _name_alike(self.events)
         dialogue = Dialogue()
         for event in self.events:
@@ -191,7 +191,7 @@ class Timeline:
             and _tool(around) == _tool(operation)
         )
 
-    def _take_history(self, operation: Operation, ts: float | None) -> None:
+    def _add_history(self, operation: Operation, ts: float | None) -> None:
         within_tool = self.is_within_tool(operation)
         seen: Counter[tuple[str, ...]] = Counter()
         answered = {event["call_id"] for event in operation.history if _is_result(event)}
@@ -208,11 +208,11 @@ class Timeline:
                 key = key if self._known[key] or not self._known[same] else same
             seen[key] += 1
             if seen[key] > self._known[key]:
-                self._take_new(said, ts)
+                self._add_new(said, ts)
             elif said["type"] == "tool_result":
                 self._complete_result(said)
 
-    def _take_new(self, event: CanonicalEvent, ts: float | None) -> None:
+    def _add_new(self, event: CanonicalEvent, ts: float | None) -> None:
         self._known[event_key(event)] += 1
         if event["type"] == "tool_call":
             if event["call_id"]:
@@ -221,7 +221,7 @@ class Timeline:
             if call is not None:
                 self._complete(call, event)
             else:
-                call = ConversationCall(self._tell(event, ts))
+                call = ConversationCall(self._stamp(event, ts))
                 self._asked_calls.add(call)
                 if not event["call_id"]:
                     for key in (_call_key(event), ("tool", event["tool"])):
@@ -229,9 +229,9 @@ class Timeline:
             if call.result is None:
                 self._unanswered.setdefault(event["call_id"], deque()).append(call)
         elif event["type"] == "tool_result":
-            self._take_result_in_input(event, ts)
+            self._add_result_in_input(event, ts)
         else:
-            self._tell(event, ts)
+            self._stamp(event, ts)
 
     def _named_later(self, event: CanonicalEvent, key: tuple[str, ...]) -> ConversationCall | None:
         """A call that a model made without an id, where a later input tells the id."""
@@ -242,14 +242,14 @@ class Timeline:
                 return call
         return None
 
-    def _take_call(self, operation: Operation, ts: float | None) -> None:
+    def _add_call(self, operation: Operation, ts: float | None) -> None:
         if operation.call is None or self._is_inner_layer(operation):
             return
         call = self._asked_calls.meet(operation.call, ts)
         if call is not None:
             self._complete(call, operation.call)
         else:
-            call = ConversationCall(self._tell(operation.call, ts))
+            call = ConversationCall(self._stamp(operation.call, ts))
             self._run_calls.add(call)
         self._of_span[id(operation)] = call
 
@@ -261,7 +261,7 @@ class Timeline:
             self._known[before] -= 1
             self._known[event_key(result)] += 1
 
-    def _take_result(self, operation: Operation, ts: float | None) -> None:
+    def _add_result(self, operation: Operation, ts: float | None) -> None:
         call = self._of_span.get(id(operation))
         if operation.result is None or call is None:  # a layer inside of another span of this tool
             return
@@ -272,9 +272,9 @@ class Timeline:
                     call.result[key] = value
             return
         self._known[event_key(event)] += 1
-        call.result = self._tell_result(event, ts)
+        call.result = self._stamp_result(event, ts)
 
-    def _take_result_in_input(self, event: CanonicalEvent, ts: float | None) -> None:
+    def _add_result_in_input(self, event: CanonicalEvent, ts: float | None) -> None:
         """A result in a model's input that no span has reported under this id."""
         tool = event.get("tool") or ""
         is_named = self._known["call", event["call_id"] or "", tool]
@@ -285,7 +285,7 @@ class Timeline:
                 call.result["payload"] = event["payload"]
                 return
             self._unanswered.setdefault(event["call_id"], deque()).append(call)
-        events = self._tell_result(event, ts)
+        events = self._stamp_result(event, ts)
         waiting = self._unanswered.get(event["call_id"])
         while waiting:
             call = waiting.popleft()
@@ -293,8 +293,8 @@ class Timeline:
                 call.result = events
                 return
 
-    def _tell_result(self, event: CanonicalEvent, ts: float | None) -> CanonicalEvent:
-        events = self._tell(event, ts)
+    def _stamp_result(self, event: CanonicalEvent, ts: float | None) -> CanonicalEvent:
+        events = self._stamp(event, ts)
         if events.get("payload") is None:
             self._bare_results.setdefault(events["call_id"], deque()).append(events)
         return events
@@ -305,7 +305,7 @@ class Timeline:
         if bare and event.get("payload") is not None:
             bare.popleft()["payload"] = event["payload"]
 
-    def _tell(self, event: CanonicalEvent, ts: float | None) -> CanonicalEvent:
+    def _stamp(self, event: CanonicalEvent, ts: float | None) -> CanonicalEvent:
         events = {**event, "ts": ts} if ts is not None else dict(event)
         self.events.append(events)
         return events

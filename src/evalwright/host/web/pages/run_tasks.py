@@ -149,7 +149,7 @@ def index_of(view: RunView, repeats: Repeats) -> list[IndexedTask]:
         if task is None:
             continue
         try:
-            checked = state.take(event)
+            checked = state.add(event)
         except msgspec.MsgspecError:  # one damaged task does not hide the others
             continue
         if not isinstance(checked, Checked):
