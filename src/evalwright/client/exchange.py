@@ -33,10 +33,15 @@ class HostAnswer(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes
 
-    def read(self, kind: type[T]) -> T:
-        """The body as a type."""
+    def read(self, kind: type[T], member: str = "") -> T:
+        """The body, or one member of it, as a type."""
         try:
-            return msgspec.json.decode(self.body, type=kind)
+            body = self.body
+            if member:
+                body = bytes(
+                    msgspec.json.decode(body, type=dict[str, msgspec.Raw]).get(member, b"")
+                )
+            return msgspec.json.decode(body, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             message = f"the answer is not what was expected: {error}"
             raise HostError(self.status, "unexpected_answer", message) from None

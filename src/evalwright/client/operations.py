@@ -8,20 +8,15 @@ import msgspec
 from evalwright.client.exchange import Flow, delete, get, post, quoted
 from evalwright.client.responses import (
     Agent,
-    Agents,
     Annotation,
-    Annotations,
     BulkResult,
-    BulkResults,
     Capabilities,
     CreatedRun,
     CreatedWebhook,
     DeadLetter,
-    DeadLetters,
     Deployment,
     EventPage,
     Fork,
-    Resending,
     Run,
     RunDiff,
     RunEntry,
@@ -32,7 +27,6 @@ from evalwright.client.responses import (
     SuiteName,
     SuitePage,
     Webhook,
-    Webhooks,
 )
 from evalwright.contracts.suite import Mode, ModelClass, Suite, parse_suite
 from evalwright.contracts.summary import EvalSummary
@@ -85,7 +79,7 @@ def delete_suite(suite_ref: str) -> Flow[None]:
 def agents() -> Flow[list[Agent]]:
     """The agents that the key can run, in their newest versions."""
     answer = yield get("/v1/agents")
-    return answer.read(Agents).agents
+    return answer.read(list[Agent], "agents")
 
 
 def agent(agent_id: str) -> Flow[Agent]:
@@ -261,7 +255,7 @@ def delete_run(run_id: str) -> Flow[None]:
 def bulk_cancel(run_ids: Sequence[str], *, reason: str | None = None) -> Flow[list[BulkResult]]:
     """Cancel several runs; each has its own result, in the order given."""
     answer = yield post("/v1/runs:bulk-cancel", {"runIds": list(run_ids), "reason": reason})
-    return answer.read(BulkResults).results
+    return answer.read(list[BulkResult], "results")
 
 
 def pause(run_id: str, *, reason: str | None = None) -> Flow[RunStatus]:
@@ -296,7 +290,7 @@ def annotate(
 def annotations(run_id: str) -> Flow[list[Annotation]]:
     """The annotations of a run."""
     answer = yield get(f"{_path(run_id)}/annotations")
-    return answer.read(Annotations).annotations
+    return answer.read(list[Annotation], "annotations")
 
 
 # Versions of agents that go live, and their approval.
@@ -364,7 +358,7 @@ def create_webhook(
 def webhooks() -> Flow[list[Webhook]]:
     """The webhooks of the tenant."""
     answer = yield get("/v1/webhooks")
-    return answer.read(Webhooks).webhooks
+    return answer.read(list[Webhook], "webhooks")
 
 
 def delete_webhook(webhook_id: str) -> Flow[None]:
@@ -376,14 +370,14 @@ def dead_letters(webhook_id: str) -> Flow[list[DeadLetter]]:
     """The deliveries of a webhook that were given up."""
     path = f"/v1/webhooks/{quoted(webhook_id)}/dead-letters"
     answer = yield get(path, {"limit": MOST_DEAD_LETTERS})
-    return answer.read(DeadLetters).deliveries
+    return answer.read(list[DeadLetter], "deliveries")
 
 
 def resend_dead_letters(webhook_id: str, delivery_ids: Sequence[str] = ()) -> Flow[int]:
     """Have dead letters sent again, these or all; returns how many."""
     body = {"deliveryIds": list(delivery_ids) or None}
     answer = yield post(f"/v1/webhooks/{quoted(webhook_id)}/dead-letters:resend", body)
-    return answer.read(Resending).resending
+    return answer.read(int, "resending")
 
 
 def delete_dead_letter(webhook_id: str, delivery_id: str) -> Flow[None]:

@@ -99,12 +99,6 @@ class Agent(AnswerBody, frozen=True):
     confidence_threshold: float | None = None
 
 
-class Agents(AnswerBody, frozen=True):
-    """All agents."""
-
-    agents: list[Agent]
-
-
 class CreatedRun(AnswerBody, frozen=True):
     """A run that has begun."""
 
@@ -235,12 +229,6 @@ class Annotation(AnswerBody, frozen=True):
     note: str | None = None
 
 
-class Annotations(AnswerBody, frozen=True):
-    """All of them."""
-
-    annotations: list[Annotation]
-
-
 class RunStatus(AnswerBody, frozen=True):
     """What a run has come to by a request."""
 
@@ -255,12 +243,6 @@ class BulkResult(AnswerBody, frozen=True):
     ok: bool
     status: Status | None = None
     error: dict[str, Any] | None = None
-
-
-class BulkResults(AnswerBody, frozen=True):
-    """One result for each run, in the order of the request."""
-
-    results: list[BulkResult]
 
 
 class Deployment(AnswerBody, frozen=True):
@@ -300,24 +282,6 @@ class DeadLetter(AnswerBody, frozen=True):
     dead_lettered_at: str
     last_reason: str | None = None
     last_status: int | None = None
-
-
-class DeadLetters(AnswerBody, frozen=True):
-    """All of them."""
-
-    deliveries: list[DeadLetter]
-
-
-class Resending(AnswerBody, frozen=True):
-    """How many are sent again."""
-
-    resending: int
-
-
-class Webhooks(AnswerBody, frozen=True):
-    """All of them."""
-
-    webhooks: list[Webhook]
 
 
 class CreatedWebhook(AnswerBody, frozen=True):

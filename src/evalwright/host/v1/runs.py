@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 
+from evalwright.client.responses import RunEntry
 from evalwright.contracts.errors import RunBusy, RunNotFound, RunPruned
 from evalwright.contracts.events import (
     TERMINAL_TYPES,
@@ -26,7 +27,7 @@ from evalwright.engine.isolation import marks_of
 from evalwright.host.access.quotas import BYTES, FREE
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall, ResponseDoc, json_response
-from evalwright.host.runs.handle import ENDED, RunHandle, is_evaluation
+from evalwright.host.runs.handle import ENDED, RunHandle, Status, is_evaluation
 from evalwright.host.runs.retention import delete_run
 from evalwright.host.v1.schemas import (
     FLAG,
@@ -84,21 +85,6 @@ class Snapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     metrics: dict[str, Any] | None = None
 
 
-class ListedRun(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A run in a list."""
-
-    run_id: str
-    workflow_id: str
-    status: str
-    started_at: str
-    completed_at: str | None = None
-    agent_id: str | None = None
-    eval_suite_ref: str | None = None
-    aggregate_score: float | None = None
-    passed: bool | None = None
-    tags: list[str] | None = None
-
-
 def snapshot(run: RunHandle, status: str) -> Snapshot:
     """The current state of a run; raises `RunNotFound`."""
     edges = run.edges()
@@ -152,9 +138,9 @@ def _metrics(run: RunHandle, edges: list[Event]) -> dict[str, Any] | None:
     return {"openwopCost": cost}
 
 
-def listed_run(run: RunFacts, status: str) -> ListedRun:
+def listed_run(run: RunFacts, status: Status) -> RunEntry:
     """A run for a list, from its facts only."""
-    return ListedRun(
+    return RunEntry(
         run_id=run.run_id,
         workflow_id=run.workflow,
         status=status,
@@ -164,7 +150,7 @@ def listed_run(run: RunFacts, status: str) -> ListedRun:
         eval_suite_ref=run.suite,
         aggregate_score=run.score,
         passed=run.passed,
-        tags=run.tags or None,
+        tags=run.tags,
     )
 
 
@@ -198,7 +184,7 @@ async def list_runs(call: ApiCall) -> Response:
     return json_response({"runs": found[:limit], **more})
 
 
-def _matching(call: ApiCall, most: int) -> list[ListedRun]:
+def _matching(call: ApiCall, most: int) -> list[RunEntry]:
     """Runs that match the query. Whether a run is `cancelling`, say, is not in its log."""
     status, before = call.query.get("status"), call.query.get("before")
     wanted = RunFilter(
@@ -209,7 +195,7 @@ def _matching(call: ApiCall, most: int) -> list[ListedRun]:
         tag=call.query.get("tag"),
     )
     at_once = most if wanted.status == status else SCANNED_AT_ONCE
-    found = list[ListedRun]()
+    found = list[RunEntry]()
     while len(found) < most:
         page = call.log.find_runs(wanted, at_once, before)
         listed = (listed_run(run, call.host.runs.status_of(run)) for run in page)
