@@ -32,7 +32,6 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.jsonvalue import repeated_key
-from evalwright.contracts.run_plan import Owner
 from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import history_of
 from evalwright.engine.replay import rebuilt
@@ -103,119 +102,79 @@ def sealed(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def parse_transfer(source: bytes, name: str) -> Transfer:
     """The run in a file; raises `InvalidDocument` for anything that no export has written."""
-    reader = _TransferReader(source.split(b"\n"))
-    transfer = reader.read(source)
-    if reader.problems or transfer is None:
-        raise InvalidDocument(name, reader.problems[:MOST_PROBLEMS])
-    problem = _contradiction(transfer, name)
-    if problem is not None:
-        raise InvalidDocument(name, [problem])
+    lines = source.split(b"\n")
+    header = _header_of_whole(lines, source, name)
+    problems, checker, events = list[Problem](), LogChecker(), list[Event]()
+    first_annotation = 1 + header.events
+    for number, line in enumerate(lines[1:first_annotation], 2):
+        known = len(checker.problems)
+        if known + len(problems) >= MOST_PROBLEMS:
+            break
+        checker.add(line, f"line {number}")
+        if len(checker.problems) == known:
+            events.append(event_in(line))
+            reason = _bad_event(events[-1], line, header, is_last=number == first_annotation)
+            if reason is not None:
+                problems.append(Problem(f"line {number}", reason))
+    problems += checker.finish()
+    annotations: dict[str, bytes] = {}
+    for number, line in enumerate(lines[first_annotation:-2], first_annotation + 1):
+        try:
+            body = bytes(msgspec.json.decode(line, type=_AnnotationLine).annotation)
+            annotation = msgspec.json.decode(body, type=Annotation)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            problems.append(Problem(f"line {number}", f"not an annotation: {error}"))
+            continue
+        reason = _bad_annotation(annotation, body, header)
+        if reason is None and annotation.annotation_id in annotations:
+            reason = f"a second annotation {annotation.annotation_id!r}"
+        if reason is not None:
+            problems.append(Problem(f"line {number}", reason))
+        annotations[annotation.annotation_id] = body
+    transfer = Transfer(header, events, annotations)
+    if problems := problems or _contradictions(transfer, name):
+        raise InvalidDocument(name, problems[:MOST_PROBLEMS])
     return transfer
 
 
-class _TransferReader:
-    """Reads the lines of a file, and gathers what is wrong with them."""
-
-    def __init__(self, lines: list[bytes]) -> None:
-        self._lines = lines
-        self.problems: list[Problem] = []
-
-    def read(self, source: bytes) -> Transfer | None:
-        """The run, unless there are problems."""
-        header = self._header()
-        if header is None or not self._is_whole(header, source):
-            return None
-        first_annotation = 1 + header.events
-        events = self._events(header, range(1, first_annotation))
-        last = first_annotation + header.annotations
-        annotations: dict[str, bytes] = {}
-        for index in range(first_annotation, last):
-            try:
-                body = bytes(
-                    msgspec.json.decode(self._lines[index], type=_AnnotationLine).annotation
-                )
-                annotation = msgspec.json.decode(body, type=Annotation)
-            except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-                self._add(index, f"not an annotation: {error}")
-                continue
-            reason = _bad_annotation(annotation, body, header)
-            if reason is None and annotation.annotation_id in annotations:
-                reason = f"a second annotation {annotation.annotation_id!r}"
-            if reason is not None:
-                self._add(index, reason)
-            annotations[annotation.annotation_id] = body
-        return Transfer(header, events, annotations)
-
-    def _add(self, index: int, message: str, remedy: str = "") -> None:
-        self.problems.append(Problem(f"line {index + 1}", message, remedy))
-
-    def _header(self) -> TransferHeader | None:
-        try:
-            header = msgspec.json.decode(self._lines[0], type=TransferHeader)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            remedy = "give a file that `evalwright db export` wrote"
-            self._add(0, f"not the first line of an exported run: {error}", remedy)
-            return None
-        if header.version != FORMAT_VERSION:
-            message = f"version {header.version} of the format; this Evalwright reads version 1"
-            self._add(0, message, "update Evalwright")
-            return None
-        return header
-
-    def _is_whole(self, header: TransferHeader, source: bytes) -> bool:
-        """Whether the file has as many lines as it says, and the content that its digest says."""
-        expected = 1 + header.events + header.annotations + 1
-        found = len(self._lines) - 1  # the last one ends with a newline
-        if self._lines[-1] or found != expected:
-            message = f"the file has {found} whole lines, but its first line announces {expected}"
-            self._add(max(0, found - 1), message, "export the run again")
-            return False
-        try:
-            digest = msgspec.json.decode(self._lines[-2], type=LastLine).sha256
-        except (msgspec.DecodeError, UnicodeError) as error:
-            self._add(expected - 1, f"not the last line of an exported run: {error}")
-            return False
-        body = memoryview(source)[: len(source) - len(self._lines[-2]) - 1]
-        if hashlib.sha256(body).hexdigest() != digest:
-            message = "the lines before it do not have this sha256: the file was changed"
-            self._add(expected - 1, message, "export the run again")
-            return False
-        return True
-
-    def _events(self, header: TransferHeader, places: range) -> list[Event]:
-        checker, events = LogChecker(), []
-        for index in places:
-            if len(checker.problems) + len(self.problems) >= MOST_PROBLEMS:
-                break
-            line = self._lines[index]
-            before = len(checker.problems)
-            checker.add(line, f"line {index + 1}")
-            if len(checker.problems) == before:
-                event = self._event(line, index, header)
-                events += [] if event is None else [event]
-        self.problems += checker.finish()
-        return events
-
-    def _event(self, line: bytes, index: int, header: TransferHeader) -> Event | None:
-        event = event_in(line)
-        if event.run_id != header.run_id:
-            self._add(index, f"an event of run {event.run_id!r}, not of {header.run_id!r}")
-            return None
-        reason = _unlike_an_export(event, line) or _misplaced(event, index == header.events)
-        if reason is not None:
-            self._add(index, reason)
-        return event
+def _header_of_whole(lines: list[bytes], source: bytes, name: str) -> TransferHeader:
+    """The header of a file that has as many lines as it says, and what its digest says."""
+    try:
+        header = msgspec.json.decode(lines[0], type=TransferHeader)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        remedy = "give a file that `evalwright db export` wrote"
+        raise _refused(name, 1, f"not the first line of an exported run: {error}", remedy) from None
+    if header.version != FORMAT_VERSION:
+        message = f"version {header.version} of the format; this Evalwright reads version 1"
+        raise _refused(name, 1, message, "update Evalwright")
+    expected = 1 + header.events + header.annotations + 1
+    found = len(lines) - 1  # the last one ends with a newline
+    if lines[-1] or found != expected:
+        message = f"the file has {found} whole lines, but its first line announces {expected}"
+        raise _refused(name, max(1, found), message, "export the run again")
+    try:
+        digest = msgspec.json.decode(lines[-2], type=LastLine).sha256
+    except (msgspec.DecodeError, UnicodeError) as error:
+        message = f"not the last line of an exported run: {error}"
+        raise _refused(name, expected, message) from None
+    body = memoryview(source)[: len(source) - len(lines[-2]) - 1]
+    if hashlib.sha256(body).hexdigest() != digest:
+        message = "the lines before it do not have this sha256: the file was changed"
+        raise _refused(name, expected, message, "export the run again")
+    return header
 
 
-def _unlike_an_export(event: Event, line: bytes) -> str | None:
-    if repeated_key(line) is not None:
-        return f"duplicate key {repeated_key(line)!r}"
+def _refused(name: str, line: int, message: str, remedy: str = "") -> InvalidDocument:
+    return InvalidDocument(name, [Problem(f"line {line}", message, remedy)])
+
+
+def _bad_event(event: Event, line: bytes, header: TransferHeader, *, is_last: bool) -> str | None:
+    if event.run_id != header.run_id:
+        return f"an event of run {event.run_id!r}, not of {header.run_id!r}"
+    if (key := repeated_key(line)) is not None:
+        return f"duplicate key {key!r}"
     if event.to_json() != line:
         return "the event is not written as `evalwright db export` writes it"
-    return None
-
-
-def _misplaced(event: Event, is_last: bool) -> str | None:  # noqa: FBT001
     if (event.sequence == 0) != (event.type == RunStarted.TYPE):
         return f"{event.type}: a run begins with one {RunStarted.TYPE}"
     if is_last and event.type not in TERMINAL_TYPES:
@@ -236,46 +195,31 @@ def _bad_annotation(annotation: Annotation, body: bytes, header: TransferHeader)
         return f"rating {annotation.signal.rating}: a rating is 1 to 5"
     if annotation.target.run_id != header.run_id:
         return f"an annotation of run {annotation.target.run_id!r}, not of {header.run_id!r}"
-    event_id = annotation.target.event_id
-    if event_id is not None and not _is_event_of(event_id, header):
+    event_id = annotation.target.event_id or f"{header.run_id}:0"
+    sequence = event_id.rpartition(":")[2]
+    number = int(sequence) if sequence.isdecimal() and len(sequence) <= 18 else -1
+    if event_id != f"{header.run_id}:{number}" or number >= header.events:
         return f"an annotation of event {event_id!r}, which the run does not have"
     return None
 
 
-def _is_event_of(event_id: str, header: TransferHeader) -> bool:
-    run_id, _, sequence = event_id.rpartition(":")
-    is_number = sequence.isascii() and sequence.isdigit() and len(sequence) <= 18
-    return (
-        run_id == header.run_id
-        and is_number
-        and str(int(sequence)) == sequence
-        and (int(sequence) < header.events)
-    )
-
-
-def _contradiction(transfer: Transfer, name: str) -> Problem | None:
+def _contradictions(transfer: Transfer, name: str) -> list[Problem]:
     """What sound lines say that cannot be true together: another owner, another summary."""
-    owner = transfer.events[0].decode(RunStarted).owner
-    if owner is not None and transfer.header.partition not in _partitions(owner):
-        message = f"partition {transfer.header.partition!r} is not of the run's owner"
-        return Problem("line 1", message)
-    is_evaluation = any(event.type == Planned.TYPE for event in transfer.events)
-    if not is_evaluation or transfer.events[-1].type != RunCompleted.TYPE:
-        return None
-    try:
-        rebuilt(history_of(transfer.header.run_id, transfer.events, name), name)
-    except DamagedEventLog as error:
-        return Problem(f"line {transfer.header.events + 1}", str(error).removeprefix(f"{name}: "))
-    return None
-
-
-def _partitions(owner: Owner) -> set[str]:
-    """The partitions of the log that a run of this owner may be in."""
-    both = (False, True)
-    return {
-        Principal("", owner.tenant, owner.workspace, frozenset(), "", is_test).partition
-        for is_test in both
-    }
+    header, events = transfer.header, transfer.events
+    owner = events[0].decode(RunStarted).owner
+    if owner is not None:
+        place = Principal("", owner.tenant, owner.workspace, frozenset(), "")
+        tested = msgspec.structs.replace(place, is_test=True)
+        if header.partition not in (place.partition, tested.partition):
+            message = f"partition {header.partition!r} is not of the run's owner"
+            return [Problem("line 1", message)]
+    if events[-1].type == RunCompleted.TYPE and any(each.type == Planned.TYPE for each in events):
+        try:
+            rebuilt(history_of(header.run_id, events, name), name)
+        except DamagedEventLog as error:
+            message = str(error).removeprefix(f"{name}: ")
+            return [Problem(f"line {header.events + 1}", message)]
+    return []
 
 
 def export_run(log: EventLog, run_id: str) -> Iterator[bytes]:
@@ -306,18 +250,24 @@ def import_run(log: EventLog, transfer: Transfer, name: str) -> dict[str, Any]:
         owners.append(log.facts(run_id).tenant)
     for owner in owners:
         if owner != header.partition:
-            message = f"the log has a run {run_id} of another tenant, {owner}"
-            raise InvalidDocument(name, [Problem("line 1", message)])
+            raise _refused(name, 1, f"the log has a run {run_id} of another tenant, {owner}")
     own.upkeep.restore(run_id)
     with _held(own, run_id):
-        is_new = not own.edges(run_id)
-        if not is_new:
-            _refuse_another(own, transfer, name)
-        missing = _missing_annotations(log, transfer, name)
-        changes = [
-            RecordChange(ANNOTATION_KIND, header.partition, key, body, None)
-            for key, body in missing
-        ]
+        is_new, changes = not own.edges(run_id), list[RecordChange]()
+        pairs = () if is_new else zip_longest(own.read(run_id), transfer.events)
+        for number, (known_event, event) in enumerate(pairs, 2):
+            if known_event != event:
+                message = f"the log has another run {run_id}, which differs from here on"
+                raise _refused(name, number, message, "import the file into another log")
+        for number, (annotation_id, body) in enumerate(
+            transfer.annotations.items(), header.events + 2
+        ):
+            place = ANNOTATION_KIND, header.partition, f"{run_id}/{annotation_id}"
+            known = log.records.get(*place)
+            if known is None:
+                changes.append(RecordChange(*place, body, None))
+            elif known != body:
+                raise _refused(name, number, f"the log has another annotation {annotation_id}")
         if is_new:
             events = [
                 NewEvent(each.type, each.task_id, each.at_us, each.body) for each in transfer.events
@@ -348,28 +298,3 @@ def _held(log: EventLog, run_id: str) -> Iterator[None]:
                     raise
             time.sleep(0.2)
         yield
-
-
-def _refuse_another(log: EventLog, transfer: Transfer, name: str) -> None:
-    pairs = zip_longest(log.read(transfer.header.run_id), transfer.events)
-    for index, (known, event) in enumerate(pairs):
-        if known != event:
-            message = (
-                f"the log has another run {transfer.header.run_id}, which differs from here on"
-            )
-            remedy = "import the file into another log"
-            raise InvalidDocument(name, [Problem(f"line {index + 2}", message, remedy)])
-
-
-def _missing_annotations(
-    log: EventLog, transfer: Transfer, name: str
-) -> Iterator[tuple[str, bytes]]:
-    header = transfer.header
-    for index, (annotation_id, body) in enumerate(transfer.annotations.items()):
-        key = f"{header.run_id}/{annotation_id}"
-        known = log.records.get(ANNOTATION_KIND, header.partition, key)
-        if known is None:
-            yield key, body
-        elif known != body:
-            message = f"the log has another annotation {annotation_id}"
-            raise InvalidDocument(name, [Problem(f"line {header.events + index + 2}", message)])
