@@ -7,6 +7,7 @@ the texts around it, and the judge is told to take no orders from it.
 import json
 import re
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import msgspec
 
@@ -24,6 +25,7 @@ from evalwright.prompts.prompt_yaml import (
     Uses,
     fill,
 )
+from evalwright.signals.word_tables import text_tables
 
 COMPLETION = "completion"
 CHOICE_TOKENS = 1_024  # for a choice, and for a model that thinks before it names one
@@ -75,72 +77,15 @@ class Quality(msgspec.Struct, frozen=True):
     """What a built-in judge rates: in words, in five levels, and what it must see for it."""
 
     text: str
-    levels: tuple[str, str, str, str, str]
+    levels: list[str]
     shows: tuple[str, ...]
 
 
-QUALITIES: dict[Uses, Quality] = {
-    "github/similarity": Quality(
-        "COMPLETION says the same as EXPECTED, in answer to INPUT. Meaning counts, not wording: "
-        "other words for the same facts are no difference, and a fact that is missing, added or "
-        "changed is one.",
-        (
-            "it says something else, or the opposite",
-            "it shares a detail or the subject, and most of what it says differs",
-            "about half of what EXPECTED says is there, or a central point differs",
-            "all central points agree; side points are missing, added or changed",
-            "it says the same in every point that matters to INPUT",
-        ),
-        ("INPUT", "EXPECTED", "COMPLETION"),
-    ),
-    "github/coherence": Quality(
-        "COMPLETION hangs together as an answer to INPUT: one thought leads to the next, the order "
-        "helps, and nothing contradicts what was said before. Whether it is true does not matter.",
-        (
-            "words or sentences without connection",
-            "fragments on the subject, whose connection the reader has to guess",
-            "it can be followed, with jumps, breaks or a contradiction on the way",
-            "it reads in good order from beginning to end, with a rough passage at most",
-            "every part follows from the one before and leads up to the answer",
-        ),
-        ("INPUT", "COMPLETION"),
-    ),
-    "github/fluency": Quality(
-        "COMPLETION is well written in its own language: grammar, choice of words and sentences "
-        "that read with ease. Neither truth nor fitness for a task matters.",
-        (
-            "hardly any sentence is sound, and most cannot be understood",
-            "many faults; it is understood in parts and with effort",
-            "it is understood throughout, with repeated faults or clumsy sentences",
-            "good, varied language with few and small faults",
-            "language without fault, exact and pleasant to read",
-        ),
-        ("COMPLETION",),
-    ),
-    "github/relevance": Quality(
-        "COMPLETION answers what INPUT asks: it addresses the question that was put, leaves out "
-        "nothing that was asked for, and does not wander off.",
-        (
-            "it is about something else",
-            "it touches the subject and does not answer, or answers wrongly",
-            "it answers in part, and something that was asked for is missing",
-            "it answers all that was asked",
-            "it answers all that was asked and adds only what serves the one who asked",
-        ),
-        ("INPUT", "COMPLETION"),
-    ),
-    "github/groundedness": Quality(
-        "What COMPLETION states in answer to INPUT is supported by EXPECTED, which is the only "
-        "source that counts. What is true but not in this source is not supported.",
-        (
-            "nothing that it states comes from the source",
-            "it is on the subject of the source and gives no answer from it",
-            "it answers, and a statement contradicts the source or is invented",
-            "all it states is supported, and something that INPUT asks for is missing",
-            "all it states is supported, and all that INPUT asks for is there",
-        ),
-        ("INPUT", "EXPECTED", "COMPLETION"),
-    ),
+QUALITIES = {
+    cast("Uses", name): Quality(quality, levels, tuple(shows.split()))
+    for name, (quality, *levels, shows) in (
+        (name, table.values()) for name, table in text_tables(__file__).items()
+    )
 }
 
 _COMPARE: dict[Comparison, Callable[[str, str], bool]] = {

@@ -14,14 +14,7 @@ import msgspec
 
 from evalwright.contracts.prompt_result import WEIGHTS, Criterion, Finding, FindingSeverity, grade
 from evalwright.prompts.file_kinds import PromptKind
-from evalwright.prompts.rubric import (
-    ASPECTS,
-    LEXICAL,
-    RUBRIC,
-    RULES_ADVICE,
-    STRUCTURAL,
-    AspectName,
-)
+from evalwright.prompts.rubric import ASPECTS, LEXICAL, RUBRIC, RULES_ADVICE, STRUCTURAL
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.prompts.vocabulary import Concept, concept_counts, has_vocabulary, shows_example
 from evalwright.signals.language import WITHOUT_SPACES
@@ -162,7 +155,7 @@ def structural_scores(reading: Reading, findings: Sequence[Finding]) -> Structur
 
 def _score(
     criterion: Criterion,
-    grades: Mapping[AspectName, float],
+    grades: Mapping[str, float],
     findings: Sequence[Finding],
     filled: float,
 ) -> tuple[float, str]:
@@ -198,7 +191,7 @@ def kept_after(findings: Sequence[Finding]) -> float:
     return kept
 
 
-def aspect_grades(found: Evidence) -> dict[AspectName, float]:
+def aspect_grades(found: Evidence) -> dict[str, float]:
     """Each aspect from 0 to 1, by what there is of it in a hundred words."""
     count, lines = found.concepts, found.lines
     hundreds = found.words / 100
@@ -210,7 +203,7 @@ def aspect_grades(found: Evidence) -> dict[AspectName, float]:
     full_points = lines.points - 0.7 * lines.keywords + 0.5 * lines.steps
     shown = count["examples"] + found.examples + found.keys / 2 + found.quotes / 3
     limits, cases = _rising(count["limits"] / size, 2.5), _rising(count["cases"] / size, 0.8)
-    grades: dict[AspectName, float] = {
+    grades: dict[str, float] = {
         "work": exp(-count["you"] / whole / 3),
         "deeds": exp(-max(0, count["claims"] - 1) / whole / 2),
         "voice": exp(-count["self"] / whole),

@@ -13,22 +13,31 @@ WordTable: TypeAlias = dict[str, list[str]]
 
 def word_tables(module: str) -> dict[str, WordTable]:
     """The tables beside a module, given by its `__file__`: rows by title and name."""
+    return {
+        title: {name: _entries(text) for name, text in rows.items()}
+        for title, rows in text_tables(module).items()
+    }
+
+
+def text_tables(module: str) -> dict[str, dict[str, str]]:
+    """The same tables where a row is a text for people or models; `_` stands for itself."""
     text = Path(module).with_suffix(".txt").read_text(encoding="utf-8")
-    tables: dict[str, WordTable] = {}
-    table: WordTable = {}
-    row: list[str] = []
+    tables: dict[str, dict[str, str]] = {}
+    table: dict[str, str] = {}
+    name = ""
     for line in text.split("\n"):
         if line.startswith("["):
             table = tables[line.strip("[]")] = {}
         elif line.startswith(" "):
-            row += line.split()
+            table[name] += f" {line.strip()}"
         elif line and not line.startswith("#"):
-            name, _, entries = line.partition(":")
-            row = table[name] = entries.split()
-    for table in tables.values():
-        for name, row in table.items():
-            table[name] = [each.replace("_", " ") for each in row]
+            name, _, row = line.partition(":")
+            table[name] = row.strip()
     return tables
+
+
+def _entries(text: str) -> list[str]:
+    return [each.replace("_", " ") for each in text.split()] if "_" in text else text.split()
 
 
 def either(*rows: list[str]) -> str:

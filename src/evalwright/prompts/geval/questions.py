@@ -23,6 +23,7 @@ from evalwright.models.protocol import ChatMessage, Model, ModelError, OutputSch
 from evalwright.prompts.document import Prompt
 from evalwright.prompts.failure import EvaluationFailed, error_code
 from evalwright.prompts.geval.scores import check_scale, number_in, score_in
+from evalwright.signals.word_tables import text_tables
 
 # A new one for every change of the words, the markers or the schemas, but for limits of length.
 PROMPT_VERSION = "1"
@@ -36,32 +37,7 @@ ENTRY_CHARACTERS = 60  # of an entry beside its texts
 Steps = tuple[str, ...]
 Read = Callable[[Reply], Any]
 
-DEFINITIONS: Mapping[Criterion, str] = {
-    "clarity": (
-        "How easily the model that gets the prompt can tell what is wanted: one reading only, "
-        "plain wording, terms that are explained, no instruction that contradicts another."
-    ),
-    "specificity": (
-        "How precisely the task is bounded: audience, scope, limits, quantities and format are "
-        "named instead of left to taste."
-    ),
-    "actionability": (
-        "How directly the prompt can be put to use: the task is stated as something to do, the "
-        "inputs to fill in are marked, the steps can be followed, the result can be checked."
-    ),
-    "structure": (
-        "How well the prompt is arranged: parts in a sensible order, headings and lists where they "
-        "help, instructions kept apart from data and examples, nothing important buried."
-    ),
-    "completeness": (
-        "Whether everything the task needs is there: context, inputs, expected output, examples "
-        "where a description alone would not do, and what to do in odd cases."
-    ),
-    "safety": (
-        "How well the prompt guards against harm: it asks for nothing dangerous, treats untrusted "
-        "input as data, protects personal data and secrets, and leaves room to decline."
-    ),
-}
+DEFINITIONS = text_tables(__file__)["definitions"]
 
 _STEPS_SYSTEM = """\
 You prepare an evaluation. Prompts for language models are going to be judged by one criterion, \
