@@ -11,6 +11,7 @@ from evalwright.prompts.rules.variables import core_variables
 from evalwright.signals.patterns import quick_pattern, when_used
 from evalwright.signals.sensitive import scan
 from evalwright.signals.sensitive_part import SensitivePart
+from evalwright.signals.word_tables import either, word_tables
 
 _GRAVE_PII = frozenset(
     {"credit-card", "us-ssn", "iban", "passport", "national-id", "date-of-birth", "phone", "email"}
@@ -22,29 +23,12 @@ _MADE_UP_MAIL = (
     r"website|app|school|university)|techcorp|foo|bar|xyz)(?:\.[a-z]{2,})*$"
 )
 _MADE_UP_PHONE = r"555|(\d)\1{5}|123-?456|0000"
-# Words in addresses of nobody in particular: of a role, a machine, the person of every example.
-_NOBODY = frozenset(
-    """
-    noreply reply donotreply example examples test tester testing dummy fake your some user users
-    username name email mail doe alice bob foo bar baz me you root git first last firstname lastname
-    oss opensource dev devs developer developers maintainer maintainers conduct legal privacy press
-    careers jobs hr feedback community inquiries service services customer marketing ops data ai bot
-    info support contact help admin sales hello team security office sample
-    """.split()
-)
+_TABLES = word_tables(__file__)
+_NOBODY, _SAMPLES = map(frozenset, _TABLES["nobody"].values())
 _NO_TLD = when_used(r"[A-Z][a-z]|.{11}")  # `user@Some.Annotation` is code
 _INITIALS = 2  # letters
 _ON_PERSONAL_DATA = when_used(
     r"\b(?:redact\w*|anonymi[sz]\w*|pseudonymi[sz]\w*|de-?identif\w*|pii|data masking)\b"
-)
-# Numbers that are printed in manuals, and lines that anybody may call.
-_SAMPLES = frozenset(
-    """
-    4111111111111111 4242424242424242 5555555555554444 5105105105105100 378282246310005
-    4012888888881881 6011111111111117 4000056655665556 123456789 078051120 987654321
-    DE89370400440532013000 GB29NWBK60161331926819 GB82WEST12345698765432 FR1420041010050500013M02606
-    NL91ABNA0417164300
-    """.split()
 )
 _HOTLINE = when_used(r"1?8(?:00|33|44|55|66|77|88)\d{7}$")
 _YEAR = when_used(r"\b\d{4}\b")
@@ -56,24 +40,7 @@ _ANNOUNCED = when_used(
     r"(?:text|document|email|message|article|code|transcript|content|input|data|log)s?\b[^\n:{]{0,40}"
     r":[*_ ]*\s*$"
 )
-_GUARD = when_used(
-    r"\btreat\b[^\n.]{0,60}\b(?:as data|as untrusted|as content|only as)"
-    r"|\b(?:do not|don't|never|ignore)\b[^\n.]{0,30}\b(?:instructions?|commands?|directives?)\b"
-    r"[^\n.]{0,40}\b(?:in|inside|within|from|contained|embedded|appear|between)\b"
-    r"|\buntrusted\b|\bprompt injection\b"
-)
-# The same in other languages: instructions that are ignored, what is data.
-_GUARD_ELSEWHERE = when_used(
-    r"(?:ignor|négli|negeer|abaikan|игнорир|ігнор|bỏ qua|تجاهل|נתעלם|התעלם)[^\n.]{0,60}"
-    r"(?:instru|istruz|anweisung|befehl|polec|opdracht|perintah|инструкц|указани|команд|вказівк"
-    r"|chỉ dẫn|mệnh lệnh|تعليمات|أوامر|הוראות|הנחיות)"
-    r"|(?:instru|istruz|anweisung|befehl|polec|talimat|komut|निर्देश)[^\n.]{0,60}"
-    r"(?:ignor|nicht befolg|nicht aus|yok say|dikkate alma|uyma|अनदेखा|न मान)"
-    r"|(?:忽略|無視|忽視|不要(?:执行|遵循|執行))[^\n。]{0,30}(?:指令|指示|命令)"
-    r"|(?:指令|指示|命令)[^\n。]{0,30}(?:忽略|無視|忽視|従わない|不要)|(?:지시|명령)[^\n.]{0,30}(?:무시|따르지)"
-    r"|(?:als|come|como|comme(?: des)?) (?:daten|dati|datos|dados|données)|как данные|як дані"
-    r"|(?:视为|当作|視為)[^\n。]{0,6}(?:数据|資料)|データとして|데이터로|veri olarak|như dữ liệu"
-)
+_GUARD, _GUARD_ELSEWHERE = map(when_used, map(either, _TABLES["guards"].values()))
 _GUARD_SIGNS = ("treat", "instruction", "command", "directive", "untrusted", "prompt injection")
 _OPENED = when_used(
     r"(?:```[^\n`]*|~~~[^\n]*|(?:START|BEGIN)[A-Z_ \]>:-]{0,40}|\[[A-Z][A-Z _]{1,30}\]"
@@ -88,12 +55,8 @@ _END_FOLLOWS = when_used(r"[*_.]{0,2}\s{1,4}[\[(<#*=-]{0,6}[ \t]?END\b")
 # Where a template puts the parts of a message together, what is around it marks them off.
 _PART_OF_MESSAGE = when_used(r"\n[ \t]*\{%[^\n]*%\}\s*$")
 _BETWEEN_SENTENCES = when_used(r"[^\W\d_]{3,}(?:[.!?][ \t]+|[。！？]|[:：][ \t]+)$")
-# Within a sentence only names that are nothing but texts count; a code or a log may be a word.
 _WITHIN_BEFORE = when_used(r"[^\W\d_]{2,}[,:]?[ \t]+$")
 _WITHIN_AFTER = when_used(r"[ \t]+[^\W\d_]{2,}|[.!?。]?[ \t\r]*(?:\n|$)")
-_MAYBE_WORDS = frozenset(
-    "code log logs body input content contents comments snippet snippets texts".split()
-)
 _ALONE_BEFORE = when_used(r"(?:\n[ \t>*_-]*|[:：][*_]{0,2}[ \t]*)$")
 # A role that opens a message: it marks off what follows, up to the next one.
 _ROLE = r"(?:system|user|assistant|developer|tool|function|human|\{\{[^{}\n]*role[^{}\n]*\}\})"
@@ -112,34 +75,15 @@ _AROUND = 2000  # characters
 _MOST_VARIABLES = 1000
 _FEW_SHOT = 2  # times the same label: once in an example, once here
 _ALONE_AFTER = when_used(r"[*_.]{0,2}[ \t\r]*(?:\n|$)")
-# The last words of variables that bring in whole texts, and the first words of those of strangers.
-_OUTSIDE_TEXTS = frozenset(
-    """
-    text texts content contents document documents transcript transcripts article articles code
-    diff log logs snippet snippets conversation comments body input passage passages essay
-    submission
-    texto texte testo tekst metin teks nachricht mensaje mensagem messaggio bericht wiadomość mesaj
-    dokument documento artikel artículo artigo articolo eingabe entrada transkript transcripción
-    текст сообщение документ отзыв письмо обращение
-    文本 文章 内容 本文 テキスト 文書 텍스트 본문 입력
-    """.split()
-)
-# Languages that put such a word first or into a longer one: `mensaje_usuario`, `Kundentext`.
-_TEXT_FIRST = frozenset(
-    "texto texte mensaje mensagem messaggio courriel correo artículo contenu contenido".split()
-)
-_TEXT_WITHIN = when_used(
-    r"\w{2,40}?(?:texte?|nachricht|eingabe|inhalt|tekst|bericht|输入|輸入|内容|文本|入力|본문)$"
-)
-# Variables that hold a text if they have a line to themselves below a label or a line that speaks
-# of them, and else a few words, or what a program adds to the instructions.
+_VARIABLES = _TABLES["variables"]
+_OUTSIDE_TEXTS, _TEXT_FIRST = frozenset(_VARIABLES["texts"]), frozenset(_VARIABLES["text first"])
+_TEXT_WITHIN = when_used(rf"\w{{2,40}}?(?:{either(_VARIABLES['text within'])})$")
 _POINTS_DOWN = when_used(r"\b(?:following|below|these|provided|given|from the|in the)\b")
 _ASKED = when_used(r"(?i)\b(?:question|query|q)[*_ ]*:[*_ \t]*$")  # a line, not a text
-_MAYBE_TEXTS = frozenset("context statements review reviews examples ticket complaint".split())
-# A message is a text if somebody sends it; a key message or a commit message is a phrase.
-_SENDERS = frozenset("user customer client chat email mail incoming last latest".split())
-_COUNTING = frozenset("num number n max min count total top".split())
-_OUTSIDERS = frozenset("pasted paste raw retrieved scraped untrusted".split())
+_MAYBE_TEXTS, _MAYBE_WORDS = (frozenset(_VARIABLES[f"maybe {what}"]) for what in ("texts", "words"))
+_SENDERS, _COUNTING, _OUTSIDERS = (
+    frozenset(_VARIABLES[what]) for what in ("senders", "counting", "outsiders")
+)
 _FILLED_IN = ("", "here", "your", "the")
 _CLOSING = {"{{}}": "}}", "[]": "]", "${}": "}", "<>": ">", "{}": "}"}
 

@@ -2,34 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from evalwright.prompts.findings import ANSWERED, Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading, cited
 from evalwright.signals.patterns import BytesPattern, quick_pattern, when_used
+from evalwright.signals.word_tables import either, word_tables
 
 _OPENING = r"^[ \t>*+\-\d.)]*+(?:\[[ x]?\][ \t]*+)?(?:\*\*|__)?[^\w\s`\"'|#{]{0,3}[ \t]*+"
 
-_ORDERS = (
-    r"(?:add|write|fix|describe|define|fill|complete|check|decide|update|insert|finish|explain"
-    r"|mention|clarify|confirm|replace|specify|put|include)\b|[^\W\d]+ (?:festlegen|ergänzen|klären"
-    r"|schreiben|prüfen)\b|(?:ajouter|compléter|écrire|añadir|agregar|completar|escribir|adicionar"
-    r"|aggiungere|completare|dodać|uzupełnić|добавить|дописать|ekle|tamamla)\b"
-)
-# “To be completed” in other languages, which counts only in brackets or after a label of its own.
-_TO_BE_WRITTEN = (
-    r"à (?:compléter|définir|rédiger)|(?:noch )?zu (?:ergänzen|definieren|klären)|wird ergänzt"
-    r"|(?:por|a|pendiente de) (?:completar|definir|redactar)|da (?:completare|definire)"
-    r"|nog (?:aan te vullen|invullen)"
-    r"|do uzupełnienia|(?:нужно )?(?:дописать|заполнить|уточнить)|tamamlanacak|doldurulacak"
-    r"|待补充|待補充|待完善|待定|要追記|後で書く|未定|추후 작성|작성 예정|cần bổ sung|يُستكمل لاحقا"
-)
-
-# The same in capitals at the start of a line, as people mark what they have to do.
-_LABELS_OF_NOTES = (
-    "À COMPLÉTER|A COMPLETER|À FAIRE|POR HACER|COMPLETAR|DA FARE|DA COMPLETARE|A FAZER"
-    "|ZU ERLEDIGEN|NOG DOEN|TE DOEN|DO ZROBIENIA|DO UZUPEŁNIENIA|СДЕЛАТЬ"
-    "|ДОПИСАТЬ|YAPILACAK|待办|待辦|未完"
-)
+_TABLES = word_tables(__file__)
+_ORDERS, _TO_BE_WRITTEN, _LABELS_OF_NOTES = map(either, _TABLES["notes"].values())
 # Where a line is a note of its author to himself, and not a rule about such notes.
 _NOTE = when_used(
     rf"{_OPENING}\[?(?P<note>TODO|FIXME|TBD)\]?"
@@ -40,7 +23,7 @@ _NOTE = when_used(
     r"|(?-i:[^\W\d]\b is TBD\.))"
     rf"|{_OPENING}\(?(?P<whole>to be (?:added|written|defined|completed|determined))[)_*.… \t]*$"
     rf"|{_OPENING}(?P<capitals>(?-i:{_LABELS_OF_NOTES}))[ \t]*[:：]"
-    rf"|{_OPENING}(?P<order>(?-i:TODO)[ \t]+(?-i:{_ORDERS})"
+    rf"|{_OPENING}(?P<order>(?-i:TODO)[ \t]+(?-i:(?:{_ORDERS})\b)"
     r"|(?-i:XXX)[ \t:]+(?-i:this|check|fix|needs?|rewrite|update)\b)"
     # A label that has nothing yet.
     r"|(?:^|(?<=\n))\*{0,2}[^\W\d_][^\n:：|]{1,40}[:：][*_]{0,2}[ \t]*"
@@ -87,66 +70,15 @@ _SCAFFOLD = when_used(
 _BLANK_FACT = when_used(
     r"[a-z],? (?P<fact>[<\[](?:insert|add|enter|fill in|put)\b[^<>\[\]\n]{1,40}[>\]])"
 )
-_FACTS = frozenset(
-    """
-    link links url urls address addresses phone number numbers email e-mail hours times time price
-    prices date dates website contact contacts name deadline
-    """.split()
-)
+_FACTS, _ANYBODY = map(frozenset, _TABLES["words"].values())
 _MANY_FACTS = 3  # more are a form that somebody fills in each time
 # A remark of the model that wrote the prompt: on “this prompt”, and at the reader's service.
-_THIS_PROMPT = when_used(
-    r"\bth(?:is|e above) prompt\b|dieser prompt|ce prompt|cett?e (?:invite|instruction)|este prompt"
-    r"|esta instrucción|questo prompt|ten prompt|эт(?:а|от) (?:подсказк|промпт|запрос)"
-    r"|bu (?:istem|prompt)|(?:这个|此|该)提示词?|このプロンプト|이 프롬프트"
-    r"|هذا (?:الموجه|المطالبة)|prompt này"
-)
+_THIS_PROMPT, _LET_ME_KNOW = map(when_used, map(either, _TABLES["remarks"].values()))
 _PROMPT_IN_ASCII = ("prompt", "invite", "instruction", "istem")  # what it is called there
-_LET_ME_KNOW = when_used(
-    r"let me know if|feel free to (?:adjust|modify|ask)|lass(?:en sie)? (?:es )?mich wissen"
-    r"|(?:dites|faites)[- ]le?[- ]?moi|faites-moi savoir|avísame si|házmelo saber|avise-me|me avise"
-    r"|fammi sapere|daj mi znać|(?:сообщите|дайте знать|скажите),? если|bana bildirin|haber ver"
-    r"|请告诉我|告诉我|お知らせください|알려\s?주세요|أخبرني|hãy cho (?:tôi|mình) biết"
-)
 _STRAY = when_used(r"[a-z][.!?][ \t]+(?P<stray>[=~^])[ \t]*$", re.MULTILINE)
 
-_SIGNS = (
-    *("todo", "fixme", "lorem ipsum", "tbd", "to be added", "to be written", "to be defined"),
-    *("to be completed", "to be determined", "work in progress", "currently under development"),
-    *("[use case 1]", "[tip 1]", "tba", "xxx "),
-)
-_SIGNS_ELSEWHERE = (
-    *(
-        "à compléter",
-        "à définir",
-        "à rédiger",
-        "zu ergänzen",
-        "zu definieren",
-        "wird ergänzt",
-        "zu klären",
-        "pendiente de ",
-        "por completar",
-    ),
-    *("a completar", "por definir", "da completare", "da definire", "do uzupełnienia", "дописать"),
-    *(
-        "заполнить",
-        "уточнить",
-        "tamamlanacak",
-        "doldurulacak",
-        "待补充",
-        "待補充",
-        "待完善",
-        "待定",
-    ),
-    *("要追記", "後で書く", "未定", "추후 작성", "작성 예정", "cần bổ sung", "aan te vullen"),
-)
-_ANY_SIGN = quick_pattern(
-    b"(?i)"
-    + b"|".join(
-        re.escape(sign.encode())
-        for sign in (*_SIGNS, *_SIGNS_ELSEWHERE, *_LABELS_OF_NOTES.split("|"))
-    )
-)
+_SIGNS = [*chain(*_TABLES["signs"].values()), *_TABLES["notes"]["labels"]]
+_ANY_SIGN = quick_pattern(b"(?i)" + b"|".join(re.escape(sign).encode() for sign in _SIGNS))
 _ANY_SCAFFOLD = quick_pattern(
     rb"(?i)xxx|your_\w|insert_\w|document open"
     rb"|[:\x9a][ \t]*(?:describe|enter|insert|write|fill in|define) (?:your|the)\b"
@@ -171,14 +103,6 @@ _MACHINE_PATH = when_used(
     r"|(?<=/)(?:Users|home)/(?P<home>[A-Za-z][\w.-]{0,40})/[\w.-])"
 )
 _ANY_PATH = (b":\\", b"/Users/", b"/home/")
-# Folders that stand for anybody's, or that every machine has.
-_ANYBODY = frozenset(
-    """
-    user users username you your yourname name me someone path to folder example project projects
-    runner vscode ubuntu node app default public shared dev developer windows program temp tmp
-    john jane alice bob admin root coder codespace jovyan workspace appdata src code repo repos
-    """.split()
-)
 
 
 @rule("PE205", "warning", "completeness")

@@ -13,15 +13,10 @@ from evalwright.signals.word_tables import either, word_tables
 _TABLES = word_tables(__file__)
 # Verbs that ask for something where they start a sentence or a line.
 TASK_VERBS = frozenset(_TABLES["verbs"]["en"])
-# Words that say what an answer looks like.
-_FORMAT_WORDS = frozenset(
-    """
-    json yaml xml csv tsv html markdown table tables bullet bullets bulleted numbered sections
-    headings schema template format formatted structured paragraph paragraphs sentence sentences
-    words characters checklist diagram mermaid column columns rows fields deliverable deliverables
-    code-block matrix
-    """.split()
-)
+_FORMAT_WORDS, _GIVING, _STATING = map(frozenset, _TABLES["words"].values())
+_FORM_IMPLIED, _IMPLIED = map(when_used, map(either, _TABLES["implied"].values()))
+# Words on the form of an answer in other languages; any of them is enough to stay silent.
+_FORM_ELSEWHERE = when_used(either(_TABLES["forms"]["any"]))
 # “For each ticket, decide …”: what comes before the verb, up to a comma.
 _INTRODUCTION = (
     r"(?:(?:based|given|for|using|after|when|whenever|if|once|in|to|as|with|from|according|therefore|so)"
@@ -54,12 +49,6 @@ _FORM_OF_ANSWER = when_used(
     r"|(?:output|response|deliverables|format)\b[^\n]{0,30}[:\n]"
 )
 _LIST_FOLLOWS = when_used(r":[*_ \t]*\r?\n\s*(?:[-*•]|\d+[.)])")
-_GIVING = frozenset(
-    """
-    provide include deliver produce generate create return output give cover list present report
-    design develop address write identify contain contains includes including covering following
-    """.split()
-)
 _BOUND = when_used(
     r"\d[\d,]{0,9}(?:\s?(?:-|to)\s?\d{1,9})?\s{1,3}(?:words?|sentences?|bullets?|items?|paragraphs?|lines?|"
     r"pages?|points?|steps?|sections?|examples?|options?|questions?|characters?)\b"
@@ -79,41 +68,7 @@ _EXAMPLES = (
 )
 _SHOWN_SHAPE = when_used(r"```|[{\[]\s*\"|\n\s*\|.*\|")
 
-# Words with which a sentence begins that asks for nothing.
-_STATING = frozenset(
-    """
-    a an the this that these those there here it its you you're your i i'm my we our they their he
-    she his her one each every all some many most no any as at by for from in on of to with without
-    under over and but or so because since while when if though although
-    """.split()
-)
 _SENTENCE_START = when_used(r"(?:^|[.!?]\s|\n)[\s>*_#\d.()\-•\"']{0,40}([a-z']+)")
-# A task that is no order: “a generator, creating poems”, “who helps users”, “each one should …”.
-_IMPLIED = when_used(
-    r",\s+[a-z]+ing\b|\b(?:who|that|which)\s+[a-z]+s\b|\b(?:should|must|shall|will|never|always|please"
-    r"|do not|don't|only|need to|has to|have to|required|able to|designed to|task|goal)\b"
-    r"|(?:^|[\n.!?])\s*(?:when|whenever|if|once|after|before)\b[^.!?\n]{3,160},\s+(?!(?:i|you|we|it|he"
-    r"|she|they|the|an?|this|that|there|these|those|my|your|our|its|their|his|her)\b)[a-z]{3}"
-)
-# An answer that has a form by what it is: classes, tags, a letter, a question.
-_FORM_IMPLIED = when_used(
-    r"\b(?:either|one of|nothing else|yes or no|true or false|style of|inside <|between <)"
-    r"|\bonly\b[^\n.]{0,60}\breturn"
-    r"|\b(?:classify|categori[sz]e|label|rate|score|rank|translate|convert|rephrase|verbatim"
-    r"|concise|submit|feedback)\b"
-    r"|[:>][*_ \t]*\s*\Z"  # the label of the answer, from which a model is to go on
-    r"|\b(?:provided|available) (?:[`\w]+ )?(?:tools?|functions?)\b"
-    # Tools and fields by their names: a program reads the answer.
-    r"|`[a-z]{1,30}_[a-z_]{1,30}[`(]|\b(?:using|use|call|run|invoke) (?:the )?[a-z]{1,30}_[a-z]"
-    r"|(?:^|\n)\W{0,4}(?:is|are|does|do|did|has|have|was|were|can|should|will)\b[^\n.?]{3,300}\?"
-    r"|\b(?:output|write|generate|give|list|create|produce|provide) (?:\w+ ){0,2}\d{1,3} [a-z]+"
-    r"|\b(?:repository|codebase|pull request|workspace|working directory)\b"  # files are changed
-    r"|\b(?:ask|writ|draft|compos|generat|creat|craft|produc|search|build|implement)\w*\b[^\n.]{0,40}"
-    r"\b(?:questions?|letters?|e-?mails?|poems?|haikus?|sonnets?|dialogues?|essays?|stor(?:y|ies)|query"
-    r"|queries|functions?|scripts?|programs?|classes|components?|tests?|tweets?|titles?|lists?|code|sql)\b"
-)
-# Words on the form of an answer in other languages; any of them is enough to stay silent.
-_FORM_ELSEWHERE = when_used(either(_TABLES["forms"]["any"]))
 _FORMAT_KEYS = (
     "responseFormat",
     "response_format",
