@@ -14,6 +14,7 @@ import msgspec
 from evalwright.prompts.vocabulary import shows_example
 from evalwright.signals.language import lowered_in_place
 from evalwright.signals.patterns import when_used
+from evalwright.signals.word_tables import either, word_tables
 
 PartForm = Literal["heading", "tag", "label", "number", "bullet"]
 
@@ -74,23 +75,15 @@ _FORMS: dict[str | None, PartForm] = {
     "bullet": "bullet",
 }
 _CLOSED_TAG = when_used(r"</([^\W\d][\w.:-]{0,60})>")
-_MARKUP = frozenset(
-    """
-    a abbr b blockquote body br button center code col dd del details dl dt em figure font form h1
-    h2 h3 h4 h5 h6 head header hr html i iframe img kbd li link meta nav ol p pre s script small
-    span strong style sub sup svg table tbody td th thead tr u ul video div tab tabs
-    """.split()
-)
+_TABLES = word_tables(__file__)
+_MARKUP = frozenset(_TABLES["markup"]["html"])
 _LONGEST_LABEL = 5  # spaces; what is longer is a sentence
 _DECORATION = when_used(r"[^\w/&' -]+|_+")
+_INPUT, _OUTPUT = map(either, _TABLES["few shot"].values())
 _FEW_SHOT = when_used(  # in a text in lower case
-    r"\n[ \t>*#`\"-]{0,12}(?:input|user|question|q|text|query|eingabe|entrée|entrada|entrata|"
-    r"вход\w*|输入|問題|入力|입력|الإدخال|girdi|wejście|đầu vào)\b[ \t\d]{0,4}[*`\"]{0,3}[:：]"
+    rf"\n[ \t>*#`\"-]{{0,12}}(?:{_INPUT})\b[ \t\d]{{0,4}}[*`\"]{{0,3}}[:：]"
     r"[^\n]{0,2000}\n(?:[^\n]{0,500}\n){0,6}?"
-    r"[ \t>*#`\"-]{0,12}(?:output|assistant|answer|a|label|sentiment|response|ausgabe|sortie"
-    r"|salida|saída|uscita|выход\w*|ответ|输出|出力|답변|출력|الإخراج|çıktı|wyjście"
-    r"|đầu ra)\b[ \t\d]{0,4}"
-    r"[*`\"]{0,3}[:：]"
+    rf"[ \t>*#`\"-]{{0,12}}(?:{_OUTPUT})\b[ \t\d]{{0,4}}[*`\"]{{0,3}}[:：]"
 )
 
 

@@ -6,6 +6,7 @@ from itertools import accumulate
 
 from evalwright.prompts.document import Block, Placeholder
 from evalwright.signals.patterns import when_used
+from evalwright.signals.word_tables import word_tables
 
 # A fence that holds a prompt rather than code has one of these for its info.
 PROSE_FENCES = frozenset({"", "text", "txt", "plaintext", "plain", "prompt", "markdown", "md"})
@@ -29,12 +30,7 @@ _NOT_A_SPAN = 3  # so many backticks are a fence
 # What may be in square brackets without being a blank to fill in: marks, whatever follows the
 # first three, and what has a slash or a number.
 _LATIN_MARKS = ("e.g.", "i.e.", "etc.")
-_MARKS = frozenset(
-    """
-    sic todo wip note optional required deprecated new beta ok fail failed pass passed warn warning
-    info debug error critical end start edited redacted removed truncated
-    """.split()
-) | {"citation needed"}
+_MARKS, _HTML = map(frozenset, word_tables(__file__)["brackets"].values())
 _MAY_BE_NO_BLANK = frozenset("/0123456789")
 _NO_BLANK = when_used(
     r"(?:"
@@ -44,16 +40,6 @@ _NO_BLANK = when_used(
     r"|[A-Z][\w.&' -]*,? (?:19|20)\d\d[a-z]?"  # [Smith et al., 2020]
     r")$"
 )
-_HTML_NAMES = """
-    a abbr address area article aside audio b base bdi bdo blockquote body br button canvas
-    caption center cite code col colgroup data datalist dd del details dfn dialog div dl dt em
-    embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html
-    i iframe img input ins kbd label legend li link main map mark math menu meta meter nav
-    noscript object ol optgroup option output p param picture pre progress q rp rt ruby s samp
-    script search section select slot small source span strike strong style sub summary sup svg
-    table tbody td template textarea tfoot th thead time title tr track tt u ul var video wbr
-"""
-_HTML = frozenset(_HTML_NAMES.split())
 _CLOSING = when_used(r"</([A-Za-z_][\w \-]{0,59})>")
 _LINK_TARGET = when_used(r":[ \t]*(?:<|/|\./|#|https?:|www\.|mailto:)")
 _CODE_FOLLOWS = when_used(r"[\w}/{(=]|\.\w")

@@ -8,6 +8,7 @@ from evalwright.prompts.rules.prompt_text import Reading, cited, once
 from evalwright.prompts.rules.task import TASK_VERBS
 from evalwright.signals.language import WITHOUT_SPACES, words
 from evalwright.signals.patterns import quick_pattern, when_used
+from evalwright.signals.word_tables import either, word_tables
 
 LONG_SENTENCE = 50  # words
 LONG_PARAGRAPH = 150  # words
@@ -53,26 +54,12 @@ _POINTS = 3  # lines
 _POINT_WORDS = 25  # of a line, on average
 _TEMPLATE = when_used(r"\{[{%][^{}\n]{0,200}\}|[\"'`]")
 
-# Names of languages, in the languages that prompts are written in.
-_LANGUAGE_NAMES = {
-    "zh": r"chinese|chines[ei]\w*|chinois\w*|chino\b|cines[ei]\w*|chinesisch|китайск"
-    r"|中文|中国語|汉语|중국어|chińsk|çince|trung quốc|tiếng trung|الصينية|چینی",
-    "en": r"english|anglais|inglés|inglês|inglese|englisch|английск|英语|英文|英語|영어|angielsk"
-    r"|i̇ngilizce|ingilizce|tiếng anh|الإنجليزية|انگلیسی",
-    "ja": r"japanese|japonais|japonés|japonês|giapponese|japanisch|японск"
-    r"|日语|日文|日本語|일본어|japońsk|japonca|tiếng nhật|اليابانية|ژاپنی",
-}
-_ANSWER = (
-    r"(?:answers?|respond|reply|rispond|respónd|répond|antwort|отвеча|ответ|回答|返答|답변|대답"
-    r"|odpowi|cevap|yanıt|trả lời|أجب|الرد|پاسخ)\w{0,12}"
-)
-_LABELLED = (
-    r"\b(?:language|lingua|idioma|langue|sprache|язык|语言|言語|언어|język|dil|ngôn ngữ|اللغة|زبان)"
-    r"\b[*_ ]*[:：][*_ ]*"
-)
-_TRANSLATION = when_used(
-    r"translat|tradu[cz]|tradui|übersetz|перев|翻译|翻譯|翻訳|번역|tłumacz|çevir|dịch|ترجم"
-)
+_TABLES = word_tables(__file__)
+_LANGUAGE_NAMES = {code: either(names) for code, names in _TABLES["languages"].items()}
+_ASKED, _LABELS, _TRANSLATED = map(either, _TABLES["answers"].values())
+_ANSWER = rf"(?:{_ASKED})\w{{0,12}}"
+_LABELLED = rf"\b(?:{_LABELS})\b[*_ ]*[:：][*_ ]*"
+_TRANSLATION = when_used(_TRANSLATED)
 _NO_OTHER_WORD = r"[^.\n。！？,，;]{0,40}?"
 
 

@@ -20,30 +20,12 @@ from evalwright.prompts.document import Placeholder, Prompt
 from evalwright.prompts.outline import Outline, outline_of
 from evalwright.signals.language import Language, language_of, lowered_in_place, words
 from evalwright.signals.patterns import when_used
+from evalwright.signals.word_tables import word_tables
 
 _View = TypeVar("_View")
 
-CORE_TITLES = frozenset(
-    {
-        "prompt",
-        "the prompt",
-        "prompt template",
-        "prompt text",
-        "full prompt",
-        "system prompt",
-        "user prompt",
-        "main prompt",
-        "system message",
-        *"提示词 提示詞 提示 プロンプト プロンプト本文 프롬프트 промпт промт".split(),
-    }
-)
-# Sections whose title begins so are about a prompt rather than part of it.
-_ABOUT_A_PROMPT = frozenset(
-    """
-    tips related references research changelog use variables example examples sample usage
-    governance notes metadata description resources license credits contributing
-    """.split()
-)
+# Titles of the prompt itself, and of sections that are about it, as they begin.
+CORE_TITLES, _ABOUT_A_PROMPT = map(frozenset, word_tables(__file__)["titles"].values())
 _TEXT_INFOS = frozenset(("", "text", "txt", "markdown", "md", "prompt", "plaintext"))
 
 _MARK = when_used(

@@ -7,6 +7,7 @@ from evalwright.prompts.document import Block
 from evalwright.prompts.findings import Fix, Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading, Section
 from evalwright.signals.patterns import when_used
+from evalwright.signals.word_tables import either, word_tables
 
 # What follows a fence that has certainly ended: a heading, a rule, or the end of the file.
 _AFTER_A_FENCE = when_used(r"\s*(?:\Z|\n {0,3}(?:#{1,6}[ \t]|-{3,}[ \t\r]*(?:\n|\Z)))")
@@ -20,15 +21,10 @@ _SENTENCE_OR_CUE = when_used(
 _ROLE_TITLE = when_used(
     r"(?:system|user|assistant|developer|tool|function|human|ai|you|me|bot|model|\w*gpt)\b.{0,3}$"
 )
-_REPEATED_BY_HABIT = when_used(
-    r"(?:examples?|samples?|input|output|usage|notes?|steps?|start|end\b.*|done|question|answer|q|a"
-    r"|when|why|how|avoid|good|bad|do|don't|code|result|solution|problem|description|prompt)[ \d]*$"
-)
+_SHAPE, _HABIT, _CUES = map(either, word_tables(__file__)["titles"].values())
+_REPEATED_BY_HABIT = when_used(rf"(?:{_HABIT})[ \d]*$")
 # A heading at the end that the model is to go on from.
-_CUE = when_used(
-    r"(?:your |final |model |ai |the )?(?:response|answer|output|result|reply|solution|turn|task"
-    r"|input|question|query|begin|start|summary|report|analysis|translation|completion|conversation)\b"
-)
+_CUE = when_used(rf"(?:your |final |model |ai |the )?(?:{_CUES})\b")
 _CARRIES_CONTENT = when_used(r"[^:：]+(?:::|[:：][ \t]*\S)|.{61}|</?\w")
 # An order in full, or the name of a shape that the headings after it show.
 _SAYS_IT_ALL = when_used(
@@ -231,15 +227,7 @@ def _is_shape(reading: Reading, section: Section) -> bool:
 
 _ABOVE = 600  # characters
 _SENTENCE_WORDS = 5  # so many say what they have to say
-_ANNOUNCES_SHAPE = when_used(
-    r"(?:format|structure|template|outline|sections?|parts?|headings?|layout|report|struktur|aufbau"
-    r"|vorlage|abschnitt\w*|modèle|plan|parties|estructura|plantilla|formato|secciones|estrutura"
-    r"|modelo|seções|struttura|modello|sezioni|indeling|sjabloon|struktur\w*|szablon|sekcj\w*"
-    r"|формат\w*|структур\w*|шаблон\w*|раздел\w*|yapı\w*|şablon\w*|bölüm\w*|cấu trúc|mẫu"
-    r"|格式|结构|模板"
-    r"|構成|形式|テンプレート|형식|구조|템플릿|تنسيق|هيكل|قالب)[^\n.。]{0,40}[:：][*_ \t]*\n",
-    re.IGNORECASE,
-)
+_ANNOUNCES_SHAPE = when_used(rf"(?:{_SHAPE})[^\n.。]{{0,40}}[:：][*_ \t]*\n", re.IGNORECASE)
 _OPEN_TAG = when_used(r"<[^\W\d/][^<>\n]{0,60}>[^<]*\Z")
 
 
