@@ -8,7 +8,7 @@ from evalwright.attacks.derived import attack_id, attacked_suite_id, long_attack
 from evalwright.attacks.goals import make_order
 from evalwright.attacks.places import put
 from evalwright.attacks.seeded_choice import Chance
-from evalwright.attacks.strategies import STRATEGIES
+from evalwright.attacks.strategies import STRATEGIES, worded
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import MAX_TASK_ID, Fixtures, Suite, Task
 
@@ -90,7 +90,7 @@ def _attacked(task: Task, name: str, seed: int) -> Task | None:
     strategy, chance = STRATEGIES[name], Chance(seed, task.task_id, name)
     for place in strategy.places:
         order, needed = make_order(task, place, chance)
-        attacked = put(task, place, strategy.word(order, chance), order.mark)
+        attacked = put(task, place, worded(name, order, chance), order.mark)
         if attacked is not None:
             if not needed:
                 return attacked
