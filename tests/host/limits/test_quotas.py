@@ -196,6 +196,20 @@ def test_a_request_that_ends_while_another_looks_is_counted_once(limit: int, see
             asyncio.run(work())
 
 
+def test_a_request_that_begins_and_ends_while_another_looks_is_counted() -> None:
+    sums = Sums(0, 0, lambda: None)
+    quotas = Quotas(sums, QuotaSettings(suites=1))  # type: ignore[arg-type]
+
+    def publish() -> None:
+        with ThreadPoolExecutor(1) as other:
+            other.submit(asyncio.run, ask(quotas, "suites")).result()
+        sums._suites = sums._seen = 1
+
+    sums._meanwhile = publish
+    with pytest.raises(ApiError, match="1 of 1 are used"):
+        asyncio.run(ask(quotas, "suites"))
+
+
 def used_bytes(limited: Any) -> int:
     """What the tenant has in the log, by the sums of the log."""
     return sum(each.size for each in limited.log.upkeep.sizes("acme"))

@@ -90,8 +90,9 @@ class Quotas:
             "runs": settings.runs,
             "annotations": settings.annotations,
         }
-        self._lock = threading.Lock()  # guards the next two; nobody who holds it reads the log
+        self._lock = threading.Lock()  # guards the next three; nobody who holds it reads the log
         self._pending: dict[tuple[str, Quota], int] = defaultdict(int)  # being written
+        self._reserved: dict[tuple[str, Quota], int] = defaultdict(int)  # in all, ever
         self._written: dict[str, int] = defaultdict(int)  # requests that ended, by tenant
 
     @asynccontextmanager
@@ -118,18 +119,21 @@ class Quotas:
         for attempt in range(ATTEMPTS):
             with self._lock:
                 written = self._written[tenant]
-                before = {quota: self._pending.get((tenant, quota), 0) for quota in wanted}
+                pending = {quota: self._pending.get((tenant, quota), 0) for quota in wanted}
+                reserved = {quota: self._reserved[tenant, quota] for quota in wanted}
             counts, answers = self._usage(tenant)
             with self._lock:
                 for quota, amount in wanted.items():
-                    # What was pending before the sum was read may be in it, or not yet.
-                    pending = max(before[quota], self._pending.get((tenant, quota), 0))
-                    used, limit = counts[quota] + pending, self._limits[quota]
+                    # What was pending before the sum was read, or was reserved meanwhile, may be
+                    # in it or not yet, also if its request has ended since.
+                    since = self._reserved[tenant, quota] - reserved[quota]
+                    used, limit = counts[quota] + pending[quota] + since, self._limits[quota]
                     if used + amount > limit + (spare if quota == "bytes" else 0):
                         break
                 else:
                     for quota, amount in wanted.items():
                         self._pending[tenant, quota] += amount
+                        self._reserved[tenant, quota] += amount
                     return
                 is_exact = written == self._written[tenant]
             if is_exact or attempt == ATTEMPTS - 1:
