@@ -20,7 +20,11 @@ from host.server import ServedHost, running_host
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 HOST = Path(evalwright.host.__file__).parent
 TEXTS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
-ON_THE_CONSOLE = {"http/server.py", "runs/export.py"}  # for the operator, who has a command line
+ON_THE_CONSOLE = {  # for the operator, who has a command line, and for `view`, which is one
+    "http/server.py",
+    "runs/export.py",
+    "web/folder_runs.py",
+}
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:

@@ -5,6 +5,7 @@ as somebody would type it there. A host has no such folder.
 """
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -136,11 +137,10 @@ class FolderRuns:
         file = path.rpartition(":")[0] if ".py:" in path else path
         return (self._folder / file).resolve().is_relative_to(self._folder)
 
-    def words(self, suite: str, agent: str, models: Sequence[str], **more: str) -> list[str]:
-        """The arguments of the command for a run: `more` are options by their names."""
+    def words(self, suite: str, options: Sequence[tuple[str, str]]) -> list[str]:
+        """The arguments of the command for a run."""
         path = f"./{suite}" if suite.startswith("-") else suite
-        options = [("agent", agent), *(("model", each) for each in models)]
-        options += [(name.replace("_", "-"), value) for name, value in more.items() if value]
+        options = [(name, value) for name, value in options if value]
         if self._named is not None:
             options.append(("config", str(self._named)))
         return ["run", path, *(f"--{name}={value}" for name, value in options)]
@@ -168,11 +168,14 @@ class FolderRuns:
         self._commands.append((process, told))
         return process
 
-    def said(self, process: subprocess.Popen[bytes]) -> str:
-        """The last of what a command said."""
+    def refusal(self, process: subprocess.Popen[bytes]) -> tuple[list[str], str]:
+        """The options that a command names in what it said last, and what it said."""
         told = next(file for each, file in self._commands if each is process)
         told.seek(max(0, told.seek(0, os.SEEK_END) - TOLD))
-        return mask_strictly(told.read().decode("utf-8", "replace")).strip()
+        text = mask_strictly(told.read().decode("utf-8", "replace"))
+        lines = [line for line in text.splitlines() if line.strip()] or ["the command has ended"]
+        said = " ".join(lines[-3:]).removeprefix("evalwright: ")
+        return re.findall(r"(?<![\w-])--([a-z][a-z-]+)", said), said
 
     def close(self) -> None:
         """Interrupt what still runs: it is kept, and can be resumed."""

@@ -45,11 +45,11 @@ _FIELDS = {
     "$.configurable.baselineRunId": "baseline",
 }
 _OPTION_FIELDS = {
-    "--model": "models",
-    "--agent": "agent",
-    "--baseline": "baseline",
-    "--max-cost": "budget",
-    "--repeat": "repeat",
+    "model": "models",
+    "agent": "agent",
+    "baseline": "baseline",
+    "max-cost": "budget",
+    "repeat": "repeat",
 }
 
 
@@ -153,30 +153,22 @@ async def _start_here(
         if found and found[0].started_us >= began_us:
             return see(run_address(found[0].run_id))
         if has_ended:
-            return _refused(call.folder.said(process))
+            options, said = call.folder.refusal(process)
+            fields = (_OPTION_FIELDS[option] for option in options if option in _OPTION_FIELDS)
+            return {next(fields, "form"): said}
         await asyncio.sleep(LOOK_SECONDS)
     return see("/runs")
 
 
-def _refused(said: str) -> dict[str, str]:
-    """What a command said that started no run, at the field of the option that it names."""
-    lines = [line for line in said.splitlines() if line.strip()] or ["the command has ended"]
-    told = " ".join(lines[-3:]).removeprefix("evalwright: ")
-    named = (field for option, field in _OPTION_FIELDS.items() if option in told)
-    return {next(named, "form"): told}
-
-
 def _words(folder: FolderRuns, given: dict[str, Any]) -> list[str]:
-    repeat = given["repeat"] if given["repeat"] not in ("", "1") else ""
-    words = folder.words(
-        given["suite"],
-        given["agent"],
-        given["models"],
-        repeat=repeat,
-        max_cost=given["budget"],
-        baseline=given["baseline"],
-    )
-    return [*words, *(f"--tag={tag}" for tag in _tags(given))]
+    options = [("agent", given["agent"]), *(("model", each) for each in given["models"])]
+    options += [
+        ("repeat", given["repeat"] if given["repeat"] != "1" else ""),
+        ("max-cost", given["budget"]),
+        ("baseline", given["baseline"]),
+        *(("tag", tag) for tag in _tags(given)),
+    ]
+    return folder.words(given["suite"], options)
 
 
 def _tags(given: dict[str, Any]) -> tuple[str, ...]:
