@@ -4,7 +4,7 @@ Only environment variables and files of `.git` are read; no program is started.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,65 +14,26 @@ import msgspec
 _MOST = 300  # characters of a value
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
-# By CI system, the variables of branch, commit, link and who started the job: the first that is
-# set counts. Links of GitHub are made of several.
-_SYSTEMS: tuple[tuple[str, Mapping[str, Sequence[str]]], ...] = (
-    (
-        "GITHUB_ACTIONS",
-        {
-            "branch": ("GITHUB_HEAD_REF", "GITHUB_REF_NAME"),
-            "commit": ("GITHUB_SHA",),
-            "by": ("GITHUB_ACTOR",),
-        },
+# By CI system, the variables of branch, commit, link and who started the job: of several, the first
+# that is set counts. Links of GitHub are made of several.
+_SYSTEMS = {
+    "GITHUB_ACTIONS": ("GITHUB_HEAD_REF GITHUB_REF_NAME", "GITHUB_SHA", "", "GITHUB_ACTOR"),
+    "GITLAB_CI": (
+        *("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME CI_COMMIT_REF_NAME", "CI_COMMIT_SHA"),
+        *("CI_JOB_URL", "GITLAB_USER_LOGIN"),
     ),
-    (
-        "GITLAB_CI",
-        {
-            "branch": ("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"),
-            "commit": ("CI_COMMIT_SHA",),
-            "link": ("CI_JOB_URL",),
-            "by": ("GITLAB_USER_LOGIN",),
-        },
+    "BUILDKITE": (
+        *("BUILDKITE_BRANCH", "BUILDKITE_COMMIT", "BUILDKITE_BUILD_URL"),
+        "BUILDKITE_BUILD_CREATOR",
     ),
-    (
-        "BUILDKITE",
-        {
-            "branch": ("BUILDKITE_BRANCH",),
-            "commit": ("BUILDKITE_COMMIT",),
-            "link": ("BUILDKITE_BUILD_URL",),
-            "by": ("BUILDKITE_BUILD_CREATOR",),
-        },
+    "CIRCLECI": ("CIRCLE_BRANCH", "CIRCLE_SHA1", "CIRCLE_BUILD_URL", "CIRCLE_USERNAME"),
+    "BITBUCKET_BUILD_NUMBER": ("BITBUCKET_BRANCH", "BITBUCKET_COMMIT", "", ""),
+    "TF_BUILD": (
+        *("SYSTEM_PULLREQUEST_SOURCEBRANCH BUILD_SOURCEBRANCHNAME", "BUILD_SOURCEVERSION"),
+        *("", "BUILD_REQUESTEDFOR"),
     ),
-    (
-        "CIRCLECI",
-        {
-            "branch": ("CIRCLE_BRANCH",),
-            "commit": ("CIRCLE_SHA1",),
-            "link": ("CIRCLE_BUILD_URL",),
-            "by": ("CIRCLE_USERNAME",),
-        },
-    ),
-    (
-        "BITBUCKET_BUILD_NUMBER",
-        {"branch": ("BITBUCKET_BRANCH",), "commit": ("BITBUCKET_COMMIT",)},
-    ),
-    (
-        "TF_BUILD",
-        {
-            "branch": ("SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCHNAME"),
-            "commit": ("BUILD_SOURCEVERSION",),
-            "by": ("BUILD_REQUESTEDFOR",),
-        },
-    ),
-    (
-        "JENKINS_URL",
-        {
-            "branch": ("CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"),
-            "commit": ("GIT_COMMIT",),
-            "link": ("BUILD_URL",),
-        },
-    ),
-)
+    "JENKINS_URL": ("CHANGE_BRANCH BRANCH_NAME GIT_BRANCH", "GIT_COMMIT", "BUILD_URL", ""),
+}
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,20 +47,20 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def provenance(environment: Mapping[str, str], folder: Path) -> Provenance:
     """What CI says of its job; elsewhere, the branch and commit of the repository of a folder."""
-    for mark, names in _SYSTEMS:
+    for mark, variables in _SYSTEMS.items():
         if not environment.get(mark):
             continue
         told = {
-            field: next((environment[name] for name in variables if environment.get(name)), None)
-            for field, variables in names.items()
+            field: next(filter(None, map(environment.get, names.split())), None)
+            for field, names in zip(Provenance.__struct_fields__, variables, strict=True)
         }
         if mark == "GITHUB_ACTIONS" and environment.get("GITHUB_RUN_ID"):
             server = environment.get("GITHUB_SERVER_URL", "https://github.com")
             repository = environment.get("GITHUB_REPOSITORY", "")
             told["link"] = f"{server}/{repository}/actions/runs/{environment['GITHUB_RUN_ID']}"
-        if told.get("branch"):
+        if told["branch"]:
             told["branch"] = str(told["branch"]).removeprefix("refs/heads/").removeprefix("origin/")
-        if not str(told.get("link") or "").startswith(("https://", "http://")):
+        if not str(told["link"] or "").startswith(("https://", "http://")):
             told["link"] = None
         return Provenance(**{field: value[:_MOST] for field, value in told.items() if value})
     branch, commit = _repository_state(folder)

@@ -10,6 +10,7 @@ from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Criterion, Expected, Match, Suite, Task
 from evalwright.engine.suites.document import MODES
+from evalwright.engine.suites.templates import BadTemplate, literal
 from evalwright.scoring.checks.judge import criteria_of
 from evalwright.scoring.checks.table import name_and_argument
 from evalwright.scoring.thresholds import DEFAULT_PASS_SCORE
@@ -154,16 +155,19 @@ def to_document(
     if agent is not None:
         claimed = msgspec.to_builtins(claims)
         plain["agent"] = {"ref": agent, **claimed} if claimed else agent
-    return {"evalwright": 1, **plain, "tasks": [_written_task(task) for task in suite.tasks]}
+    try:
+        return {"evalwright": 1, **plain, "tasks": [_written_task(task) for task in suite.tasks]}
+    except BadTemplate as bad:
+        raise BadInput(f"a task cannot be written: {bad}") from None
 
 
 def _written_task(task: Task) -> dict[str, Any]:
     plain = msgspec.to_builtins(task)  # without what it has by default
     fields = {
-        "input": _literal(task.input),
-        "expected": None if task.reference is msgspec.UNSET else _literal(task.reference),
-        "title": _literal(task.title) or None,
-        "checks": _literal(task.expected.checks),
+        "input": literal(task.input),
+        "expected": None if task.reference is msgspec.UNSET else literal(task.reference),
+        "title": literal(task.title) or None,
+        "checks": literal(task.expected.checks),
         "threshold": task.expected.threshold,
         "tags": plain.get("tags"),
         "weight": plain.get("weight"),
@@ -173,16 +177,3 @@ def _written_task(task: Task) -> dict[str, Any]:
     }
     said = {name: value for name, value in fields.items() if value is not None}
     return {"id": task.task_id, "input": fields["input"]} | said
-
-
-def _literal(value: Any) -> Any:
-    """A value whose texts stay as they are, even those that look like templates."""
-    if isinstance(value, dict):
-        return {key: _literal(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_literal(each) for each in value]
-    if not isinstance(value, str) or not ("{{" in value or "{%" in value):
-        return value
-    if "endraw" in value:
-        raise BadInput(f"the text {value[:60]!r} ends a raw block, so it cannot be written")
-    return f"{{% raw %}}{value}{{% endraw %}}"

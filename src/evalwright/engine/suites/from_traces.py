@@ -30,7 +30,7 @@ from evalwright.engine.suites.document import load_suite, suite_from_file
 from evalwright.engine.suites.ids import Ids, digest, row_id, slug
 from evalwright.engine.suites.loader import SuiteSubject, read_subject
 from evalwright.engine.suites.selection import Wanted, select
-from evalwright.engine.suites.templates import BadTemplate, Templates
+from evalwright.engine.suites.templates import BadTemplate, literal
 from evalwright.scoring.checks.base import Examined
 from evalwright.scoring.checks.table import CHECKS, prepare_checks
 from evalwright.signals.kinds import detect
@@ -363,33 +363,6 @@ def _is_suspect(trace: Trace, given: Any) -> bool:
     return any(each.severity in GRAVE for each in invocation_signals(task, RECORDED_AGENT, events))
 
 
-def literal(value: Any) -> Any:
-    """A value as it stands in a suite: texts with braces of their own are no templates."""
-    if isinstance(value, dict):
-        return {key: literal(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [literal(each) for each in value]
-    if not isinstance(value, str) or ("{{" not in value and "{%" not in value):
-        return value
-    raw = "{% raw %}" + value + "{% endraw %}"
-    text = value
-    for mark, stand_in in (("{", "\0"), ("\0", '{{ "{" }}')):
-        text = text.replace(mark, stand_in)
-    piecewise = text + '{{ "" }}'
-    for written in (raw, piecewise):
-        if _rendered(written) == value:
-            return written
-    raise NoTask("its text looks like a template, and cannot be written as anything else")
-
-
-def _rendered(text: str) -> Any:
-    try:
-        render = Templates().compile(text)
-        return render({}) if render else text
-    except BadTemplate:
-        return None
-
-
 class WantedRecordings(NamedTuple):
     """Which recordings become tasks."""
 
@@ -419,7 +392,7 @@ class RecordedSuite:
             try:
                 made = None if reason else self._maker.task(recording, wrong)
                 reason = reason or self._why_unfit(made, is_named=recording.case_id is not None)
-            except NoTask as error:
+            except (NoTask, BadTemplate) as error:
                 made, reason = None, str(error)
             if made is None or reason:
                 self._passed_over.setdefault(str(reason), []).append(recording.name)

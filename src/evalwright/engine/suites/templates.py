@@ -8,6 +8,7 @@ there are no calls, no blocks that keep text, and only filters whose results are
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -381,3 +382,23 @@ def _to_json(value: Any) -> str:
 
 
 _FILTERS: dict[str, Callable[..., Any]] = {"join": _join, "replace": _replace, "tojson": _to_json}
+
+
+def literal(value: Any) -> Any:
+    """A value as it stands in a suite: texts with braces of their own are no templates.
+
+    Raises `BadTemplate` for a text that cannot be written so.
+    """
+    if isinstance(value, dict):
+        return {key: literal(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [literal(each) for each in value]
+    if not isinstance(value, str) or ("{{" not in value and "{%" not in value):
+        return value
+    piecewise = value.replace("{", "\0").replace("\0", '{{ "{" }}') + '{{ "" }}'
+    for written in ("{% raw %}" + value + "{% endraw %}", piecewise):
+        with suppress(BadTemplate):
+            render = Templates().compile(written)
+            if (render({}) if render else written) == value:
+                return written
+    raise BadTemplate("its text looks like a template, and cannot be written as anything else")

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from evalwright.contracts.suite import Task
 from evalwright.contracts.yaml_writer import comment, to_yaml
-from evalwright.engine.suites.from_traces import NoTask, literal
 from evalwright.engine.suites.ids import slug
+from evalwright.engine.suites.templates import BadTemplate, literal
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.run_views import scored_at, views_of
@@ -72,7 +72,7 @@ def suite_of(call: PageCall, task: Task, record: TaskRecord) -> str | None:
         expected = "TODO"
     try:
         document = literal(document | {"expected": expected, "checks": [{"equals": expected}]})
-    except NoTask:
+    except BadTemplate:
         return None
     lines = "".join(f"{comment(line)}\n" for line in notes)
     return lines + to_yaml({"evalwright": 1, "name": "reviewed", "tasks": [document]})
