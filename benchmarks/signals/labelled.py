@@ -19,7 +19,7 @@ import msgspec
 from evalwright.contracts.report import Signal
 from evalwright.signals.kinds import detect
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import import_responses
+from evalwright.trace.importers.formats import import_responses
 from evalwright.trace.model import Trace
 
 Record = dict[str, Any]

@@ -15,7 +15,7 @@ from evalwright.comparison.case_plan import CasePlan
 from evalwright.comparison.materialize import materialize
 from evalwright.comparison.run_folder import RunFolder, Unreadable
 from evalwright.contracts.errors import BadInput, CannotEvaluate
-from evalwright.trace.importers import Imported
+from evalwright.trace.importers.records import Imported
 
 
 @pytest.fixture

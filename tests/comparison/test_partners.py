@@ -8,7 +8,7 @@ import pytest
 
 from comparing import a_case, a_response, items_of
 from evalwright.signals.scan import BaselineTraces
-from evalwright.trace.importers import import_responses
+from evalwright.trace.importers.formats import import_responses
 from subjects.command import Evalwright
 
 

@@ -26,7 +26,7 @@ from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.report import BothSides
 from evalwright.scans import shards
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import Imported
+from evalwright.trace.importers.records import Imported
 from snapshots import check_snapshot
 
 RECORDED = Path(__file__).parent / "recorded"

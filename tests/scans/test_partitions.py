@@ -16,7 +16,7 @@ from evalwright.comparison.partners import pair_unnamed
 from evalwright.comparison.run_folder import RunFolder
 from evalwright.scans import partitions
 from evalwright.scans.partitions import Partitions
-from evalwright.trace.importers import Imported
+from evalwright.trace.importers.records import Imported
 
 Paired = tuple[dict[str, Any], list[list[tuple[str, str | None]]]]
 

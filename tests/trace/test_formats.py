@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.trace.importers import import_responses, recognise
-from evalwright.trace.importers.formats import FORMATS, TraceFormat
+from evalwright.trace.importers.formats import FORMATS, TraceFormat, import_responses, recognise
 from strategies import mutations
 
 DOCS = Path(__file__).parents[2] / "docs/trace-formats.md"

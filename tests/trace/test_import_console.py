@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalwright.trace.importers import import_responses, recognise
+from evalwright.trace.importers.formats import import_responses, recognise
 from evalwright.trace.importers.records import read_records
 
 SAID = '[{"role": "user", "parts": [{"type": "text", "content": "Hi }\\n{"}]}]'

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import import_responses, recognise
+from evalwright.trace.importers.formats import import_responses, recognise
 from evalwright.trace.model import Trace
 from evalwright.trace.paired_calls import pair_results
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from trace_builders import T0, a_span, an_export, failed, imported, one, steps, typed
 
-from evalwright.trace.importers import import_responses
+from evalwright.trace.importers.formats import import_responses
 
 ASKED = {"role": "user", "content": "Where is order 7?"}
 AGAIN = {"role": "user", "content": "And now?"}

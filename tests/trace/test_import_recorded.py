@@ -11,7 +11,7 @@ import pytest
 from evalwright.scans.shards import blocks_of
 from evalwright.signals.scan import scan_traces
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import import_responses
+from evalwright.trace.importers.formats import import_responses
 from evalwright.trace.paired_calls import pair_results
 
 RECORDED = sorted((Path(__file__).parent / "recorded").iterdir())

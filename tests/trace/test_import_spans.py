@@ -19,7 +19,7 @@ from trace_builders import (
 
 from effort import takes_at_most
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import import_responses
+from evalwright.trace.importers.formats import import_responses
 from evalwright.trace.integrity import check_integrity
 
 ASKED = {"role": "user", "parts": [{"type": "text", "content": "Refund order 7"}]}

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from trace_builders import imported, imported_lines, one, steps
 
 from evalwright.contracts.errors import BadInput
-from evalwright.trace.importers import archives, import_responses
+from evalwright.trace.importers import archives
 from evalwright.trace.importers.archives import unpacked
+from evalwright.trace.importers.formats import import_responses
 from strategies import mutations
 
 T = "2026-01-01T00:00:0{}"

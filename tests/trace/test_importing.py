@@ -19,9 +19,10 @@ from trace_builders import (
     result,
 )
 
-from evalwright.trace import importers
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import Imported, import_responses, recognise, records
+from evalwright.trace.importers import records
+from evalwright.trace.importers.formats import import_responses, recognise
+from evalwright.trace.importers.records import Imported
 from strategies import json_of, json_scalars, json_values, mutations
 
 SHARED = Path(__file__).parents[2].parent / "shared/data/agent-traces"
@@ -42,10 +43,6 @@ RECORD = {
 }
 CHAT = {"id": "chat-1", "messages": [{"role": "user", "content": "Hi"}]}
 EXPORT = an_export(a_span("a1", {"gen_ai.operation.name": "chat"}))
-
-
-def test_the_package_has_one_small_door():
-    assert sorted(importers.__all__) == ["Imported", "import_responses", "recognise"]
 
 
 def test_a_record_is_a_response_already():

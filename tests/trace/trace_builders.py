@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import Imported, import_responses
+from evalwright.trace.importers.formats import import_responses
+from evalwright.trace.importers.records import Imported
 from evalwright.trace.model import Trace
 
 T0 = 1_767_225_600_000  # 2026-01-01T00:00:00Z in ms

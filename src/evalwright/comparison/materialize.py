@@ -21,7 +21,7 @@ from evalwright.scans.parts import parts_in_order
 from evalwright.scans.shards import Shard, TraceFiles, name_of, read_shard
 from evalwright.scans.spread import LocalProcesses, ShardEngine
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import Imported
+from evalwright.trace.importers.records import Imported
 from evalwright.trace.understood import NOTHING, why_nothing
 
 _ANSWERS = "answers"

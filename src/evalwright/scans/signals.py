@@ -10,7 +10,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES, Signal
 from evalwright.scans.shards import Shard, read_shard
 from evalwright.signals.scan import KeptTraces, PairedTraces, ScannedTrace, scan_records
-from evalwright.trace.importers import Imported
+from evalwright.trace.importers.records import Imported
 
 _IN_A_PIECE = 64
 

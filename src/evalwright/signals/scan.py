@@ -11,8 +11,8 @@ from evalwright.signals.kinds import detect
 from evalwright.signals.masking import mask_text
 from evalwright.signals.masking.masked_report import mask_signals
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.importers import Imported
 from evalwright.trace.importers.formats import import_placed
+from evalwright.trace.importers.records import Imported
 from evalwright.trace.model import Trace
 from evalwright.trace.understood import NOTHING, passed_over, why_nothing
 
