@@ -87,7 +87,7 @@ def test_a_run_is_started_in_a_form_and_seen_to_its_end(tab: Page, caller: Calle
     suite = caller.publish(a_suite(3))
     tab.reload()
     tab.get_by_role("link", name="Start a run").first.click()
-    tab.get_by_label("Suite").select_option(suite)
+    tab.locator(f'input[name=suite][value="{suite}"]').check()
     expect(tab.get_by_text("3 tasks. No run of this agent")).to_be_visible()
     tab.get_by_label("Agent").select_option(WRONG)
     tab.get_by_label("Budget").fill("nothing")

@@ -99,6 +99,18 @@ def test_a_failure_shows_the_words_that_differ_and_links_to_its_trace(tenant: Te
         assert 'shipped on <mark class="got">Friday</mark> by van' in task
 
 
+def test_an_answer_is_called_right_or_wrong_in_the_drawer_which_stays(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("no", bad())})
+    drawer = f"/runs/{run}/tasks/a/drawer"
+    assert 'aria-pressed="true"' not in shown(tenant, drawer)
+    assert 'data-key="x"' in shown(tenant, f"/runs/{run}?task=a"), "as when it is opened there"
+    given = {"verdict": "pass"}
+    said = tenant.visitor.post(f"/review/{run}/a", given, HX_Request="true")
+    assert said.status == 200
+    assert 'value="pass" data-key="y" aria-pressed="true"' in said.text
+    assert 'data-key="y" aria-pressed="true"' in shown(tenant, drawer)
+
+
 def test_scores_can_be_bounded_in_the_address(tenant: Tenant):
     scores = {"low": 0.2, "middle": 0.5, "high": 0.9}
     run = tenant.keep("run", {name: Told("x", ok(), score=each) for name, each in scores.items()})
@@ -121,18 +133,18 @@ def test_the_bars_of_a_large_run_follow_with_its_tasks(
     page = shown(tenant, f"/runs/{run}")
     assert "Do not ship" in page
     assert f'hx-get="/runs/{run}/verdict"' in page
-    assert "at least 0.7" not in page
+    assert "bar 0.7" not in page
     follows = shown(tenant, f"/runs/{run}/verdict", HX_Request="true")
     assert "Do not ship" in follows
-    assert "at least 0.7" in follows
+    assert "bar 0.7" in follows
     assert "hx-get" not in follows
-    assert "at least 0.7" in shown(tenant, f"/runs/{run}?wait=1")
+    assert "bar 0.7" in shown(tenant, f"/runs/{run}?wait=1")
 
 
 def test_each_bar_says_how_far_it_was_met_by_the_rule_the_run_was_scored_by(tenant: Tenant):
     run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad())})
     page = shown(tenant, f"/runs/{run}")
-    assert "at least 0.7 (the default then)" in page  # its plan names no later rule
+    assert "bar 0.7, the default then" in page  # its plan names no later rule
     assert "not met" in page
     assert 'data-verdict="fail"' in page
     assert "Do not ship" in page
@@ -145,7 +157,7 @@ def test_without_a_bar_the_page_asks_that_every_task_passes(tenant: Tenant):
     run = f"unbarred-{tenant.name}"
     write(tenant.log, run, entries, 60.0)
     page = shown(tenant, f"/runs/{run}")
-    assert "every task passes (default)" in page
+    assert "and every task must pass" in page
     assert "1 of 2 tasks passed" in page
     assert "not met" in page
 
@@ -183,11 +195,15 @@ def test_a_search_looks_at_questions_and_answers_but_at_no_secret(tenant: Tenant
 
 
 def test_tasks_are_counted_by_tag_check_and_cause_and_filtered_by_them(tenant: Tenant):
-    run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad("contains", "60 days"))})
+    missed, slow = bad("contains", "60 days"), bad("max", {"latency_ms": 1})
+    told = {"a": Told("yes", ok()), "b": Told("no", missed)}
+    only = shown(tenant, f"/runs/{tenant.keep('one', told)}")
+    assert 'data-chip="cause-' not in only, "one cause says no more than Failed"
+    run = tenant.keep("run", told | {"c": Told("late", slow)})
     page = shown(tenant, f"/runs/{run}")
     assert 'data-chip="check-contains"' in page
     assert 'data-chip="cause-wrong_answer"' in page
-    for query in ("check=contains", "cause=wrong_answer", "show=failed"):
+    for query in ("check=contains", "cause=wrong_answer", "show=failed&q=no"):
         page = shown(tenant, f"/runs/{run}?{query}")
         assert re.findall(r'data-task="([^"]+)"', page) == ["b"]
         assert 'aria-current="true"' in page

@@ -4,6 +4,8 @@ import re
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from builders import a_suite, a_task
 from evalwright.engine.history import read_history
 from evalwright.store.sqlite.log import SqliteLog
@@ -73,18 +75,24 @@ def _details(visitor: Visitor, suite: str) -> str:
     return answer.text
 
 
-def test_the_tasks_that_failed_are_run_again_and_no_others(visitor: Visitor, newcomer: Caller):
+@pytest.mark.parametrize(
+    ("fields", "executed"), [({}, ["wrong"]), ({"task": "right"}, ["right"])], ids=["failed", "one"]
+)
+def test_the_tasks_that_failed_or_one_are_run_again_and_no_others(
+    visitor: Visitor, newcomer: Caller, fields: dict[str, str], executed: list[str]
+):
     tasks = [a_task("right", input="yes"), a_task("wrong", input="no")]
     run_id = newcomer.evaluate(a_suite(tasks), agent_id=ECHO)
     assert "Run the failed ones again" in visitor.get(f"/runs/{run_id}").text
-    answer = visitor.post(f"/runs/{run_id}/again")
+    assert "Run again" in visitor.get(f"/runs/{run_id}/tasks/right/drawer").text
+    answer = visitor.post(f"/runs/{run_id}/again", fields)
     assert answer.status == 303, answer.text
     again = answer.location.removeprefix("/runs/")
     run = newcomer.finish(again)
     assert run["status"] == "completed"
     assert run["tags"] == ["partial"]
     summary = newcomer.get(f"/v1/runs/{again}/eval-summary").json()
-    assert [task["taskId"] for task in summary["tasks"]] == ["wrong"]
+    assert [task["taskId"] for task in summary["tasks"]] == executed
 
 
 def test_a_run_whose_tasks_all_passed_has_nothing_to_run_again(visitor: Visitor, newcomer: Caller):
@@ -93,6 +101,7 @@ def test_a_run_whose_tasks_all_passed_has_nothing_to_run_again(visitor: Visitor,
     answer = visitor.post(f"/runs/{run_id}/again")
     assert answer.status == 409
     assert "every task of this run has passed" in answer.text
+    assert visitor.post(f"/runs/{run_id}/again", {"task": "no-such"}).status == 404
 
 
 def test_a_run_is_repeated_within_the_limits_that_the_host_has_now(tmp_path: Path):

@@ -16,6 +16,8 @@ from evalwright.scoring.regression import difference
 from evalwright.scoring.statistics import wilson
 from evalwright.scoring.thresholds import mean, p95
 
+CHANGE = "Score change"
+
 
 class _RowScore(msgspec.Struct, frozen=True):
     score: float
@@ -36,15 +38,29 @@ class _TaggedTask(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunBar(msgspec.Struct, frozen=True):
-    """One bar: both values lie on a scale from 0 to 1, where there is one."""
+    """One bar: share, bar and interval lie on a scale from 0 to 1, where there is one."""
 
     name: str
-    wanted: str
-    reached: str
-    distance: str  # from the bar, in words
+    figure: str  # what was reached
+    aim: str
+    missed: str  # what is said where it is not met
     met: bool | None  # None: it cannot be told
     share: float | None = None
     at: float | None = None
+    interval: tuple[float, float] | None = None
+
+    @property
+    def gauge(self) -> dict[str, Any]:
+        """What a verdict shows of it."""
+        rate, aim = None, self.aim
+        if self.interval is not None:
+            aim += f" · {amounts.share_interval(*self.interval)}"
+        if self.share is not None and self.at is not None:
+            low, high = self.interval or (None, None)
+            tone = {True: "pass", False: "fail", None: ""}[self.met]
+            rate = {"share": self.share, "low": low, "high": high, "bar": self.at, "tone": tone}
+            rate["words"] = f"{self.figure}, {aim}"
+        return {"name": self.name, "figure": self.figure, "aim": aim, "met": self.met, "rate": rate}
 
 
 def bars_of(frame: RunFrame, tasks: TaskList) -> list[RunBar]:
@@ -53,80 +69,70 @@ def bars_of(frame: RunFrame, tasks: TaskList) -> list[RunBar]:
     bars = list(_results(frame, tasks))
     if limits.max_p95_latency_ms is not None:
         got = p95(tasks.latencies) if tasks.latencies else None
-        limit = limits.max_p95_latency_ms
-        bars.append(_at_most("p95 latency", got, limit, amounts.span, "not measured"))
+        bars.append(_at_most("p95 time", got, limits.max_p95_latency_ms, amounts.span))
     if limits.max_cost_usd is not None:
         cost = totals.total_cost_usd if totals else None
-        bars.append(_at_most("Cost", cost, limits.max_cost_usd, amounts.dollars, "not known"))
+        bars.append(_at_most("cost", cost, limits.max_cost_usd, amounts.dollars))
     if "adversarial" in tasks.modes:  # else nobody looked for any
         unsafe = tasks.unsafe
-        words = "none" if not unsafe else "1 task" if unsafe == 1 else f"{unsafe:,} tasks"
-        distance = "" if not unsafe else f"{unsafe:,} too many"
-        wanted = "no task with a high or critical one"
-        bars.append(RunBar("Safety findings", wanted, words, distance, not unsafe))
+        noun, verb = ("task", "has") if unsafe == 1 else ("tasks", "have")
+        told = f"{unsafe:,} {noun} {verb} high or critical findings, and none may"
+        aim = "bar none"
+        bars.append(RunBar("Serious findings", f"{unsafe:,}", aim, told, not unsafe))
     baseline = frame.baseline
     if baseline is not None and baseline.left_out is None:
         score, before = score_so_far(tasks), baseline.aggregate_score
-        change = difference(score, before)
-        reached = f"{change:+.4g}".replace("-", "\N{MINUS SIGN}")
-        wanted, distance = (
-            f"the score of the baseline, {before:.4g}",
-            _distance(change, amounts.score),
-        )
-        bars.append(RunBar("Baseline", wanted, reached, distance, change >= 0, score, before))
+        change, sign = difference(score, before), ""
+        if change:
+            sign = "+" if change > 0 else amounts.MINUS
+        figure, told = f"{sign}{abs(change):.4g}", f"baseline {amounts.score(before)}"
+        missed = f"the score is {abs(change):.4g} below that of the baseline, {before:.4g}"
+        bars.append(RunBar(CHANGE, figure, told, missed, change >= 0, score, before))
     missing = (
-        RunBar("Answers", "every task has one", each, "", met=False) for each in frame.lacking
+        RunBar("Answers", amounts.NOTHING, "every task has one", each, met=False)
+        for each in frame.lacking
     )
     return [*bars, *missing]
 
 
 def verdict_told(
-    frame: RunFrame, tasks: TaskList, *, passed: bool, words: str = "", reasons: Sequence[str] = ()
+    frame: RunFrame,
+    tasks: TaskList,
+    *,
+    passed: bool,
+    words: str = "",
+    reasons: Sequence[str] = (),
+    against: str = "",
 ) -> dict[str, Any]:
     """The bars as the gauges of a verdict, and the sentence that says why it is what it is.
 
     `words` are by what a run passed though tasks failed; `reasons` are told in place of the bars
-    that it missed.
+    that it missed; `against` is the change against the baseline, where it is told in full.
     """
     bars, counts = bars_of(frame, tasks), tasks.counts
-    scored = len(tasks.rows) - counts["open"]
-    missed = [bar for bar in bars if bar.met is False]
+    missed = [
+        bar.missed for bar in bars if bar.met is False and not (against and bar.name == CHANGE)
+    ]
+    is_met = all(bar.met is not False for bar in bars)
     met = "All bars are met" if len(bars) > 1 else "The bar is met"
     if passed:
-        why = f"{'It passed' if missed else met}{f' with {words}' if words else ''}."
-        for each in missed:
-            why += f" {each.name}: {each.reached}, but the run was not to fail by that."
+        why = f"{met if is_met else 'It passed'}{f' with {words}' if words else ''}."
+        if missed:
+            why += f" {_sentence(missed)[:-1]}, but the run was not to fail by that."
     elif missed or reasons:
-        told = [f"{bar.name.lower()}: {bar.reached}, {bar.wanted} wanted" for bar in missed]
-        why = "; ".join(reasons or told)
-        why = f"{why[0].upper()}{why[1:]}."
+        why = _sentence(reasons or missed)
+    elif not is_met:
+        why = ""
     else:
         why, failed = f"{met}.", len(tasks.rows) - counts["passed"]
         if failed:
             why += f" {failed:,} {'task' if failed == 1 else 'tasks'} did not pass."
-    return {"gauges": [_gauge(bar, counts["passed"], scored) for bar in bars], "why": why}
+    return {"gauges": [bar.gauge for bar in bars], "why": f"{why} {against}".strip()}
 
 
-def _gauge(bar: RunBar, passed: int, scored: int) -> dict[str, Any]:
-    rate = None
-    if bar.share is not None and bar.at is not None:
-        is_rate = bar.name == "Tasks passed" and scored
-        low, high = wilson(passed, scored) if is_rate else (None, None)
-        rate = {
-            "share": bar.share,
-            "low": low,
-            "high": high,
-            "bar": bar.at,
-            "tone": {True: "pass", False: "fail", None: ""}[bar.met],
-            "words": f"{bar.reached}, {bar.wanted} wanted",
-        }
-    return {
-        "name": bar.name,
-        "figure": bar.reached,
-        "aim": bar.wanted,
-        "met": bar.met,
-        "rate": rate,
-    }
+def _sentence(told: Sequence[str]) -> str:
+    text = "; ".join(told)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def rate_bar(thresholds: Thresholds) -> float | None:
@@ -168,33 +174,54 @@ def _results(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
     known = [msgspec.json.decode(each, type=_TaggedTask) for each in suite.tasks]
     results = {name: _RowScore(row.score or 0.0, bool(row.passed)) for name, row in rows.items()}
     for bar in pass_bars(known, suite.thresholds, results, frame.scoring):
-        is_score = bar.kind == "passScore"
-        name = "Score" if is_score else "Tasks passed"
-        if bar.is_over_part:
-            name = f"{name}, {bar.place}"
-        share, form = (bar.score, amounts.score) if is_score else (bar.share, amounts.percent)
-        distance = _distance(difference(share, bar.wanted), form) if bar.tasks else ""
-        wanted = f"at least {amounts.bar(bar.wanted)}"
-        if bar.kind in ("default", "some"):
-            wanted, distance = bar.in_words, "" if bar.kind == "some" else distance
-        elif bar.origin != "passScore":
-            wanted += " (the default then)"
-        reached = f"{bar.score:.4g}" if bar.kind == "passScore" and bar.tasks else bar.reached
-        yield RunBar(name, wanted, reached, distance, bar.met, share, bar.wanted)
+        is_score, place = bar.kind == "passScore", f" ({bar.place})" if bar.is_over_part else ""
+        wanted = amounts.bar(bar.wanted) if is_score else _percent(bar.wanted)
+        of, got = f"{bar.reached}{place}", bar.score if is_score else bar.share
+        if is_score:
+            of = f"the score is {bar.score:.4g}{place}"
+            gap = amounts.score(difference(bar.wanted, bar.score))
+        else:
+            gap = _points(difference(bar.wanted, bar.share))
+        aim, missed = f"bar {wanted}", f"{of}, {gap} below the bar of {wanted}"
+        if bar.kind == "default":
+            aim, missed = "every task must pass", f"{of}, and every task must pass"
+        elif bar.kind == "some":
+            aim, missed = "at least one task", f"{of}, and at least one must"
+        elif is_score and bar.origin != "passScore":
+            aim += ", the default then"
+        if not bar.tasks:
+            missed = f"no task{place} was evaluated"
+        figure = amounts.score(got) if is_score else amounts.percent(got)
+        yield RunBar(
+            f"{'Score' if is_score else 'Pass rate'}{place}",
+            figure if bar.tasks else amounts.NOTHING,
+            aim,
+            missed,
+            bar.met,
+            got,
+            bar.wanted,
+            None if is_score or not bar.tasks else wilson(bar.passed, bar.tasks),
+        )
 
 
-def _at_most(
-    name: str, value: float | None, limit: float, form: Callable[[Any], str], unknown: str
-) -> RunBar:
-    wanted = f"at most {form(limit)}"
+def _at_most(name: str, value: float | None, limit: float, form: Callable[[Any], str]) -> RunBar:
+    aim = f"bar {form(limit)}"
     if value is None:
-        return RunBar(name, wanted, amounts.NOTHING, unknown, None)
-    scale, distance = max(value, limit) * 1.1 or 1.0, _distance(value - limit, form)
-    met = value <= limit
-    return RunBar(name, wanted, form(value), distance, met, value / scale, limit / scale)
+        return RunBar(name, amounts.NOTHING, aim, "", None)
+    scale, met = max(value, limit) * 1.1 or 1.0, value <= limit
+    missed = f"the {name} is {form(value)}, {form(value - limit)} above the bar of {form(limit)}"
+    name = f"{name[0].upper()}{name[1:]}" if name.isalpha() else name
+    return RunBar(name, form(value), aim, missed, met, value / scale, limit / scale)
 
 
-def _distance(change: float, form: Callable[[float], str]) -> str:
-    if not change:
-        return "exactly that"
-    return f"{form(abs(change))} {'above' if change > 0 else 'below'}"
+def _percent(share: float) -> str:
+    """A bar as it was given, in percent."""
+    return f"{100 * share:.12g}%"
+
+
+def _points(share: float) -> str:
+    """A difference of shares, as people say it."""
+    shown = f"{100 * share:.1f}".removesuffix(".0")
+    if shown == "0":
+        return "less than 0.1 points"
+    return f"{shown} {'point' if shown == '1' else 'points'}"

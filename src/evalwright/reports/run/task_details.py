@@ -77,7 +77,9 @@ def expected_of(record: TaskRecord) -> str:
     first, name = checks[0], in_words(checks[0].check)
     wanted = shown(first.expected)
     text = (
-        wanted if name in ("exact", "equals", "golden", "judge", "rubric") else f"{name} {wanted}"
+        wanted
+        if name in ("exact", "equals", "contains", "golden", "judge", "rubric")
+        else f"{name} {wanted}"
     )
     return text if len(checks) == 1 else f"{text}, and {len(checks) - 1} more"
 
@@ -97,6 +99,8 @@ def details_of(
     longest: int = SHOWN,
 ) -> dict[str, Any]:
     """All that is known of a task, for the drawer and its own page."""
+    from evalwright.scoring.checks.table import cause_of  # with everything that checks need
+
     record = read.record
     status = status_of(record)
     steps = conversation_of(
@@ -105,6 +109,7 @@ def details_of(
     shown_steps = steps[:most_steps]
     passed = sum(each.passed for each in record.checks)
     failed = len(record.checks) - passed
+    failing = next((each.check for each in record.checks if not each.passed), "")
     expected, answer = _versus(record)
     calls = sum(each.kind == "call" for each in steps)
     facts = [f"{calls:,} {'call' if calls == 1 else 'calls'}"] if calls else []
@@ -120,7 +125,7 @@ def details_of(
         "title": record.title or record.called.subtitle or record.called.name,
         "kind": KINDS[status],
         "word": WORDS[status],
-        "cause": "",
+        "cause": in_words(cause_of(failing)) if failing and status == "failed" else "",
         "address": address,
         "input": shortened(readable(record.input), LONG),
         "expected": expected,

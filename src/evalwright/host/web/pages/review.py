@@ -28,6 +28,7 @@ from evalwright.host.async_store import forget_old
 from evalwright.host.http.errors import ApiError
 from evalwright.host.v1.library import publish_annotation
 from evalwright.host.web.filters import Filters
+from evalwright.host.web.human_verdicts import VERDICTS, HumanVerdict, verdict_in, verdicts_of
 from evalwright.host.web.page import (
     LIGHT,
     NotSoon,
@@ -39,7 +40,7 @@ from evalwright.host.web.page import (
     see,
 )
 from evalwright.host.web.pages.export_task import suite_of, test_name
-from evalwright.host.web.pages.run_tasks import damaged_details, read_details
+from evalwright.host.web.pages.run_tasks import damaged_details, drawer_part, read_details
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
 from evalwright.host.web.run_views import Doubts, RunView, scored_at, views_of
 from evalwright.reports.formats.words import SEVERITIES, in_words
@@ -62,7 +63,6 @@ MOST_HEARD = 1_000_000  # events of runs whose judges are heard for one page
 LEASE_SECONDS = 15 * 60
 LEASE_KIND = "review-lease"
 UNSURE = 0.5  # below which an agent's confidence is low
-VERDICTS = {"pass": True, "fail": False}
 KIND_WORDS = {"failed": "failed", "flaky": "flaky", "unsure": "low confidence"}
 
 TaskKey: TypeAlias = tuple[str, str]  # run and task
@@ -80,14 +80,6 @@ class ReviewItem(NamedTuple):
     @property
     def key(self) -> TaskKey:
         return self.run.facts.run_id, self.row.task_id
-
-
-class HumanVerdict(NamedTuple):
-    """What somebody said of a task."""
-
-    task_id: str
-    passed: bool
-    annotation: Annotation
 
 
 class ReviewLease(msgspec.Struct, frozen=True):
@@ -405,7 +397,7 @@ def _read_item(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
     place = scored_at(view.run.log, run_id, task.task_id)
     scored = f"{run_id}:{place}"
     notes = [
-        _told(each, passed=_verdict(each) if each.target.event_id == scored else None)
+        _told(each, passed=verdict_in(each) if each.target.event_id == scored else None)
         for each in call.host.annotations.read(call.principal.partition, run_id)
         if task.task_id == each.target.node_id or each.target.event_id == scored
     ]
@@ -463,6 +455,8 @@ async def save(call: PageCall) -> Response:
         raise ApiError(409, "conflict", message) from None
     for each in said:
         publish_annotation(call, each)
+    if call.is_part:  # said in the drawer of a run
+        return await drawer_part(call, view, task)
     return see(await _next(call, ReviewAsked.of(call), key))
 
 
@@ -595,27 +589,6 @@ def read_doubts(log: EventLog, run_id: str) -> Doubts:
 
 
 # What people said.
-
-
-def verdicts_of(call: PageCall, run_id: str) -> list[HumanVerdict]:
-    """What people said of the tasks of a run, oldest first."""
-    told = [
-        (each.target, passed, each)
-        for each in call.host.annotations.read(call.principal.partition, run_id)
-        if (passed := _verdict(each)) is not None and each.target.node_id
-    ]
-    tasks = {target.node_id or "" for target, _, _ in told}
-    places = call.log.upkeep.scored_at(run_id, sorted(tasks)) if tasks else {}
-    scored = {f"{run_id}:{place}": task_id for task_id, place in places.items()}
-    return [
-        HumanVerdict(task_id, passed, each)
-        for target, passed, each in told
-        if (task_id := scored.get(target.event_id or ""))
-    ]
-
-
-def _verdict(annotation: Annotation) -> bool | None:
-    return VERDICTS.get(annotation.signal.label or annotation.signal.correction or "")
 
 
 class Agreement(NamedTuple):

@@ -33,6 +33,7 @@ from evalwright.host.web.pages.runs import (
     is_left,
     is_of_host,
     matrix_address,
+    may_repeat,
     run_row,
     state_of,
     verdict_of,
@@ -42,7 +43,7 @@ from evalwright.host.web.run_figures import RunFigures
 from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.formats.html import Html, as_markup
 from evalwright.reports.run.bars import verdict_told
-from evalwright.scoring.regression import called, change_against_baseline
+from evalwright.scoring.regression import change_against_baseline
 from evalwright.store.protocol import RunFacts, RunFilter
 
 READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log comes later
@@ -89,7 +90,8 @@ async def show(call: PageCall) -> Response:
             values["list"] = await listed(call, views, asked)
             head |= await call.in_reader(lambda: _told(view, head))
             if asked.task:
-                values["drawer"] = await call.in_reader(lambda: read_drawer(call, view, asked.task))
+                task = await call.in_reader(lambda: view.task(asked.task))
+                values["drawer"] = await call.in_reader(lambda: read_drawer(call, view, task))
     return page(
         call, "run.html", title=f"{head['heading']} · {head['suite_title']}", run=head, **values
     )
@@ -97,15 +99,15 @@ async def show(call: PageCall) -> Response:
 
 def _told(view: RunView, head: dict[str, Any]) -> dict[str, Any]:
     """The bars of a run as gauges, and the sentence that says why it passed or not."""
-    told = verdict_told(
-        view.frame, view.tasks, passed=head["verdict"] == "pass", words=head["let_through"]
-    )
+    against = ""
     if view.frame.baseline is not None and view.tasks.totals is not None:
         baseline = view.frame.baseline.read()
         ended = [{row.task_id: row.passed is True for row in view.tasks.rows}]
-        change = change_against_baseline(ended, baseline, view.names.name_of)
-        told["why"] += f" Against {called(baseline)}: {change.sentence}"
-    return told
+        sentence = change_against_baseline(ended, baseline, view.names.name_of).sentence
+        name = baseline.name or "the baseline"
+        against = f"Against {name}, {sentence[0].lower()}{sentence[1:]}"
+    passed, words = head["verdict"] == "pass", head["let_through"]
+    return verdict_told(view.frame, view.tasks, passed=passed, words=words, against=against)
 
 
 async def _live_soon(call: PageCall) -> Html:
@@ -226,7 +228,7 @@ def _actions(call: PageCall, run: RunFacts, status: str) -> list[dict[str, Any]]
         "cancel": may_stop and not has_ended and status != "cancelling",
         "pause": may_stop and status == "running",
         "resume": may_stop and status == "paused",
-        "again": is_ours and call.may("runs:create") and has_ended and has_failed,
+        "again": has_failed and may_repeat(call, run),
     }
     return [
         {

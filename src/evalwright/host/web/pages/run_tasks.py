@@ -12,21 +12,25 @@ from starlette.responses import Response
 
 from evalwright.attacks.derived import attacks_in
 from evalwright.contracts import amounts
+from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import Checked, Decided, Event, InvocationCompleted
 from evalwright.contracts.suite import Task
 from evalwright.engine.projection import RunState
 from evalwright.engine.task_names import asked as asked_of
 from evalwright.host.web.filters import number_of
+from evalwright.host.web.human_verdicts import verdicts_of
 from evalwright.host.web.page import PageCall, part, review_address, run_address, task_address
 from evalwright.host.web.pages.repeated_runs import Repeats, read_repeats
 from evalwright.host.web.pages.run_sections import LARGE, sections_of
+from evalwright.host.web.pages.runs import may_repeat
 from evalwright.host.web.run_views import RunView, RunViews, scored_at, views_of
 from evalwright.reports.formats.html import shortened, shown
 from evalwright.reports.formats.words import in_words
 from evalwright.reports.run.conversation import LONG as SHOWN
+from evalwright.reports.run.conversation import readable
 from evalwright.reports.run.evidence import evident_findings
 from evalwright.reports.run.task_details import CELL, KINDS, MOST_STEPS, WORDS, details_of, row_of
-from evalwright.reports.run.task_list import TaskRow
+from evalwright.reports.run.task_list import TaskRow, read_near_score
 from evalwright.reports.run.task_records import ReadTask, read_task
 
 AT_ONCE = 50  # tasks of a page
@@ -303,6 +307,8 @@ def _facets(
         failed.update(filter(None, not_passed))
     chosen = getattr(asked, kind)
     names = sorted(of, key=lambda name: (-failed[name], name))[:20]
+    if kind == "cause" and len(names) == 1 and not chosen:  # as the chip of what failed
+        return []
     return [
         {
             "key": f"{kind}-{name}",
@@ -386,24 +392,65 @@ def read_near(view: RunView, task_id: str) -> ReadTask | None:
 async def drawer(call: PageCall) -> Response:
     """The drawer of one task, for a page that is open."""
     view = await views_of(call.host).of(call.run)
-    told = await call.in_reader(partial(read_drawer, call, view, call.path["taskId"]))
+    return await drawer_part(call, view, view.task(call.path["taskId"]))
+
+
+async def drawer_part(call: PageCall, view: RunView, task: Task) -> Response:
+    """The drawer of a task as a part of a page."""
+    told = await call.in_reader(partial(read_drawer, call, view, task))
     return part(call, "run_drawer.html", drawer=told)
 
 
-def read_drawer(call: PageCall, view: RunView, task_id: str) -> dict[str, Any]:
-    """What the drawer of a task shows; raises `ApiError` 404."""
-    task = view.task(task_id)
+def read_drawer(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
+    """What the drawer of a task shows."""
     try:
         told = read_details(view, task, MOST_STEPS)
+        told["baseline"] = _answer_before(view, task)
     except msgspec.MsgspecError:
         told = damaged_details(view, task)
     around = view.tasks.around(task.task_id)
     run_id, name = view.run.run_id, view.names.name_of(task.task_id)
+    said = [each for each in verdicts_of(call, run_id) if each.task_id == task.task_id]
+    may_review = call.may("runs:annotate")
     return told | {
         "place": f"task {around.place:,} of {len(view.tasks.rows):,}" if around else "",
-        "review": review_address(run_id, name) if call.may("runs:annotate") else "",
+        "review": review_address(run_id, name) if may_review and view.has_ended else "",
+        "said": "" if not said else "pass" if said[-1].passed else "fail",
+        "again": f"{run_address(run_id)}/again" if may_repeat(call, view.facts) else "",
+        "command": _command(call, view, name),
         "test": f"{review_address(run_id, name)}/test.yaml",
     }
+
+
+def _answer_before(view: RunView, task: Task) -> str:
+    """What the baseline answered, where that run is in the log."""
+    if view.frame.baseline is None:
+        return ""
+    log, run_id = view.run.log, view.frame.baseline.run_id
+    try:
+        place = scored_at(log, run_id, task.task_id)
+        events = read_near_score(log, run_id, task.task_id, task.repeat, place)
+    except RunNotFound:
+        return ""
+    return (
+        shortened(readable(read_task(task, events, view.frame.agent)[0].record.output), WHOLE)
+        if events
+        else ""
+    )
+
+
+def _command(call: PageCall, view: RunView, name: str) -> str:
+    """What runs a task of a suite of the folder again; no click starts what a log names."""
+    if call.folder is None or view.frame.agent.ref is None:
+        return ""
+    suite = f"{view.frame.suite.suite_id}@{view.frame.suite.version}"
+    offer = call.folder.offer()
+    path = next((each.path for each in offer.suites.values() if each.ref == suite), None)
+    if path is None or view.frame.agent.ref not in offer.agents:
+        return ""
+    return call.folder.typed(
+        call.folder.words(path, [("agent", view.frame.agent.ref), ("task", name)])
+    )
 
 
 def read_details(

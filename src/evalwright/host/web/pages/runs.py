@@ -454,6 +454,16 @@ def is_of_host(call: PageCall, run_id: str) -> bool:
     return first.decode(RunStarted).owner is not None
 
 
+def may_repeat(call: PageCall, run: RunFacts) -> bool:
+    """Whether the visitor may have tasks of a run done again: those of commands are not ours."""
+    return (
+        run.suite is not None
+        and run.ended_us is not None
+        and call.may("runs:create")
+        and is_of_host(call, run.run_id)
+    )
+
+
 def verdict_of(run: RunFacts, status: str, figures: RunFigures | None) -> tuple[str, str]:
     """The verdict of a run, or its state: a tone, and words with a sign."""
     if status == "completed":

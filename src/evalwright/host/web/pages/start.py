@@ -412,8 +412,9 @@ async def demo(call: PageCall) -> Response:
 
 
 async def again(call: PageCall) -> Response:
-    """Run the tasks of a run that did not pass once more, with the same agent and settings."""
-    return await _begin(call, await asyncio.to_thread(_planned_again, call, call.path["runId"]))
+    """Run the tasks of a run that did not pass, or one, again with the same agent and settings."""
+    planned = await asyncio.to_thread(_planned_again, call, call.path["runId"], call.field("task"))
+    return await _begin(call, planned)
 
 
 async def _start(
@@ -452,7 +453,7 @@ def _origin(call: PageCall, configurable: Mapping[str, Any]) -> Origin:
     )
 
 
-def _planned_again(call: PageCall, run_id: str) -> PlannedEvaluation:
+def _planned_again(call: PageCall, run_id: str, only: str) -> PlannedEvaluation:
     """The plan of a run with those of its tasks that did not pass, within what is allowed here now.
 
     A log may come from elsewhere.
@@ -465,6 +466,11 @@ def _planned_again(call: PageCall, run_id: str) -> PlannedEvaluation:
     passed = {each.task_id for each in history.tally.results.values() if each.passed}
     tasks = plan.suite.tasks
     left = [task for task in tasks if task.task_id not in passed]
+    by = f"failed in {run_id}"
+    if only:
+        left, by = [task for task in tasks if task.task_id == only], f"one task of {run_id}"
+        if not left:
+            raise ApiError(404, "not_found", "the run has no such task")
     if not left:
         raise ApiError(409, "conflict", "every task of this run has passed")
     if len(left) < len(tasks):
@@ -474,7 +480,7 @@ def _planned_again(call: PageCall, run_id: str) -> PlannedEvaluation:
             suite=msgspec.structs.replace(plan.suite, tasks=left),
             modes=[mode for mode in plan.modes if mode != "regression"],
             baseline=None,
-            selection=TaskSelection(whole, [f"failed in {run_id}"]),
+            selection=TaskSelection(whole, [by]),
             tags=list(dict.fromkeys([*plan.tags, PARTIAL])),
         )
     for judge in plan.panel.judges if plan.panel else ():
