@@ -9,159 +9,38 @@ from evalwright.prompts.findings import Hit, rule
 from evalwright.prompts.rules.opposites import opposite_sentences
 from evalwright.prompts.rules.prompt_text import Reading
 from evalwright.signals.patterns import when_used
+from evalwright.signals.word_tables import either, text_tables, word_tables
 
 
 class Phrase(msgspec.Struct, frozen=True):
     """A way to ask for something: the words with which it can begin, and how it goes on."""
 
-    words: str  # with spaces between them
+    words: list[str]
     pattern: re.Pattern[str]
-    needs: str | None = None  # a word further on, without which there is no need to search
+    needs: str | None  # a word further on, without which there is no need to search
 
 
 _FILLERS = frozenset(
     "the a an any your their its all this that of to and or in on for with".split()
 )
-_ANSWER = r"(?:your |the |all |each )?(?:final )?(?:response|answer|output|reply|report|summary)s?"
-_END = r"(?: as possible)?(?=[.,;\n])(?!, (?:but|yet))"
-_FEATURE = (
-    r"(?:any )?(markdown|tables|bullet points|emojis?|headings|citations|code blocks|code examples)"
-    r"(?=\s*[.;,\n])"
-)
-# All of it, up to the end of the clause, where no exception follows.
-_THING = (
-    r"([a-z]+(?: [a-z-]+){0,5})(?=[.,;!\n])"
-    r"(?!, ?(?:unless|except|if|when|whenever|until|but|only|without|where|and|or)\b)"
-)
+_PARTS, _BEGINS, _PHRASES, _NEEDS, _ = word_tables(__file__).values()
 
-_SHORT = Phrase(
-    "keep be",
-    when_used(
-        rf"keep {_ANSWER} (?:as )?(?:brief|short|concise)\b|be (?:as )?(?:brief|concise){_END}"
-    ),
-)
-_LONG = Phrase(
-    "be make",
-    when_used(
-        rf"be (?:as )?(?:exhaustive|comprehensive|detailed){_END}"
-        rf"|make {_ANSWER} (?:as )?(?:exhaustive|comprehensive|detailed|long)\b"
-    ),
-)
-_BARE_FORMAT = Phrase(
-    "only nothing just json yaml xml csv no without",
-    when_used(
-        r"(?:only|nothing but|just)\s+(?:a |an |the )?(?:valid |raw )?(?:json|yaml|xml|csv|sql)\b"
-        r"|(?:json|yaml|xml|csv)\s+only\b"
-        r"|(?:no|without(?: any)?) (?:other|additional|extra|surrounding)"
-        r" (?:text|prose|commentary)\b"
-    ),
-)
-_WORDS_AROUND = Phrase(
-    "explain describe add write",
-    when_used(
-        r"(?:(?<=\n)|(?<=[-.;*] )|(?<=then )|(?<=also ))"
-        r"(?:explain (?:your|why|how|the)|describe your reasoning|write a (?:paragraph|narrative)|"
-        r"add an? (?:explanation|introduction|summary) (?:before|after|in prose))\b"
-    ),
-)
-_QUESTIONS = Phrase(
-    "ask", when_used(r"ask (?:me |the user )?(?:clarifying|follow-up|any|as many) questions\b")
-)
-_NO_QUESTIONS = Phrase(
-    "do don't never",
-    when_used(
-        r"(?:do not|don't|never) ask (?:me |the user )?(?:any |clarifying |follow-up )*questions\b"
-    ),
-)
-_REASONS = Phrase(
-    "reason reasoning reasons explanation rationale",
-    when_used(
-        r"(?:(?<=[\"'])reason(?:ing)?[\"'](?:\s*:|\s+keys?\b)"
-        r"|(?:(?<=provide a )|(?<=provide an )|(?<=provide your )|(?<=give a )|(?<=give your )"
-        r"|(?<=comprehensive )|(?<=detailed )|(?<=brief ))(?:reason|explanation|rationale)\b)"
-    ),
-)
-_NO_REASONS = Phrase(
-    "no without",
-    when_used(
-        r"(?:no|without(?: any)?) (?:words or )?explanations?\b"
-        r"(?: (?:is|are) (?:needed|required|necessary)|\.| at all)"
-    ),
-)
-_NUMBER = r"(?:two|three|four|five|six|seven|eight|nine|ten|[2-9]|\d{2,4})"
-_ONE_SENTENCE = Phrase(
-    "answer respond reply",
-    when_used(
-        r"(?:answer|respond|reply) (?:only )?(?:in|with) (?:only |just |exactly )?"
-        r"(?:one|a single|1) (?:short )?(?:sentence|word|line)(?: only)?(?=[.,;\n])"
-    ),
-)
-_MANY_SENTENCES = Phrase(
-    "write answer respond reply give explain include provide",
-    when_used(
-        r"(?:(?:write|give|include|provide)|(?:answer|respond|reply) (?:in|with)) "
-        rf"(?:at least |a minimum of ){_NUMBER} (?:sentences|paragraphs|pages|examples)\b"
-        r"|explain (?:every|each) step\b[^.;\n]{0,40}\bin detail\b"
-    ),
-)
-_ONE_LANGUAGE = Phrase(
-    "answer respond reply write",
-    when_used(
-        r"(?:answer|respond|reply|write)(?: only)? (?:only )?in (english|german|french|spanish"
-        r"|chinese|japanese|russian|portuguese|italian|korean|arabic)(?: only)?(?=[.;\n])"
-    ),
-)
-_USERS_LANGUAGE = Phrase(
-    "answer respond reply write",
-    when_used(
-        r"(?:answer|respond|reply|write) in (?:the (?:same )?language (?:of|as|that|in which)"
-        r" the [a-z]+(?: (?:writes|wrote|speaks|uses))?|the [a-z]+'s (?:own )?language)(?=[.;\n])"
-    ),
-    needs="language",
-)
-_OTHER_FORMAT = Phrase(
-    "format return write present give",
-    when_used(
-        r"(?:format|return|write|present|give) (?:your |the )?(?:final )?"
-        r"(?:answer|response|output|result)s? (?:as|in) (?:an? )?"
-        r"(?:markdown|html|plain text|prose|bullet|paragraph|table)"
-    ),
-)
+
+def _phrase(name: str) -> Phrase:
+    pattern = re.sub(r"\{([a-z]+)\}", lambda part: _PARTS[part[1]][0], either(_PHRASES[name]))
+    return Phrase(_BEGINS[name], when_used(pattern), next(iter(_NEEDS.get(name, ())), None))
+
+
 # What cannot both be done, with an example of how both can be said.
-_OPPOSITES = (
-    (_ONE_SENTENCE, _MANY_SENTENCES, "Answer in one sentence, and in three if steps are asked for"),
-    (_USERS_LANGUAGE, _ONE_LANGUAGE, "Answer in English, unless the user writes in Spanish"),
-    (_BARE_FORMAT, _OTHER_FORMAT, "Return JSON alone, with the Markdown in the field `text`"),
-    (_REASONS, _NO_REASONS, "Write nothing outside the JSON; the reason is in the field `reason`"),
-    (_SHORT, _LONG, "Be brief in a chat, and exhaustive in a report"),
-    (_BARE_FORMAT, _WORDS_AROUND, "Return JSON alone, with the explanation in the field `reason`"),
-    (_QUESTIONS, _NO_QUESTIONS, "Ask one question if the date is missing, and else none"),
-)
-
-_ALWAYS = Phrase(
-    "always must sure",
-    when_used(rf"(?:always|must(?! not)|sure to)\s+{_THING}"),
-)
-_NEVER = Phrase(
-    "never must do don't",
-    when_used(rf"(?:never|must not|do not|don't)\s+(?:ever\s+)?{_THING}"),
-)
-_USE = Phrase(
-    "use include add list format present",
-    when_used(
-        r"(?:use|include|add|(?:list|format|present)\s[^.;,\n]{1,60}?\s(?:as|in|with))"
-        rf"\s+{_FEATURE}"
-    ),
-)
-_USE_NOT = Phrase(
-    "do don't never avoid",
-    when_used(
-        r"(?:(?:do not|don't|never)\s+(?:use|include|add)|avoid\s+(?:using|including))"
-        rf"\s+{_FEATURE}"
-    ),
-)
+_OPPOSITES = [
+    (tuple(map(_phrase, pair.split(" / "))), remedy)
+    for pair, remedy in text_tables(__file__)["opposites"].items()
+]
 # What is forbidden, and the same asked for.
-_OPPOSITE_IN_THING = ((_NEVER, _ALWAYS), (_USE_NOT, _USE))
+_OPPOSITE_IN_THING = (
+    (_phrase("never"), _phrase("always")),
+    (_phrase("use not"), _phrase("use")),
+)
 
 # A sentence that forbids something, or asks for it, from its first word to its last.
 _WHOLE = when_used(
@@ -201,10 +80,7 @@ _SIZES = frozenset(
 )
 _NEAR = 3000  # characters
 _NEGATED = when_used(r"\b(?:not|never|don't|avoid|without|no)\W+(?:\w+\W+)?$")
-_EXACTLY = Phrase(
-    "exactly",
-    when_used(r"exactly (\d+|one|two|three|four|five|six|seven|eight|nine|ten) ([a-z]+s)\b"),
-)
+_EXACTLY, _ONE_LANGUAGE = _phrase("exactly"), _phrase("one language")
 
 
 @rule("PE211", "warning", "clarity")
@@ -237,7 +113,7 @@ def contradictory_instructions(reading: Reading) -> Iterator[Hit]:
 
 
 def _in_english(reading: Reading) -> Iterator[Hit]:
-    for one, other, remedy in _OPPOSITES:
+    for (one, other), remedy in _OPPOSITES:
         first = next(_asked(reading, one), None)
         second = None if first is None else next(_asked(reading, other), None)
         if first is not None and second is not None and _are_near(first, second):
@@ -318,7 +194,7 @@ def _heading(reading: Reading, match: re.Match[str]) -> str:
 def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
     if phrase.needs is not None and phrase.needs not in reading.words:
         return
-    for place in sorted(reading.places(*phrase.words.split())):
+    for place in sorted(reading.places(*phrase.words)):
         match = phrase.pattern.match(reading.lowered, place)
         if match is not None and not _NEGATED.search(reading.lowered, max(0, place - 30), place):
             yield match
