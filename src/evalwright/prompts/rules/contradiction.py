@@ -1,7 +1,7 @@
 """Instructions that cannot both be followed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -70,6 +70,7 @@ _OWN_SECTION = when_used(
     r"|good|examples?|anti\w*|old|new)\b|\d"
 )
 _FEWEST = 2  # words
+_BANS = ("not", "never", "don't", "avoid", "refrain", "under")
 
 # Both in one breath: “the answer only and any reasoning”.
 _ONLY_AND_MORE = when_used(
@@ -144,16 +145,15 @@ def _in_english(reading: Reading) -> Iterator[Hit]:
 
 
 def _in_sentences(reading: Reading) -> Iterator[Hit]:
-    if reading.words.keys().isdisjoint(
-        ("not", "never", "don", "don't", "avoid", "refrain", "under")
-    ):
+    if reading.words.keys().isdisjoint(_BANS):
         return
-    found = [(match, *_order(match[1])) for match in _WHOLE.finditer(reading.lowered)]
     banned: dict[tuple[str, ...], re.Match[str]] = {}
-    for match, is_ban, rest in found:
+    for match, is_ban, rest in _sentences(reading.lowered, _BANS):
         if is_ban and len(rest) >= _FEWEST:
             banned.setdefault(rest, match)
-    for match, is_ban, rest in found if banned else ():
+    # Of the verb, the ending may differ.
+    telling = {max(rest[1:], key=len) for rest in banned}
+    for match, is_ban, rest in _sentences(reading.lowered, telling):
         ban = None if is_ban else banned.get(rest)
         if (
             ban is not None
@@ -161,6 +161,22 @@ def _in_sentences(reading: Reading) -> Iterator[Hit]:
             and _heading(reading, match) == _heading(reading, ban)
         ):
             yield _hit(reading, match, ban, _IN_TURN)
+
+
+def _sentences(
+    text: str, signs: Collection[str]
+) -> Iterator[tuple[re.Match[str], bool, tuple[str, ...]]]:
+    """The sentences of the lines that hold one of some words, each with its `_order`."""
+    if not signs:
+        return
+    end = -1
+    for found in re.finditer("|".join(map(re.escape, signs)), text):
+        if found.start() > end:
+            start = text.rfind("\n", 0, found.start()) + 1
+            end = text.find("\n", found.end())
+            end = len(text) if end < 0 else end
+            for match in _WHOLE.finditer(text, start, end):
+                yield match, *_order(match[1])
 
 
 def _order(sentence: str) -> tuple[bool, tuple[str, ...]]:
