@@ -29,27 +29,9 @@ DocumentKind = Literal[
     "specification",
     "no_instructions",
 ]
+_TABLES = word_tables(__file__)
 # What each kind is called in a sentence: “Not a prompt but …”.
-DESCRIPTIONS: dict[DocumentKind, str] = {
-    "scaffold": "a scaffold that was never filled in",
-    "lorem_ipsum": "filler text",
-    "keyword_salad": "a heap of keywords",
-    "licence": "a licence",
-    "code_of_conduct": "a code of conduct",
-    "changelog": "a change log",
-    "log": "the output of a program",
-    "community": "a page for contributors",
-    "decision_record": "a record of a decision",
-    "readme": "documentation of a project",
-    "recipe": "a recipe",
-    "code": "code or data",
-    "to_do_list": "a list of things to do",
-    "minutes": "the minutes of a meeting",
-    "letter": "a letter",
-    "contract": "a contract",
-    "specification": "a specification",
-    "no_instructions": "a text without instructions",
-}
+DESCRIPTIONS = {kind: name for kind, [name] in _TABLES["kinds"].items()}
 # Documents that belong to a project: in a folder they are passed over. The others were meant to be
 # prompts, or nobody can tell, and fail.
 PASSED_OVER: frozenset[DocumentKind] = frozenset(
@@ -60,59 +42,12 @@ PASSED_OVER: frozenset[DocumentKind] = frozenset(
     }
 )
 # How a text addresses a model, for each language.
-_ADDRESSES = {
-    "en": (
-        r"\b(?:you(?: are|'re) (?:an?|the|now|my|going|given|helping|tasked|asked|provided|to)\b"
-        r"|you will (?:be|act|receive|provide|help|read|play|write)\b"
-        r"|(?:act|behave|respond|answer|serve) as\b|i (?:want|need|would like) you to\b|role-?play"
-        r"|your (?:task|role|job|goal|mission|objective|output|response|answer|purpose)"
-        r"(?: (?:is|are|will|should|must)\b|[:*])|(?:respond|reply|answer) (?:with|in|only)\b"
-        r"|(?:return|output) (?:only|a json|json|the)\b(?![.(])"
-        r"|the (?:assistant|model|llm|ai) (?:should|must|will)\b)"
-    ),
-    "zh": (
-        "你是|您是|你将|你的|请你|扮演|作为一|我希望你|我想让你|请(?:根据|将|用|以|为|把|对|按)"
-    ),
-    "ja": "あなたは|あなたの|してください|演じ|なりきっ|振る舞|口調|下さい",
-    "ko": "당신은|당신의|너는|귀하|해주세요|하십시오|하세요|해야 합니다|주십시오",
-    "ru": (
-        r"\b(?:ты|вы) (?:—|-|–|являешься|являетесь|будешь|будете|долж\w+|профессионал\w*"
-        r"|эксперт\w*)"
-        r"|\b(?:твоя|ваша) (?:задача|роль|цель)|\b(?:действуй|выступай|как эксперт)"
-    ),
-    "de": (
-        r"\b(?:du (?:bist|sollst|wirst|musst)|sie (?:sind (?:ein|der|die)|sollen|werden gebeten)"
-        r"|(?:deine|ihre) (?:aufgabe|rolle)|(?:handle|agiere|fungiere) als|antworte)\b"
-    ),
-    "fr": (
-        r"\b(?:tu es|vous êtes|(?:ta|votre) (?:tâche|mission)|(?:ton|votre) rôle|agis|agissez"
-        r"|tu dois|vous devez|veuillez|je (?:veux|souhaite) que (?:tu|vous))\b"
-    ),
-    "es": (
-        r"\b(?:eres (?:un|una|el|la|mi)|(?:tu|su) (?:tarea|rol|objetivo)|actúa|actúe|actuarás"
-        r"|responde"
-        r"|debes|deberás|quiero que)\b"
-    ),
-    "pt": (
-        r"\b(?:você (?:é|será|deve|vai|precisa)|(?:sua|tua) (?:tarefa|função)|seu (?:papel"
-        r"|objetivo)"
-        r"|(?:aja|atue) como)\b"
-    ),
-    "it": (
-        r"\b(?:sei (?:un|una|uno|il|lo|la)\b|sei l'|il tuo (?:compito|ruolo|obiettivo)\b|agisci\b"
-        r"|devi\b)"
-    ),
-    "nl": r"\b(?:je bent|jij bent|u bent|jouw taak|je taak|gedraag je)\b",
-    "pl": (
-        r"\b(?:jesteś|two(?:im|ja|je) (?:zadani\w+|rol\w+|cel\w+)|działaj jako|musisz|proszę)\b"
-    ),
-    "tr": r"\b(?:sen (?:bir|artık)|sensin|görevin|rolün|hareket et|lütfen)|malısın",
-    "vi": r"\b(?:bạn (?:là|sẽ|phải|cần|hãy)|nhiệm vụ của bạn|hãy|đóng vai)\b",
-    "ar": "أنت |مهمتك|دورك|تصرف |بصفتك|يجب عليك|عليك أن|قم ب",
-    "fa": "شما (?:یک|به|باید)|تو (?:یک|باید)|وظیفه (?:شما|تو)|نقش (?:شما|تو)|لطفا",
+ADDRESSES = {
+    code: when_used(either(row) if anywhere else rf"\b(?:{either(row)})")
+    for (code, _, anywhere), row in (
+        (name.partition(" "), row) for name, row in _TABLES["addresses"].items()
+    )
 }
-ADDRESSES = {language: when_used(pattern) for language, pattern in _ADDRESSES.items()}
-_TABLES = word_tables(__file__)
 ROLE_TITLES = when_used(rf"^(?:{either(_TABLES['titles']['role'])})\b")
 # A file that calls itself one is no document of another kind.
 PROMPT_NAMES = when_used(
@@ -194,40 +129,11 @@ QUANTITY_LINE = when_used(
     re.MULTILINE | re.IGNORECASE,
 )
 RECIPE_TITLES = when_used(rf"^(?:{either(RECIPE_WORDS)})(?:s|es|i)?\b")
-# What is left for somebody to write; a text without any of the signs has no such mark.
-FILL_IN_SIGNS = (
-    *(
-        "todo",
-        "tbd",
-        "xxx",
-        "_name",
-        "here]",
-        "here>",
-        "goes here",
-        "待填",
-        "待补充",
-        "请填写",
-        "在此",
-        "ここに",
-        "여기에",
-        "здесь",
-    ),
-    *(" einfügen", " eintragen"),
-)
-ANY_FILL_IN = quick_pattern("|".join(map(re.escape, FILL_IN_SIGNS)).encode())
-FILL_IN_MARK = when_used(
-    r"\b(?:todo|tbd|(?<!-)xxx+(?!-)|your[_ ]\w{2,20}[_ ]name|(?:role|prompt|project)_name"
-    r"|describe your"
-    r"|goes here"
-    r"|(?:describe|insert|add|enter|write|fill in|put|replace)\b[^.\n\]]{0,40}\bhere)\b"
-    r"|待填|待补充|请填写|在此(?:填写|输入)|ここに|여기에|здесь (?:напиш|впиш|вставь)"
-    r"|hier (?:einfügen|eintragen)"
-)
-# Each mark holds one of these.
-FILL_IN_PARTS = (
-    *("todo", "tbd", "xxx", "name", "describe your", "here", "待填", "待补充", "请填写", "在此"),
-    *("ここに", "여기에", "здесь ", "hier ein"),
-)
+# What is left for somebody to write: a text without any of the signs has no such mark, and each
+# mark holds one of the parts.
+_SIGNS, _MARKS, FILL_IN_PARTS = _TABLES["fill in"].values()
+ANY_FILL_IN = quick_pattern(either(_SIGNS).encode())
+FILL_IN_MARK = when_used(either(_MARKS))
 # The title of a file, if nobody has chosen one yet: `Role: Your_Role_Name`, `[Prompt title]`.
 BLANK_TITLE = when_used(
     r"(?:^|[\s:])(?:your_)?[a-z]+_name$|^(?:\[[^\[\]]+\s[^\[\]]+\]|<[^<>]+\s[^<>]+>"

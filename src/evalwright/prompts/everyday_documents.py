@@ -7,7 +7,7 @@ Prompts that ask for such a document speak of it too: whether a text orders anyt
 
 from evalwright.prompts.rules.prompt_text import Reading, once
 from evalwright.signals.patterns import when_used
-from evalwright.signals.word_tables import word_tables
+from evalwright.signals.word_tables import either, word_tables
 
 _LONGEST_SEARCHED = 60_000  # characters
 _FIRST_PAGES = 6000
@@ -19,30 +19,13 @@ _FEWEST_PHRASES = 3
 _FEWEST_VERSES, _LONGEST_VERSE = 6, 9  # lines, and words of one
 _LONGEST_UNSPACED_VERSE = 14  # letters
 
+_TABLES = word_tables(__file__)
 # A line that only a program, its settings or its output can hold.
-_CODE_LINE = when_used(
-    r"\s*(?:import [\w.{*]|from [\w.]+ import\b|(?:async )?def \w+\(|class \w+\s*[(:{]"
-    r"|#include\b"
-    r"|(?:package|using|namespace) [\w.:]+;?\s*$|return\b.*[;()\[\]{}\"'\d]|raise \w+\("
-    r"|@\w+(?:\(.*\))?\s*$"
-    r"|(?:public|private|protected|static|export|const|let|var|function|async|func|fn|pub|impl"
-    r"|struct|enum|interface|type)\b.*[({;=]"
-    r"|(?:if|for|while|else|elif|try|except|with|switch|case|default|do|catch"
-    r"|finally)\b.*[:{]\s*$"
-    r"|[})\]]+[;,)]*\s*$|(?:CREATE|INSERT INTO|DROP|ALTER|SELECT|UPDATE|DELETE FROM|VALUES"
-    r"|COMMIT"
-    r"|BEGIN|SET|COPY)\b.*[;(,]\s*$|[\w\"`]+ .*\b(?:NOT NULL|PRIMARY KEY|DEFAULT|REFERENCES)\b"
-    r"|\(.*\)[,;]\s*$|(?:--|//|/\*|\*/|\"\"\"|''')|[\w.\[\]\"']+\s*[:+-]?=(?:\s|[^=\s]).*"
-    r"|[\w.:>-]+\(.*\)[;:,]?\s*$|[^-*\d\s].*[({}=\"].*;\s*$"
-    r"|File \".*\", line \d|Traceback \(|at [\w.$<>/]+ ?\(|\w*(?:Error|Exception)\b: "
-    r"|[A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*(?:[=~!<>]=|[<>])\s*[\w.*]+[\w.*,<>=!~ ;'\"]*$"
-    r"|-[er] \S+|--\w[\w-]*)"
-)
+_CODE_LINE = when_used(rf"\s*(?:{either(_TABLES['code']['line'])})")
 _COMMENT_LINE = when_used(r"\s*#(?!#)")
 _BLOB_LINE = when_used(r"[A-Za-z0-9+/=_-]{60,}$")
 _CODE_MARKS = "(;=/"
 
-_TABLES = word_tables(__file__)
 _PRESENT, _OF_A_MEETING = map(tuple, _TABLES["minutes"].values())
 _LONGEST_LABEL = 25  # characters
 _BETWEEN_NAMES = (*",、，،;", " and ", " und ", " et ", " y ", " e ", " и ", " ve ", " và ")
@@ -53,35 +36,11 @@ _TICKED = ("[x] ", *"☑✅✔")
 
 _SENDER_OR_DATE, _SUBJECT = map(frozenset, _TABLES["letters"].values())
 _CONTRACT_PHRASES = _TABLES["contracts"]["phrases"]
-_NUMBERED_CLAUSE = when_used(
-    r"(?m)^[ \t#*]{0,6}(?:§[ \t]*\d|(?:article|artikel|art[íi]culo|artigo|clause|cláusula"
-    r"|section|madde"
-    r"|điều|статья|пункт|المادة|البند) ?\d|第[一二三四五六七八九十\d]{1,3}条|제\s?\d+조"
-    r"|\d{1,2}\.(?:\d{1,2})?[ \t]"
-    r"|(?:primera|segunda|tercera|cuarta|quinta)[.:])"
-)
-_SPECIFICATION = when_used(
-    r"\b(?:requirements? (?:specification|document|definition)|\w+ requirements document"
-    r"|(?:software|system|product|technical) (?:requirements|specification)|srs|prd|brd"
-    r"|lastenheft"
-    r"|pflichtenheft|anforderungs\w+|cahier des charges|especificaci\w+ de requisitos"
-    r"|documento de requisitos"
-    r"|especificação de requisitos|specifica dei requisiti|техническое задание"
-    r"|спецификация требований)\b"
-    r"|需求(?:规格|文档|说明)|要件定義|要求仕様|요구사항 (?:명세|정의)|وثيقة المتطلبات"
-    r"|gereksinim"
-)
-_REQUIREMENT = when_used(
-    r"(?m)^[ \t|*_#-]{0,8}(?:n?fr|req|sr|br|ur|f|nf|r|uc|us|anf|ef|rf|rnf|тр|фт)[-_ ]?\d{1,4}\b"
-)
-_SPECIFIED = when_used(
-    r"(?:non[- ]?functional|functional|system|hardware|interface) requirements"
-    r"|stakeholders|user stories"
-    r"|acceptance criteria|out of scope|success metrics|milestones|glossary|revision history"
-    r"|(?:nicht)?funktionale anforderungen|abgrenzung|exigences|parties prenantes"
-    r"|requisitos|glosario"
-    r"|требования|глоссарий|功能需求|非功能|機能要件|非機能|기능 요구|비기능"
-)
+_CLAUSE, _IS_SPECIFICATION, _ID, _HELD = map(either, _TABLES["patterns"].values())
+_NUMBERED_CLAUSE = when_used(rf"(?m)^[ \t#*]{{0,6}}(?:{_CLAUSE})")
+_SPECIFICATION = when_used(_IS_SPECIFICATION)
+_REQUIREMENT = when_used(rf"(?m)^[ \t|*_#-]{{0,8}}(?:{_ID})[-_ ]?\d{{1,4}}\b")
+_SPECIFIED = when_used(_HELD)
 
 
 def is_code_or_data(reading: Reading) -> bool:
