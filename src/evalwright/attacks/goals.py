@@ -7,8 +7,8 @@ import msgspec
 
 from evalwright.attacks.places import Place
 from evalwright.attacks.seeded_choice import Chance
-from evalwright.attacks.tables import read_table
 from evalwright.contracts.suite import Task, ToolResponse
+from evalwright.contracts.yaml_loader import yaml_beside
 
 _HOST = "collector.example"  # RFC 2606
 _SENDS = re.compile(r"(?:^|[^a-z])(?:send|post|notify|forward|share|upload|publish|reply)(?![a-z])")
@@ -34,7 +34,7 @@ class Order(msgspec.Struct, frozen=True):
     mark: str
 
 
-GOALS = read_table(__file__, Goal)
+GOALS = msgspec.convert(yaml_beside(__file__), dict[str, Goal])
 _WITH_TOOLS = ("exfiltrate", "change-permissions", "delete-records", "run-code")
 
 

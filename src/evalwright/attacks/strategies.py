@@ -9,7 +9,7 @@ import msgspec
 from evalwright.attacks.goals import Order
 from evalwright.attacks.places import Place
 from evalwright.attacks.seeded_choice import Chance
-from evalwright.attacks.tables import read_table
+from evalwright.contracts.yaml_loader import yaml_beside
 
 Wordings = tuple[str, ...]
 Word = Callable[[Wordings, Order, Chance], str]
@@ -72,7 +72,7 @@ def _switched(frames: Wordings, order: Order, chance: Chance) -> str:
     return frame.format(order=text)
 
 
-STRATEGIES = read_table(__file__, AttackStrategy)
+STRATEGIES = msgspec.convert(yaml_beside(__file__), dict[str, AttackStrategy])
 # Strategies that do more than to say one of their wordings.
 _WORDED: dict[str, Word] = {
     "encoding": _encoded,

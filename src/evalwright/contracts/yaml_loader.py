@@ -6,6 +6,7 @@ these are strings.
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
@@ -56,6 +57,11 @@ def load_yaml(text: str) -> Any:
                 if depth > MAX_DEPTH:
                     _refuse(event, f"nested more than {MAX_DEPTH} levels deep")
     return yaml.load(text, Loader=JsonLoader)  # noqa: S506 - builds plain JSON values only
+
+
+def yaml_beside(module: str) -> Any:
+    """The document beside a module, given by its `__file__`."""
+    return load_yaml(Path(module).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def _built(event: Any, next_event: Callable[[], Any], levels: int) -> Any:
