@@ -1,14 +1,17 @@
 """Where a log is, how it may be named, and who may read it."""
 
+import sqlite3
 import stat
+import time
 from pathlib import Path
 
 import pytest
 from log_events import a_start, types_of
 
-from evalwright.contracts.errors import BadInput
+from evalwright.cli.output import COMMAND_LINE
+from evalwright.contracts.errors import BadInput, StoreUnavailable
 from evalwright.contracts.messages import IN_LOGS
-from evalwright.store.location import VARIABLE, chosen_path, open_log
+from evalwright.store.location import VARIABLE, Outage, chosen_path, open_log, unavailable
 from evalwright.store.sqlite.log import SqliteLog
 
 
@@ -171,3 +174,18 @@ def test_a_name_with_special_characters_is_just_a_name(tmp_path: Path, name: str
 
     assert [item.name for item in tmp_path.iterdir()] == [name]
     assert len(types_of(tmp_path / name)) == 2
+
+
+def test_a_lasting_outage_names_options_in_the_words_of_whoever_is_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalwright.store.location.QUIET_SECONDS", 0)
+    outage = Outage(time.monotonic() - 60)
+    error = sqlite3.OperationalError("attempt to write a readonly database")
+    error.sqlite_errorcode = sqlite3.SQLITE_READONLY
+    outage.go_on(unavailable("log.db", error))
+    with pytest.raises(StoreUnavailable) as refused:
+        outage.refuse_after(1)
+    assert refused.value.told(COMMAND_LINE).endswith("name a writable file with --db")
+    assert caplog.messages == [f"{refused.value.told(IN_LOGS)}; trying again"]
+    assert "a writable file with --db; trying again" in caplog.text

@@ -18,7 +18,7 @@ from evalwright.contracts.errors import (
     StoreError,
     StoreUnavailable,
 )
-from evalwright.contracts.messages import Text, phrase
+from evalwright.contracts.messages import IN_LOGS, Text, phrase
 from evalwright.store.records import RecordConflict
 
 if TYPE_CHECKING:
@@ -147,12 +147,12 @@ class Outage:
         self.error = error
         if not self._is_logged and self.seconds > QUIET_SECONDS:
             self._is_logged = True
-            _logger.warning("%s; trying again", error)
+            _logger.warning("%s; trying again", error.told(IN_LOGS))
 
     def refuse_after(self, seconds: float) -> None:
         """Raise once it has lasted so long: whoever asks now would wait for its end in vain."""
         if self.seconds >= seconds:
-            raise StoreUnavailable(str(self.error), self.error.reason)
+            raise StoreUnavailable(self.error.said or str(self.error), self.error.reason)
 
     def wait(self) -> None:
         time.sleep(self._delay)
