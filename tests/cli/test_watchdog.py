@@ -4,6 +4,7 @@ import mmap
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,15 +43,21 @@ def test_a_task_is_blamed_only_if_its_own_thread_works(whose: str) -> None:
     assert held == tasks[1:]
 
 
-def test_a_thread_that_looks_for_the_interpreter_now_and_then_is_not_what_holds_it() -> None:
-    """The task that waits in C is, and does no work at all."""
+@pytest.mark.parametrize(("polls", "seconds"), [(2, 0.3), (14, 3.0)])
+def test_a_thread_that_polls_for_the_interpreter_is_not_what_holds_it(
+    monkeypatch: pytest.MonkeyPatch, polls: int, seconds: float
+) -> None:
+    """The task that waits in C is, and does no work at all; a busy machine measures for longer."""
 
     class Observed(Onlooker):
-        ticks = iter([{1: 700, 2: 40, 3: 0}, {1: 700, 2: 42, 3: 0}])
+        ticks = iter([{1: 700, 2: 40, 3: 0}, {1: 700, 2: 40 + polls, 3: 0}])
 
         def _work_of_threads(self) -> dict[int, int]:
             return next(self.ticks)
 
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda _: now.append(now.pop() + seconds))
     ours, theirs = socket.socketpair()
     with ours, theirs, mmap.mmap(-1, 8192) as seen:
         tasks = [WatchedTask(1.0, 1.0, 3, "waits in C")]

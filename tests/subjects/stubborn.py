@@ -185,9 +185,11 @@ async def hold_the_loop(task: Any) -> str:
 def wait_in_c(task: Any) -> str:
     """The same without work: wait in C for a lock that nobody opens, and keep the interpreter."""
     if task.input == "wait":
-        note(task.id)
-        lock, mutex = ctypes.PyDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
-        lock(mutex), lock(mutex)
+        c, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
+        journal = os.open(os.environ["JOURNAL"], os.O_WRONLY | os.O_CREAT)
+        sys.setswitchinterval(TIME_LIMIT_S)  # from here on nobody else has the interpreter
+        c.write(journal, f"{task.id}\n".encode(), len(task.id) + 1)
+        c.pthread_mutex_lock(mutex), c.pthread_mutex_lock(mutex)
     return "yes"
 
 

@@ -24,7 +24,8 @@ PATIENCE_SECONDS = 3.0  # with an event loop that does not go on
 OTHERS_SECONDS = 60.0  # where a check may be what works, and so ends: longer than one may take
 TICK_SECONDS = 0.25
 _MEASURED_SECONDS = 0.3
-_WAITING_TICKS = 2  # a thread that waits for the interpreter looks for it every 5 ms
+_WAITING_SHARE = 0.05  # of a processor: a thread that waits for the interpreter polls every 5 ms
+_WAITING_TICKS = 2  # the system rounds twice
 _MOST_NAMED = 5
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -110,12 +111,13 @@ class Onlooker:
         None if it is the thread of the event loop that works, and no agent does so in that. No
         task if it is a thread of a check, or one that an agent has started.
         """
-        before = self._work_of_threads()
-        time.sleep(_MEASURED_SECONDS)
-        after = self._work_of_threads()
+        began, before = time.monotonic(), self._work_of_threads()
+        time.sleep(_MEASURED_SECONDS)  # longer on a busy machine
+        after, seconds = self._work_of_threads(), time.monotonic() - began
         worked = {each: after[each] - before.get(each, 0) for each in after}
         busy = max(worked, key=worked.__getitem__, default=0)
-        if worked.get(busy, 0) <= _WAITING_TICKS:
+        waiting = seconds * os.sysconf("SC_CLK_TCK") * _WAITING_SHARE
+        if worked.get(busy, 0) <= max(waiting, _WAITING_TICKS):
             return tasks
         if busy == self._run:
             return [each for each in tasks if not each.thread] or None
