@@ -1,7 +1,11 @@
-"""How `make soak` spends its minutes: on every fault once, then on further seeds of them."""
+"""How `make soak` spends its minutes: on every kind of fault once, then on further seeds of them.
+
+A kind is a test with its parameters, without the seed that its random choices are made from.
+"""
 
 import os
 import time
+from collections import Counter
 
 import pytest
 
@@ -10,10 +14,11 @@ from faults.soaking import IS_SOAK
 _UNTIL = "SOAK_UNTIL"  # set once, where the processes of pytest inherit it
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     if IS_SOAK:
         minutes = float(os.environ.get("SOAK_MINUTES", "10"))
         os.environ.setdefault(_UNTIL, str(time.time() + 60 * minutes))
+        config.pluginmanager.register(Soak())  # hooks of this file are for the tests beside it
 
 
 def _seed(item: pytest.Item) -> int:
@@ -21,12 +26,35 @@ def _seed(item: pytest.Item) -> int:
     return seed
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if IS_SOAK:
+class Soak:
+    """The order of the tests, their end, and what is said of them."""
+
+    def __init__(self) -> None:
+        self._kinds, self._reached, self._more = Counter[str](), Counter[str](), Counter[str]()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items.sort(key=_seed)
+        for item in items:
+            item.user_properties.append(("seed", _seed(item)))
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if time.time() > float(os.environ[_UNTIL]):
+            if _seed(item):
+                pytest.skip("the minutes of `make soak` are over")
+            pytest.fail("not reached within the minutes of `make soak`", pytrace=False)
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if IS_SOAK and _seed(item) > 0 and time.time() > float(os.environ[_UNTIL]):
-        pytest.skip("the minutes of `make soak` are over")
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        file, is_kind = report.nodeid.partition("::")[0], dict(report.user_properties)["seed"] == 0
+        if report.when == "setup" and is_kind:
+            self._kinds[file] += 1
+        if report.when == "call" and not report.skipped:
+            (self._reached if is_kind else self._more)[file] += 1
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section("what was soaked")
+        line = "{1:4} of {2:4} kinds of faults, {3:4} further seeds  {0}".format
+        for file, kinds in sorted(self._kinds.items()):
+            terminalreporter.line(line(file, self._reached[file], kinds, self._more[file]))
+        sums = (each.total() for each in (self._reached, self._kinds, self._more))
+        terminalreporter.line(line("in all", *sums))

@@ -21,9 +21,9 @@ from host.server import ECHO, ServedHost, running_host
 from subjects.waiting import eventually
 
 LONG_RUNS = scaled(4, 16)
-TASKS = scaled(400, 10_000)
-IDLE = scaled(60, 900)
-READING = scaled(15, 200)
+TASKS = scaled(400, 1_500)
+IDLE = scaled(60, 300)
+READING = scaled(15, 100)
 SENDERS = scaled(40, 500)
 ASKED = 6  # times, by another tenant
 LIMITS = {"max_tasks_per_suite": 10_000, "max_streams_per_tenant": 2_000}
@@ -191,7 +191,7 @@ SLOW = {
 def test_slow_senders_leave_the_host_to_others_and_are_cut_off(
     lasting: ServedHost, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    patience = scaled(1, 30)
+    patience = scaled(1, 10)
     monkeypatch.setattr(connection, "HEAD_SECONDS", patience)
     monkeypatch.setattr(routing, "BODY_SECONDS", patience)
     caller, other = lasting.caller("slow"), lasting.caller("other-slow")
