@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.models.config import MAX_BYTES, Config, OwnPrice, load_config, parse_config
+from evalwright.host.http.settings import HostSettings
+from evalwright.models.config import (
+    MAX_BYTES,
+    Config,
+    OwnPrice,
+    convert_table,
+    load_config,
+    parse_config,
+)
 
 WHOLE = b"""
 secrets = ["DB_PASSWORD"]
@@ -116,6 +124,14 @@ def test_a_key_where_the_name_of_a_variable_belongs_is_refused_and_not_repeated(
 )
 def test_a_mistake_is_told_with_its_place_and_rule(text: str, told: str) -> None:
     assert f"evalwright.toml: {told}" in problem_in(text)
+
+
+def test_a_setting_in_the_wrong_table_is_told_with_the_table_that_it_is_in() -> None:
+    table = {"deployments": {"approval": {"session_s": 9}}}
+    with pytest.raises(InvalidDocument) as caught:
+        convert_table(table, HostSettings, "host", "evalwright.toml")
+    told = "host.deployments.approval.session_s: there is no setting 'session_s'"
+    assert str(caught.value) == f"evalwright.toml: {told}"
 
 
 def test_all_mistakes_are_told_at_once() -> None:

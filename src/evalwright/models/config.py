@@ -36,7 +36,9 @@ _KEY_FIELD = re.compile(
 _TOML_PLACE = re.compile(r" \(at (line \d+, column \d+|end of document)\)$")
 _WRONG_TYPE = re.compile(r"^Expected (?P<rule>.+?)(?:, got (?P<got>.+?))?(?: - at `(?P<at>.+)`)?$")
 _NOT_ALLOWED = re.compile(r"^Invalid enum value (?P<value>.+?)(?: - at `(?P<at>.+)`)?$")
-_UNKNOWN_FIELD = re.compile(r"^Object contains unknown field `(?P<field>.+?)`")
+_UNKNOWN_FIELD = re.compile(
+    r"^Object contains unknown field `(?P<field>.+?)`(?: - at `\$(?P<at>.*)`)?"
+)
 
 _SECTIONS = dict.fromkeys(("models", "prices", "secrets", "tiers", "limits", "host", *NAMES))
 _OTHER_SPELLINGS = {"fail_on"}
@@ -355,6 +357,9 @@ def _convert(table: Any, kind: type[T], path: str, problems: list[Problem]) -> T
 def _problem(message: str, path: str, kind: type[Any]) -> Problem:
     fields = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))
     unknown = _UNKNOWN_FIELD.match(message)
+    if unknown and unknown["at"]:  # in a table whose fields are not at hand
+        place = f"{path}{unknown['at']}.{unknown['field']}"
+        return Problem(place, f"there is no setting {unknown['field']!r}")
     if unknown:
         return _unknown(f"{path}.{unknown['field']}", unknown["field"], fields)
     if (refused := _NOT_ALLOWED.match(message)) and refused["at"]:
