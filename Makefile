@@ -65,8 +65,8 @@ SOAKED = tests/faults tests/host/attacks tests/host/limits tests/host/deployment
   tests/agents/test_isolated_agents.py tests/cli/test_stubborn_agents.py tests/engine/suites/test_templates.py \
   tests/store/test_full_disk.py
 
-soak: setup ## inject faults for SOAK_MINUTES (10): kills, full disks, held locks, hostile clients and agents
-	SOAK=1 $(BIN)/pytest -n 2 --maxschedchunk 1 $(SOAKED)
+soak: setup ## inject every kind of fault, then further seeds, within SOAK_MINUTES (10): kills, full disks, held locks, hostile clients and agents
+	SOAK=1 $(BIN)/pytest -n 3 --maxschedchunk 1 $(SOAKED)
 
 lint: setup ## check formatting, lint rules, types, and which package may import which
 	$(BIN)/ruff format --check .

@@ -118,7 +118,7 @@ def test_a_backup_is_consistent_while_others_write(evalwright: Evalwright) -> No
     assert evalwright.db is not None
     SqliteLog(evalwright.db).close()
     with writers(evalwright.db, 2) as processes:
-        for number in range(scaled(3, 40)):
+        for number in range(scaled(3, 8)):
             done = [process.stdout.readline().strip() for process in processes if process.stdout]
             backup = evalwright.folder / f"backup-{number}.db"
             assert evalwright("db", "backup", str(backup)).code == 0
@@ -363,7 +363,7 @@ def test_pruning_that_is_killed_leaves_whole_runs_and_goes_on(
 
 def test_pruning_does_not_disturb_those_who_write(evalwright: Evalwright) -> None:
     assert evalwright.db is not None
-    fill(evalwright.db, scaled(60, 400), 300)
+    fill(evalwright.db, scaled(60, 200), 300)
     with writers(evalwright.db, 1) as (process,):
         assert process.stdout is not None
         process.stdout.readline()

@@ -19,7 +19,7 @@ from faults.soaking import scaled
 from subjects.judges import JUDGE, a_judge
 from subjects.runs import Recording, Workshop
 
-EXAMPLES = settings(max_examples=scaled(12, 100), deadline=None)
+EXAMPLES = settings(max_examples=scaled(12, 40), deadline=None)
 CENTS = Decimal("0.01")
 
 cents = st.integers(0, 60)

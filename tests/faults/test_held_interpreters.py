@@ -91,7 +91,7 @@ def hand_over(
 def test_a_worker_that_is_held_for_longer_than_its_lease_keeps_its_tasks(
     postgres: PostgresServer, tmp_path: Path, code: str | None
 ) -> None:
-    tasks = scaled(2, 20)
+    tasks = scaled(2, 8)
     with fleet_processes(postgres, tmp_path) as fleet:
         if code is None:
             (tmp_path / "agent.py").write_text(AGENT_THAT_BLOCKS_THE_LOOP % HELD_SECONDS)

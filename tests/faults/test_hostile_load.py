@@ -21,7 +21,7 @@ from host.server import ECHO, ServedHost, running_host
 from subjects.waiting import eventually
 
 LONG_RUNS = scaled(4, 16)
-TASKS = scaled(400, 1_500)
+TASKS = scaled(400, 1_000)
 IDLE = scaled(60, 300)
 READING = scaled(15, 100)
 SENDERS = scaled(40, 500)
@@ -233,8 +233,8 @@ def test_runs_that_are_deleted_beside_their_readers_are_read_whole_or_not_at_all
         db = request.getfixturevalue("postgres").new_database()
     with running_host(db) as served:
         caller = served.caller()
-        ref = caller.publish(suite_of(scaled(20, 200), "1.0.0"))
-        runs = [caller.start(ref) for _ in range(scaled(3, 30))]
+        ref = caller.publish(suite_of(scaled(20, 100), "1.0.0"))
+        runs = [caller.start(ref) for _ in range(scaled(3, 15))]
         other = caller.evaluate(ref)
         whole = {len(caller.frames(run_id)) for run_id in (*runs, other)}
         assert len(whole) == 1
