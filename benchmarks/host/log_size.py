@@ -110,11 +110,10 @@ def write_old_log(path: Path, runs: int, events: int) -> None:
     """A log of schema 2, written without its triggers, which it gets afterwards."""
     from evalwright.store.sqlite import schema
 
-    scripts = (schema.FIRST_VERSION, schema.TENANTS_AND_RECORDS)
+    script = Path(__file__).parents[2] / "tests/store/written_by_0_2/schema.sql"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        for script in scripts:
-            connection.executescript(script)
+        connection.executescript(script.read_text())
         connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         connection.execute("PRAGMA user_version = 2")
         named = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"

@@ -21,6 +21,7 @@ from evalwright.store.sqlite import schema
 from evalwright.store.sqlite.log import SqliteLog
 
 Row = tuple[str, int, str, str | None, int, bytes]
+STORE = Path(__file__).parents[1] / "store"
 
 _EVENTS = (
     "SELECT run_id, seq, type, task_id, at_us, CAST(body AS BLOB)"
@@ -37,9 +38,8 @@ def write_old_log(
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("BEGIN")
-        for script in (schema.FIRST_VERSION, schema.TENANTS_AND_RECORDS)[:version]:
-            for statement in _statements(script):
-                connection.execute(statement)
+        for statement in _statements((STORE / f"written_by_0_{version}/schema.sql").read_text()):
+            connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {version}")
         for run in range(1, runs + 1):

@@ -265,7 +265,7 @@ def open_an_old_log_that_is_read_only() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with closing(sqlite3.connect(folder / "old.db")) as old:
-            old.executescript(schema.FIRST_VERSION + schema.TENANTS_AND_RECORDS)
+            old.executescript((Path(__file__).parent / "written_by_0_2/schema.sql").read_text())
             old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
             old.execute("PRAGMA user_version = 2")
             old.execute("PRAGMA journal_mode = WAL")

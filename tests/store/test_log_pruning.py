@@ -9,7 +9,7 @@ from log_events import Place, a_score, a_start, an_end, an_event, opened, raw_co
 from evalwright.contracts.errors import LogConflict, RunNotFound, RunPruned
 from evalwright.store import checksums
 from evalwright.store.protocol import EventLog
-from evalwright.store.sqlite import schema
+from evalwright.store.upkeep import PRUNE_RUN
 
 pytestmark = pytest.mark.both_databases
 
@@ -34,7 +34,7 @@ def raw(log: EventLog, path: Place) -> Iterator[sqlite3.Connection]:
 
 
 def prune(raw: sqlite3.Connection, run_id: str) -> int:
-    return raw.execute(schema.PRUNE_RUN, {"run_id": run_id, "at_us": 7, "reason": "old"}).rowcount
+    return raw.execute(PRUNE_RUN, {"run_id": run_id, "at_us": 7, "reason": "old"}).rowcount
 
 
 def counts(raw: sqlite3.Connection) -> dict[str, int]:

@@ -23,7 +23,7 @@ def later_program(monkeypatch: pytest.MonkeyPatch, *migrations: str) -> None:
     """From here on the program is a later one, which knows more migrations."""
     known = (*migration.MIGRATIONS, *migrations)
     monkeypatch.setattr(migration, "MIGRATIONS", known)
-    monkeypatch.setattr(migration, "VERSION", len(known))
+    monkeypatch.setattr(migration, "VERSION", migration.DESCRIBED + len(known))
 
 
 ADD_NOTES = """

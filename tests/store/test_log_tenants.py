@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -97,7 +98,7 @@ def test_the_nameless_tenant_is_a_tenant_like_any_other(log: EventLog, path: Pla
 @pytest.mark.sqlite_only
 def test_the_runs_of_a_log_from_before_tenants_are_local(path: Place) -> None:
     with raw_connection(path) as old:
-        old.executescript(schema.FIRST_VERSION)
+        old.executescript((Path(__file__).parent / "written_by_0_1/schema.sql").read_text())
         old.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
         old.execute("PRAGMA user_version = 1")
         old.execute("INSERT INTO runs VALUES (1, 'ended'), (2, 'open')")

@@ -13,7 +13,6 @@ from evalwright.contracts.errors import RunPruned
 from evalwright.contracts.times import iso_time
 from evalwright.store import checksums
 from evalwright.store.location import BUSY_SECONDS, clear_errors, connect, primary_code
-from evalwright.store.sqlite import schema
 from evalwright.store.sqlite.claims import is_claimed
 
 if TYPE_CHECKING:
@@ -21,6 +20,14 @@ if TYPE_CHECKING:
 
 MOST_REWRITTEN = 512 * 1024 * 1024  # bytes of a file that is rewritten without being asked to
 
+_TOMBSTONE = (
+    "run, run_id, runs.tenant, suite, agent, status, started_us, ended_us, events, bytes,"
+    " :at_us, :reason"
+)
+PRUNE_RUN = (
+    f"INSERT INTO tombstones SELECT {_TOMBSTONE}, checksum_of({_TOMBSTONE}) FROM runs"  # noqa: S608
+    " JOIN run_facts USING (run) WHERE run_id = :run_id AND ended_us IS NOT NULL"
+)
 _WITH_PREFIX = "tenant >= :prefix AND tenant < :prefix || CAST(x'FF' AS TEXT)"
 
 
@@ -173,7 +180,7 @@ class SqliteUpkeep:
             connection.create_function("checksum_of", -1, checksums.of_values)
             for run_id in run_ids:
                 values = {"run_id": run_id, "at_us": at_us, "reason": reason}
-                count += connection.execute(schema.PRUNE_RUN, values).rowcount
+                count += connection.execute(PRUNE_RUN, values).rowcount
                 connection.executemany(
                     "DELETE FROM records WHERE kind = ? AND key >= ? AND key < ?"
                     " AND tenant = (SELECT tenant FROM tombstones WHERE run_id = ?)",

@@ -7,12 +7,15 @@ from evalwright.store import location, records
 from evalwright.store.facts import Growth
 from evalwright.store.location import Anchor, Patience, WrongTenant
 from evalwright.store.records import LOCAL_TENANT
-from evalwright.store.sqlite.schema import ENTER_RUN
 from evalwright.store.writer import Position, Writer
 from evalwright.store.writes import View, Write
 
 CHECKPOINT_PAGES = 2000  # of 4 KB that wait to be moved into the file, which stops all writes
 
+_ENTER_RUN = (
+    "INSERT INTO runs (run_id, tenant) SELECT :run_id, :tenant"
+    " WHERE NOT EXISTS (SELECT 1 FROM runs WHERE run_id = :run_id)"
+)
 _POSITION = (
     "SELECT run, (SELECT coalesce(max(seq) + 1, 0) FROM events WHERE events.run = runs.run), tenant"
     " FROM runs WHERE run_id = ?"
@@ -79,7 +82,7 @@ class SqliteWriter(Writer):
             start = positions.get(run_id) or self._positions.get(run_id)
             if start is None:
                 owner = LOCAL_TENANT if tenant is None else tenant
-                self._connection.execute(ENTER_RUN, {"run_id": run_id, "tenant": owner})
+                self._connection.execute(_ENTER_RUN, {"run_id": run_id, "tenant": owner})
                 start = Position(*self._connection.execute(_POSITION, (run_id,)).fetchone())
             run, sequence, owner = start
             if tenant not in (None, owner):

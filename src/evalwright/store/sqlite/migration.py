@@ -21,7 +21,6 @@ from evalwright.store.location import primary_code
 from evalwright.store.sqlite import schema
 
 Connect = Callable[[Path], sqlite3.Connection]
-Step = str | Callable[[sqlite3.Connection, str], None]
 
 NOTICE_SECONDS = 2.0  # what takes longer is announced, and its progress reported
 
@@ -126,23 +125,19 @@ def _migrate_alone(path: Path, place: str, connect: Connect, patience: float) ->
         time.sleep(random.uniform(0.005, 0.05))  # noqa: S311
 
 
-def migrate(connection: sqlite3.Connection, place: str, version: int = 0) -> None:
-    """Bring the database to the version of this program, or another, in one transaction."""
-    version = version or VERSION
-    if known_version(connection, place) == version:
+def migrate(connection: sqlite3.Connection, place: str) -> None:
+    """Bring the database to the version of this program, in one transaction."""
+    if known_version(connection, place) == VERSION:
         return
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        missing = MIGRATIONS[
-            known_version(connection, place) : version
-        ]  # another process may have begun
-        for step in missing:
-            if isinstance(step, str):
-                execute_all(connection, step)
-            else:
-                step(connection, place)
+        found = known_version(connection, place)  # another process may have begun
+        if found < DESCRIBED:
+            _rebuild(connection, place)
+        for step in MIGRATIONS[max(0, found - DESCRIBED) :]:
+            execute_all(connection, step)
         connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -177,9 +172,32 @@ def known_version(connection: sqlite3.Connection, place: str) -> int:
     return int(version)
 
 
-def _move_bodies_out_of_the_keys(connection: sqlite3.Connection, place: str) -> None:
-    """The third version: copies the runs one after the other."""
-    execute_all(connection, schema.BEFORE_THE_COPY)
+def _rebuild(connection: sqlite3.Connection, place: str) -> None:
+    """Make the present tables, and copy into them what an earlier version wrote, run by run."""
+    objects = connection.execute(
+        "SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    for kind, name in objects:
+        if kind != "table":
+            connection.execute(f"DROP {kind} {name}")
+    earlier = {name for kind, name in objects if kind == "table"}
+    for name in earlier:
+        connection.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
+    tables, rules = schema.read_scripts()
+    execute_all(connection, tables)
+
+    def copy(table: str, which: str = "") -> None:
+        """Copy rows of a table, if there was one, as far as its columns are known."""
+        if table not in earlier:
+            return
+        columns = "SELECT name FROM pragma_table_info(?)"
+        both = connection.execute(f"{columns} INTERSECT {columns}", (table, f"old_{table}"))
+        names = ", ".join(name for (name,) in both)
+        copied = f"INSERT INTO {table} ({names}) SELECT {names} FROM old_{table} {which}"  # noqa: S608
+        connection.execute(copied)
+
+    for table in ("runs", "contents", "records", "tombstones", "run_facts", "run_tags"):
+        copy(table)
     runs = connection.execute("SELECT run, tenant FROM runs ORDER BY run").fetchall()
     notice = time.monotonic() + NOTICE_SECONDS
     for number, (run, tenant) in enumerate(runs):
@@ -187,13 +205,10 @@ def _move_bodies_out_of_the_keys(connection: sqlite3.Connection, place: str) -> 
             notice = time.monotonic() + NOTICE_SECONDS
             share = f"{number:,} of {len(runs):,} runs, {number / len(runs):.0%}"
             _announce(f"bringing {place} up to date: {share}")
-        connection.execute(
-            "INSERT INTO events (run, seq, type, task_id, at_us, body)"
-            " SELECT run, seq, type, task_id, at_us, body FROM old_events"
-            " WHERE run = ? ORDER BY seq",
-            (run,),
-        )
-        # Keep the large parts of what a run began with once; before the triggers are there.
+        copy("events", f"WHERE run = {run} ORDER BY seq")
+        if "contents" in earlier:
+            continue
+        # Keep the large parts of what a run began with once.
         begun = connection.execute(
             "SELECT id, CAST(body AS BLOB) FROM events WHERE run = ? AND seq < ? ORDER BY seq",
             (run, contents.FRAME_EVENTS),
@@ -206,7 +221,9 @@ def _move_bodies_out_of_the_keys(connection: sqlite3.Connection, place: str) -> 
                     (part.rest.decode(), contents.keep(connection, part), part.at, event),
                 )
         facts.rebuild(connection, [(run, tenant)])
-    execute_all(connection, schema.AFTER_THE_COPY)
+    for name in earlier:
+        connection.execute(f"DROP TABLE old_{name}")
+    execute_all(connection, rules)
 
 
 def _announce(message: str) -> None:
@@ -214,12 +231,6 @@ def _announce(message: str) -> None:
     sys.stderr.flush()
 
 
-MIGRATIONS: tuple[Step, ...] = (
-    schema.FIRST_VERSION,
-    schema.TENANTS_AND_RECORDS,
-    _move_bodies_out_of_the_keys,
-    schema.SIZES_OF_DOCUMENTS,
-    schema.CHECKSUMS,
-    schema.OUTBOX,
-)
-VERSION = len(MIGRATIONS)
+DESCRIBED = 6  # the version that `schema.sql` describes; files of earlier ones are rebuilt
+MIGRATIONS: tuple[str, ...] = ()  # the scripts that follow, one for each version
+VERSION = DESCRIBED + len(MIGRATIONS)
