@@ -259,6 +259,13 @@ def test_an_older_schema_is_migrated_when_it_is_asked_for(
     assert asked(empty, "SELECT * FROM more") == []
 
 
+def test_a_schema_that_was_never_released_is_refused(empty: str) -> None:
+    opened(empty).close()
+    asked(empty, "UPDATE evalwright_schema SET version = 3")
+    with pytest.raises(StoreError, match="no release has the schema 3"):
+        migration.migrate_now(empty)
+
+
 def test_the_database_of_another_program_is_left_alone(empty: str) -> None:
     asked(empty, "CREATE TABLE runs (distance int)")
     with pytest.raises(NotAnEventLog, match="a database of another program"):

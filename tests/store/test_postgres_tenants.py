@@ -11,7 +11,7 @@ from log_documents import a_note, write
 from log_events import a_start, an_end, an_event, asked, written
 
 from evalwright.contracts.errors import LogConflict, StoreError
-from evalwright.store.postgres import address, migration
+from evalwright.store.postgres import address, migration, schema
 from evalwright.store.postgres.connections import TenantConnection, tenants_of
 from evalwright.store.postgres.inspection import inspected
 from evalwright.store.postgres.log import PostgresLog
@@ -211,24 +211,27 @@ def test_an_ordinary_user_makes_the_tables_and_lets_others_in(ordinary: tuple[st
         assert log.run_ids() == ["run"]
 
 
-def test_an_ordinary_user_brings_a_database_up_to_date_and_documents_are_counted(
+def test_an_ordinary_user_brings_a_database_up_to_date(
     ordinary: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    mine, _ = ordinary
+    PostgresLog(mine).close()
+    more = schema.Migration("CREATE TABLE more (x int)", oldest=1)
+    with monkeypatch.context() as later:
+        later.setattr(migration, "MIGRATIONS", (*migration.MIGRATIONS, more))
+        later.setattr(migration, "VERSION", schema.VERSION + 1)
+        assert migration.migrate_now(mine) == (schema.VERSION, schema.VERSION + 1)
+
+
+def test_documents_are_counted_and_wrong_counts_found(ordinary: tuple[str, str]) -> None:
     """The owner of the tables sees no rows of them either, unless they say whose."""
     mine, _ = ordinary
-    with monkeypatch.context() as before:
-        before.setattr(migration, "MIGRATIONS", migration.MIGRATIONS[:2])
-        before.setattr(migration, "VERSION", 2)
-        migration.migrate_now(mine)
-        every = f"SELECT set_config('{SETTING}', '{EVERY_TENANT}', false)"
-        note = "INSERT INTO records VALUES ('note', 'a', 'key', 'text', 0)"
-        execute(mine, every, note)
-    assert migration.migrate_now(mine) == (2, migration.VERSION)
     with closing(PostgresLog(mine)) as log:
-        write(log, a_note("other", b"more"))
+        write(log, a_note("key", b"text"), a_note("other", b"more"))
         assert log.upkeep.sizes("a") == [PartitionSize("a", "note", 2, 7 + 9)]
     with inspected(mine) as inspection:
         assert not list(inspection.problems())
-        execute(mine, every, "UPDATE record_sizes SET bytes = 1 WHERE part = 0")
+        every = f"SELECT set_config('{SETTING}', '{EVERY_TENANT}', false)"
+        execute(mine, every, "UPDATE record_sizes SET bytes = 1")
         (problem,) = inspection.problems()
         assert (problem.rule, problem.place) == ("sizes", "tenant a")

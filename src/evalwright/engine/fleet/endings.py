@@ -28,7 +28,7 @@ from evalwright.engine.plan import Plan
 from evalwright.engine.single_task import FinishedTask
 from evalwright.engine.verdict import Outcome
 from evalwright.scoring.summary import NOTHING_SPENT, RunSpending
-from evalwright.store.postgres.fleet_schema import DUE, SCORED, UNJUDGED, WAITING, WITHHELD
+from evalwright.store.postgres.schema import DUE, SCORED, UNJUDGED, WAITING, WITHHELD
 from evalwright.store.protocol import EventLog, NewEvent
 
 SIGN_SECONDS = 1.0  # after which the server hears that a transaction goes on

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from evalwright.contracts.errors import EvalwrightError, NotAnEventLog, StoreError
 from evalwright.contracts.messages import phrase
 from evalwright.store.postgres import address
-from evalwright.store.postgres.schema import MIGRATIONS, ROLE, VERSION
+from evalwright.store.postgres.schema import DESCRIBED, MIGRATIONS, ROLE, VERSION
 
 if TYPE_CHECKING:
     from asyncpg import Connection
@@ -144,10 +144,19 @@ async def _migrate(connection: "Connection", place: str) -> tuple[int, int]:
     if before.version > VERSION:
         refuse_unknown(place, before)
         return before.version, before.version
+    if 0 < before.version < DESCRIBED:
+        raise StoreError(
+            phrase(
+                "{place}: no release has the schema {found}; export the log with the program that "
+                "made it (`evalwright db export {$all}`), and import that into an empty database",
+                place=place,
+                found=before.version,
+            )
+        )
     await connection.execute(_SCHEMA_TABLE)
     schema = await connection.fetchval("SELECT quote_ident(current_schema())")
     await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {ROLE}")
-    for migration in MIGRATIONS[before.version :]:
+    for migration in MIGRATIONS[max(0, before.version - DESCRIBED + 1) :]:
         try:
             await connection.execute(migration.script)
         except address.driver().DuplicateTableError as error:
