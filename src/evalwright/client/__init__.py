@@ -1,7 +1,6 @@
 """The client of an evaluation host: `Client` for ordinary code, `AsyncClient` for asyncio."""
 
-from evalwright.client.async_client import AsyncClient
-from evalwright.client.client import Client
+from evalwright.client.client import AsyncClient, Client
 from evalwright.client.errors import HostError, Unreachable
 from evalwright.client.responses import (
     Agent,

@@ -53,6 +53,10 @@ class AsyncConnections:
         finally:
             response.close()
 
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:

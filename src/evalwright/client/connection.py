@@ -1,10 +1,14 @@
-"""Requests over connections of the standard library, which are kept and used again."""
+"""Requests over connections of the standard library, which are kept and used again.
+
+Its coroutines block: nothing in them is awaited.
+"""
 
 import http.client
 import socket
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 
 from evalwright.client.errors import Unreachable
 from evalwright.client.exchange import HostAnswer, HostRequest, refused
@@ -30,7 +34,7 @@ class Connections:
         self._tls = ssl.create_default_context(cafile=ca_file) if address.is_tls else None
         self._idle: list[http.client.HTTPConnection] = []
 
-    def send(self, request: HostRequest) -> HostAnswer:
+    async def send(self, request: HostRequest) -> HostAnswer:
         """Send a request and read the answer whole; raises `Unreachable`."""
         connection = self._pop_idle() or self._new()
         connection.timeout = request.timeout_s or self._timeout_s
@@ -47,14 +51,16 @@ class Connections:
                 answer = _answer(response, body)
         except BaseException:
             connection.close()
-            self.close()  # the others are as old
+            await self.close()  # the others are as old
             raise
         if connection.sock is not None:
             self._idle.append(connection)
         return answer
 
-    @contextmanager
-    def stream(self, request: HostRequest, patience_s: Patience) -> Iterator[Iterator[bytes]]:
+    @asynccontextmanager
+    async def stream(
+        self, request: HostRequest, patience_s: Patience
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send a request and give its answer piece by piece; raises `HostError`, `Unreachable`."""
         connection = self._new()
         connection.timeout = patience_s()
@@ -70,7 +76,11 @@ class Connections:
         finally:
             connection.close()
 
-    def close(self) -> None:
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)  # noqa: ASYNC251 - as all that this class does
+
+    async def close(self) -> None:
         """Close the connections that are kept."""
         while (connection := self._pop_idle()) is not None:
             connection.close()
@@ -98,9 +108,9 @@ class Connections:
         )
         return connection.getresponse()
 
-    def _pieces(
+    async def _pieces(
         self, response: http.client.HTTPResponse, held: socket.socket, patience_s: Patience
-    ) -> Iterator[bytes]:
+    ) -> AsyncIterator[bytes]:
         while True:
             held.settimeout(patience_s())
             with _explained(self._address):
