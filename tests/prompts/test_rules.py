@@ -12,6 +12,7 @@ from linted import FRONT_MATTER, a_prompt, findings_of, with_front_matter
 from evalwright.contracts.prompt_result import WEIGHTS, FindingSeverity
 from evalwright.prompts import rules
 from evalwright.prompts.file_kinds import PromptKind
+from evalwright.prompts.findings import Rule
 from evalwright.prompts.lint import lint, selection
 from evalwright.prompts.rules.clarity import TOKEN_BUDGET
 from evalwright.prompts.rules.prompt_text import Reading
@@ -554,9 +555,11 @@ def test_every_module_of_rules_is_in_the_table():
     modules = [
         import_module(f"{rules.__name__}.{each.name}") for each in iter_modules(rules.__path__)
     ]
-    in_modules = {rule.id for module in modules for rule in getattr(module, "RULES", ())}
+    in_modules = {
+        each.id for module in modules for each in vars(module).values() if isinstance(each, Rule)
+    }
 
-    assert in_modules | {"PE503"} == {rule.id for rule in CATALOGUE}
+    assert in_modules == {rule.id for rule in CATALOGUE}
 
 
 def test_a_secret_is_not_repeated_in_the_message():

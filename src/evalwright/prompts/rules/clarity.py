@@ -271,14 +271,3 @@ def foreign_answer_language(reading: Reading) -> Iterator[Hit]:
                 "its answers. If that was kept from a translation, name the reader's language, or "
                 "write “Answer in the language of the user.”",
             )
-
-
-RULES = (
-    vague_quantifier,
-    double_negative,
-    long_sentence,
-    wall_of_text,
-    shouting,
-    context_budget,
-    foreign_answer_language,
-)

@@ -285,6 +285,3 @@ def _hit(reading: Reading, one: re.Match[str], other: re.Match[str], remedy: str
 
 def _cited(match: re.Match[str]) -> str:
     return " ".join(match[0].replace('"', "").replace("'", "").split()).strip(":.")
-
-
-RULES = (contradictory_instructions,)

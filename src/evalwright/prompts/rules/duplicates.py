@@ -95,18 +95,16 @@ class Library:
             )
 
 
-RULES = (
-    Rule(
-        id="PE502",
-        name="near-duplicate",
-        severity="warning",
-        criterion="clarity",
-        summary="A prompt that is nearly the same as another of the library.",
-        explanation=(
-            "Of two copies one gets fixed and the other gets used. Merge them, with a variable "
-            "for what differs. The later file, by path, is reported with the earlier one's name."
-        ),
-        check=lambda reading: Library().near_duplicate(reading),
-        library_check=lambda: Library().near_duplicate,
+NEAR_DUPLICATE = Rule(
+    id="PE502",
+    name="near-duplicate",
+    severity="warning",
+    criterion="clarity",
+    summary="A prompt that is nearly the same as another of the library.",
+    explanation=(
+        "Of two copies one gets fixed and the other gets used. Merge them, with a variable "
+        "for what differs. The later file, by path, is reported with the earlier one's name."
     ),
+    check=lambda reading: Library().near_duplicate(reading),
+    library_check=lambda: Library().near_duplicate,
 )

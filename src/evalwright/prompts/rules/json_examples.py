@@ -187,6 +187,3 @@ def _slip(example: str) -> tuple[str, str] | None:
     if closing and is_json(mended + closing):
         return slip or ("an open bracket that is never closed", f"add `{closing}`")
     return None
-
-
-RULES = (unsound_json_example,)

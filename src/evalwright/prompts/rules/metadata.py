@@ -132,11 +132,3 @@ def unfit_front_matter_value(reading: Reading) -> Iterator[Hit]:
             found = re.search(rf"^[\"']?{re.escape(key)}[\"']?[ \t]*:", reading.text, re.MULTILINE)
             offset = found.start() if found else 0
             yield Hit(offset, f"`{key}` in the front matter {reason}.")
-
-
-RULES = (
-    missing_front_matter,
-    incomplete_front_matter,
-    unfit_front_matter_value,
-    loose_front_matter,
-)

@@ -1,7 +1,7 @@
 """The table of rules, and the comments that silence them.
 
-A new rule is a function with `@rule` in the `RULES` of its theme, a new theme a module and a line
-below.
+A new rule is a function with `@rule` in the module of its theme, a new theme a module and a line in
+`_THEMES`.
 
 A comment `<!-- prompteval-ignore PE206: the number is the user's choice -->` silences rules in the
 next line that is not blank, or in its own line if it follows other text; `prompteval-ignore-file`
@@ -113,21 +113,21 @@ def unfit_suppression(reading: Reading) -> Iterator[Hit]:
             )
 
 
-CATALOGUE: tuple[Rule, ...] = tuple(
-    sorted(
-        (
-            *metadata.RULES,
-            *variables.RULES,
-            *task.RULES,
-            *slips.RULES,
-            *json_examples.RULES,
-            *clarity.RULES,
-            *contradiction.RULES,
-            *structure.RULES,
-            *safety.RULES,
-            *duplicates.RULES,
-            unfit_suppression,
-        ),
-        key=lambda rule: rule.id,
-    )
+_THEMES = (
+    metadata,
+    variables,
+    task,
+    slips,
+    json_examples,
+    clarity,
+    contradiction,
+    structure,
+    safety,
+    duplicates,
+)
+_BY_ID = {
+    each.id: each for theme in _THEMES for each in vars(theme).values() if isinstance(each, Rule)
+}
+CATALOGUE = tuple(
+    rule for _, rule in sorted((_BY_ID | {unfit_suppression.id: unfit_suppression}).items())
 )

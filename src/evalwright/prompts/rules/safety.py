@@ -323,6 +323,3 @@ def invisible_characters(reading: Reading) -> Iterator[Hit]:
                 "it, as `prompteval --fix` does.",
                 None if fence is not None and fence.is_code else Fix(start, end, ""),
             )
-
-
-RULES = (secret, personal_data, injection_prone_interpolation, invisible_characters)

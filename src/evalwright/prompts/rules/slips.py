@@ -298,6 +298,3 @@ def machine_path(reading: Reading) -> Iterator[Hit]:
                 f"The path “{match[0]}…” exists on one machine alone: write it from the root of "
                 "the project, such as `src/routes/`, or as a variable.",
             )
-
-
-RULES = (leftover, escaped_markup, machine_path)

@@ -287,14 +287,3 @@ def merge_conflict(reading: Reading) -> Iterator[Hit]:
 
 def _shown(section: Section) -> str:
     return section.title if len(section.title) <= 60 else section.title[:57] + "…"
-
-
-RULES = (
-    unclosed_fence,
-    fence_closed_with_words,
-    heading_level_jump,
-    duplicate_heading,
-    empty_section,
-    heading_without_space,
-    merge_conflict,
-)

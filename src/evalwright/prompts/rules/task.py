@@ -282,6 +282,3 @@ def no_examples(reading: Reading) -> Iterator[Hit]:
         "The answer has a fixed form or fixed classes, but no example shows one: add an input with "
         "its answer, such as “Input: Where is my parcel? Answer: delivery”.",
     )
-
-
-RULES = (no_task, buried_task, no_output_format, no_examples)

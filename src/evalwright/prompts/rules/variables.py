@@ -323,12 +323,3 @@ def _tag(match: re.Match[str]) -> str:
 
 def _named(match: re.Match[str]) -> str:
     return match["block"] or f"#{match['section']}"
-
-
-RULES = (
-    undefined_variable,
-    unused_variable,
-    mixed_placeholder_styles,
-    uneven_placeholder_spacing,
-    unclosed_template_block,
-)
