@@ -55,7 +55,7 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     runs: int | None
     threshold: float
     outputs: tuple[tuple[Path, str], ...]  # where to, in which format
-    samples: int | None
+    judge_samples: int | None
     concurrency: int
     model_timeout_s: float | None
     max_cost_usd: float | None
@@ -126,7 +126,12 @@ class EvaluationRequest(msgspec.Struct, frozen=True):
     help="How many evaluations to run at once.",
 )
 @model_timeout_option
-@click.option("--max-cost", type=DOLLARS, help="Stop asking models after this many US dollars.")
+@click.option(
+    "--max-cost",
+    "max_cost_usd",
+    type=DOLLARS,
+    help="Stop asking models after this many US dollars.",
+)
 @click.option(
     "--resume", is_flag=True, help="Keep the results already in -o and evaluate the rest."
 )
@@ -181,8 +186,9 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
     Tier 0 needs no model: it is a linter whose findings have a line, a column and a remedy. Higher
     tiers ask models to judge.
     """
-    if given["list_tiers"] or given["list_rules"] or given["list_models"]:
-        echo(_listed(given))
+    tiers, rules, providers = (given.pop(f"list_{name}") for name in ("tiers", "rules", "models"))
+    if tiers or rules or providers:
+        echo(_listed(given["config"], tiers=tiers, rules=rules))
         return 0
     if not paths:
         raise BadInput("name files or folders with prompts, or - for standard input; see --help")
@@ -210,34 +216,14 @@ def command(*, paths: tuple[str, ...], **given: Any) -> int:
         raise BadInput("--resume continues the results in a file; name it with -o")
     if given["fail_on"] == "regression" and given["baseline"] is None:
         raise BadInput("--fail-on regression needs earlier results; name them with --baseline")
-    request = EvaluationRequest(
-        paths=tuple(map(Path, paths)),
-        tier=given["tier"],
-        models=models,
-        runs=given["runs"],
-        threshold=given["threshold"],
-        outputs=tuple((path, _format(path, given["file_format"])) for path in outputs),
-        samples=given["judge_samples"],
-        concurrency=given["concurrency"],
-        model_timeout_s=given["model_timeout_s"],
-        max_cost_usd=given["max_cost"],
-        resume=given["resume"],
-        baseline=given["baseline"],
-        fail_on=given["fail_on"],
-        select=given["select"],
-        ignore=given["ignore"],
-        all_kinds=given["all_kinds"],
-        fix=given["fix"],
-        as_json=given["as_json"],
-        streams=given["as_json"] and given["file_format"] == "jsonl",
-        quiet=given["quiet"],
-        minimal=given["minimal"],
-        with_host_info=given["with_host_info"],
-        cassette=given["cassette"],
-        record=given["record"],
-        push=given["push"],
-        config=given["config"],
-    )
+    file_format = given.pop("file_format")
+    given |= {
+        "paths": tuple(map(Path, paths)),
+        "models": models,
+        "outputs": tuple((path, _format(path, file_format)) for path in outputs),
+        "streams": given["as_json"] and file_format == "jsonl",
+    }
+    request = EvaluationRequest(**given)  # each by its own name
     emit = reserve_stdout() if request.prints_result else write_stdout
     from evalwright.cli.prompteval.prompt_evaluation import evaluate
 
@@ -260,8 +246,8 @@ def _format(path: Path, chosen: str | None) -> str:
     return found
 
 
-def _listed(given: dict[str, Any]) -> str:
-    if given["list_tiers"]:
+def _listed(config: Path | None, *, tiers: bool, rules: bool) -> str:
+    if tiers:
         return (
             "\n".join(
                 f"{tier.number}  {tier.name:<13} {tier.what}"
@@ -270,7 +256,7 @@ def _listed(given: dict[str, Any]) -> str:
             )
             + f"\n{_STAND_INS}"
         )
-    if given["list_rules"]:
+    if rules:
         from evalwright.prompts.rules.rule_table import CATALOGUE
 
         return "\n".join(
@@ -282,7 +268,7 @@ def _listed(given: dict[str, Any]) -> str:
     from evalwright.models.local import how_to_install
 
     lines = []
-    settings = chosen_config(given["config"])
+    settings = chosen_config(config)
     for name, provider in known_providers(settings).items():
         key = provider.key_env
         has_key = "no key needed" if not provider.needs_key else f"key from {key}"

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from evalwright.cli.evaluation import RunRequest
@@ -31,28 +30,11 @@ def spoken(message: object) -> str:
     return told(message, PYTEST)
 
 
-class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user wants of every run of a session."""
+class SessionOptions(RunRequest, frozen=True, kw_only=True):
+    """What the user wants of every run of a session; none of them has a suite yet."""
 
-    agent: str | None
-    agent_id: str | None
-    options: RunOptions
-    results: Results
-    db: str | None
     config: Config
     gate: bool = False  # the bar of a suite decides on its tasks that fail
-
-    def request(self, suite: Path | None, agent: str | None = None) -> RunRequest:
-        """The same for one suite."""
-        return RunRequest(
-            suite=suite,
-            agent=agent or self.agent,
-            agent_id=self.agent_id,
-            options=self.options,
-            results=self.results,
-            db=self.db,
-            config=self.config,
-        )
 
 
 def asked_of(session: pytest.Config) -> SessionOptions:
@@ -77,6 +59,7 @@ def asked_of(session: pytest.Config) -> SessionOptions:
         options = RunOptions(**{**given, **lists})
         refuse_combinations(options)
         return SessionOptions(
+            suite=None,
             agent=agent,
             agent_id=agent_id,
             options=options,

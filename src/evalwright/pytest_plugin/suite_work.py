@@ -140,7 +140,7 @@ class SuiteWork:
         self.name = path.as_posix()
         self.notices = list(map(spoken, subject.notices))
         self._loop = loop
-        request = asked.request(path)
+        request = msgspec.structs.replace(asked, suite=path)
         self._session, plans = prepare(
             request,
             subject,

@@ -132,7 +132,11 @@ def _tier(request: EvaluationRequest, config: "Config") -> Tier:
             say("no model is configured, so only the linter runs (tier 0; see --list-tiers)")
         number = 0
     tier = TIERS[DEFAULT_TIER_WITH_MODEL if number is None else number]
-    return tier if tier.number == 0 else configured(tier, request.models, request.samples, config)
+    return (
+        tier
+        if tier.number == 0
+        else configured(tier, request.models, request.judge_samples, config)
+    )
 
 
 def _sources(
