@@ -50,11 +50,8 @@ ADDRESSES = {
 }
 ROLE_TITLES = when_used(rf"^(?:{either(_TABLES['titles']['role'])})\b")
 # A file that calls itself one is no document of another kind.
-PROMPT_NAMES = when_used(
-    r"(?:^|[-_. ])(?:prompts?|system|user|instructions?|rules?|cursorrules|mdc|agents?|claude"
-    r"|gemini|skill"
-    r"|skprompt|prompty|jinja2?|persona|chatmode)(?:[-_. ]?v?\d+)?$"
-)
+_LOG, _DECISION, _LICENCE, _PROMPT = map(either, _TABLES["lines"].values())
+PROMPT_NAMES = when_used(rf"(?:^|[-_. ])(?:{_PROMPT})(?:[-_. ]?v?\d+)?$")
 # Where people look for what a tool does, unless a folder below holds what models are told.
 DOCS_FOLDER = when_used(
     r"(?:^|/)(?:docs?|documentation)/(?![^\n]*(?:prompt|agent|skill|rule|instruct)[^/\n]*/)"
@@ -73,15 +70,8 @@ DOCUMENT_NAMES: dict[DocumentKind, re.Pattern[str]] = {
 README_OF = when_used(rf"[-_. ]read[-_ ]?me{_LOCALE}")
 
 LICENCE_PHRASES, CONDUCT_PHRASES, COMMUNITY_PHRASES = _TABLES["phrases"].values()
-LICENCE_TITLE = when_used(
-    r"\b(?:licen[sc]e|lizenz|licencia|licença|licenza|licencja|lisans|лицензия)$"
-    r"|许可证$|许可协议$|ライセンス$|라이선스$|ترخيص$|giấy phép$"
-)
-DECISION_TITLES = when_used(
-    r"^(?:context and problem statement|decision drivers|considered options|decision outcome"
-    r"|pros and cons of the options|consequences|alternatives considered|decision|rationale"
-    r"|status)\b"
-)
+LICENCE_TITLE = when_used(_LICENCE)
+DECISION_TITLES = when_used(rf"^(?:{_DECISION})\b")
 README_TITLES = when_used(rf"^(?:{either(_TABLES['titles']['readme'])})\b")
 ENDPOINT = when_used(r"(?:get|post|put|patch|delete|head|options) /")
 BADGE = when_used(
@@ -115,13 +105,7 @@ RELEASE_HEADING = when_used(
     r"[ \t]*(?:[-–—(:/][ \t]*|$)|^#{1,4}[ \t]*\[?(?:unreleased|v?\d{1,4}\.\d{1,4})",
     re.MULTILINE | re.IGNORECASE,
 )
-LOG_LINE = when_used(
-    r"^\s*(?:\[?\d{4}[-/.]\d\d[-/.]\d\d[T ,_]+\d\d:\d\d|\[?\d\d:\d\d:\d\d"
-    r"|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d"
-    r"|\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|TRACE|FATAL)\b|\d{1,3}(?:\.\d{1,3}){3} |[$>#%] \S|✓|✗"
-    r"|at [\w.$<>]+\("
-    r"|Traceback \(|File \"|npm (?:ERR|WARN)|\S+\s+[\d.]+ [kKM]?B\b|(?:PASS|FAIL|ok|not ok)\b)"
-)
+LOG_LINE = when_used(rf"^\s*(?:{_LOG})")
 RECIPE_WORDS, _UNITS = _TABLES["recipes"].values()
 QUANTITY_LINE = when_used(
     r"^[ \t]*[-*+•・●]?[ \t]*(?:[\d½¼¾⅓/.,-]{1,8}|[一二三四五六七八九十半两]{1,3}|大さじ|小さじ)"

@@ -16,29 +16,17 @@ TOKEN_BUDGET = 4000
 _BYTES_PER_TOKEN = 4
 _SHOUTED_WORDS = 5
 
-_VAGUE_AMOUNTS = ("few", "several", "various", "some", "couple", "number", "amount")
-_VAGUE_AMOUNT = when_used(
-    r"(?:several|various|some|(?<=a )few|(?<=a )couple of|(?<=a )number of|"
-    r"(?:(?<=reasonable )|(?<=appropriate ))(?:number|amount) of)\s+(?:[a-z-]+\s+){0,2}"
-    r"(?:examples?|options?|ideas?|alternatives?|suggestions?|recommendations?|points?|items?|"
-    r"questions?|paragraphs?|sentences?|words|bullets?|steps?|sections?|variations?|versions?|"
-    r"scenarios?|details?|headlines?|metrics|tips|reasons?|keywords?)\b"
+_TABLES = word_tables(__file__)
+_VAGUE_AMOUNT, _VAGUE_CONDITION, _DOUBLE_NEGATIVE = map(
+    when_used, map(either, _TABLES["vague"].values())
 )
+_VAGUE_AMOUNTS = ("few", "several", "various", "some", "couple", "number", "amount")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _COMPLETE = ("several", "various", "some")
 _VAGUE_CONDITIONS = ("needed", "appropriate", "necessary")
-_VAGUE_CONDITION = when_used(
-    r"(?:(?<=\bas )|(?<=\bwhere )|(?<=\bif ))(?:needed|appropriate|necessary)\b"
-)
 _SENTENCE_START = when_used(r"[\n.!?;]")
 _FIRST_WORD = when_used(r"[\s>*_#\d.()\-•]*(?:please |then )?([a-z-]+)")
 _NEGATIONS = ("not", "don't", "never", "do", "cannot", "can't", "shouldn't", "must", "should")
-_DOUBLE_NEGATIVE = when_used(
-    r"(?:do not|don't|never|must not|should not|shouldn't|cannot|can't)\s+(?:ever\s+)?"
-    r"(?:fail to|neglect to|omit|avoid|refrain from|not|exclude)\b"
-    r"|not (?:un(?:common|likely|reasonable|necessary|important|related|clear|usual)|"
-    r"im(?:possible|probable|proper)|in(?:frequent|significant|correct|valid)|without)\b"
-)
 _CAPITALS = when_used(r"\b[A-Z][A-Z']+\b(?:[ ,]+\b[A-Z][A-Z']*\b){4,}")
 _SHORT_CAPITALS = frozenset("THE TO OF IS ARE NOT YOU MUST ANY THIS THAT BE".split())
 _WITHIN_A_SENTENCE = quick_pattern(f" (?:{'|'.join(sorted(_SHORT_CAPITALS))}) ".encode())
@@ -54,7 +42,6 @@ _POINTS = 3  # lines
 _POINT_WORDS = 25  # of a line, on average
 _TEMPLATE = when_used(r"\{[{%][^{}\n]{0,200}\}|[\"'`]")
 
-_TABLES = word_tables(__file__)
 _LANGUAGE_NAMES = {code: either(names) for code, names in _TABLES["languages"].items()}
 _ASKED, _LABELS, _TRANSLATED = map(either, _TABLES["answers"].values())
 _ANSWER = rf"(?:{_ASKED})\w{{0,12}}"

@@ -23,7 +23,7 @@ class Phrase(msgspec.Struct, frozen=True):
 _FILLERS = frozenset(
     "the a an any your their its all this that of to and or in on for with".split()
 )
-_PARTS, _BEGINS, _PHRASES, _NEEDS, _ = word_tables(__file__).values()
+_PARTS, _BEGINS, _PHRASES, _NEEDS, _ORDERS, _OCCASIONS, _ = word_tables(__file__).values()
 
 
 def _phrase(name: str) -> Phrase:
@@ -47,28 +47,9 @@ _WHOLE = when_used(
     r"(?:^|(?<=\n)|(?<=[.!?;] ))[ \t>]*(?:[-*+•]|\d+[.)])?[ \t]*"
     r"((?:please |(?:and|but|so|also),? )?[a-z][^.!?;:,\n\"“”`|]{8,160})(?=[.!?;]|\n|$)"
 )
-_FORBIDS = when_used(
-    r"(?:please )?(?:(?:never|do not|don't|you (?:must|should|shall) not|you (?:must|should) never"
-    r"|you are not (?:allowed|permitted) to|under no circumstances)(?: ever)? "
-    r"|(?P<doing>avoid|refrain from) )"
-)
-_DEMANDS = when_used(
-    r"(?:please )?(?:(?:always|you (?:must|should|shall|have to|need to)(?: always)?"
-    r"|make sure (?:to|that you|you)|be sure to|ensure (?:that )?you|remember to) )?"
-)
+_FORBIDS, _DEMANDS, _NO_LIMIT = map(when_used, map(either, _ORDERS.values()))
 _MODAL = when_used(r"\b(?:must|should|shall)( not| never)?(?: always)? be\b")
-# Everywhere, and on no occasion: what limits nothing.
-_NO_LIMIT = when_used(
-    r" (?:(?:in|for|to|with|on|at) (?:every|each|all) [a-z -]{2,30}|at all|under any circumstances"
-    r"|in any case|ever|at any time)$"
-)
-# Sections for cases that exclude each other, and those of what is not to be done.
-_OWN_SECTION = when_used(
-    r"\b(?:if|when|whenever|unless|until|for|in|on|during|while|after|before|where|except|with"
-    r"|mode|phase|step|case|variant|option|level|tier|scenario|part|day|week\w*|out of scope|not"
-    r"|never|don'ts?|avoid|limit\w*|forbidden|prohibited|refus\w*|mistakes?|pitfalls?|bad|wrong"
-    r"|good|examples?|anti\w*|old|new)\b|\d"
-)
+_OCCASION, _OWN_SECTION, _GENERAL_LABEL = map(when_used, map(either, _OCCASIONS.values()))
 _FEWEST = 2  # words
 _BANS = ("not", "never", "don't", "avoid", "refrain", "under")
 
@@ -235,17 +216,10 @@ def _wholly_asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
 
 
 _SENTENCE_START = when_used(r"[.!?;]\s+|\n")
-_OCCASION = when_used(
-    r"\b(?:if|when|whenever|unless|until|for|in|on|during|while|after|before|where|except|once|with"
-    r"|within|otherwise|else|says?|said)\b|[\"“”`:|]"
-)
 _STARTS = ("", "you", "please")
 _EVER = (*_STARTS, "always", "you must", "you must always", "you should", "you always")
 _ENDS = tuple('"”`')
 _POINT = when_used(r"[ \t]*(?:[-*+•]|\d+[.)])[ \t]|[^\n:]*$")
-_GENERAL_LABEL = when_used(
-    r"\b(?:rules?|guidelines?|instructions?|constraints?|requirements?|polic)"
-)
 
 
 def _are_near(one: re.Match[str], other: re.Match[str]) -> bool:

@@ -28,13 +28,7 @@ _FIRST_WORD = when_used(
 )
 # Other ways to ask, by the word with which they begin.
 _ASKING = ("you", "your", "i", "we", "help", "can", "could", "would")
-_ASKED = when_used(
-    r"your (?:\w+ )?(?:task|job|goal|mission|objective|responsibilit\w+|purpose) "
-    r"(?:is|are|will be)\b"
-    r"|you (?:will|must|should|are (?:asked|tasked|here|responsible|to))\b"
-    r"|(?:i|we) (?:want|need|would like|am looking for|require)\b"
-    r"|help (?:me|us|the user|users)\b|(?:can|could|would) you\b"
-)
+_ASKED, _FORM_OF_ANSWER, _NEEDS_EXAMPLES = map(when_used, map(either, _TABLES["asked"].values()))
 _LABEL = when_used(
     r"\n[\s#*_]{0,20}(?:your )?(?:task|goal|objective|mission|question)s?\b[*_ ]*[:\n]"
 )
@@ -43,21 +37,10 @@ _ANSWERS = (
     *("output", "response", "answer", "report", "result", "return", "reply", "respond"),
     *("deliverables", "format"),
 )
-_FORM_OF_ANSWER = when_used(
-    r"\w+\b[^\n.]{0,40}\b(?:format|structure|schema|template|sections?|contract)\b"
-    r"|(?:respond|reply|answer|return|output)\b[^\n.]{0,30}\b(?:with|only|exactly|as|in)\b"
-    r"|(?:output|response|deliverables|format)\b[^\n]{0,30}[:\n]"
-)
 _LIST_FOLLOWS = when_used(r":[*_ \t]*\r?\n\s*(?:[-*•]|\d+[.)])")
 _BOUND = when_used(
     r"\d[\d,]{0,9}(?:\s?(?:-|to)\s?\d{1,9})?\s{1,3}(?:words?|sentences?|bullets?|items?|paragraphs?|lines?|"
     r"pages?|points?|steps?|sections?|examples?|options?|questions?|characters?)\b"
-)
-_NEEDS_EXAMPLES = when_used(
-    r"\b(?:classify|categori[sz]e)\b[^\n.]{0,60}\b(?:as|into|with|by|each|every)\b"
-    r"|\b(?:label|tag) (?:each|every|all|them)\b"
-    r"|\bextract\b[^\n.]{0,60}\b(?:into|as|to|fields?|entities|json|table)\b"
-    r"|\b(?:return|output|respond|produce|reply)\b[^\n.]{0,40}\b(?:json|yaml|xml|csv)\b"
 )
 _TAUGHT_BY_EXAMPLES = frozenset(
     "classify categorize categorise label tag extract json yaml xml csv".split()
