@@ -1,4 +1,4 @@
-"""Progress of a run: tasks done, share passed, cost, time to go."""
+"""Progress of a run, or of prompts that are judged: how many, share passed, cost, time left."""
 
 import contextlib
 import heapq
@@ -36,9 +36,16 @@ class Progress:
     """How far a run is, by its durable events; this one shows nothing, its heirs do."""
 
     def __init__(
-        self, total: int, done: int = 0, passed: int = 0, cost_usd: float | None = None
+        self,
+        total: int,
+        done: int = 0,
+        passed: int = 0,
+        cost_usd: float | None = None,
+        noun: str = "tasks",
     ) -> None:
         self.total = total
+        self._noun = noun
+        self._errors = 0
         self.done = done
         self.passed = passed
         self.slowest: list[tuple[int, str]] = []
@@ -57,8 +64,7 @@ class Progress:
         for event in events:
             if event.type == EvalScored.TYPE:
                 scored = msgspec.json.decode(event.body, type=EvalScored)
-                self.done += 1
-                self.passed += scored.passed
+                self.count(passed=scored.passed)
                 latency = (scored.latency_ms or 0, scored.task_id)
                 if len(self.slowest) < SLOWEST:
                     heapq.heappush(self.slowest, latency)
@@ -66,15 +72,32 @@ class Progress:
                     heapq.heappushpop(self.slowest, latency)
             elif event.type == ProviderUsage.TYPE:
                 usage = msgspec.json.decode(event.body, type=ProviderUsage)
-                if usage.cost_estimate_usd is not None:
-                    self._priced = True
-                    self._cost += Decimal(repr(usage.cost_estimate_usd))
+                self._pay(usage.cost_estimate_usd)
+        self.refresh()
+
+    def count(self, *, passed: bool, is_error: bool = False, cost_usd: float | None = None) -> None:
+        """Count one that is done."""
+        self.done += 1
+        self.passed += passed
+        self._errors += is_error
+        self._pay(cost_usd)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show it again, where it is shown."""
+
+    def _pay(self, cost_usd: float | None) -> None:
+        if cost_usd is not None:
+            self._priced = True
+            self._cost += Decimal(repr(cost_usd))
 
     def line(self) -> str:
         """The progress in one line; the time to go follows from the pace so far."""
-        parts = [f"{self.done}/{self.total} tasks"]
+        parts = [f"{self.done}/{self.total} {self._noun}"]
         if self.done:
             parts.append(f"{percent(self.passed, self.done)} passed")
+        if self._errors:
+            parts.append(f"{self._errors} {'error' if self._errors == 1 else 'errors'}")
         if self._priced:
             parts.append(dollars(float(self._cost)))
         fresh = self.done - self._done_before
@@ -96,9 +119,8 @@ class PlainProgress(Progress):
         self._stream = stream
         self._next = time.monotonic() + LINE_EVERY_SECONDS
 
-    def add(self, events: Sequence[DurableEvent]) -> None:
-        """Count events, and write a line when it is time."""
-        super().add(events)
+    def refresh(self) -> None:
+        """Write a line when it is time."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_EVERY_SECONDS
             self.__exit__()
@@ -149,12 +171,13 @@ def progress_for(
     cost_usd: float | None = None,
     *,
     quiet: bool,
+    noun: str = "tasks",
 ) -> Progress:
     """The display that fits a stream, for a run of so many tasks."""
+    so_far = (total, done, passed, cost_usd, noun)
     if quiet:
-        return Progress(total, done, passed, cost_usd)
-    display = LiveProgress if stream.isatty() else PlainProgress
-    return display(stream, total, done, passed, cost_usd)
+        return Progress(*so_far)
+    return LiveProgress(stream, *so_far) if stream.isatty() else PlainProgress(stream, *so_far)
 
 
 def _duration(seconds: float) -> str:
