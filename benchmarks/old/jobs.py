@@ -2,7 +2,7 @@
 
 import gzip
 import json
-import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +24,12 @@ class Job:
     arguments: Callable[[Path, Path], list[str]]
 
     def command(self, inputs: Path, scratch: Path) -> list[str]:
-        """The command, with a place of its own for what it writes."""
-        out = scratch / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir()
-        return self.arguments(inputs, out)
+        """The command, with a new place for what it writes.
+
+        What earlier ones wrote stays to the end: right after many files were deleted, some file
+        systems take many times as long to create others, and whoever comes next would pay for it.
+        """
+        return self.arguments(inputs, Path(tempfile.mkdtemp(dir=scratch)))
 
 
 def a_task(folder: Path, _: float) -> Path:

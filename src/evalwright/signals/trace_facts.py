@@ -10,7 +10,7 @@ import msgspec
 from evalwright.signals.injection.instructions import as_one, unescaped
 from evalwright.signals.injection.spoken_orders import may_tell_what_to_say
 from evalwright.signals.injection.translation import is_foreign
-from evalwright.signals.injection.words import PRESSURE
+from evalwright.signals.injection.words import MAY_PRESS, PRESSURE
 from evalwright.signals.patterns import occurs_in
 from evalwright.signals.read_text import ReadText, read_text
 from evalwright.signals.written_values import leaves, letters_only, plain_lines
@@ -142,7 +142,8 @@ def first_look(trace: Trace) -> FirstLook:
     """All that was brought in is looked through as one text: that is much faster."""
     together = as_one(brought_in(trace)[1])
     foreign = is_foreign(together)
-    pressing = foreign or occurs_in(PRESSURE, unescaped(together))
+    raw = unescaped(together)
+    pressing = foreign or (occurs_in(MAY_PRESS, raw) and occurs_in(PRESSURE, raw))
     return FirstLook(foreign, pressing, may_tell_what_to_say(together))
 
 
@@ -161,7 +162,15 @@ def letters_read(trace: Trace) -> bytes:
 @kept
 def texts_read(trace: Trace) -> Sequence[ReadText]:
     """The texts that were brought in, with what is known of each."""
-    return list(map(read_text, brought_in(trace)[1]))
+    look, texts = first_look(trace), list(map(read_text, brought_in(trace)[1]))
+    for each in texts if not all(look) else ():
+        if not look.foreign:
+            each.may_be_foreign = False
+        if not look.pressing:
+            each.may_press = False
+        if not look.spoken:
+            each.may_tell_what_to_say = False
+    return texts
 
 
 @kept

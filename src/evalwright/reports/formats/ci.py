@@ -12,7 +12,6 @@ import msgspec
 
 from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.engine.suites.loader import is_data_file
 from evalwright.reports.forms import STEP_SUMMARY
 
 _ANY = [{"contains": "any"}]  # of a file of rows, where only its lines matter
@@ -77,6 +76,8 @@ class NotedFile:
 
     @property
     def _is_data(self) -> bool:
+        from evalwright.engine.suites.loader import is_data_file
+
         return is_data_file(self._path.name)
 
 

@@ -49,58 +49,10 @@ Span: TypeAlias = tuple[int, int]
 _BOUNDS = (b". ", b"! ", b"? ", b"\n", b'"', b"',", b"':", b"<", b">", b"{", b"}")
 
 
-class PressingText:
-    """A text in bytes, and the places in it that speak to an agent of its orders or its task."""
-
-    def __init__(self, text: str) -> None:
-        self.raw = unescaped(text)
-
-    @cached
-    def pressure(self) -> list[int]:
-        """These places, in order."""
-        return [start for start, _ in spans_in(PRESSURE, self.raw)]
-
-    @cached
-    def lower(self) -> bytes:
-        """The bytes in lower case, each in its place."""
-        return self.raw.lower()
-
-    def reach(self, place: int) -> int:
-        """How far the pressure at a place reaches: to the next field or item beside its own."""
-        known = self._reaches.get(place)
-        if known is None:
-            rest = self.raw[place : place + _LONGEST_PASSAGE + _REACH_BEFORE]
-            ends = [first_in(FIELD, rest)]
-            if self._is_record:
-                ends.append(first_in(ELEMENT, rest))
-            heading = first_in(HEADING, rest)
-            if heading is not None and not rest[: heading[0]].rstrip().endswith(b":"):
-                ends.append(heading)
-            before = self.raw[max(0, place - _REACH_BEFORE) : place].rpartition(b"\n\n")[2]
-            if occurs_in(ITEM, b"\n" + before):
-                ends.append(first_in(ITEM, rest))
-            self._reaches[place] = known = place + min(
-                (end[0] + 1 for end in ends if end is not None), default=len(rest)
-            )
-        return known
-
-    @cached
-    def _reaches(self) -> dict[int, int]:
-        return {}
-
-    @cached
-    def _is_record(self) -> bool:
-        return self.raw.lstrip()[:1] in (b"{", b"[")
-
-    def verb(self, start: int, end: int) -> bytes:
-        """The verb with which an instruction opens that was found between two places."""
-        return self.lower[max(start, end - _LONGEST_VERB) : end].split()[-1].strip(MARKS)
-
-
 class Instruction:
     """One sentence that gives an instruction, and the place of the pressure on its reader."""
 
-    def __init__(self, text: PressingText, start: int, verb_end: int) -> None:
+    def __init__(self, text: "InstructionReader", start: int, verb_end: int) -> None:
         self._text = text
         self._raw = text.raw
         self._start = start
@@ -240,16 +192,18 @@ class Instruction:
 class InstructionReader:
     """An untrusted text under search; of a long one, only what lies near the point is read."""
 
-    def __init__(self, text: str) -> None:
-        self._text = PressingText(text)
-        self.raw = self._text.raw  # line breaks that JSON or YAML escaped are line breaks
+    def __init__(self, text: str, *, may_press: bool = True) -> None:
+        self.raw = unescaped(text)  # line breaks that JSON or YAML escaped are line breaks
+        self._may_press = may_press
         self._found: dict[bytes, list[int]] = {}
         self._made: dict[Span, Instruction] = {}
 
     @cached
     def pressure(self) -> list[int]:
-        """The places that speak to an agent about its orders or its task."""
-        return self._text.pressure
+        """The places that speak to an agent about its orders or its task, in order."""
+        if not self._may_press:
+            return []
+        return [start for start, _ in spans_in(PRESSURE, self.raw)]
 
     @cached
     def asks_to_act(self) -> bool:
@@ -278,7 +232,7 @@ class InstructionReader:
 
     def _pressed(self, *kinds: str) -> Iterator[Instruction]:
         for span in self._near_pressure:
-            if not kinds or VERB_KINDS.get(self._text.verb(*span), "") in kinds:
+            if not kinds or VERB_KINDS.get(self.verb(*span), "") in kinds:
                 each = self._make(span)
                 if each.pressed:
                     yield each
@@ -309,7 +263,7 @@ class InstructionReader:
     def _make(self, span: Span) -> Instruction:
         made = self._made.get(span)
         if made is None:
-            made = Instruction(self._text, *span)
+            made = Instruction(self, *span)
             if len(self._made) < _MOST_PLACES:
                 self._made[span] = made
         return made
@@ -329,7 +283,7 @@ class InstructionReader:
         return known
 
     def _occurrences(self, word: bytes) -> Iterator[int]:
-        find, text = self._lower.find, self._text.lower
+        find, text = self._lower.find, self.lower
         place = find(word)
         while place >= 0:
             # A short word is part of many longer ones.
@@ -339,13 +293,49 @@ class InstructionReader:
 
     @cached
     def _lower(self) -> bytes | SearchedText:
-        return searched(self._text.lower, ANY_WORD)
+        return searched(self.lower, ANY_WORD)
 
     def _near(self, places: list[int], before: int, after: int) -> Iterator[Span]:
         for begin, end in _merged(places, before, after):
             for span in spans_in(DIRECTIVE, self.raw, begin, end):
                 if _is_order(self.raw, *span):
                     yield span
+
+    @cached
+    def lower(self) -> bytes:
+        """The bytes in lower case, each in its place."""
+        return self.raw.lower()
+
+    def reach(self, place: int) -> int:
+        """How far the pressure at a place reaches: to the next field or item beside its own."""
+        known = self._reaches.get(place)
+        if known is None:
+            rest = self.raw[place : place + _LONGEST_PASSAGE + _REACH_BEFORE]
+            ends = [first_in(FIELD, rest)]
+            if self._is_record:
+                ends.append(first_in(ELEMENT, rest))
+            heading = first_in(HEADING, rest)
+            if heading is not None and not rest[: heading[0]].rstrip().endswith(b":"):
+                ends.append(heading)
+            before = self.raw[max(0, place - _REACH_BEFORE) : place].rpartition(b"\n\n")[2]
+            if occurs_in(ITEM, b"\n" + before):
+                ends.append(first_in(ITEM, rest))
+            self._reaches[place] = known = place + min(
+                (end[0] + 1 for end in ends if end is not None), default=len(rest)
+            )
+        return known
+
+    @cached
+    def _reaches(self) -> dict[int, int]:
+        return {}
+
+    @cached
+    def _is_record(self) -> bool:
+        return self.raw.lstrip()[:1] in (b"{", b"[")
+
+    def verb(self, start: int, end: int) -> bytes:
+        """The verb with which an instruction opens that was found between two places."""
+        return self.lower[max(start, end - _LONGEST_VERB) : end].split()[-1].strip(MARKS)
 
 
 def _is_order(raw: bytes, start: int, verb_end: int) -> bool:

@@ -129,7 +129,11 @@ ASSAULT = _pattern(f"(?i){_either(_ASSAULTS)}")
 _HOUSE_RULES = {"en": f"{_RULES}|{_DUTY}|{_ANSWERING}"}
 _TAKEOVER = f"{_either(_ASSAULTS)}|{_either(_REMINDERS)}"
 TAKEOVER = _pattern(f"(?i){_TAKEOVER}")
-PRESSURE = _pattern(f"(?i){_TAKEOVER}|{_either(_HOUSE_RULES)}", 4 * _ROOM)
+_PRESSURE = f"(?i){_TAKEOVER}|{_either(_HOUSE_RULES)}"
+PRESSURE = _pattern(_PRESSURE, 4 * _ROOM)
+# Matches wherever that does, and seldom elsewhere: what need not count how far words are apart
+# keeps a small table, whatever the text.
+MAY_PRESS = _pattern(re.sub(r"\{0,\d+\}", "*", _PRESSURE))
 # A sentence also ends where a quoted value, a paragraph, an item or a field of a listing does.
 SENTENCE_END = _pattern(
     r"[.!?][\"')\]]*\s+[\"'<(]*[A-Z0-9<]|\n\s*\n|</|--|[\"']\s*[,}\]]|[\"']\n|\n\s*(?:-\s)?\w+:\s"
