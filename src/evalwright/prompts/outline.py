@@ -6,12 +6,11 @@ begin a section; `1.`, `1)`, `Step 1:`, `①` and `第一步` all begin a step.
 
 import re
 from bisect import bisect_left
-from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
-from evalwright.prompts.vocabulary import shows_example
+from evalwright.prompts.vocabulary import shows_example, title_key
 from evalwright.signals.language import lowered_in_place
 from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import either, word_tables
@@ -78,7 +77,6 @@ _CLOSED_TAG = when_used(r"</([^\W\d][\w.:-]{0,60})>")
 _TABLES = word_tables(__file__)
 _MARKUP = frozenset(_TABLES["markup"]["html"])
 _LONGEST_LABEL = 5  # spaces; what is longer is a sentence
-_DECORATION = when_used(r"[^\w/&' -]+|_+")
 _INPUT, _OUTPUT = map(either, _TABLES["few shot"].values())
 _FEW_SHOT = when_used(  # in a text in lower case
     rf"\n[ \t>*#`\"-]{{0,12}}(?:{_INPUT})\b[ \t\d]{{0,4}}[*`\"]{{0,3}}[:：]"
@@ -133,9 +131,3 @@ def outline_of(text: str) -> Outline:
         items=tuple(each for each in parts if each.form == "bullet"),
         examples=tuple(examples),
     )
-
-
-@lru_cache(maxsize=512)
-def title_key(title: str) -> str:
-    """A title in lower case, without emphasis, numbers or symbols around it."""
-    return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")

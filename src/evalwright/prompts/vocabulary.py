@@ -21,6 +21,7 @@ _EXAMPLE_TITLE = when_used(
     r"|exemplos?|esempi[o]?|voorbeeld(?:en)?|przykład\w*|пример\w*|приклад\w*|örne[kğ]\w*|ví dụ"
     r"|contoh|exempel)\b|例|예시|مثال|أمثلة|نمونه|ตัวอย่าง|उदाहरण|דוגמ"
 )
+_DECORATION = when_used(r"[^\w/&' -]+|_+")
 
 _Meanings = dict[str, tuple[Concept, ...]]
 
@@ -38,6 +39,12 @@ class Vocabulary(msgspec.Struct, frozen=True):
             if found := self.stems.get(word[:length]):
                 return {*found, *self.words.get(word, ())}
         return set(self.words.get(word, ()))
+
+
+@lru_cache(maxsize=512)
+def title_key(title: str) -> str:
+    """A title in lower case, without emphasis, numbers or symbols around it."""
+    return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")
 
 
 @lru_cache(maxsize=512)

@@ -14,7 +14,10 @@ WordTable: TypeAlias = dict[str, list[str]]
 def word_tables(module: str) -> dict[str, WordTable]:
     """The tables beside a module, given by its `__file__`: rows by title and name."""
     return {
-        title: {name: _entries(text) for name, text in rows.items()}
+        title: {
+            name: [each.replace("_", " ") for each in row.split()] if "_" in row else row.split()
+            for name, row in rows.items()
+        }
         for title, rows in text_tables(module).items()
     }
 
@@ -34,10 +37,6 @@ def text_tables(module: str) -> dict[str, dict[str, str]]:
             name, _, row = line.partition(":")
             table[name] = row.strip()
     return tables
-
-
-def _entries(text: str) -> list[str]:
-    return [each.replace("_", " ") for each in text.split()] if "_" in text else text.split()
 
 
 def either(*rows: list[str]) -> str:

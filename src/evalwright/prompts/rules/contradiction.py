@@ -25,22 +25,20 @@ _FILLERS = frozenset(
 )
 _PARTS, _BEGINS, _PHRASES, _NEEDS, _ORDERS, _OCCASIONS, _ = word_tables(__file__).values()
 
-
-def _phrase(name: str) -> Phrase:
-    pattern = re.sub(r"\{([a-z]+)\}", lambda part: _PARTS[part[1]][0], either(_PHRASES[name]))
-    return Phrase(_BEGINS[name], when_used(pattern), next(iter(_NEEDS.get(name, ())), None))
-
-
+_ASKED_FOR = {
+    name: Phrase(
+        words,
+        when_used(re.sub(r"\{([a-z]+)\}", lambda part: _PARTS[part[1]][0], either(_PHRASES[name]))),
+        next(iter(_NEEDS.get(name, ())), None),
+    )
+    for name, words in _BEGINS.items()
+}
 # What cannot both be done, with an example of how both can be said.
 _OPPOSITES = [
-    (tuple(map(_phrase, pair.split(" / "))), remedy)
-    for pair, remedy in text_tables(__file__)["opposites"].items()
+    (*pair.split(" / "), remedy) for pair, remedy in text_tables(__file__)["opposites"].items()
 ]
 # What is forbidden, and the same asked for.
-_OPPOSITE_IN_THING = (
-    (_phrase("never"), _phrase("always")),
-    (_phrase("use not"), _phrase("use")),
-)
+_OPPOSITE_IN_THING = (("never", "always"), ("use not", "use"))
 
 # A sentence that forbids something, or asks for it, from its first word to its last.
 _WHOLE = when_used(
@@ -62,7 +60,6 @@ _SIZES = frozenset(
 )
 _NEAR = 3000  # characters
 _NEGATED = when_used(r"\b(?:not|never|don't|avoid|without|no)\W+(?:\w+\W+)?$")
-_EXACTLY, _ONE_LANGUAGE = _phrase("exactly"), _phrase("one language")
 
 
 @rule("PE211", "warning", "clarity")
@@ -95,7 +92,7 @@ def contradictory_instructions(reading: Reading) -> Iterator[Hit]:
 
 
 def _in_english(reading: Reading) -> Iterator[Hit]:
-    for (one, other), remedy in _OPPOSITES:
+    for one, other, remedy in _OPPOSITES:
         first = next(_asked(reading, one), None)
         second = None if first is None else next(_asked(reading, other), None)
         if first is not None and second is not None and _are_near(first, second):
@@ -110,7 +107,7 @@ def _in_english(reading: Reading) -> Iterator[Hit]:
                 yield _hit(reading, match, opposite, _IN_TURN)
     yield from _in_sentences(reading)
     counts: dict[str, re.Match[str]] = {}
-    for match in _asked(reading, _EXACTLY):
+    for match in _asked(reading, "exactly"):
         first = counts.setdefault(match[2], match)
         # Parts of an answer have sizes of their own.
         if first[1] != match[1] and match[2] not in _SIZES:
@@ -188,7 +185,8 @@ def _heading(reading: Reading, match: re.Match[str]) -> str:
     return heading if is_case and not _GENERAL_LABEL.search(heading) else ""
 
 
-def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
+def _asked(reading: Reading, name: str) -> Iterator[re.Match[str]]:
+    phrase = _ASKED_FOR[name]
     if phrase.needs is not None and phrase.needs not in reading.words:
         return
     for place in sorted(reading.places(*phrase.words)):
@@ -197,10 +195,10 @@ def _asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
             yield match
 
 
-def _wholly_asked(reading: Reading, phrase: Phrase) -> Iterator[re.Match[str]]:
+def _wholly_asked(reading: Reading, name: str) -> Iterator[re.Match[str]]:
     """Where a phrase is asked, but not on an occasion, and not in quotes."""
     text = reading.lowered
-    for match in _asked(reading, phrase):
+    for match in _asked(reading, name):
         before = text[max(0, match.start() - 200) : match.start()]
         sentence = _SENTENCE_START.split(before)[-1]
         after = text[match.end() : match.end() + 2].strip(".,;!")
@@ -233,7 +231,7 @@ def _essence(phrase: str) -> tuple[str, ...]:
 
 def _in_language(reading: Reading) -> Iterator[Hit]:
     first: re.Match[str] | None = None
-    for match in _asked(reading, _ONE_LANGUAGE):
+    for match in _asked(reading, "one language"):
         before = reading.lowered[max(0, match.start() - 200) : match.start()]
         if _SENTENCE_START.split("\n" + before)[-1].strip(" \t-*•.)0123456789") not in _EVER:
             continue  # on an occasion

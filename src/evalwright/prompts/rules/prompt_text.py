@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate, count
 from operator import add, attrgetter
 from typing import TypeVar
@@ -18,6 +18,7 @@ import msgspec
 
 from evalwright.prompts.document import Placeholder, Prompt
 from evalwright.prompts.outline import Outline, outline_of
+from evalwright.prompts.vocabulary import title_key
 from evalwright.signals.language import Language, language_of, lowered_in_place, words
 from evalwright.signals.patterns import when_used
 from evalwright.signals.word_tables import word_tables
@@ -33,7 +34,6 @@ _MARK = when_used(
     r"|[ \t]*(`{3,}|~{3,})([^`\n]*)(?![^\n]))"
 )
 _BLANK_NEXT = when_used(r"\Z|\n[ \t\r]*(?:\n|\Z)")
-_DECORATION = when_used(r"[^\w/&' -]+")
 _PLAIN = (("\u2019", "'"), ("\u2013", "-"), ("\u2014", "-"))
 _NOT_SPACE = when_used(r"[^\s]")
 _CLOSING_INDENT = 3  # spaces
@@ -259,7 +259,7 @@ def _outline(prompt: Prompt) -> tuple[tuple[Fence, ...], tuple[Section, ...]]:
             ends[around.pop()] = start
         around.append(index)
     return tuple(fences), tuple(
-        Section(title, _key(title), level, start, min(body, end), last)
+        Section(title, title_key(title), level, start, min(body, end), last)
         for (title, level, start, body), last in zip(headings, ends, strict=True)
     )
 
@@ -282,8 +282,3 @@ def _fence(opened: re.Match[str], closing: re.Match[str] | None, length: int) ->
         closed=True,
         stray=(closing.start(3) - 1, words, words + len(stray)) if stray else None,
     )
-
-
-@lru_cache(maxsize=512)
-def _key(title: str) -> str:
-    return " ".join(_DECORATION.sub(" ", title).lower().split()).lstrip("0123456789. ")
