@@ -85,10 +85,10 @@ def test_figures_over_versions_have_their_noise_band(tenant: Tenant):
     last = keep(tenant, "r2", {"a": True, "b": False}, version="1.1.0", total_cost_usd=0.25)
     page = shown(tenant, "/trends")
     drawn = charts(page)
-    assert drawn.keys() == {"Score", "Pass rate", "Cost", "p95 latency"}
+    assert drawn.keys() == {"Pass rate", "Cost per run", "p95 time"}, "a score that is no other"
     assert drawn["Pass rate"] == Chart(["100%", "50%"], 2), "oldest first"
-    assert drawn["Cost"].points == ["$0.50", "$0.25"]
-    assert drawn["p95 latency"] == Chart(["200 ms", "200 ms"], 0)
+    assert drawn["Cost per run"].points == ["$0.50", "$0.25"]
+    assert drawn["p95 time"] == Chart(["200 ms", "200 ms"], 0)
     assert f'<a href="/runs/{last}" aria-label=' in page
     assert "version 1.1.0" in page, "the table has what the charts have"
     assert "9\N{EN DASH}91%" in page
@@ -195,9 +195,10 @@ def test_findings_of_all_runs_are_counted_by_kind_the_worst_first(tenant: Tenant
     second = keep(tenant, "r2", {"a": False, "b": True}, findings={"a": [tone], "b": [tone]})
     page = shown(tenant, "/signals")
     assert "4 findings in 2 runs" in page
-    assert page.index(">secret in output</a>") < page.index(">tone</a>")
+    assert page.index(">Secret in output</a>") < page.index(">Tone</a>")
     assert 'data-verdict="fail"' in page
-    assert "/tasks/" not in page, "only the kinds, until one is chosen"
+    graves = re.findall(r'data-signal="(\w+)"', page)
+    assert graves == ["critical", "low", "low", "low"], "all of them, the worst first"
 
     page = shown(tenant, "/signals?kind=tone")
     assert 'data-signal="low"' in page
@@ -209,7 +210,7 @@ def test_findings_of_all_runs_are_counted_by_kind_the_worst_first(tenant: Tenant
     part = shown(tenant, "/signals?severity=critical&kind=nothing", HX_Request="true")
     assert part.lstrip().startswith('<div id="signals"')
     assert "1 finding in 2 runs" in part
-    assert "tone</a>" not in part
+    assert "Tone</a>" not in part
 
 
 def test_older_runs_are_on_further_pages(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):

@@ -15,8 +15,10 @@ from evalwright.contracts.events import (
     RunStarted,
     recorded_summary,
 )
+from evalwright.contracts.report import GRAVE
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Thresholds
+from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.provenance import Provenance, recorded_provenance
 from evalwright.engine.runs import agent_called, let_through_by, may_be_held, reasons_held
 from evalwright.reports.formats.html import NO_HTML, Html, text_html
@@ -46,6 +48,7 @@ class RunFigures(NamedTuple):
     baseline: str = ""  # the run that it was compared with
     baseline_passed: int | None = None  # of the same tasks
     provenance: Provenance = Provenance()  # where it was started
+    unsafe: int = 0  # tasks with high or critical findings, as far as the summary is read
 
     @property
     def gauge(self) -> dict[str, Any]:
@@ -53,15 +56,16 @@ class RunFigures(NamedTuple):
         return rate_gauge(self.passed, self.tasks, self.bar)
 
 
-class _Latency(msgspec.Struct, rename="camel"):
+class _FiguredTask(msgspec.Struct, rename="camel"):
     latency_ms: int | None = None
+    safety_findings: list[SafetyFinding] | None = None
 
 
 class _Figures(msgspec.Struct, rename="camel"):
     task_count: int
     passed_count: int
     total_cost_usd: float | None = None
-    tasks: list[_Latency] = []
+    tasks: list[_FiguredTask] = []
 
 
 class _PassedTask(msgspec.Struct):
@@ -162,6 +166,10 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
         *told,
         p95_ms=p95(latencies) if latencies else None,
         provenance=recorded_provenance(first.decode(RunStarted).metadata) or Provenance(),
+        unsafe=sum(
+            any(finding.severity in GRAVE for finding in each.safety_findings or ())
+            for each in found.tasks
+        ),
     )
     planned = next(log.read(run.run_id, (Planned.TYPE,), limit=1), None)
     if planned is None or len(planned.body) > LONG:

@@ -130,6 +130,10 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
     more = len(chosen) > first + AT_ONCE
     kind, sentence = _verdict(compared)
     shape, heading = VERDICTS[kind]
+    changed = [f"{len(pair.groups[name]):,}" for name in ("worse", "better")]
+    if kind == "bad" and changed[0] != "0":
+        noun = "task" if changed[0] == "1" else "tasks"
+        heading += f": {changed[0]} {noun} got worse, {changed[1]} got better"
     return {
         "runs": [_run_told(side) for side in (pair.before, pair.after)],
         "age": _age_words(pair.age_s),
@@ -225,13 +229,16 @@ def _difference(compared: ComparedPair) -> dict[str, Any] | None:
     def at(points: float) -> float:
         return 160 + 140 * points / widest
 
+    low, high = (figures.points(each).removesuffix(" points") for each in (change.low, change.high))
+    tone = "down" if change.high < 0 else "up" if change.low > 0 else ""
     return {
         "words": figures.points(change.difference),
-        "interval": f"{figures.points(change.low)} to {figures.points(change.high)}, paired",
+        "interval": f"{low} to {high}, paired",
+        "tone": tone,
         "low": round(at(change.low), 1),
         "width": round(at(change.high) - at(change.low), 1),
         "at": round(at(change.difference), 1),
-        "edge": figures.points(widest).lstrip("+"),
+        "edge": f"{100 * widest:.0f}",
     }
 
 
@@ -283,13 +290,7 @@ def _verdict(compared: ComparedPair) -> tuple[str, str]:
 def _tiles(compared: ComparedPair) -> Iterator[tuple[str, str, str]]:
     """The key numbers: name, number, and what it is set against."""
     pair, deep = compared.pair, compared.deep
-    report, groups = pair.report, pair.groups
-    if report.pass_change is not None:
-        change = report.pass_change
-        bounds = f"{figures.points(change.low)} to {figures.points(change.high)}"
-        before = f"baseline {amounts.percent(change.baseline_rate)}"
-        chance = f"{before}; {p_in_words(pair.verdict.p_value)}, 95% interval {bounds}"
-        yield "Pass rate", amounts.percent(change.new_rate), chance
+    report = pair.report
     if report.score_change is not None:
         before = f"baseline {amounts.score(report.baseline_score)}"
         yield (
@@ -297,7 +298,6 @@ def _tiles(compared: ComparedPair) -> Iterator[tuple[str, str, str]]:
             amounts.score(report.score),
             f"{before}; {p_in_words(report.score_change.p_value)}",
         )
-    yield "Got worse", f"{len(groups['worse']):,}", f"{len(groups['better']):,} got better"
     flaky = len(_flaky(compared))
     yield "Flaky", f"{flaky:,}", "passed only sometimes" if flaky else ""
     totals = [side.tasks.totals for side in (pair.before, pair.after)]
@@ -346,13 +346,14 @@ def _change(compared: ComparedPair, task: PairedTask, asked: CompareAsked) -> di
     if row is not None:
         if row.new_root:
             badges.append((in_words(row.new_root), ""))
-        if row.recommendation != "none":
+        if row.gated:
             gate = RECOMMENDATIONS[row.recommendation].words
-            badges.append((f"Gate: {gate.lower()}", "fail" if row.gated else ""))
-        badges += [
-            (f"{severity} {in_words(kind)}", "fail" if severity in ("high", "critical") else "warn")
-            for kind, severity in row.signals[:4]
-        ]
+            badges.append((f"Gate: {gate.lower()}", "fail"))
+        if row.signals:  # a badge for each would hide what caused the failure
+            kind, severity = row.signals[0]
+            more = f" and {len(row.signals) - 1} more" if len(row.signals) > 1 else ""
+            tone = "fail" if severity in ("high", "critical") else "warn"
+            badges.append((f"{severity} {in_words(kind)}{more}", tone))
     if task.task_id in _flaky(compared):
         badges.append(("flaky", "warn"))
     direction = {"worse": "down", "lower": "down", "better": "up"}.get(task.group, "same")

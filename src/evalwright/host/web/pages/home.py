@@ -1,9 +1,10 @@
 """Home: what needs somebody's attention, where each agent stands, what runs and what was spent."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -80,10 +81,11 @@ def read_suites(call: PageCall) -> tuple[list[RunFacts], list[dict[str, Any]]]:
 def _read(call: PageCall) -> dict[str, Any]:
     runs, rows = read_suites(call)
     flying = [run for run in runs if run.ended_us is None][:MOST_FLYING]
-    attention = [each for row in rows for each in _attention(row)][:MOST_ATTENTION]
+    attention = [each for row in rows for each in _attention(row)]
+    attention.sort(key=lambda each: ("fail", "error").index(each["kind"]))
     return {
         "verdict": _verdict(rows),
-        "attention": sorted(attention, key=lambda each: ("fail", "error").index(each["kind"])),
+        "attention": attention[:MOST_ATTENTION],
         "suites": rows,
         "flying": [_flying(call, run) for run in flying],
         "spent": _spent(call, runs),
@@ -118,28 +120,37 @@ def _suite(row: dict[str, Any], run: RunFacts, trends: ScoreTrends) -> dict[str,
     }
 
 
-def _attention(row: dict[str, Any]) -> list[dict[str, str]]:
-    """What is wrong with the latest run of a suite and an agent."""
-    name = row["title"]
-    beside = f"{row['run_title']} · {row['agent']}"
+def _attention(row: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """What is wrong with the latest run of a suite and an agent, and where one sees why."""
+    name, here = row["title"], run_address(row["run_id"])
+    facts = [row["run_title"].lower(), row["agent"], row["branch"], row["who"]]
+    if row["rate"] and row["rate"]["bar"] is not None:
+        facts.insert(0, f"{row['rate']['figure']}%, bar {amounts.percent(row['rate']['bar'])}")
+    beside = " \N{MIDDLE DOT} ".join(filter(None, facts))
+
+    def item(kind: str, what: str, address: str, action: str) -> dict[str, str]:
+        told = {"kind": kind, "what": f"{name}: {what}", "beside": beside}
+        return told | {"address": address, "action": action}
+
     if row["kind"] == "error":
         word = row["word"].lower()
-        text = f"{name}: the run was interrupted" if word == "interrupted" else f"{name}: no result"
-        address, action = run_address(row["run_id"]), "See the error"
-    elif row["kind"] == "fail":
-        failed = row["tasks"] - row["passed"]
-        change = row["change"]
-        if change and change["direction"] == "down":
-            text = f"{name}: {change['words'][1:]} fewer passed than in the baseline"
+        what = "the run was interrupted" if word == "interrupted" else "no result"
+        yield item("error", what, here, "See the error")
+        return
+    if row["kind"] == "fail":
+        failed, change, before = row["tasks"] - row["passed"], row["change"], row["baseline"]
+        if change and change["direction"] == "down" and before:
+            pair = urlencode({"baseline": before, "new": row["run_id"]})
+            what = f"{change['words'][1:]} fewer passed than in the baseline"
+            yield item("fail", what, f"/compare?{pair}", "See what broke")
         elif failed:
-            text = f"{name}: {failed:,} {'task' if failed == 1 else 'tasks'} did not pass"
+            what = f"{failed:,} {'task' if failed == 1 else 'tasks'} did not pass"
+            yield item("fail", what, f"{here}?show=failed", "See what broke")
         else:
-            text = f"{name}: a bar was not met"
-        address, action = f"{run_address(row['run_id'])}?show=failed", "See what broke"
-    else:
-        return []
-    kind = "fail" if row["kind"] == "fail" else "error"
-    return [{"kind": kind, "what": text, "beside": beside, "address": address, "action": action}]
+            yield item("fail", "a bar was not met", here, "See why")
+    if count := row["unsafe"]:
+        what = f"{count:,} {'task has' if count == 1 else 'tasks have'} serious findings"
+        yield item("fail", what, f"{here}?show=findings", "See the findings")
 
 
 def _flying(call: PageCall, run: RunFacts) -> dict[str, Any]:

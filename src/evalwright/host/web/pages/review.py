@@ -215,8 +215,12 @@ def _listed(
     return {
         "asked": asked.values(),
         "hidden": list(asked.given.items()),
-        "heading": "Reviewed" if asked.state == "done" else f"{len(found):,} to look at",
-        "why": f"{reviewed:,} of {len(queue.items):,} are reviewed.",
+        "heading": "Reviewed"
+        if asked.state == "done"
+        else f"{len(found):,} to look at"
+        if found
+        else "Nothing to review",
+        "why": f"{reviewed:,} of {len(queue.items):,} are reviewed." if queue.items else "",
         "kind_chips": _chips(asked, "kind", {"": "any reason", **KIND_WORDS}),
         "state_chips": _chips(asked, "state", STATE_WORDS),
         "rows": rows,

@@ -37,9 +37,9 @@ MOST_SIDE_BY_SIDE = 8  # runs in a matrix
 SPANS = {"1h": 3600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
 SPAN_WORDS = {"1h": "last hour", "1d": "last day", "7d": "last 7 days", "30d": "last 30 days"}
 STATUS_WORDS = {
-    "passed": "passed",
     "failed": "failed",
     "error": "no result",
+    "passed": "passed",
     "open": "not ended",
     "cancelled": "cancelled",
 }
@@ -197,12 +197,15 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
             if row["repeats"]:
                 row["repeats"] = [{**row, "repeats": []}, *row["repeats"]]
     shown = [_group(pair, heads[pair], of_pair, trends) for pair, of_pair in groups.items()]
+    linked = set()
     for (suite, _), group in zip(groups, shown, strict=True):
         rows = [row for (name, _), of_pair in groups.items() if name == suite for row in of_pair]
-        group["matrix"] = matrix_address(rows)
+        group["matrix"] = None if suite in linked else matrix_address(rows)
+        linked.add(suite)
     return {
         "asked": asked.values(),
         "groups": shown,
+        "has_models": any(row["model"] for of_pair in groups.values() for row in of_pair),
         "verdict": None if asked.is_filtered or asked.before else _verdict(shown),
         "is_open": any(run.ended_us is None for run in runs),  # then it is asked for again
         "here_again": asked.address(),
@@ -369,10 +372,12 @@ def run_row(
         else None,
         "tasks": figures.tasks if figures else 0,
         "passed": figures.passed if figures else 0,
+        "unsafe": figures.unsafe if figures else 0,
         "progress": None,
         "change": _change(call, run, figures, named),
         "note": "baseline" if named == run.run_id else "",
         "is_baseline": named == run.run_id,
+        "baseline": (figures.baseline if figures else "") or named or "",
         "cost": ""
         if not figures or figures.cost_usd is None
         else amounts.dollars(figures.cost_usd),

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from starlette.responses import Response
 
+from evalwright.contracts.report import GRAVE
 from evalwright.contracts.short_names import agent_id_of
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, in_time, page, part
@@ -15,7 +16,6 @@ from evalwright.store.protocol import RunFilter
 
 MOST_RUNS = 60  # that are looked at for a page
 AT_ONCE = 40  # findings of a page
-GRAVE = ("critical", "high")
 
 
 class SignalsAsked(Filters, frozen=True):
@@ -35,6 +35,7 @@ class SignalsAsked(Filters, frozen=True):
 class RunFinding(NamedTuple):
     """A finding, and where it was made."""
 
+    kind: str
     severity: str
     task_id: str
     run: RecentRun
@@ -73,13 +74,17 @@ def _listed(call: PageCall, asked: SignalsAsked, recent: RecentRuns) -> dict[str
         for row in run.tasks.rows:
             for each in row.safety_findings or ():
                 if asked.severity in ("", each.severity):
-                    found = RunFinding(each.severity, row.task_id, run)
+                    found = RunFinding(each.kind, each.severity, row.task_id, run)
                     by_kind.setdefault(each.kind, []).append(found)
     rank = list(SEVERITIES).index
     worst = {
         kind: min((each.severity for each in found), key=rank) for kind, found in by_kind.items()
     }
-    chosen = by_kind.get(asked.kind, [])
+    if asked.kind:
+        chosen = by_kind.get(asked.kind, [])
+    else:
+        chosen = [each for found in by_kind.values() for each in found]
+    chosen = sorted(chosen, key=lambda each: rank(each.severity))  # the newest of each first
     shown, around = asked.page_of(chosen, AT_ONCE)
     looked_at = len(recent.runs) + recent.large + recent.unreadable
     oldest = recent.runs[-1].facts.run_id if recent.runs and looked_at == MOST_RUNS else ""
@@ -102,7 +107,7 @@ def _listed(call: PageCall, asked: SignalsAsked, recent: RecentRuns) -> dict[str
         "kinds": [
             {
                 "kind": kind,
-                "words": in_words(kind),
+                "words": in_words(kind).capitalize(),
                 "cells": [
                     (
                         severity,
@@ -123,11 +128,11 @@ def _listed(call: PageCall, asked: SignalsAsked, recent: RecentRuns) -> dict[str
             )
         ],
         "total": sum(map(len, by_kind.values())),
-        "chosen_words": in_words(asked.kind),
+        "chosen_words": in_words(asked.kind) or "all findings",
         "findings": [
             {
                 "severity": each.severity,
-                "kind": in_words(asked.kind),
+                "kind": in_words(each.kind),
                 "task_id": each.task_id,
                 "run_id": each.run.facts.run_id,
                 "suite": each.run.facts.suite,
@@ -149,7 +154,9 @@ def _verdict(by_kind: Mapping[str, Sequence[RunFinding]], runs: int) -> dict[str
     """How grave it is, in one sentence."""
     found = [(kind, each) for kind, all_of in by_kind.items() for each in all_of]
     grave = [kind for kind, each in found if each.severity in GRAVE]
-    told = f"in {runs:,} {'run' if runs == 1 else 'runs'}"
+    if not runs:
+        return {"kind": "open", "heading": "No findings yet", "why": "No run has ended."}
+    told = "in the latest run" if runs == 1 else f"in the latest {runs:,} runs"
     if grave:
         noun = "finding" if len(grave) == 1 else "findings"
         kinds = ", ".join(in_words(kind) for kind in list(dict.fromkeys(grave))[:3])
@@ -159,4 +166,4 @@ def _verdict(by_kind: Mapping[str, Sequence[RunFinding]], runs: int) -> dict[str
         noun = "finding" if len(found) == 1 else "findings"
         heading = f"{len(found):,} {noun}, none serious"
         return {"kind": "unsure", "heading": heading, "why": f"Seen {told}."}
-    return {"kind": "pass", "heading": "No findings", "why": f"Looked {told}." if runs else ""}
+    return {"kind": "pass", "heading": "No findings", "why": f"Nothing was found {told}."}

@@ -1,7 +1,7 @@
 """Trends: score, pass rate, cost and p95 of a suite over versions and models, and its tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import hypot
+from math import ceil, floor, hypot, log10
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -30,6 +30,7 @@ from evalwright.store.protocol import RunFacts
 
 AT_ONCE = 15  # tasks
 MOST_LINES = 6  # in a chart
+GUTTER = 68  # left of a chart, for the names of values
 KINDS = {"": "broken or flaky", "broke": "ever broke", "flaky": "flaky"}
 
 
@@ -41,17 +42,24 @@ class Measure(NamedTuple):
     value: Callable[[TrendPoint], float | None]
     band: Callable[[TrendPoint], Band | None]
 
+    def named(self, value: float) -> str:
+        if self.unit == "$":
+            return amounts.dollars(value)
+        if self.unit == "ms":
+            return amounts.span(value)
+        return f"{value:.3g}{self.unit}"
+
 
 MEASURES = (
-    Measure("Score", "", lambda each: each.score, lambda each: each.score_band),
     Measure(
         "Pass rate",
         "%",
         lambda each: None if each.rate is None else 100 * each.rate,
         lambda each: each.rate_band and (100 * each.rate_band[0], 100 * each.rate_band[1]),
     ),
-    Measure("Cost", "$", lambda each: each.cost, lambda _: None),
-    Measure("p95 latency", "ms", lambda each: each.p95_ms, lambda _: None),
+    Measure("Score", "", lambda each: each.score, lambda each: each.score_band),
+    Measure("Cost per run", "$", lambda each: each.cost, lambda _: None),
+    Measure("p95 time", "ms", lambda each: each.p95_ms, lambda _: None),
 )
 
 
@@ -130,7 +138,7 @@ def _shown(
             }
             for key, words in KINDS.items()
         ],
-        "charts": [chart for each in MEASURES if (chart := _chart(each, points)) is not None],
+        "charts": _charts(call, points),
         "rows": [_row(call, each) for each in reversed(points)],
         "tasks": [_task(each, points) for each in part_of],
         "found": len(wanted),
@@ -141,6 +149,19 @@ def _shown(
         "most_runs": MOST_RUNS,
         "left_out": recent.left_out,
     }
+
+
+def _charts(call: PageCall, points: Sequence[TrendPoint]) -> list[dict[str, Any]]:
+    """The pass rate, then the rest; the score where it is another figure."""
+    figures = call.host.figures.of(call.log, points[-1].run.facts) if points else None
+    bar = None if figures is None or figures.bar is None else 100 * figures.bar
+    is_same = all(each.score == each.rate for each in points)
+    drawn = (
+        _chart(each, points, bar if each.unit == "%" else None)
+        for each in MEASURES
+        if each.name != "Score" or not is_same
+    )
+    return [chart for chart in drawn if chart is not None]
 
 
 def _verdict(points: Sequence[TrendPoint]) -> dict[str, str]:
@@ -176,67 +197,114 @@ def _takes(kind: str, task: TaskHistory) -> bool:
     return {"broke": bool(task.breaks), "flaky": task.is_flaky}.get(kind, True)
 
 
-def _chart(measure: Measure, points: Sequence[TrendPoint]) -> dict[str, Any] | None:
+class ChartScale(NamedTuple):
+    """Where runs and values lie in a drawing."""
+
+    width: int
+    tall: int
+    runs: int
+    low: float
+    high: float
+
+    @property
+    def right(self) -> int:
+        return self.width - 20
+
+    @property
+    def foot(self) -> int:
+        return self.tall + 12
+
+    def x(self, place: int) -> str:
+        """The run at a place, of which the oldest is on the left; a single one in the middle."""
+        share = place / (self.runs - 1) if self.runs > 1 else 0.5
+        return f"{GUTTER + (self.right - GUTTER) * share:.1f}"
+
+    def y(self, value: float) -> str:
+        return f"{self.foot - self.tall * (value - self.low) / (self.high - self.low):.1f}"
+
+    def line(self, kind: str, value: float) -> Html:
+        """A line across, at a value."""
+        y, end = text_html(self.y(value)), text_html(str(self.right + 8))
+        left = text_html(str(GUTTER - 14))
+        return Html(f'<line class="{text_html(kind)}" x1="{left}" x2="{end}" y1="{y}" y2="{y}"/>')
+
+    def text(self, x: str, y: str, anchor: str, words: str) -> Html:
+        at = Html(f'x="{text_html(x)}" y="{text_html(y)}" text-anchor="{text_html(anchor)}"')
+        return Html(f"<text {at}>{text_html(words)}</text>")
+
+
+def _chart(
+    measure: Measure, points: Sequence[TrendPoint], bar: float | None = None
+) -> dict[str, Any] | None:
     """A measure over the runs, oldest first; None if nothing is known to draw."""
-    values = [measure.value(each) for each in points]
+    values, is_rate = [measure.value(each) for each in points], measure.unit == "%"
     known = [value for value in values if value is not None]
     if not known:
         return None
     bands = [measure.band(each) for each in points]
-    edges = [edge for band in bands if band is not None for edge in band]
-    low, high = min(*known, *edges, known[0]), max(*known, *edges, known[0])
-    low = min(low, 0.0) if low <= 0 or high / max(low, 1e-12) > 10 else low
-    spread = (high - low) or abs(high) or 1.0
-    low, high = low - 0.08 * spread if low > 0 else low, high + 0.08 * spread
-    width = 556 / max(1, len(points) - 1)
-
-    def at(place: int, value: float) -> tuple[str, str]:
-        x = 320.0 if len(points) == 1 else 44 + width * place
-        return f"{x:.1f}", f"{170 - 150 * (value - low) / (high - low):.1f}"
-
-    def named(value: float) -> str:
-        if measure.unit == "$":
-            return amounts.dollars(value)
-        return f"{value:.3g}{' ' if measure.unit == 'ms' else ''}{measure.unit}"
-
-    parts = []
-    for value in (low, (low + high) / 2, high):
-        y, words = text_html(at(0, value)[1]), text_html(named(value))
-        parts.append(
-            Html(
-                f'<line class="grid" x1="0" x2="600" y1="{y}" y2="{y}"/>'
-                f'<text x="0" y="{y}" dy="-4">{words}</text>'
-            )
+    edges = [*known, *(edge for band in bands if band is not None for edge in band)]
+    edges += [bar] if bar is not None else []
+    ticks = _ticks(min(edges), max(edges), 100.0 if is_rate else None)
+    scale = ChartScale(*((1240, 190) if is_rate else (620, 150)), len(points), ticks[0], ticks[-1])
+    parts = [scale.line("grid", tick) for tick in ticks]
+    parts += [
+        scale.text(str(GUTTER - 20), f"{float(scale.y(tick)) + 4:.1f}", "end", measure.named(tick))
+        for tick in ticks
+    ]
+    parts += [scale.line("bar", bar)] if bar is not None else []
+    often = max(1, -(-len(points) // (12 if is_rate else 6)))
+    parts += [
+        scale.text(
+            scale.x(place), str(scale.foot + 18), "middle", str(points[place].run.facts.number)
         )
-    lines = list(dict.fromkeys(each.line for each in points))[:MOST_LINES]
+        for place in range(len(points) - 1, -1, -often)
+    ]
+    lines = list(dict.fromkeys(each.line for each in points))[-MOST_LINES:]
     for line in lines:
-        places = [
-            at(place, value)
+        drawn = " ".join(
+            f"{scale.x(place)},{scale.y(value)}"
             for place, (each, value) in enumerate(zip(points, values, strict=True))
             if each.line == line and value is not None
-        ]
-        drawn = text_html(" ".join(",".join(place) for place in places))
-        parts.append(Html(f'<polyline class="line" points="{drawn}"/>'))
+        )
+        parts.append(Html(f'<polyline class="line" points="{text_html(drawn)}"/>'))
     for place, (each, found, band) in enumerate(zip(points, values, bands, strict=True)):
         if found is None:
             continue
-        x, y = map(text_html, at(place, found))
+        x, y = text_html(scale.x(place)), text_html(scale.y(found))
         if band is not None:
-            top, bottom = (text_html(at(place, edge)[1]) for edge in reversed(band))
-            parts.append(
-                Html(f'<line class="whisker" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>')
-            )
-        tone = text_html("in" if each.line == lines[-1] or len(lines) == 1 else "other")
-        told = text_html(f"{run_title(each.run.facts)}, {' '.join(each.line)}: {named(found)}")
+            top, foot = (text_html(scale.y(edge)) for edge in reversed(band))
+            parts.append(Html(f'<line class="whisker" x1="{x}" x2="{x}" y1="{top}" y2="{foot}"/>'))
+        is_below = bar is not None and found < bar
+        tone = "other" if each.line != points[-1].line else "out" if is_below else "in"
+        of = f"{run_title(each.run.facts)}, {' '.join(each.line)}"
+        told = text_html(f"{of}: {measure.named(found)}")
         href = href_html(run_address(each.run.facts.run_id))
         parts.append(
             Html(
                 f'<a href="{href}" aria-label="{told}"><title>{told}</title>'
-                f'<circle class="{tone}" cx="{x}" cy="{y}" r="4"/></a>'
+                f'<circle class="{text_html(tone)}" cx="{x}" cy="{y}" r="4"/></a>'
             )
         )
-    svg = Html(f'<svg class="chart half" viewBox="0 0 620 190">{Html("".join(parts))}</svg>')
-    return {"name": measure.name, "drawn": as_markup(svg)}
+    kind, box = ("chart" if is_rate else "chart half"), f"0 0 {scale.width} {scale.tall + 40}"
+    svg = Html(
+        f'<svg class="{text_html(kind)}" viewBox="{text_html(box)}">{Html("".join(parts))}</svg>'
+    )
+    now = f"{measure.named(known[-1])} now"
+    now += "" if bar is None else f", bar {measure.named(bar)}"
+    return {"name": measure.name, "now": now, "is_wide": is_rate, "drawn": as_markup(svg)}
+
+
+def _ticks(low: float, high: float, most: float | None) -> list[float]:
+    """Three to seven round values around all others; up to `most`, where a scale has an end."""
+    spread = (high - low) or abs(high) or 1.0
+    rough = spread / 4
+    power = 10.0 ** floor(log10(rough))
+    step = next(each * power for each in (1, 2, 5, 10) if each * power >= rough)
+    first, last = max(0, floor(low / step)), ceil(high / step)
+    if most is not None:
+        last = min(last, round(most / step))
+    first, last = (first - 1 if first else 0, last + 1) if first >= last else (first, last)
+    return [float(f"{each * step:.10g}") for each in range(first, last + 1)]
 
 
 def _row(call: PageCall, point: TrendPoint) -> dict[str, Any]:
