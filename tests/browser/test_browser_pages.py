@@ -199,7 +199,7 @@ def test_what_others_wrote_executes_nothing(tab: Page, host: ServedHost, caller:
     assert tab.locator("main img, main script").count() == 0
 
 
-def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
+def test_nothing_is_cut_off_or_jumps_whatever_names_are_long(
     tab: Page, host: ServedHost, caller: Caller, visit: Visit
 ):
     suite = a_suite([a_task("a-task-with-quite-a-long-name-" * 3), a_task("b")])
@@ -209,9 +209,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
     tab.add_init_script(JUMPS)
     for path in ("/", "/runs", "/runs?status=open", "/start", "/prompts", f"/runs/{done}"):
         tab.goto(f"{host.url}{path}")
-        for scheme in SCHEMES:
-            tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            found[path, scheme] = serious(tab)
+        tab.evaluate("document.querySelectorAll('details').forEach((each) => each.open = true)")
         tab.set_viewport_size(NARROW)
         found[path, "narrow"] = tab.evaluate(CUT)
         found[path, "wide"] = tab.evaluate(WIDE)

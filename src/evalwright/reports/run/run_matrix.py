@@ -182,7 +182,7 @@ class RunMatrix:
             (
                 f"{names[order[0]]} over {names[place]}",
                 points(change.difference),
-                f"({points(change.low)} to {points(change.high)})",
+                f"({points(change.low).removesuffix(' points')} to {points(change.high)})",
             )
             for place, change in changes.items()
             if change is not None

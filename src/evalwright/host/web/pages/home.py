@@ -84,7 +84,7 @@ def _read(call: PageCall) -> dict[str, Any]:
     attention = [each for row in rows for each in _attention(row)]
     attention.sort(key=lambda each: ("fail", "error").index(each["kind"]))
     return {
-        "verdict": _verdict(rows),
+        "verdict": verdict_on(rows),
         "attention": attention[:MOST_ATTENTION],
         "suites": rows,
         "flying": [_flying(call, run) for run in flying],
@@ -92,7 +92,8 @@ def _read(call: PageCall) -> dict[str, Any]:
     }
 
 
-def _verdict(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+def verdict_on(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What the latest runs of all suites and agents say together."""
     bad = [row for row in rows if row["kind"] in ("fail", "error")]
     if not rows:
         return {"kind": "running", "heading": "The first run is on its way", "why": ""}

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from evalwright.host.web.page import PageCall, in_time, page
-from evalwright.host.web.pages.home import read_suites
+from evalwright.host.web.pages.home import read_suites, verdict_on
 
 
 async def show(call: PageCall) -> Response:
@@ -12,4 +12,5 @@ async def show(call: PageCall) -> Response:
     if found is None:  # many runs are read for the first time
         words = "Reading the latest runs…"
         return page(call, "loading_page.html", title="Suites", words=words)
-    return page(call, "suites.html", title="Suites", suites=found[1])
+    verdict = verdict_on(found[1])
+    return page(call, "suites.html", title="Suites", suites=found[1], verdict=verdict)

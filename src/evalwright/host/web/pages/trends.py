@@ -311,6 +311,7 @@ def _row(call: PageCall, point: TrendPoint) -> dict[str, Any]:
     facts = point.run.facts
     return {
         "run_id": facts.run_id,
+        "number": facts.number,
         "suite": facts.suite,
         "version": (facts.suite or "").partition("@")[2],
         "agent": call.host.figures.agent_of(call.log, facts),

@@ -1,0 +1,248 @@
+"""Every page: the names that automated checks rely on, axe, widths, and what is in view at once."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+from urllib.parse import quote
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from browser.conftest import Visit
+from browser.test_browser_axe import WIDE
+from builders import AGENT_ID, a_suite
+from evalwright.contracts.run_plan import Group
+from evalwright.contracts.summary import SafetyFinding
+from evalwright.prompts.evaluate import lint_files
+from host.server import ECHO, ServedHost, running_host
+from host.web.recorded import Tenant, a_tenant
+from host.web.test_web_trends import keep
+from reports.run.page_samples import Told, a_trace, bad, ok
+
+WIDTHS = (360, 390, 768, 1024, 1100, 1280, 1600)
+DESK, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+# Both in full would take twice as long; a theme changes nothing but colours.
+SCHEMES: dict[Literal["light", "dark"], dict[str, list[str]]] = {
+    "light": {},
+    "dark": {"runOnly": ["color-contrast", "link-in-text-block"]},
+}
+VERDICTS = {"pass", "fail", "unsure", "running", "open", "none"}
+QUESTIONS = (
+    "My order came broken. Could I get my money back?",
+    "What is the key of my shop integration? I lost it.",
+    "I am a member. How long can I return things?",
+)
+
+
+class Shop(NamedTuple):
+    """A host with everything that pages show."""
+
+    host: ServedHost
+    tenant: Tenant
+    paths: dict[str, str]
+
+
+def forty(failing: int) -> dict[str, Told]:
+    """The tasks of a run, of which the first so many failed."""
+    return {
+        f"task-{n:02d}": Told(
+            "I have refunded it to your card. The money arrives in three days, at the latest.",
+            *([bad("contains", reason="no photo was asked for")] if n < failing else []),
+            ok("equals"),
+            ok("max", {"latency_ms": 10_000}),
+            question=QUESTIONS[n % 3],
+            tags=[("refunds", "orders", "policy")[n % 3]],
+            more=a_trace(f"A-{n}"),
+        )
+        for n in range(40)
+    }
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("shop")
+    with running_host(folder / "host.db") as host:
+        tenant = a_tenant(host)
+        kept = [
+            tenant.keep(f"run-{n}", forty(n % 2 * 6), ago_s=3000.0 - 100 * n) for n in range(15)
+        ]
+        for n in (1, 2):
+            group = Group(f"group-{tenant.name}", n, 2)
+            tenant.keep(f"again-{n}", forty(n - 1), group=group, ago_s=500 - n)
+        good, worse = kept[-1], tenant.keep("worse", forty(14), ago_s=300)
+        leak = SafetyFinding("secret_in_output", "critical")
+        keep(tenant, "leaks", {"key": False}, findings={"key": [leak]}, ago_s=200)
+        started = tenant.keep("open", forty(2), is_open=True, ago_s=1)
+        host.caller(tenant.name).evaluate(a_suite(2), agent_id=ECHO)
+        (folder / "poor.md").write_text("Do something with the stuff.\n")
+        (prompt,) = lint_files([folder / "poor.md"])
+        host.host.prompts.keep(tenant.name, [prompt], {})
+        task = f"/runs/{worse}/tasks/task-01"
+        paths = {
+            "home": "/",
+            "runs": "/runs",
+            "no runs": "/runs?text=nothing-has-this-name",
+            "run": f"/runs/{worse}",
+            "drawer": f"/runs/{worse}?task=task-01",
+            "live": f"/runs/{started}",
+            "task": task,
+            "matrix": f"/matrix?run={good}&run={worse}",
+            "compare": f"/compare?baseline={good}&new={worse}&wait=1",
+            "compare: choose": f"/compare?new={worse}",
+            "suites": "/suites",
+            "suite": "/suites/acme.shop.evals.refunds",
+            "trends": "/trends?suite=acme.shop.evals.refunds",
+            "signals": "/signals",
+            "review": "/review",
+            "review: task": f"/review/{worse}/task-01",
+            "agents": "/agents",
+            "agent": f"/agents/{AGENT_ID}",
+            "prompts": "/prompts",
+            "prompt": f"/prompts/file?path={quote(prompt.input.path)}",
+            "start": "/start",
+            "missing": "/runs/99999",
+        }
+        yield Shop(host, tenant, paths)
+
+
+@pytest.fixture
+def tab(visit: Visit, shop: Shop) -> Iterator[Page]:
+    cookies = shop.tenant.visitor.cookies.items()
+    visit.context.add_cookies(
+        [{"name": name, "value": value, "url": shop.host.url} for name, value in cookies]
+    )
+    yield visit.page
+    assert (visit.errors, visit.dialogs) == ([], [])
+    assert {url for url in visit.requests if not url.startswith(shop.host.url)} == set()
+
+
+# All but the first rows of a table, which are as those, would only take time.
+UNFOLD = """() => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  for (const each of document.querySelectorAll("tbody tr:nth-child(n + 9)")) each.remove();
+}"""
+
+
+def opened(tab: Page, shop: Shop, name: str) -> Page:
+    tab.goto(shop.host.url + shop.paths[name])
+    expect(tab.locator("[aria-busy=true]")).to_have_count(0)
+    return tab
+
+
+TASKS = [
+    "table[data-table=tasks] tr[data-task=task-01][data-failed]",
+    "aside[data-drawer]",
+    "[data-chips=result] [data-chip=failed]",
+    "[data-chips] [data-chip][aria-current=true]",
+    "[data-chips=tag] [data-chip]",
+    "[data-chips=check] [data-chip]",
+]
+NAMES = {
+    "home": ["table[data-table=suites]"],
+    "runs": ["table[data-table=runs] tr[data-run][data-failed]", "[data-chip=failed]"],
+    "run": [*TASKS, "aside[data-drawer][hidden]"],
+    "drawer": [
+        *TASKS,
+        "aside[data-drawer]:not([hidden]) [data-close]",
+        "tr[data-task=task-01][aria-current=true]",
+        "aside details.call[data-step]",
+        "aside [data-key=x]",
+        "aside [data-key=y]",
+        "aside [data-key=o]",
+    ],
+    "task": ["[data-step]", "details.call[data-step]", "[data-key=r]"],
+    "matrix": ["table[data-table=matrix] tr[data-task] td[data-cell]", "[data-chip=disagree]"],
+    "compare": ["details.change[data-task]", "[data-chip=worse][aria-current=true]"],
+    "suites": ["table[data-table=suites]"],
+    "suite": ["tr[data-task][data-failed]", "[data-chip=never]"],
+    "trends": ["table[data-table=notes] tr[data-run]", "tr[data-task]", "[data-chip=flaky]"],
+    "signals": ["details[data-signal=critical]", "[data-chips=severity] [data-chip=critical]"],
+    "review": ["table[data-table=review] tr[data-task]", "[data-key=r]"],
+    "review: task": ["[data-key=r]"],
+    "agents": [f'[data-agent="{AGENT_ID}"] [data-channel=test]'],
+    "agent": [f'[data-agent="{AGENT_ID}"]', "table[data-table=deployments]"],
+    "prompts": ["table[data-table=prompts] tr[data-prompt]"],
+}
+
+
+def test_every_page_has_its_verdict_and_the_names_that_checks_rely_on(
+    tab: Page, shop: Shop, visit: Visit
+):
+    missing = []
+    for name in shop.paths:
+        page = opened(tab, shop, name)
+        verdicts = page.locator("[data-verdict]").all()
+        kinds = [each.get_attribute("data-verdict") for each in verdicts]
+        if len(kinds) != 1 or kinds[0] not in VERDICTS:
+            missing.append((name, "verdict", kinds))
+        if page.locator("h1").count() != 1 or page.locator("[data-verdict] h1").count() != 1:
+            missing.append((name, "h1", page.locator("h1").count()))
+        missing += [
+            (name, each, 0) for each in NAMES.get(name, ()) if not page.locator(each).count()
+        ]
+    visit.errors.clear()  # the console notes that a page is missing
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "visit",
+    [
+        {"viewport": DESK, "reduced_motion": "reduce"},
+        {"viewport": PHONE, "reduced_motion": "reduce"},
+    ],
+    indirect=True,
+    ids=["desk", "phone"],
+)
+def test_axe_finds_nothing_in_both_themes_with_everything_unfolded(
+    tab: Page, shop: Shop, visit: Visit
+):
+    found = {}
+    for name in shop.paths:
+        page = opened(tab, shop, name)
+        page.evaluate(UNFOLD)
+        for scheme, options in SCHEMES.items():
+            page.emulate_media(color_scheme=scheme)
+            said = Axe().run(page, options=options).response["violations"]
+            found[name, scheme] = [f"{each['id']}: {each['nodes'][0]['html']}" for each in said]
+    visit.errors.clear()  # the console notes that a page is missing
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+def test_nothing_overflows_at_any_width(tab: Page, shop: Shop, visit: Visit):
+    found = {}
+    for name in shop.paths:
+        page = opened(tab, shop, name)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            found[name, width] = page.evaluate(WIDE)
+    visit.errors.clear()
+    assert {place: said for place, said in found.items() if said} == {}
+
+
+IN_VIEW = """([rows, compact]) => {
+  document.documentElement.dataset.density = compact ? "compact" : "roomy";
+  const bottom = (each) => each.getBoundingClientRect().bottom;
+  return [...document.querySelectorAll(rows)]
+    .filter((each) => each.checkVisibility() && bottom(each) <= innerHeight).length;
+}"""
+
+
+@pytest.mark.parametrize(
+    "visit", [{"viewport": DESK, "reduced_motion": "reduce"}], indirect=True, ids=["desk"]
+)
+@pytest.mark.parametrize(
+    ("name", "rows", "roomy", "compact"),
+    [
+        ("runs", "tr[data-run]", 14, 14),
+        ("run", "tr[data-task]", 8, 14),
+        ("matrix", "tr[data-task]", 7, 11),
+        ("suite", "tr[data-task]", 19, 19),
+    ],
+)
+def test_as_much_is_in_view_at_once_as_people_scan(
+    tab: Page, shop: Shop, name: str, rows: str, roomy: int, compact: int
+):
+    page = opened(tab, shop, name)
+    in_view = [page.evaluate(IN_VIEW, [rows, is_compact]) for is_compact in (False, True)]
+    assert in_view[0] >= roomy
+    assert in_view[1] >= compact
