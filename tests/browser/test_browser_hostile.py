@@ -83,7 +83,7 @@ def test_hostile_names_run_nothing_fit_a_phone_and_lead_to_what_they_name(
         see(url + path)
     for path in ("/prompts", "/agents"):
         see(url + path)
-        links = f"[...document.querySelectorAll('main tbody a[href^=\"{path}\"]')]"
+        links = f"[...document.querySelectorAll(':is(tbody, [data-agent]) a[href^=\"{path}\"]')]"
         found[path] = page.evaluate(f"{links}.map(each => each.href)")
     for href in [*found["/prompts"], *(each for each in found["/agents"] if "local.shop" in each)]:
         see(href)

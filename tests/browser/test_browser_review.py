@@ -119,7 +119,7 @@ def test_axe_finds_nothing_and_hostile_texts_do_nothing(visit: Visit, host: Serv
         expect(page.locator("[aria-busy]")).to_have_count(0)
         assert (path, serious(page)) == (path, [])
         assert (path, page.evaluate(WIDE)) == (path, [])
-        expect(page.locator(".chart.half")).to_have_count(3 if path == "/trends" else 0)
+        expect(page.locator(".chart-box svg")).to_have_count(2 if path == "/trends" else 0)
         assert not page.evaluate("Boolean(window.pwned || window.hacked)")
     assert visit.dialogs == []
     assert visit.errors == []
