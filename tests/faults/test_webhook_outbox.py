@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -250,8 +251,17 @@ def test_a_store_that_is_locked_for_a_while_stops_deliveries_and_loses_none(
     run_id = caller.evaluate(a_suite(30))
     wanted = wanted_of(process)[run_id]
     assert len(wanted) > 2 * BATCH
+    is_sent, is_locked = threading.Event(), threading.Event()
+
+    def answer(_path: str) -> int:
+        is_sent.set()
+        is_locked.wait()
+        return 204
+
+    receiver.answer = answer  # a failure could not be noted, so nothing would follow it
+    assert is_sent.wait(PATIENCE_S)
     with held_lock(process):
-        receiver.answer = lambda _path: 204
+        is_locked.set()
         eventually(lambda: len(receiver.taken()) >= 2, "deliveries while the lock is held")
         quiet = stands_still(lambda: len(receiver.arrivals))
         assert quiet <= len(receiver.arrivals)
