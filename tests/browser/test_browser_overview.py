@@ -21,7 +21,7 @@ def wait_for_count(page, words: str) -> None:
 
 def test_ten_thousand_cases_open_with_the_first_hundred_only(visit, big_report):
     page = visit.open(big_report)
-    assert page.locator("tbody tr").count() == 100 + page.locator(".facts tbody tr").count()
+    assert page.locator("#case-table tbody tr").count() == 100
     expect(page.locator("#count")).to_have_text("1\u2013100 of 10,000 cases")
     assert not [url for url in visit.requests if url.endswith(".js")]
 
@@ -86,15 +86,25 @@ def test_pages_can_be_turned_with_the_keyboard(visit, big_report):
     expect(page.locator("#previous")).to_be_disabled()
 
 
-def test_the_first_stop_of_the_keyboard_is_a_way_to_the_cases(visit, big_report):
+def test_the_first_stop_of_the_keyboard_is_a_way_to_the_content(visit, big_report):
     page = visit.open(big_report)
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
     expect(page.locator(".skip")).not_to_have_css("outline-style", "none")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("#cases$"))
-    page.keyboard.press("Tab")
-    expect(page.locator("input[name=q]")).to_be_focused()
+    expect(page).to_have_url(re.compile("#main$"))
+
+
+def test_a_chip_and_a_bar_lead_to_their_cases(visit, big_report):
+    page = visit.open(big_report)
+    page.click("[data-chip=worse]")
+    wait_for_count(page, "1,000 cases that match")
+    expect(page.locator("[data-chip=worse]")).to_have_attribute("aria-current", "true")
+    expect(page.locator("[data-chip=all]")).not_to_have_attribute("aria-current", "true")
+    page.click(".causes a >> nth=0")
+    wait_for_count(page, "1,000 cases that match")
+    page.click("[data-chip=all]")
+    wait_for_count(page, "1\u2013100 of 10,000 cases")
 
 
 def test_a_filter_is_kept_when_the_reader_comes_back(visit, tmp_path):

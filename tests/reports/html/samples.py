@@ -30,9 +30,9 @@ from evalwright.contracts.report import (
 )
 from evalwright.reports.comparison.case_page import CaseView, render_case
 from evalwright.reports.comparison.overview import (
-    ASSETS,
     OverviewRow,
     OverviewView,
+    assets,
     overview_row,
     render_overview,
     render_rows_chunk,
@@ -239,7 +239,7 @@ def write_report(
 ) -> Path:
     """A report folder as the product lays it out, as far as the pages need it."""
     (folder / "assets").mkdir(parents=True, exist_ok=True)
-    for name, data in ASSETS.items():
+    for name, data in assets().items():
         (folder / "assets" / name).write_bytes(data)
     for view in cases:
         (folder / view.item.artifacts.replay_diff_href).write_bytes(render_case(view))

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.reports.formats.html import clipped, display_text, relative_href, shown, text_html
+from evalwright.reports.formats.html import text_html
+from evalwright.reports.formats.text import clipped, display_text, relative_href, shown
 
 HIDDEN = ["\u202e", "\u200b", "\u2066", "\ufeff", "\u2028", "\x00", "\x1b", "\x7f", "\U000e0041"]
 

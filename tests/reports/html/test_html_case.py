@@ -35,7 +35,7 @@ def page(view) -> Page:
 
 def test_it_says_title_id_prompt_and_verdict():
     text = page(a_case(case_id="tool_001", prompt="Pay it now.", failed=[FAILED])).text
-    for words in ("Pays a bill", "tool_001", "Pay it now.", "Regression", "Passed", "Failed"):
+    for words in ("Pays a bill", "tool_001", "Pay it now.", "Got worse", "Passed", "Failed"):
         assert words in text
 
 
@@ -91,17 +91,33 @@ def test_a_step_that_is_the_same_stands_once_with_the_anchors_of_both_sides():
 
 def test_a_step_that_is_cited_stands_open():
     shown = page(a_case(signals=[a_signal(index=1)]))
-    assert ["open" in each.attributes for each in shown.tags("details")] == [True, False]
+    calls = [each for each in shown.tags("details") if "data-step" in each.attributes]
+    assert ["open" in each.attributes for each in calls] == [True]
 
 
 def test_a_changed_argument_is_marked_and_the_rest_is_not():
     old = response(call("pay", {"to": "IBAN of Anna", "amount": 5}))
     new = response(call("pay", {"to": "IBAN of Eve", "amount": 5}))
     html = render_case(a_case(old, new)).decode()
-    assert "IBAN of <mark>Anna</mark>" in html
-    assert "IBAN of <mark>Eve</mark>" in html
-    assert "<dt>amount<dd>5" in html
+    assert 'IBAN of <del>Anna</del>"' in html
+    assert 'IBAN of <ins>Eve</ins>"' in html
     assert "changed" in html
+
+
+def test_of_a_long_payload_the_lines_are_marked_that_differ():
+    many = {f"field_{number}": "value" for number in range(9)}
+    old, new = (response(call("pay", {**many, "to": each})) for each in ("Anna", "Eve"))
+    html = render_case(a_case(old, new)).decode()
+    assert '<del> "to":"Anna"}</del>' in html
+    assert '<ins> "to":"Eve"}</ins>' in html
+    assert "<del>" in html.partition("field_8")[2]
+
+
+def test_after_three_pairs_that_differ_the_words_are_not_marked():
+    def said(who: str) -> object:
+        return response(*(call("pay", {"to": f"IBAN of {who}"}, f"c{n}") for n in range(9)))
+
+    assert render_case(a_case(said("Anna"), said("Eve"))).decode().count("<del>") == 3
 
 
 def test_a_value_that_changed_its_type_does_not_look_unchanged():
@@ -109,7 +125,7 @@ def test_a_value_that_changed_its_type_does_not_look_unchanged():
         a_case(response(call("t", {"n": 1})), response(call("t", {"n": "1"})))
     ).decode()
     assert '"1"' in Page(html.encode()).text
-    assert 'class="x' in html
+    assert "<ins>" in html
 
 
 def test_steps_of_one_side_say_so_in_words():
@@ -138,7 +154,7 @@ def test_the_first_divergence_is_a_link():
 def test_what_is_shortened_says_so_and_links_to_the_whole():
     new = response(call("t", {"text": "x" * 5_000}), output("y"))
     shown = page(a_case(response(), new))
-    assert "shortened, 1,500 of 5,000 characters; full: new/case_1.json" in shown.text
+    assert "shortened, 1,500 of 5,011 characters; full: new/case_1.json" in shown.text
     assert "new/case_1.json" in shown.links
 
 
@@ -149,11 +165,6 @@ def test_a_difference_deep_in_a_long_text_is_in_what_is_shown():
     shown = page(a_case(old, new))
     assert "IGNORE ALL" in shown.text
     assert "of 10,020 characters, from 9," in shown.text
-
-
-def test_fields_left_out_are_counted():
-    new = response(call("t", {f"k{number}": number for number in range(100)}))
-    assert "shortened, 40 of 100 fields" in page(a_case(response(), new)).text
 
 
 def test_a_trace_of_very_many_events_still_gives_every_event_its_anchor():
@@ -197,7 +208,7 @@ def test_proposed_actions_link_to_the_evidence_that_they_name():
     }
     new = response(call("t", {}), result({}), proposed_actions=[action])
     shown = page(a_case(None, new))
-    assert "high risk" in shown.text
+    assert "High risk" in shown.text
     assert "#n-1" in shown.links
     assert "tool result no (not in the trace)" in shown.text
 
@@ -256,4 +267,4 @@ def test_a_page_of_twenty_events_stays_small():
             result({"ok": True, "note": "y" * 160}, f"c{number}"),
         )
     ]
-    assert len(render_case(a_case(response(*events), response(*events)))) < 16_000
+    assert len(render_case(a_case(response(*events), response(*events)))) < 18_000

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evalwright.reports.comparison.case_page import render_case
-from evalwright.reports.comparison.overview import ASSETS, render_overview, render_rows_chunk
+from evalwright.reports.comparison.overview import assets, render_overview, render_rows_chunk
 from reports.html.hostile import HOSTILE, hostile_case, hostile_overview, hostile_rows
 from reports.html.page_reader import Page
 from reports.html.samples import a_case, an_overview, call, response
@@ -19,7 +19,7 @@ OURS = {
     "case": {"script": 0, "img": 0, "iframe": 0, "style": 0, "object": 0, "base": 0},
     "overview": {"script": 1, "img": 0, "iframe": 0, "style": 0, "object": 0, "base": 0},
 }
-RELATIVE = re.compile(r"(#[\w.~-]+|(?![/\\])[\w./~#-]+)")
+RELATIVE = re.compile(r"(#[\w.~%=+-]+|(?![/\\])[\w./~#-]+)")
 
 
 PAGES = [
@@ -68,9 +68,9 @@ class TestAHostilePage:
         assert ("script-src" in policy) == (kind == "overview")
 
     def test_has_every_id_once_and_every_anchor_resolves(self, kind, data):
-        page = Page(data)
+        page = Page(data)  # a link with "=" asks for rows of the table
         assert len(page.ids) == len(set(page.ids))
-        anchors = {link[1:] for link in page.links if link.startswith("#")}
+        anchors = {link[1:] for link in page.links if link.startswith("#") and "=" not in link}
         assert anchors <= set(page.ids)
 
 
@@ -95,7 +95,7 @@ def test_a_hostile_link_in_a_row_is_no_link():
 
 
 def test_the_style_sheet_loads_nothing():
-    css = ASSETS["report.css"].decode()
+    css = assets()["report.css"].decode()
     assert "url(" not in css
     assert "@import" not in css
 
@@ -134,5 +134,4 @@ def test_a_nul_in_a_text_moves_no_other_text():
     view = a_case(response(), new, prompt=text, title=text, report_id=text)
     page = render_case(view)
     assert b"\0" not in page
-    assert page.index(b'<ol class="steps">\n<li') < page.index(b"</ol>")
-    assert page.count('<pre class="prompt">before \u2400 after</pre>'.encode()) == 1
+    assert page.count('<dd class="soft pre">before \u2400 after</dd>'.encode()) == 1

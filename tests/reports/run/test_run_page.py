@@ -16,7 +16,7 @@ from effort import grows_at_most
 from evalwright.contracts.events import Judged
 from evalwright.contracts.run_plan import CURRENT_RULE, FIRST_RULE
 from evalwright.contracts.verdicts import Verdict
-from evalwright.reports.formats.html import source_hash
+from evalwright.reports.design.markup import source_hash
 from evalwright.reports.run.junit import FailedRun
 from evalwright.reports.run.page import render_html
 from evalwright.reports.run.task_records import read_tasks

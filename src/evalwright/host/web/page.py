@@ -24,15 +24,9 @@ from evalwright.host.web.folder_runs import FolderRuns
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
 from evalwright.reports.design import files as design
-from evalwright.reports.formats.html import (
-    Html,
-    Templates,
-    as_markup,
-    display_text,
-    quoted_html,
-    render_in,
-    templates_of,
-)
+from evalwright.reports.design.markup import DESIGN, as_markup, templates_of
+from evalwright.reports.formats.html import Html, Templates, quoted_html, render_in
+from evalwright.reports.formats.text import display_text
 from evalwright.store.protocol import RunFilter
 
 if TYPE_CHECKING:
@@ -267,7 +261,7 @@ def read_form(raw: bytes) -> dict[str, list[str]]:
 def _environment() -> Templates:
     return templates_of(
         "evalwright.host.web",
-        design.TEMPLATES,
+        DESIGN,
         # Hidden characters of texts are written out; markup is no plain text.
         finalizer=lambda value: display_text(value) if type(value) is str else value,
         globals={

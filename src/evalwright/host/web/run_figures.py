@@ -21,9 +21,9 @@ from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.provenance import Provenance, recorded_provenance
 from evalwright.engine.runs import agent_called, let_through_by, may_be_held, reasons_held
+from evalwright.reports.formats.figures import rate_gauge
 from evalwright.reports.formats.html import NO_HTML, Html, text_html
-from evalwright.reports.formats.words import RESULTS, toned
-from evalwright.reports.run.bars import rate_bar, rate_gauge
+from evalwright.reports.run.bars import rate_bar
 from evalwright.scoring.thresholds import p95
 from evalwright.store.protocol import EventLog, RunFacts
 
@@ -138,9 +138,9 @@ def verdict_words(run: RunFacts, figures: RunFigures | None) -> tuple[str, str]:
     if run.passed and figures is None:  # nobody knows its gates
         return "bad", "! Cannot be read"
     if not run.passed or (figures and figures.held):
-        return toned(RESULTS[False])
-    tone, words = toned(RESULTS[True])
-    return tone, " ".join(filter(None, (words, figures.words if figures else "")))
+        return "bad", "\N{BALLOT X} Failed"
+    words = ("\N{CHECK MARK} Passed", figures.words if figures else "")
+    return "good", " ".join(filter(None, words))
 
 
 def _key(run: RunFacts) -> str:

@@ -1,27 +1,19 @@
-"""The two traces of a case step by step, as HTML: calls with their results, and what differs."""
+"""The two traces of a case as one conversation: what differs stands in pairs."""
 
-from collections.abc import Iterable, Sequence, Set
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Sequence, Set
+from html import escape
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from evalwright.comparison.alignment import AlignedStep
-from evalwright.reports.formats.html import (
-    LONGEST_NAME,
-    NO_HTML,
-    Html,
-    as_json,
-    content_html,
-    display_text,
-    equal,
-    link_html,
-    name_html,
-    short_name,
-    shown,
-)
-from evalwright.reports.formats.word_diff import Segment, agreeing, mark_differences
-from evalwright.reports.formats.words import STATES, TOOL_STATUSES, Label, status_html
+from evalwright.reports.design.markup import as_markup, marked
+from evalwright.reports.design.talk import TalkStep
+from evalwright.reports.formats.text import as_json, equal, shown
+from evalwright.reports.formats.word_diff import agreeing, mark_differences
+from evalwright.reports.formats.words import STATES, in_words
 from evalwright.trace.model import (
+    GOOD_STATUSES,
     Event,
     FinalOutput,
     Json,
@@ -29,7 +21,6 @@ from evalwright.trace.model import (
     Retrieval,
     ToolCall,
     ToolResult,
-    Trace,
     Unknown,
 )
 from evalwright.trace.paired_calls import Step
@@ -37,269 +28,181 @@ from evalwright.trace.paired_calls import Step
 SideLetter: TypeAlias = Literal["b", "n"]  # what the anchors of a side begin with
 
 _PREVIEW = 100
+_LONGEST_NAME = 90
+_LINE = 72  # characters of JSON that stand in one line
+_MOST_MARKED = 3  # pairs, from the first that differs: after that the sides go their own ways
 _LATEST = 10**15  # of a time that can be right; more is shown in the response only
-_END = Html("</dl></div>")  # of an event
-_NOT_IN_BASELINE = Html('<p class="none">not in the baseline</p>')
-_NOT_IN_NEW = Html('<p class="none">not in the new run</p>')
-_PARTLY = Html(' class="x"')  # some words are marked
-_WHOLLY = Html(' class="x w"')
-_STATES = {state: status_html(label) for state, label in STATES.items()}
-_CALL = Html("<b>call</b>")
-_KINDS: dict[type, Html] = {
-    ToolResult: Html("<b>result</b>"),
-    Retrieval: Html("<b>retrieval</b>"),
-    Message: Html("<b>message</b>"),
-    FinalOutput: Html("<b>final output</b>"),
-    Unknown: Html("<b>unknown event</b>"),
-}
 
 
-class SideWriter:
-    """Writes the events of one side; `letter` begins its anchors.
+class PairedStep(msgspec.Struct, frozen=True, gc=False):
+    """A step of the conversation: the same on both sides, or what each side did in its place."""
 
-    What it leaves out is in the file at `href`.
+    number: int
+    state: str  # what became of it, in words
+    both: TalkStep | None = None
+    baseline: TalkStep | None = None
+    new: TalkStep | None = None
+
+
+class SideSteps:
+    """Makes the steps of one side; `letter` begins its anchors.
+
+    What is left out of a step is in the file at `href`.
     """
 
-    def __init__(self, letter: SideLetter, trace: Trace, events: int, href: str) -> None:
+    def __init__(self, letter: SideLetter, events: int, href: str) -> None:
+        self.letter = letter
         # Less where events are very many, so that a browser can open the page.
-        self.characters, self.fields = (
-            (1_500, 40) if events <= 400 else (300, 12) if events <= 4_000 else (80, 4)
-        )
+        self.room = 1_500 if events <= 400 else 300 if events <= 4_000 else 80
         self._href = href
-        self._letter = letter
-        self._start = next((event.ts for event in trace.events if event.ts is not None), 0)
 
-    def step(self, step: Step) -> Html:
-        events = (step.event,) if step.result is None else (step.event, step.result)
-        return Html("".join([self.event(each) for each in events]))
+    def alone(self, step: Step) -> TalkStep:
+        """A step that is not compared."""
+        said = self.cut(_text(payload_of(step.event)))
+        return self.made(step, said, said, self.result_alone(step))
 
-    def event(self, event: Event) -> Html:
-        return Html(f"{self.head(event)}{self.rows(payload_of(event))}{_END}")
+    def result_alone(self, step: Step) -> str | None:
+        """What came of a step, where that is not compared."""
+        return None if step.result is None else self.cut(_text(payload_of(step.result)))
 
-    def head(self, event: Event, twin: int | None = None) -> Html:
-        """The beginning of an event, up to its rows.
-
-        `twin` is the index of the same event in the new run, where both are shown as one.
-        """
-        name, lasted = None, NO_HTML
-        place: int | None = event.index
-        if type(event) is ToolCall:
-            kind, name = _CALL, event.call_id
-        elif type(event) is ToolResult:
-            kind, name = _result(short_name(event.status)), event.call_id
-            took = event.latency_ms
+    def made(self, step: Step, line: str, said: Any, came: Any) -> TalkStep:
+        """A step of what was said, which a line begins to tell, and of what came of it."""
+        event, result, letter = step.event, step.result, self.letter
+        anchor, place = f"{letter}-{event.index}", f"event {event.index}"
+        if type(event) is FinalOutput or type(event) is Message:
+            is_user = type(event) is Message and event.role == "user"
+            by = event.role.capitalize() if type(event) is Message else "Final output"
+            kind: Literal["user", "agent"] = "user" if is_user else "agent"
+            return TalkStep(kind, anchor, said, _short_name(by), place, is_bare=True)
+        talk = TalkStep("call", anchor, is_bare=True)
+        if type(event) is ToolResult:
+            talk.name, talk.badge = _short_name(event.tool or "(no name)"), "result without a call"
+            result, came = event, said
+        else:
+            talk.sent, talk.args = said, line[:_PREVIEW]
+            talk.name = _short_name(_name_of(event))
+        if result is not None:
+            talk.returned = came
+            if result is not event:
+                talk.returned_id = f"{letter}-{result.index}"
+            took = result.latency_ms
             if took is not None and 0 <= took < _LATEST:
-                lasted = Html(f", took {round(took)} ms")
-        else:
-            kind = _KINDS[type(event)]
-        called = NO_HTML if name is None else Html(", " + content_html(short_name(name)))
-        since = _LATEST if event.ts is None else event.ts - self._start
-        at = Html(f", {since:+.0f} ms") if -_LATEST < since < _LATEST else NO_HTML
-        anchor = NO_HTML if twin is None else Html(f'<i id="n-{twin}"></i>')
-        return Html(
-            f'<div id="{self._letter}-{place}">{anchor}<p>{kind} <small>event {place}'
-            f"{called}{lasted}{at}</small><dl>"
-        )
+                place = f"{place}, {took:.0f} ms"
+            if result.status != "ok" and result.status.casefold() not in GOOD_STATUSES:
+                talk.badge, talk.bad = _short_name(in_words(result.status)), True
+        talk.cost = place
+        return talk
 
-    def rows(self, value: Any) -> Html:
-        """The rows of a payload that is not compared."""
-        if type(value) is not dict or not value:
-            return self.row(NO_HTML, "", shown(value))
-        rows = [self.row(NO_HTML, key, shown(each)) for key, each in _first(value, self.fields)]
-        return Html("".join(rows) + self.rest(len(value), self.fields))
-
-    def row(self, mark: Html, key: str, text: str) -> Html:
-        """One field and its text; nearly all of a page is written here."""
-        opening = _opening(key if len(key) <= LONGEST_NAME else short_name(key), mark)
-        if len(text) > self.characters:
-            shown = content_html(text[: self.characters])
-            return Html(f"{opening}{shown}{self._cut(text)}")
-        return Html(opening + content_html(text))
-
-    def marked_row(self, key: str, segments: Iterable[Segment], text: str, start: int) -> Html:
-        """A field with the words marked that differ; `start` is where they begin in it."""
-        pieces = [
-            Html(f"<mark>{content_html(words)}</mark>") if differs else content_html(words)
-            for differs, words in segments
-        ]
-        is_cut = start or len(text) > self.characters
-        cut = self._cut(text, start) if is_cut else NO_HTML
-        return Html(f"{_opening(short_name(key), _PARTLY)}{Html(''.join(pieces))}{cut}")
-
-    def _cut(self, text: str, start: int = 0) -> Html:
-        shown = min(self.characters, len(text) - start)
-        place = Html(f", from {start:,} on" if start else "")
-        return Html(f" {self._remark(Html(f'{shown:,} of {len(text):,} characters{place}'))}")
-
-    def rest(self, fields: int, written: int) -> Html:
-        """The remark that fields were left out, where some were."""
-        if written >= fields:
-            return NO_HTML
-        return Html(f"<dd>{self._remark(Html(f'{written} of {fields:,} fields'))}")
-
-    def _remark(self, size: Html) -> Html:
-        full = Html(f"; full: {link_html(self._href)}" if self._href else "")
-        return Html(f'<small class="cut">[shortened, {size}{full}]</small>')
+    def cut(self, text: str, start: int = 0) -> str:
+        """As much of a text as there is room for, from where two versions are about to part."""
+        if len(text) <= self.room:
+            return text
+        part = text[start : start + self.room]
+        place = f", from {start:,} on" if start else ""
+        where = f"; full: {self._href}" if self._href else ""
+        return f"{part} [shortened, {len(part):,} of {len(text):,} characters{place}{where}]"
 
 
-def _first(value: dict[str, Any], most: int) -> Iterable[tuple[str, Any]]:
-    return value.items() if len(value) <= most else islice(value.items(), most)
-
-
-@lru_cache(4096)
-def _opening(key: str, mark: Html) -> Html:
-    """The beginning of a row; a few names come again and again."""
-    return Html(f"<dt>{name_html(key)}<dd{mark}>" if key else f"<dt hidden>value<dd{mark}>")
-
-
-@lru_cache(256)
-def _result(status: str) -> Html:
-    label = TOOL_STATUSES.get(status) or Label(status, Html("?"), "warn")
-    return Html(f"<b>result</b> {status_html(label)}")
-
-
-def compared_rows(a: Any, b: Any, old: SideWriter, new: SideWriter) -> tuple[Html, Html]:
-    """The rows of two payloads with their differences marked; fields of both come first."""
-    if type(a) is not dict or type(b) is not dict:
-        if type(a) is dict or type(b) is dict:
-            return old.row(_WHOLLY, "", shown(a)), new.row(_WHOLLY, "", shown(b))
-        a, b = {"": a}, {"": b}
-    shared, old_rows, new_rows = 0, list[Html](), list[Html]()
-    for key, value in _first(a, old.fields):
-        if key not in b:
-            old_rows.append(old.row(_WHOLLY, key, shown(value)))
-            continue
-        shared += 1
-        text_a, text_b = value, b[key]
-        if type(text_a) is not str or type(text_b) is not str or not text_a or not text_b:
-            text_a, text_b = _texts(text_a, text_b)
-        # Texts of containers may differ in the order of keys alone.
-        same = text_a == text_b or (
-            (type(value) is dict or type(value) is list) and equal(value, b[key])
-        )
-        if not same and (
-            (text_a[0] == text_b[0] and text_a[:4] == text_b[:4])
-            or (text_a[-1] == text_b[-1] and text_a[-4:] == text_b[-4:])
-        ):  # else the search for what is common is spared; the first look is the quickest
-            start = _window(text_a, text_b, old.characters)
-            end = start + old.characters
-            marked = mark_differences(
-                display_text(text_a[start:end]), display_text(text_b[start:end])
-            )
-            if marked is not None:
-                old_rows.append(old.marked_row(key, marked[0], text_a, start))
-                new_rows.append(new.marked_row(key, marked[1], text_b, start))
-                continue
-        mark = NO_HTML if same else _WHOLLY
-        row = old.row(mark, key, text_a)
-        old_rows.append(row)
-        is_shared = text_a == text_b and len(text_a) <= new.characters
-        new_rows.append(row if is_shared else new.row(mark, key, text_b))
-    if not shared == len(a) == len(b):
-        added = [key for key in b if key not in a][: new.fields - shared]
-        new_rows += [new.row(_WHOLLY, key, shown(b[key])) for key in added]
-        old_rows.append(old.rest(len(a), old.fields))
-        new_rows.append(new.rest(len(b), shared + len(added)))
-    return Html("".join(old_rows)), Html("".join(new_rows))
-
-
-def _texts(a: Any, b: Any) -> tuple[str, str]:
-    """Both values as text; where they differ in their type alone, so that it can be seen."""
-    text_a = shown(a)
-    if a is b:
-        return text_a, text_a
-    text_b = shown(b)
-    if type(a) is not type(b) and text_a == text_b:
-        return as_json(a), as_json(b)
-    return text_a, text_b
-
-
-def _window(a: str, b: str, size: int) -> int:
-    """Where to begin to show two texts of which only a part is shown: before they part."""
-    if len(a) <= size and len(b) <= size:
-        return 0
-    common = agreeing(a, b)
-    return 0 if common < size // 2 else common - size // 4
-
-
-def steps_html(
-    steps: Sequence[AlignedStep], old: SideWriter, new: SideWriter, cited: Set[str]
-) -> Html:
-    """The items of the list, numbered from 1; unchanged ones are folded unless they are cited."""
-
-    def compared(a: Event, b: Event) -> tuple[Html, Html]:
-        old_rows, new_rows = compared_rows(payload_of(a), payload_of(b), old, new)
-        return Html(f"{old.head(a)}{old_rows}{_END}"), Html(f"{new.head(b)}{new_rows}{_END}")
-
-    items = []
+def paired_steps(
+    steps: Sequence[AlignedStep],
+    old: SideSteps,
+    new: SideSteps,
+    cited: Set[str],
+    diverges_at: int,
+) -> list[PairedStep]:
+    """The steps, numbered from 1; open are those that are cited, and the first that differs."""
+    found, marked_pairs = [], 0
     for number, step in enumerate(steps, 1):
-        a, b, state = step.baseline, step.new, step.state
-        if a is not None and b is not None and state == "same":
-            # Written once, with the anchors of both sides.
-            pairs = [(a.event, b.event)]
-            if a.result is not None and b.result is not None:
-                pairs.append((a.result, b.result))
-            places = {f"b-{each.index}" for each, _ in pairs} | {
-                f"n-{each.index}" for _, each in pairs
-            }
-            opened = Html(" open" if cited and not cited.isdisjoint(places) else "")
-            text = shown(payload_of(b.event))
-            preview = text[:_PREVIEW].replace("\n", " ") + ("…" if len(text) > _PREVIEW else "")
-            both = [
-                Html(f"{old.head(one, other.index)}{new.rows(payload_of(other))}{_END}")
-                for one, other in pairs
-            ]
-            items.append(
-                Html(
-                    f'<li class="same"><details{opened}><summary><h3>{number} {_STATES["same"]} '
-                    f'{_title(b.event)}</h3> <span class="muted">{content_html(preview)}</span>'
-                    f"</summary>{Html(''.join(both))}</details></li>\n"
-                )
-            )
+        a, b = step.baseline, step.new
+        if a is not None and b is not None and step.state == "same":
+            both = new.alone(b)
+            both.twin = f"b-{a.event.index}"
+            if a.result is not None:
+                both.returned_twin = f"b-{a.result.index}"
+            if cited:
+                both.is_open = not cited.isdisjoint((both.twin, both.returned_twin))
+                both.is_open = both.is_open or _is_cited(both, cited)
+            found.append(PairedStep(number, STATES["same"], both))
             continue
-        if a is None or b is None:
-            left = _NOT_IN_BASELINE if a is None else old.step(a)
-            right = _NOT_IN_NEW if b is None else new.step(b)
+        marked_pairs += a is not None and b is not None
+        if a is None or b is None or marked_pairs > _MOST_MARKED:
+            left = None if a is None else old.alone(a)
+            right = None if b is None else new.alone(b)
         else:
-            left, right = compared(a.event, b.event)
+            said = _compared(payload_of(a.event), payload_of(b.event), old, new)
             if a.result is not None and b.result is not None:
-                old_result, new_result = compared(a.result, b.result)
-                left, right = Html(left + old_result), Html(right + new_result)
-            elif a.result is not None:
-                left = Html(left + old.event(a.result))
-            elif b.result is not None:
-                right = Html(right + new.event(b.result))
-        title = _title((b or a).event)  # type: ignore[union-attr]
-        items.append(
-            Html(
-                f'<li class="{state}"><h3>{number} {_STATES[state]} {title}</h3>'
-                f'<div class="pair"><div class="old">{left}</div>'
-                f'<div class="new">{right}</div></div></li>\n'
-            )
+                came = _compared(payload_of(a.result), payload_of(b.result), old, new)
+                left = old.made(a, *said[0], came[0][1])
+                right = new.made(b, *said[1], came[1][1])
+            else:
+                left = old.made(a, *said[0], old.result_alone(a))
+                right = new.made(b, *said[1], new.result_alone(b))
+        if cited or number == diverges_at:
+            for side in (left, right):
+                if side is not None:
+                    side.is_open = number == diverges_at or _is_cited(side, cited)
+        found.append(PairedStep(number, STATES[step.state], None, left, right))
+    return found
+
+
+def _is_cited(step: TalkStep, cited: Set[str]) -> bool:
+    return step.id in cited or step.returned_id in cited
+
+
+def _compared(
+    a: Json, b: Json, old: SideSteps, new: SideSteps
+) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    """Two payloads as text, and the same with the words, or the lines, marked that differ."""
+    before, after = _text(a), _text(b)
+    if before == after and type(a) is not type(b):
+        before, after = as_json(a), as_json(b)
+    if before == after or equal(a, b):  # texts of containers may differ in the order of keys alone
+        before, after = old.cut(before), new.cut(after)
+        return (before, before), (after, after)
+    start = 0
+    if max(len(before), len(after)) > old.room:
+        common = agreeing(before, after)
+        start = 0 if common < old.room // 2 else common - old.room // 4
+    before, after = old.cut(before, start), new.cut(after, start)
+    if "\n" in before and "\n" in after:
+        left, right = escape(before, quote=False), escape(after, quote=False)
+        old_lines, new_lines = left.split("\n"), right.split("\n")
+        return (
+            (before, _marked_lines(old_lines, set(new_lines), "del")),
+            (after, _marked_lines(new_lines, set(old_lines), "ins")),
         )
-    return Html("".join(items))
+    versions = mark_differences(before, after) or ([(True, before)], [(True, after)])
+    return (before, marked(versions[0], "del")), (after, marked(versions[1], "ins"))
 
 
-def _title(event: Event) -> Html:
-    """The kind of an event, and the name that it goes by."""
+def _marked_lines(lines: Sequence[str], known: Set[str], tag: str) -> Any:
+    """Escaped lines, with those in an element that the other version does not have."""
+    shown = [line if line in known else f"<{tag}>{line}</{tag}>" for line in lines]
+    return as_markup("\n".join(shown))
+
+
+def _text(value: Json) -> str:
+    """A payload as text: what is short in one line, the rest of JSON set out in lines."""
+    if type(value) is str:
+        return value or '""'
+    if type(value) is not dict and type(value) is not list:
+        return shown(value)
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, OverflowError):
+        return as_json(value)  # no JSON can hold it
+    # A quotation mark in a text stands behind a backslash, so this one ends or begins an entry.
+    return text if len(text) <= _LINE else text.replace(',"', ',\n "')
+
+
+def _name_of(event: Event) -> str:
     if type(event) is ToolCall:
-        return _named(_CALL, short_name(event.tool or "(no name)"))
-    name: str | None = None
-    if type(event) is ToolResult:
-        name = event.tool
-    elif type(event) is Message:
-        name = event.role
-    elif type(event) is FinalOutput:
-        name = event.content_type
-    elif type(event) is Unknown:
-        name = event.type
-    kind = _KINDS[type(event)]
-    return _named(kind, short_name(name)) if name else kind
+        return event.tool or "(no name)"
+    return event.type if type(event) is Unknown else "retrieval"
 
 
-@lru_cache(4096)
-def _named(kind: Html, name: str) -> Html:
-    return Html(f"{kind} <code>{name_html(name)}</code>")
+def _short_name(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
 def payload_of(event: Event) -> Json:

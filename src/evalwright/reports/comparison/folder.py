@@ -35,13 +35,12 @@ from evalwright.contracts.report import (
     QualityFlags,
     Summary,
 )
-from evalwright.reports.comparison.case_page import CaseView, render_case
+from evalwright.reports.comparison.case_page import CaseView, render_case, row_of
 from evalwright.reports.comparison.check import Listed, check_quality
 from evalwright.reports.comparison.overview import (
-    ASSETS,
     OverviewRow,
     OverviewView,
-    overview_row,
+    assets,
     render_overview,
     render_rows_chunk,
 )
@@ -111,24 +110,22 @@ class CaseWriter:
             item = case.item
             for href, data in case.files:
                 write_new(self._folder, href, data)
-            page = render_case(
-                CaseView(
-                    item=case.item,
-                    prompt=case.prompt,
-                    steps=case.steps,
-                    baseline=case.traces.baseline,
-                    new=case.traces.new,
-                    policy=CATALOGUE,
-                    masked=self._comparer.masked,
-                    report_id=self._report_id,
-                    previous=case.previous,
-                    next=case.next,
-                )
+            view = CaseView(
+                item=item,
+                prompt=case.prompt,
+                steps=case.steps,
+                baseline=case.traces.baseline,
+                new=case.traces.new,
+                policy=CATALOGUE,
+                masked=self._comparer.masked,
+                report_id=self._report_id,
+                previous=case.previous,
+                next=case.next,
             )
-            write_new(self._folder, case.item.artifacts.replay_diff_href, page)
+            write_new(self._folder, item.artifacts.replay_diff_href, render_case(view))
             items.append(msgspec.json.encode(item))
             definitions.append(msgspec.json.encode(case.definition))
-            row = overview_row(item)
+            row = row_of(view)
             rows[rank(row)].append(msgspec.json.encode(row) + b"\n")
             facts.append(facts_of(item))
             # Links that no other case has: all but those to what the runs say of themselves.
@@ -493,7 +490,7 @@ class _ReportBuild:
 
     def _finish(self, rows: SortedRows, notes: tuple[str, ...]) -> WrittenReport:
         request = self._request
-        for name, data in ASSETS.items():
+        for name, data in assets().items():
             write_new(self._folder, f"assets/{name}", data)
         first_rows: list[OverviewRow] = []
         chunk_hrefs: list[str] = []

@@ -1,9 +1,8 @@
 """The first page of a report, and the parts of its table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import unescape
-from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -17,35 +16,32 @@ from evalwright.contracts.report import (
     QualityFlags,
     Summary,
 )
-from evalwright.reports.comparison.case_page import STYLE_SOURCES
-from evalwright.reports.formats import figures, words
-from evalwright.reports.formats.html import (
-    STYLE_SHEET,
+from evalwright.reports.design.files import sprite, text
+from evalwright.reports.design.markup import (
+    STYLE_BESIDE,
     as_markup,
-    clipped,
     content_policy,
-    display_text,
-    own_file,
-    relative_href,
+    mark,
     render,
     source_hash,
+    style_sheet,
 )
+from evalwright.reports.formats import figures, words
+from evalwright.reports.formats.text import clipped, display_text, relative_href, shortened
+from evalwright.reports.formats.word_diff import marked_versions
 
-ASSETS: dict[str, bytes] = {"report.css": STYLE_SHEET.encode()}
-
-_SCRIPT = own_file("comparison", "templates/overview.js")
-# What the page's own script loads are the parts of its table.
-_POLICY = content_policy(STYLE_SOURCES, f"{source_hash(_SCRIPT)} 'strict-dynamic'")
 _LONG = 400
 _REASON = 200
 _MOST = 100  # entries of a list
+_MOST_WORSE = 20  # cases with both answers on the first page
+_MOST_BETTER = 10
 _MOST_KINDS = 12  # of signals in one row
 _BESIDES = ("baseline", "changed")  # parts of a snapshot that do not tell of the new run
-_CHART_LABELS = 42  # percent of the width
-_CHART_BARS = 46
-_CHART_ROW = 34  # pixels
-
-_TONES = {True: "bad", False: "good", None: "unknown"}
+_ICONS = (
+    *("i-arrow", "i-file", "i-flag", "i-folder", "i-right", "i-search", "i-shield"),
+    *("s-error", "s-fail", "s-open", "s-pass", "v-go", "v-stop"),
+)
+_KINDS = {True: "fail", False: "pass", None: "unsure"}
 _Options: TypeAlias = list[tuple[str, str]]
 # The selections above the table: name, label, and options with their words.
 _FILTERS: list[tuple[str, str, _Options]] = [
@@ -60,6 +56,11 @@ _FILTERS: list[tuple[str, str, _Options]] = [
     ("integrity", "Trace", [(code, label.words) for code, label in words.INTEGRITIES.items()]),
     ("gated", "Gate", [("yes", "gated"), ("no", "not gated")]),
 ]
+
+
+def assets() -> dict[str, bytes]:
+    """The files that all pages of a report share."""
+    return {"report.css": style_sheet().encode()}
 
 
 class OverviewRow(msgspec.Struct, frozen=True, array_like=True):
@@ -77,6 +78,10 @@ class OverviewRow(msgspec.Struct, frozen=True, array_like=True):
     signals: list[tuple[str, str]]
     recommendation: str
     reason: str = ""
+    # Of a case that got worse or better: where the sides part, and both answers.
+    divergence: str = ""
+    before: str = ""
+    after: str = ""
 
 
 class OverviewView(msgspec.Struct, frozen=True):
@@ -119,18 +124,18 @@ def overview_row(item: Item) -> OverviewRow:
         integrity_new=item.trace_integrity.new.status,
         signals=sorted(worst.items(), key=lambda pair: -_rank(pair[1])),
         recommendation=item.governance_preview.new.recommendation,
-        reason=_reason(item),
+        reason=reason_of(item)[:_REASON],
     )
 
 
-def _reason(item: Item) -> str:
+def reason_of(item: Item) -> str:
     """In a few words: what failed on the new side, else what asks for a gate, else what failed."""
     failed, new = item.failed_assertions, item.security.new
     if failed.new or (failed.baseline and not new.requires_gate_recommendation):
         first = (failed.new or failed.baseline)[0]
-        return f"{'' if failed.new else 'before: '}{first.name}: {first.message}"[:_REASON]
+        return shortened(f"{'' if failed.new else 'before: '}{first.name}: {first.message}", _LONG)
     if new.signals:
-        return item.governance_preview.new.reason[:_REASON]
+        return shortened(item.governance_preview.new.reason, _LONG)
     return difference(item)
 
 
@@ -156,6 +161,9 @@ def _shown_row(row: OverviewRow) -> OverviewRow:
         title=clipped(row.title or row.case_id, _LONG),
         reason=clipped(row.reason, _REASON) if row.reason else "",
         signals=[(display_text(kind), severity) for kind, severity in row.signals[:_MOST_KINDS]],
+        divergence="",
+        before="",
+        after="",
     )
 
 
@@ -168,79 +176,56 @@ def render_rows_chunk(rows: Sequence[OverviewRow], number: int) -> bytes:
 
 def render_overview(view: OverviewView) -> bytes:
     """The first page of the report, with the first rows of its table."""
-    summary = view.summary
+    summary, quality = view.summary, view.quality
     rows = [_shown_row(row) for row in view.rows]
-    quality = view.quality
+    script = text("overview.js", "comparison")
     missing = [clipped(each, _LONG) for each in quality.missing_assets[:_MOST]]
     paths = [clipped(each, _LONG) for each in quality.path_violations[:_MOST]]
     lost, absolute = quality.missing_assets_count, quality.path_violations_count
-    security = summary.security
-    known = (
-        ("New", security.top_signal_kinds_new, security.signal_kinds_new),
-        ("Baseline", security.top_signal_kinds_baseline, security.signal_kinds_baseline),
-    )
-    found = []
-    for side, kinds, counts in known:
-        counted = [f"{kind} {counts[kind]:,}" if kind in counts else kind for kind in kinds]
-        if counted:
-            found.append((side, words.in_words(display_text(", ".join(counted)))))
     # What the script reads from the table's attributes, as JSON
-    hrefs = [relative_href(href) for href in view.chunk_hrefs]
-    labels = {
+    shown = {
         "change": words.CHANGES,
         "severity": words.SEVERITIES,
         "integrity": words.INTEGRITIES,
         "recommendation": words.RECOMMENDATIONS,
     }
-    shown = {
-        name: {code: (label.words, unescape(label.sign), label.tone) for code, label in of.items()}
-        for name, of in labels.items()
-    }
-    texts = {"rows": rows, "parts": hrefs, "words": shown}
+    hrefs = [relative_href(href) for href in view.chunk_hrefs]
+    known = {"rows": rows, "parts": hrefs, "words": shown}
     significance = "", ""  # whether the change is more than chance, and the figures behind that
     if (change := summary.significance) is not msgspec.UNSET:
         more = f"{figures.pass_rates(change)} The test is {change.test}."
-        significance = display_text(change.sentence), more
-    labelled = [  # in the form that the script gives the other rows
-        (
-            row.href,
-            row.case_id,
-            row.title,
-            words.CHANGES[row.change],
-            row.reason,
-            words.in_words(row.new_root),
-            [(words.SEVERITIES[severity], words.in_words(kind)) for kind, severity in row.signals],
-            words.INTEGRITIES[row.integrity_new],
-            words.RECOMMENDATIONS[row.recommendation],
-            row.gated,
-        )
-        for row in rows
-    ]
+        significance = change.sentence, more
     page = render(
         "comparison",
         "overview.html",
-        csp=_POLICY,
-        script=as_markup(_SCRIPT),
-        report_id=display_text(view.report_id),
-        subject=display_text(view.subject),
+        # What the page's own script loads are the parts of its table.
+        csp=content_policy(STYLE_BESIDE, f"{source_hash(script)} 'strict-dynamic'"),
+        script=as_markup(script),
+        mark=as_markup(mark()),
+        sprite=as_markup(sprite(*_ICONS)),
+        report_id=view.report_id,
+        subject=view.subject,
         masked=view.masked,
-        verdict=display_text(summary.verdict),
-        tone="good" if view.is_same_run else _TONES[blocks_shipping(summary)],
-        tiles=list(_tiles(summary)),
+        verdict="pass" if view.is_same_run else _KINDS[blocks_shipping(summary)],
+        heading=summary.verdict,
         significance=significance,
+        sides=_sides(summary),
+        difference=None
+        if change is msgspec.UNSET
+        else figures.change_scale(change.difference, change.confidence_interval),
+        facts=list(_facts(summary)),
         notes=[clipped(note, 2_000) for note in view.notes[:_MOST]],
         notes_left_out=max(0, len(view.notes) - _MOST),
-        charts=_charts(summary),
-        kinds=found,
-        rows=labelled,
+        worse=_changed(view.rows, "regression", _MOST_WORSE),
+        better=_changed(view.rows, "improvement", _MOST_BETTER),
+        summary=summary,
+        charts=list(_charts(summary)),
+        rows=[_labelled(row) for row in rows],
         total_rows=view.total_rows,
-        total_words=f"{view.total_rows:,}",
-        table={name: msgspec.json.encode(value).decode() for name, value in texts.items()},
+        table={name: msgspec.json.encode(value).decode() for name, value in known.items()},
+        chips=list(_chips(summary)),
         filters=_FILTERS,
-        policy=[
-            tuple(map(display_text, (rule.id, rule.title, rule.rationale, rule.remedy)))
-            for rule in view.policy.values()
-        ],
+        policy=list(view.policy.values()),
         environment=_environment(view.env_snapshot),
         quality=[
             (
@@ -258,90 +243,145 @@ def render_overview(view: OverviewView) -> bytes:
             ("Secrets masked", quality.secrets_masked, "", []),
         ],
     )
-    return page.encode()
+    return display_text(page).encode()
 
 
-def _tiles(summary: Summary) -> Iterator[tuple[str, str, str, str]]:
-    """The key numbers: name, number, what it is set against, tone."""
+def _labelled(row: OverviewRow) -> dict[str, Any]:
+    """A row with the words of its codes, as the script makes the others."""
+    return {
+        "href": row.href,
+        "case_id": row.case_id,
+        "title": row.title,
+        "change": words.CHANGES[row.change],
+        "failed": not row.new_pass,
+        "reason": row.reason,
+        "root": words.in_words(row.new_root),
+        "signals": [
+            (words.SEVERITIES[severity], words.in_words(kind)) for kind, severity in row.signals
+        ],
+        "integrity": words.INTEGRITIES[row.integrity_new],
+        "recommendation": words.RECOMMENDATIONS[row.recommendation],
+    }
+
+
+def _changed(rows: Sequence[OverviewRow], change: str, most: int) -> list[dict[str, Any]]:
+    """Cases that got worse, or better, with both answers."""
+    found = [row for row in rows if row.change == change][:most]
+    return [
+        {
+            **_labelled(_shown_row(row)),
+            "divergence": row.divergence,
+            "versions": marked_versions(row.before, row.after),
+        }
+        for row in found
+    ]
+
+
+def _sides(summary: Summary) -> list[tuple[str, dict[str, Any]]]:
+    """The pass rates of both sides, where anything was expected."""
+    judged = summary.judged
+    if not judged.cases:
+        return []
+    old, new = (
+        figures.rate_gauge(passed, judged.cases, None)
+        for passed in (judged.baseline_pass, judged.new_pass)
+    )
+    tone = "fail" if judged.new_pass < judged.baseline_pass else "pass"
+    return [("Baseline", {**old, "tone": ""}), ("New", {**new, "tone": tone})]
+
+
+def _chips(summary: Summary) -> Iterator[dict[str, Any]]:
+    """Filters of the table that people want most; each is an address of this page."""
+    for key, name, count, shape, icon, wanted in (
+        ("all", "All", summary.total_cases, "", "", ""),
+        ("worse", "Got worse", summary.regressions, "fail", "", "change=regression"),
+        ("better", "Got better", summary.improvements, "pass", "", "change=improvement"),
+        ("gated", "Gated", summary.gated_cases, "", "shield", "gated=yes"),
+        (
+            "findings",
+            "With signals",
+            summary.security.cases_with_signals_new,
+            "",
+            "flag",
+            "severity=low",
+        ),
+    ):
+        yield {
+            "key": key,
+            "words": name,
+            "count": count,
+            "shape": shape,
+            "icon": icon,
+            "address": f"#{wanted or 'cases'}",
+            "chosen": key == "all",
+        }
+
+
+def _facts(summary: Summary) -> Iterator[tuple[str, str, str]]:
+    """Further key numbers: name, number, what it is set against."""
     judged, unjudged = summary.judged, summary.total_cases - summary.judged.cases
     old, new, of = judged.baseline_pass, judged.new_pass, judged.cases
-    yield "Cases", f"{summary.total_cases:,}", "", ""
+    yield "Cases", f"{summary.total_cases:,}", ""
     if of:
-        against = f"baseline {amounts.percent(old, of)} ({old:,} of {of:,})"
-        yield "Passed", amounts.percent(new, of), against, ""
+        yield "Passed", f"{new:,}", f"baseline {amounts.percent(old, of)} ({old:,} of {of:,})"
     if unjudged:
-        yield "Nothing expected", f"{unjudged:,}", f"of {summary.total_cases:,} cases", ""
-        yield "Other answers", f"{summary.differing.answers:,}", "", ""
-        yield "Other calls", f"{summary.differing.calls:,}", "", ""
-    yield "Regressions", f"{summary.regressions:,}", "", "bad" if summary.regressions else ""
-    yield "Improvements", f"{summary.improvements:,}", "", "good" if summary.improvements else ""
-    yield "Gated cases", f"{summary.gated_cases:,}", "", "bad" if summary.gated_cases else ""
+        yield "Nothing expected", f"{unjudged:,}", f"of {summary.total_cases:,} cases"
+        yield "Other answers", f"{summary.differing.answers:,}", ""
+        yield "Other calls", f"{summary.differing.calls:,}", ""
+    yield "Gated cases", f"{summary.gated_cases:,}", ""
     if summary.unanswered_cases:
-        yield "Unanswered", f"{summary.unanswered_cases:,}", "", "bad"
+        yield "Unanswered", f"{summary.unanswered_cases:,}", ""
     security = summary.security
     against = f"baseline {security.cases_with_signals_baseline:,}"
-    yield "Cases with signals", f"{security.cases_with_signals_new:,}", against, ""
+    yield "Cases with signals", f"{security.cases_with_signals_new:,}", against
     latency, cost = figures.latency(summary.latency_ms), figures.cost(summary.cost_usd)
     for name, values in (("Mean latency", latency), ("Mean cost", cost)):
         if values:
-            yield name, values[1], f"baseline {values[0]}, {values[2]}", ""
+            yield name, values[1], f"baseline {values[0]}, {values[2]}"
     if summary.flaky_cases is not msgspec.UNSET:
         flaky = summary.flaky_cases
-        yield "Flaky cases", f"{flaky.new:,}", f"baseline {flaky.baseline:,}", ""
+        yield "Flaky cases", f"{flaky.new:,}", f"baseline {flaky.baseline:,}"
 
 
-class _Bar(NamedTuple):
-    """A count on both sides."""
-
-    label: str
-    baseline: int
-    new: int
-
-
-def _charts(summary: Summary) -> list[dict[str, Any]]:
-    """Root causes and severities on both sides."""
+def _charts(summary: Summary) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Root causes and severities on both sides, as bars that lead to their cases."""
     old, new = summary.root_cause_breakdown_baseline, summary.root_cause_breakdown
-    causes = dict.fromkeys([*ROOT_CAUSES, *old, *new])
-    roots = [
-        _Bar(words.in_words(display_text(each)), old.get(each, 0), new.get(each, 0))
-        for each in causes
-        if old.get(each) or new.get(each)
-    ]
     security = summary.security
     before, after = security.signal_counts_baseline, security.signal_counts_new
-    severities = [
-        _Bar(each, getattr(before, each), getattr(after, each)) for each in reversed(SEVERITIES)
-    ]
-    # Bars for inline SVG, with the same said in words. Places are in percent and pixels: the chart
-    # fits any width, and its text keeps its size.
-    charts = []
-    for name, title, bars in (
-        ("roots", "Root causes of failed cases", roots),
-        ("severities", "Security signals by severity", severities),
-    ):
-        most = max((max(bar.baseline, bar.new) for bar in bars), default=0)
-        if not most:
-            continue
-        rows = []
-        for top, bar in zip(count(0, _CHART_ROW), bars, strict=False):
-            sides = [
-                (side, y, f"{width:.2f}%", f"{_CHART_LABELS + width:.2f}%", number)
-                for side, y, number in (("old", top + 3, bar.baseline), ("new", top + 16, bar.new))
-                for width in (_CHART_BARS * number / most,)
-            ]
-            rows.append((bar.label, top + 19, sides))
-        told = [f"{bar.label}: baseline {bar.baseline}, new {bar.new}" for bar in bars]
-        charts.append(
-            {
-                "name": name,
-                "title": title,
-                "height": _CHART_ROW * len(bars) + 4,
-                "left": f"{_CHART_LABELS}%",
-                "rows": rows,
-                "words": "; ".join(told),
-            }
+    causes = [
+        (
+            words.in_words(each),
+            urlencode({"root": each}, errors="replace"),
+            old.get(each, 0),
+            new.get(each, 0),
         )
-    return charts
+        for each in dict.fromkeys([*ROOT_CAUSES, *old, *new])
+    ]
+    severities = [
+        (each, f"severity={each}", getattr(before, each), getattr(after, each))
+        for each in reversed(SEVERITIES)
+    ]
+    for title, bars in (
+        ("Root causes of failed cases", causes),
+        ("Signals by severity", severities),
+    ):
+        most = max((max(bar[2:]) for bar in bars), default=0)
+        if most:
+            yield (
+                title,
+                [
+                    {
+                        "name": name,
+                        "address": f"#{wanted}",
+                        "baseline": was,
+                        "new": now,
+                        "old_share": was / most,
+                        "new_share": now / most,
+                    }
+                    for name, wanted, was, now in bars
+                    if was or now
+                ],
+            )
 
 
 def _environment(snapshot: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -1,9 +1,19 @@
 """Changes in words: of rates, times and prices, and how sure a change is."""
 
+from typing import Any
+
 from msgspec import UNSET, UnsetType
 
-from evalwright.contracts.amounts import MINUS, dollars, duration, percent
+from evalwright.contracts.amounts import (
+    MINUS,
+    NOTHING,
+    dollars,
+    duration,
+    percent,
+    share_interval,
+)
 from evalwright.contracts.report import Delta, Significance
+from evalwright.scoring.statistics import wilson
 
 
 def signed(text: str) -> str:
@@ -56,3 +66,40 @@ def points_in_words(difference: float, interval: tuple[float, float] | None) -> 
 def points(difference: float) -> str:
     """A difference of rates, in percentage points."""
     return f"{100 * difference:+.1f} points".replace("-", MINUS)
+
+
+def rate_gauge(passed: int, tasks: int, bar: float | None) -> dict[str, Any]:
+    """A pass rate with its interval and its bar, as pages draw it."""
+    rate = passed / tasks if tasks else 0.0
+    low, high = wilson(passed, tasks) if tasks else (0.0, 1.0)
+    share = percent(passed, tasks) if tasks else NOTHING
+    aim = "" if bar is None else f", bar {percent(bar)}"
+    is_met = rate >= bar if bar is not None else passed == tasks
+    return {
+        "figure": share.removesuffix("%"),
+        "share": rate,
+        "low": low,
+        "high": high,
+        "bar": bar,
+        "tone": "pass" if is_met else "warn" if bar is None else "fail",
+        "words": f"{share}, interval {share_interval(low, high)}{aim}",
+    }
+
+
+def change_scale(difference: float, interval: tuple[float, float]) -> dict[str, Any]:
+    """A change of the pass rate with its interval on a scale around "no change", as a chart."""
+    low, high = interval
+    widest = max(0.1, abs(low), abs(high), abs(difference))
+
+    def at(share: float) -> float:
+        return 160 + 140 * share / widest
+
+    return {
+        "words": points(difference),
+        "interval": f"{100 * low:+.1f} to {100 * high:+.1f}, paired".replace("-", MINUS),
+        "tone": "down" if high < 0 else "up" if low > 0 else "",
+        "low": round(at(low), 1),
+        "width": round(at(high) - at(low), 1),
+        "at": round(at(difference), 1),
+        "edge": f"{100 * widest:.0f}",
+    }

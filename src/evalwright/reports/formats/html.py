@@ -6,17 +6,15 @@ text, and the templates, make markup of anything else. Rows that come by the tho
 together by code, since a template, quick as it is, takes longer than all the rest of it.
 """
 
-import base64
-import hashlib
-import re
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NewType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType
 
-from minijinja import Environment, safe
+from minijinja import Environment
 
-from evalwright.trace.model import text_of
+from evalwright.reports.design.markup import templates_of
+from evalwright.reports.formats.text import display_text
 
 if TYPE_CHECKING:
     Html = NewType("Html", str)
@@ -27,16 +25,6 @@ NO_HTML = Html("")
 LONGEST_NAME = 90
 _PLAIN = bytes(code for code in (*b"\t\n", *range(0x20, 0x7F)) if code not in b"&<>")
 _PLAIN_IN_QUOTES = bytes(code for code in _PLAIN if code not in b"\"'/")
-# Control, zero-width, bidi, tag and variation characters, and halves of pairs: what a reader
-# cannot see, or what makes a text read otherwise than it is. Tab and newline stay.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
-    "\U000e0000-\U000e0fff]"
-)
-_SEEN = b"\t\n" + bytes(range(0x20, 0x7F))
-_LEFT_OUT = "(nothing that can be written as text)"
-_SCHEME = re.compile(r"[^/?#]*:")
 
 Templates = Environment
 
@@ -82,12 +70,6 @@ def name_html(name: str) -> Html:
     return text_html(short_name(name))
 
 
-def display_text(text: str) -> str:
-    """The text with its hidden characters written out: `␛`, `⟦U+202E⟧`."""
-    rest = without(text, _SEEN)
-    return _HIDDEN.sub(_written_out, text) if rest and _HIDDEN.search(rest) else text
-
-
 def without(text: str, plain: bytes) -> str:
     """What is left of a text without some ASCII characters; most texts have no others.
 
@@ -95,62 +77,6 @@ def without(text: str, plain: bytes) -> str:
     """
     rest = text.encode("utf-8", "surrogatepass").translate(None, plain)
     return rest.decode("utf-8", "surrogatepass") if rest else ""
-
-
-def _written_out(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return f"⟦U+{code:04X}⟧"
-
-
-def shown(value: Any) -> str:
-    """A JSON value as a reader sees it: strings as they are, the rest as JSON."""
-    if type(value) is str:
-        return value or '""'
-    if value is None:
-        return "null"
-    if value is True:
-        return "true"
-    return as_json(value)
-
-
-def as_json(value: Any) -> str:
-    """A JSON value as JSON; one that is too deep or too odd for that, by what it holds."""
-    if isinstance(value, str):
-        return f'"{value}"' if value.isprintable() else repr(value)
-    return text_of(value) or _LEFT_OUT
-
-
-def clipped(value: Any, limit: int) -> str:
-    """A value for a table cell: visible, and with a mark where it was shortened."""
-    return display_text(shortened(value, limit))
-
-
-def shortened(value: Any, limit: int) -> str:
-    """A value as it is, with a mark where it was shortened."""
-    text = shown(value)
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}… (shortened, {limit:,} of {len(text):,} characters)"
-
-
-def equal(a: Any, b: Any) -> bool:
-    """Whether two JSON values hold the same; False where they are too deep to tell."""
-    try:
-        return bool(a == b)
-    except RecursionError:
-        return False
-
-
-def relative_href(href: str | None) -> str:
-    """A link that stays in the report folder, or nothing."""
-    if not href or not href.isprintable() or href[0] in "/\\":
-        return ""
-    if ":" in href and _SCHEME.match(href):
-        return ""
-    climbs = ".." in href and ".." in href.replace("\\", "/").split("/")
-    return "" if climbs else href
 
 
 def render(package: str, template: str, **values: Any) -> Html:
@@ -162,11 +88,6 @@ def render_in(templates: Templates, template: str, **values: Any) -> Html:
     """The same with templates from elsewhere."""
     page = templates.render_template(template, **values)
     return Html(page)  # type: ignore[unescaped]
-
-
-def as_markup(html: Html) -> object:
-    """Markup as a value that a template does not escape again."""
-    return safe(html)
 
 
 def own_file(package: str, name: str) -> Html:
@@ -181,48 +102,44 @@ def _environment(package: str) -> Templates:
     return templates_of(f"evalwright.reports.{package}")
 
 
-def templates_of(*packages: str, **more: Any) -> Templates:
-    """The templates of packages, which escape all values; `more` is for the environment."""
-    pages = [
-        each
-        for package in packages
-        for each in (files(package) / "templates").iterdir()
-        if each.name.endswith(".html")
-    ]
-    filters = {"extent": _extent, "count": _counted, "href": _escaped, **more.pop("filters", {})}
-    return Environment(
-        templates={each.name: each.read_text(encoding="utf-8") for each in pages},
-        auto_escape_callback=lambda _: "html",
-        undefined_behavior="strict",
-        filters=filters,
-        **more,
-    )
-
-
-def _extent(share: float) -> str:
-    """A share as the length of a shape."""
-    return f"{100 * min(1.0, max(0.0, share)):.1f}%"
-
-
-def _counted(number: int) -> str:
-    return f"{number:,}"
-
-
-def _escaped(address: str) -> object:
-    return as_markup(quoted_html(address, is_address=True))
-
-
-def content_policy(style_src: str, script_src: str = "") -> str:
-    """A content security policy that allows styles and scripts from where is said, no more."""
-    scripts = f"; script-src {script_src}" if script_src else ""
-    nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
-    return f"{nothing}; style-src {style_src}{scripts}"
-
-
-def source_hash(source: str) -> str:
-    """How a content security policy names a style or a script that is part of the page."""
-    digest = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
 STYLE_SHEET = own_file("formats", "style.css")
+
+_DOWN, _UP = Html("&#9660;"), Html("&#9650;")
+_CROSS, _TICK = Html("&#10007;"), Html("&#10003;")
+_DIAMOND, _DOT, _CIRCLE = Html("&#9670;"), Html("&#9679;"), Html("&#9675;")
+_UNKNOWN = Html("&#63;")
+_DASH = Html("&#8211;")
+
+
+class Label(NamedTuple):
+    """How a code is shown: its words, a sign that needs no colour, and a tone.
+
+    The sign is a character reference, so that the pages are ASCII except for the data:
+    ASCII text is several times faster to join.
+    """
+
+    words: str
+    sign: Html
+    tone: Literal["good", "plain", "info", "warn", "bad", "critical"]
+
+
+VERDICTS = {
+    "passed": Label("Passed", _TICK, "good"),
+    "failed": Label("Failed", _CROSS, "bad"),
+    "error": Label("Error", _UP, "warn"),
+    "open": Label("No score", _UNKNOWN, "plain"),
+    "skipped": Label("Skipped", _DASH, "plain"),
+}
+RESULTS = {True: VERDICTS["passed"], False: VERDICTS["failed"]}
+SEVERITIES = {
+    "critical": Label("critical", _DIAMOND, "critical"),
+    "high": Label("high", _UP, "bad"),
+    "medium": Label("medium", _DOT, "warn"),
+    "low": Label("low", _CIRCLE, "info"),
+}
+
+
+def badge_html(label: Label) -> Html:
+    """A label with its sign, set off from the text around it."""
+    sign = Html(f'<span aria-hidden="true">{label.sign}</span>')
+    return Html(f'<span class="badge {label.tone}">{sign} {text_html(label.words)}</span>')

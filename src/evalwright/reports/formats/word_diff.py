@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from evalwright.reports.formats.html import display_text, shortened
+from evalwright.reports.formats.text import display_text, shortened
 
 Segment: TypeAlias = tuple[bool, str]  # whether it differs, and the text
 Marked: TypeAlias = list[Segment]

@@ -1,99 +1,60 @@
 """The words of the report: labels of codes, and what the codes mean."""
 
-from html import unescape
-from typing import Literal, NamedTuple
-
-from evalwright.reports.formats.html import Html, name_html, text_html
-
-_DOWN, _UP = Html("&#9660;"), Html("&#9650;")
-_CROSS, _TICK = Html("&#10007;"), Html("&#10003;")
-_DIAMOND, _DOT, _CIRCLE = Html("&#9670;"), Html("&#9679;"), Html("&#9675;")
-_SQUARE, _HALF = Html("&#9632;"), Html("&#9680;")
-_EQUAL, _UNEQUAL = Html("&#61;"), Html("&#8800;")
-_MINUS, _PLUS, _UNKNOWN = Html("&#8722;"), Html("&#43;"), Html("&#63;")
-_DASH = Html("&#8211;")
+import msgspec
 
 
-class Label(NamedTuple):
-    """How a code is shown: its words, a sign that needs no colour, and a tone.
-
-    The sign is a character reference, so that the pages are ASCII except for the data:
-    ASCII text is several times faster to join.
-    """
+class Label(msgspec.Struct, frozen=True, array_like=True):
+    """How a code is shown: its words, and the shape or the tone that the parts of pages have."""
 
     words: str
-    sign: Html
-    tone: Literal["good", "plain", "info", "warn", "bad", "critical"]
+    kind: str
 
 
 CHANGES = {
-    "regression": Label("Regression", _DOWN, "bad"),
-    "improvement": Label("Improvement", _UP, "good"),
-    "still_failing": Label("Still failing", _CROSS, "warn"),
-    "still_passing": Label("Still passing", _TICK, "plain"),
-    "differs": Label("Differs, not judged", _UNEQUAL, "info"),
-    "same": Label("Same, not judged", _EQUAL, "plain"),
+    "regression": Label("Got worse", "fail"),
+    "improvement": Label("Got better", "pass"),
+    "still_failing": Label("Still failing", "fail"),
+    "still_passing": Label("Still passing", "pass"),
+    "differs": Label("Differs, not judged", "open"),
+    "same": Label("Same, not judged", "open"),
 }
-UNJUDGED = Label("Not judged", _UNKNOWN, "plain")
 # Of runs, tasks, cases, checks and prompt files, on pages and in reports.
 VERDICTS = {
-    "passed": Label("Passed", _TICK, "good"),
-    "failed": Label("Failed", _CROSS, "bad"),
-    "error": Label("Error", _UP, "warn"),
-    "open": Label("No score", _UNKNOWN, "plain"),
-    "skipped": Label("Skipped", _DASH, "plain"),
+    "passed": Label("Passed", "pass"),
+    "failed": Label("Failed", "fail"),
+    "error": Label("Error", "error"),
+    "open": Label("No score", "open"),
+    "skipped": Label("Skipped", "idle"),
 }
-RESULTS = {True: VERDICTS["passed"], False: VERDICTS["failed"]}
+RESULTS = {True: VERDICTS["passed"], False: VERDICTS["failed"], None: Label("Not judged", "open")}
 SEVERITIES = {
-    "critical": Label("critical", _DIAMOND, "critical"),
-    "high": Label("high", _UP, "bad"),
-    "medium": Label("medium", _DOT, "warn"),
-    "low": Label("low", _CIRCLE, "info"),
+    "critical": Label("Critical", "critical"),
+    "high": Label("High", "fail"),
+    "medium": Label("Medium", "warn"),
+    "low": Label("Low", ""),
 }
 RECOMMENDATIONS = {
-    "block": Label("Block", _SQUARE, "critical"),
-    "require_approval": Label("Require approval", _UP, "bad"),
-    "warn": Label("Warn", _DOT, "warn"),
-    "none": Label("None", _CIRCLE, "plain"),
+    "block": Label("Block", "critical"),
+    "require_approval": Label("Require approval", "fail"),
+    "warn": Label("Warn", "warn"),
+    "none": Label("None", ""),
 }
 INTEGRITIES = {
-    "ok": Label("ok", _TICK, "plain"),
-    "partial": Label("partial", _HALF, "warn"),
-    "broken": Label("broken", _CROSS, "bad"),
+    "ok": Label("Ok", ""),
+    "partial": Label("Partial", "warn"),
+    "broken": Label("Broken", "fail"),
 }
 STATES = {
-    "same": Label("same", _EQUAL, "plain"),
-    "changed": Label("changed", _UNEQUAL, "warn"),
-    "only_baseline": Label("only in baseline", _MINUS, "bad"),
-    "only_new": Label("only in new", _PLUS, "good"),
-}
-TOOL_STATUSES = {
-    "ok": Label("ok", _TICK, "good"),
-    "error": Label("error", _CROSS, "bad"),
-    "timeout": Label("timeout", _CROSS, "bad"),
-    "": Label("no status", _UNKNOWN, "plain"),
+    "same": "the same",
+    "changed": "changed",
+    "only_baseline": "only in baseline",
+    "only_new": "only in new",
 }
 RISKS = {
-    "high": Label("high risk", _UP, "bad"),
-    "medium": Label("medium risk", _DOT, "warn"),
-    "low": Label("low risk", _CIRCLE, "plain"),
+    "high": Label("High risk", "fail"),
+    "medium": Label("Medium risk", "warn"),
+    "low": Label("Low risk", ""),
 }
-
-
-def status_html(label: Label) -> Html:
-    """A label with its sign and its tone."""
-    return Html(f'<span class="st {label.tone}">{label.sign} {name_html(label.words)}</span>')
-
-
-def toned(label: Label) -> tuple[str, str]:
-    """The tone of a label, and its words with the sign, for templates."""
-    return label.tone, f"{unescape(label.sign)} {label.words}"
-
-
-def badge_html(label: Label) -> Html:
-    """A label with its sign, set off from the text around it."""
-    sign = Html(f'<span aria-hidden="true">{label.sign}</span>')
-    return Html(f'<span class="badge {label.tone}">{sign} {text_html(label.words)}</span>')
 
 
 ROOT_CAUSES = {

@@ -5,16 +5,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from evalwright.contracts.prompt_result import PromptResult
-from evalwright.reports.formats.html import (
-    STYLE_SHEET,
-    Html,
-    as_markup,
-    clipped,
-    content_policy,
-    own_file,
-    render,
-    source_hash,
-)
+from evalwright.reports.design.markup import as_markup, content_policy, source_hash
+from evalwright.reports.formats.html import STYLE_SHEET, Html, own_file, render
+from evalwright.reports.formats.text import clipped
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import File, Overview
 from evalwright.reports.prompts.html_page import file_values, page_values

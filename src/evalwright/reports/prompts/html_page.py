@@ -17,8 +17,9 @@ from evalwright.contracts.prompt_result import (
 from evalwright.prompts.change import Change, FileChange, by_evaluation
 from evalwright.prompts.results import percent
 from evalwright.prompts.sources import passed_over_in_words
-from evalwright.reports.formats.html import Html, as_markup, clipped, display_text
-from evalwright.reports.formats.words import VERDICTS
+from evalwright.reports.design.markup import as_markup
+from evalwright.reports.formats.html import VERDICTS, Html
+from evalwright.reports.formats.text import clipped, display_text
 from evalwright.reports.prompts.change_words import (
     change_in_words,
     criteria_in_words,

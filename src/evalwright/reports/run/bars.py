@@ -142,24 +142,6 @@ def rate_bar(thresholds: Thresholds) -> float | None:
     return None if thresholds.pass_score is not None or thresholds.tags else 1.0
 
 
-def rate_gauge(passed: int, tasks: int, bar: float | None) -> dict[str, Any]:
-    """A pass rate with its interval and its bar, as pages draw it."""
-    rate = passed / tasks if tasks else 0.0
-    low, high = wilson(passed, tasks) if tasks else (0.0, 1.0)
-    share = amounts.percent(passed, tasks) if tasks else amounts.NOTHING
-    aim = "" if bar is None else f", bar {amounts.percent(bar)}"
-    is_met = rate >= bar if bar is not None else passed == tasks
-    return {
-        "figure": share.removesuffix("%"),
-        "share": rate,
-        "low": low,
-        "high": high,
-        "bar": bar,
-        "tone": "pass" if is_met else "warn" if bar is None else "fail",
-        "words": f"{share}, interval {amounts.share_interval(low, high)}{aim}",
-    }
-
-
 def score_so_far(tasks: TaskList) -> float:
     """The score of a run: the recorded one, or the mean of what was scored."""
     if tasks.totals is not None:

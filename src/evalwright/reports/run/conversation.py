@@ -5,7 +5,7 @@ finding or a failed check, stands at the step that shows it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -23,52 +23,14 @@ from evalwright.contracts.events import (
 )
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.invocation import repetition_of
-from evalwright.reports.formats.html import shortened, shown
+from evalwright.reports.design.talk import FailedCheck, Remark, TalkStep
+from evalwright.reports.formats.text import shortened, shown
 from evalwright.reports.formats.words import in_words
 from evalwright.reports.run.evidence import EvidentFinding
 
 LONG = 4000  # characters of a payload that is part of the page; the rest comes on demand
 _LINE = 160  # of arguments beside a folded call
 _GRAVE = ("critical", "high")
-
-
-class Remark(msgspec.Struct, frozen=True):
-    """A finding at a step."""
-
-    severity: str
-    title: str
-    text: str = ""
-    links: Sequence[tuple[str, str]] = ()  # what shows it: in words, and the address of the step
-
-
-class FailedCheck(msgspec.Struct, frozen=True):
-    """A check that the answer failed."""
-
-    name: str
-    why: str
-
-
-class TalkStep(msgspec.Struct):
-    """One step of a conversation, as the parts of a page show it."""
-
-    kind: Literal["user", "agent", "thought", "call", "note"]
-    id: str
-    text: str = ""
-    by: str = ""
-    facts: str = ""
-    name: str = ""
-    args: str = ""
-    cost: str = ""
-    sent: str | None = None
-    returned: str | None = None
-    error: str = ""
-    more: str = ""  # the address of a payload that is too long for the page
-    link: str = ""  # the address of the step itself
-    badge: str = ""
-    bad: bool = False
-    is_open: bool = False
-    findings: list[Remark] = []
-    failed: list[FailedCheck] = []
 
 
 def conversation_of(
@@ -170,13 +132,14 @@ class _ConversationReader:
             self._answered(event, event.decode(Decided).decision)
         elif event.type == Checked.TYPE and self._answer is not None:
             failed = [each for each in event.decode(Checked).checks if not each.passed]
-            self._answer.failed += [FailedCheck(each.check, _why(each)) for each in failed]
+            told = [FailedCheck(each.check, _why(each)) for each in failed]
+            self._answer.failed = [*self._answer.failed, *told]
             self._answer.bad = self._answer.bad or bool(failed)
 
     def _add(self, event: Event, step: TalkStep) -> None:
         step.id = f"s{event.sequence}"
         step.link = step_address(self._address, event.sequence) if self._address else ""
-        step.findings = list(self._findings.get(event.sequence, ()))
+        step.findings = self._findings.get(event.sequence, ())
         step.bad = step.bad or any(each.severity in _GRAVE for each in step.findings)
         step.is_open = step.is_open or step.bad
         self.steps.append(step)
@@ -205,7 +168,7 @@ class _ConversationReader:
         if came.duration_ms is not UNSET:
             step.cost = amounts.span(came.duration_ms)
         remarks = self._findings.get(event.sequence, [])
-        step.findings += remarks
+        step.findings = [*step.findings, *remarks]
         if remarks:
             step.bad = step.bad or any(each.severity in _GRAVE for each in remarks)
             step.is_open = True
@@ -226,7 +189,7 @@ class _ConversationReader:
         step.facts, self._usage = " · ".join(facts), []
         self._answer = step
         self._add(event, step)
-        step.findings += self._findings.get(None, ())
+        step.findings = [*step.findings, *self._findings.get(None, ())]
 
     def _payload(self, sequence: int, text: str | None) -> tuple[str | None, str]:
         if text is None or len(text) <= self._longest:

@@ -6,7 +6,8 @@ from typing import Any
 from evalwright.contracts.short_names import suite_name
 from evalwright.engine.session import RunVerdict, verdict_of
 from evalwright.engine.verdict import Outcome, change_of_repeats
-from evalwright.reports.formats.html import Html, clipped, display_text, render
+from evalwright.reports.formats.html import Html, render
+from evalwright.reports.formats.text import clipped, display_text
 from evalwright.reports.run.several_runs import worst_first
 from evalwright.reports.run.task_records import TaskRecord
 from evalwright.reports.run.task_tables import failures_first, why

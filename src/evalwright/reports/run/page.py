@@ -22,20 +22,18 @@ from evalwright.contracts.run_plan import FIRST_RULE
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.times import iso_time
 from evalwright.engine.task_names import TaskNames
+from evalwright.reports.design.markup import as_markup, content_policy, source_hash
 from evalwright.reports.formats.html import (
     NO_HTML,
+    RESULTS,
     STYLE_SHEET,
+    VERDICTS,
     Html,
-    as_markup,
-    clipped,
-    content_policy,
-    display_text,
     own_file,
     render,
-    source_hash,
     text_html,
 )
-from evalwright.reports.formats.words import RESULTS, VERDICTS
+from evalwright.reports.formats.text import clipped, display_text
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedRun, ReportedSeveral
 from evalwright.reports.run.page_tasks import searched_line, task_body, task_line
 from evalwright.reports.run.task_details import status_of

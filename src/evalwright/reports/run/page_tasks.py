@@ -10,15 +10,17 @@ from evalwright.contracts.events import Event, Reasoned, ToolCalled, ToolReturne
 from evalwright.engine.task_names import asked, cut
 from evalwright.reports.formats.html import (
     NO_HTML,
+    RESULTS,
+    SEVERITIES,
+    VERDICTS,
     Html,
-    display_text,
+    Label,
+    badge_html,
     name_html,
-    shortened,
-    shown,
     text_html,
 )
+from evalwright.reports.formats.text import display_text, shortened, shown
 from evalwright.reports.formats.word_diff import mark_differences
-from evalwright.reports.formats.words import RESULTS, SEVERITIES, VERDICTS, Label, badge_html
 from evalwright.reports.run.task_details import status_of
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.reports.run.task_tables import failed_checks, why

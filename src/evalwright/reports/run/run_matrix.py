@@ -12,9 +12,9 @@ from evalwright.contracts import amounts
 from evalwright.contracts.run_plan import FIRST_RULE
 from evalwright.engine.task_names import TaskName
 from evalwright.engine.task_names import asked as asked_of
-from evalwright.reports.formats.figures import points
-from evalwright.reports.formats.html import shortened
-from evalwright.reports.run.bars import rate_bar, rate_gauge, score_so_far
+from evalwright.reports.formats.figures import points, rate_gauge
+from evalwright.reports.formats.text import shortened
+from evalwright.reports.run.bars import rate_bar, score_so_far
 from evalwright.reports.run.conversation import readable
 from evalwright.reports.run.task_details import CELL, KINDS, WORDS, status_of
 from evalwright.reports.run.task_list import RunFrame, TaskList

@@ -10,11 +10,12 @@ from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.events import Event, Judged
 from evalwright.contracts.verdicts import Verdict
 from evalwright.engine.task_names import asked
-from evalwright.reports.formats.html import shortened, shown
+from evalwright.reports.design.talk import Remark
+from evalwright.reports.formats.text import shortened, shown
 from evalwright.reports.formats.word_diff import Marked, marked_versions
 from evalwright.reports.formats.words import in_words
 from evalwright.reports.run.conversation import LONG as SHOWN
-from evalwright.reports.run.conversation import Remark, conversation_of, readable, step_address
+from evalwright.reports.run.conversation import conversation_of, readable, step_address
 from evalwright.reports.run.evidence import EvidentFinding
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.scoring.rubric import agreement_of

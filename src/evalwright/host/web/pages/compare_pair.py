@@ -18,15 +18,15 @@ from evalwright.host.web.pages.run_tasks import read_details
 from evalwright.host.web.pages.runs import run_title
 from evalwright.host.web.run_views import RunView
 from evalwright.reports.comparison.overview import OverviewRow
+from evalwright.reports.design.talk import TalkStep
 from evalwright.reports.formats import figures
-from evalwright.reports.formats.html import shortened
+from evalwright.reports.formats.text import shortened
 from evalwright.reports.formats.word_diff import marked_versions
 from evalwright.reports.formats.words import (
     RECOMMENDATIONS,
     ROOT_CAUSES,
     in_words,
 )
-from evalwright.reports.run.conversation import TalkStep
 from evalwright.reports.run.paired_runs import (
     GROUPS,
     ChangeGroup,
@@ -140,7 +140,9 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
         "warnings": pair.warnings(),
         "verdict": {"kind": shape, "heading": heading, "why": sentence},
         "sentences": list(_sentences(compared)),
-        "difference": _difference(compared),
+        "difference": None
+        if (change := pair.pass_change) is None
+        else figures.change_scale(change.difference, (change.low, change.high)),
         "facts": list(_tiles(compared)),
         "problem": compared.problem,
         "is_waiting": deep is None and not compared.problem,
@@ -216,29 +218,6 @@ def _run_told(side: ComparedSide) -> dict[str, Any]:
             "tone": "",
             "words": f"{share}, interval {amounts.share_interval(low, high)}",
         },
-    }
-
-
-def _difference(compared: ComparedPair) -> dict[str, Any] | None:
-    """The change of the pass rate with its interval, beside "no change"."""
-    change = compared.pair.pass_change
-    if change is None:
-        return None
-    widest = max(0.1, *(abs(each) for each in (change.low, change.high, change.difference)))
-
-    def at(points: float) -> float:
-        return 160 + 140 * points / widest
-
-    low, high = (figures.points(each).removesuffix(" points") for each in (change.low, change.high))
-    tone = "down" if change.high < 0 else "up" if change.low > 0 else ""
-    return {
-        "words": figures.points(change.difference),
-        "interval": f"{low} to {high}, paired",
-        "tone": tone,
-        "low": round(at(change.low), 1),
-        "width": round(at(change.high) - at(change.low), 1),
-        "at": round(at(change.difference), 1),
-        "edge": f"{100 * widest:.0f}",
     }
 
 

@@ -27,7 +27,8 @@ from evalwright.host.web.pages.runs import (
     suite_id,
 )
 from evalwright.host.web.run_figures import spark_html
-from evalwright.reports.formats.html import Html, as_markup, text_html
+from evalwright.reports.design.markup import as_markup
+from evalwright.reports.formats.html import Html, text_html
 from evalwright.store.protocol import RunFacts, RunFilter
 
 LOOKED_AT = 300  # runs, the latest

@@ -13,7 +13,7 @@ from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, page, part, see
 from evalwright.host.web.run_figures import spark_html
 from evalwright.prompts.results import percent
-from evalwright.reports.formats.html import as_markup
+from evalwright.reports.design.markup import as_markup
 from evalwright.reports.formats.words import VERDICTS
 from evalwright.reports.prompts.groups import FileStatus
 from evalwright.reports.prompts.html import render_file

@@ -41,7 +41,8 @@ from evalwright.host.web.pages.runs import (
 from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProgress
 from evalwright.host.web.run_figures import RunFigures
 from evalwright.host.web.run_views import RunView, views_of
-from evalwright.reports.formats.html import Html, as_markup
+from evalwright.reports.design.markup import as_markup
+from evalwright.reports.formats.html import Html
 from evalwright.reports.run.bars import verdict_told
 from evalwright.scoring.regression import change_against_baseline
 from evalwright.store.protocol import RunFacts, RunFilter

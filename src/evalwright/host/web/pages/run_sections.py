@@ -13,7 +13,7 @@ from evalwright.engine.overrides import read_overrides
 from evalwright.host.web.page import PageCall
 from evalwright.host.web.pages.repeated_runs import Repeats, repeats_told, runs_passed
 from evalwright.host.web.run_views import RunView
-from evalwright.reports.formats.html import shortened
+from evalwright.reports.formats.text import shortened
 from evalwright.reports.run.attack_table import TaskOutcome, attack_table, unobserved_tasks
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.thresholds import mean

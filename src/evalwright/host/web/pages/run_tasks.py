@@ -24,7 +24,7 @@ from evalwright.host.web.pages.repeated_runs import Repeats, read_repeats
 from evalwright.host.web.pages.run_sections import LARGE, sections_of
 from evalwright.host.web.pages.runs import may_repeat
 from evalwright.host.web.run_views import RunView, RunViews, scored_at, views_of
-from evalwright.reports.formats.html import shortened, shown
+from evalwright.reports.formats.text import shortened, shown
 from evalwright.reports.formats.words import in_words
 from evalwright.reports.run.conversation import LONG as SHOWN
 from evalwright.reports.run.conversation import readable

@@ -25,7 +25,7 @@ from evalwright.host.web.page import (
     suite_address,
 )
 from evalwright.host.web.run_figures import RunFigures, spark_html, verdict_words
-from evalwright.reports.formats.html import as_markup
+from evalwright.reports.design.markup import as_markup
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40

@@ -25,7 +25,8 @@ from evalwright.host.web.page import (
 from evalwright.host.web.pages.run_tasks import damaged_details, read_details
 from evalwright.host.web.pages.runs import run_title
 from evalwright.host.web.run_views import RunView, views_of
-from evalwright.reports.run.conversation import TalkStep, step_address
+from evalwright.reports.design.talk import TalkStep
+from evalwright.reports.run.conversation import step_address
 from evalwright.reports.run.timeline import TaskTimeline
 
 AT_ONCE = 60  # steps

@@ -24,7 +24,8 @@ from evalwright.host.web.pages.suite_trends import (
 )
 from evalwright.host.web.recent_runs import RecentRuns, refuse_slow, with_tasks
 from evalwright.host.web.run_views import add_names, views_of
-from evalwright.reports.formats.html import Html, as_markup, text_html
+from evalwright.reports.design.markup import as_markup
+from evalwright.reports.formats.html import Html, text_html
 from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import RunFacts
 

@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const PAGE = 100;
-  const HREF = 0, ID = 1, TITLE = 2, CHANGE = 3, ROOT = 6, GATED = 7, INTEGRITY = 8, SIGNALS = 9, RECOMMENDATION = 10, REASON = 11;
+  const HREF = 0, ID = 1, TITLE = 2, CHANGE = 3, NEW_PASS = 5, ROOT = 6, GATED = 7, INTEGRITY = 8, SIGNALS = 9, RECOMMENDATION = 10, REASON = 11;
   const SEVERITIES = ["low", "medium", "high", "critical"];
   const at = (id) => document.getElementById(id);
   const table = at("case-table"), form = at("filters"), count = at("count"), pager = at("pager");
@@ -67,8 +67,8 @@
   const TRACES = ["broken", "partial", "ok"];
   const worst = (row) => Math.max(-1, ...row[SIGNALS].map((signal) => SEVERITIES.indexOf(signal[1])));
   const KEYS = [
-    (row) => row[TITLE].toLowerCase(),
     (row) => CHANGES.indexOf(row[CHANGE]),
+    (row) => row[TITLE].toLowerCase(),
     (row) => row[REASON] || "\uffff",
     (row) => row[ROOT] || "\uffff",
     (row) => -worst(row),
@@ -87,7 +87,7 @@
 
   function offerSorting() {
     [...table.tHead.rows[0].cells].forEach((head, column) => {
-      const button = element("button", "", head.textContent);
+      const button = element("button", "sort", head.textContent);
       button.type = "button";
       button.addEventListener("click", () => {
         const up = String(column);
@@ -111,6 +111,11 @@
 
   function show() {
     showSorting();
+    const chosen = "#" + (filters().toString() || "cases");
+    for (const chip of at("chips").querySelectorAll("[data-chip]")) {
+      if (chip.getAttribute("href") === chosen) chip.setAttribute("aria-current", "true");
+      else chip.removeAttribute("aria-current");
+    }
     const found = sorted(matching()), last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
     if (!waiting) page = Math.min(page, last);
     const first = page * PAGE, shown = found.slice(first, first + PAGE);
@@ -129,50 +134,37 @@
 
   const number = (value) => value.toLocaleString("en");
 
+  const blank = at("blank").content.querySelector("tr");
+
   function rowOf(row) {
-    const tr = element("tr", "");
-    tr.setAttribute("role", "row");
-    const name = row[HREF] ? element("a", "", row[TITLE]) : element("span", "", row[TITLE]);
+    const tr = blank.cloneNode(true), [result, head, reason, root, signals, trace, ruling] = tr.cells;
+    const [change, shape] = words.change[row[CHANGE]];
+    tr.dataset.task = row[ID];
+    if (!row[NEW_PASS]) tr.dataset.failed = "";
+    const tone = { pass: "pass", fail: "fail" }[shape] || "idle";
+    result.firstElementChild.className = "result is-" + tone;
+    const drawn = result.querySelector("svg");
+    drawn.setAttribute("class", "shape " + shape);
+    drawn.firstElementChild.setAttribute("href", "#s-" + shape);
+    result.querySelector(".word").textContent = change;
+    const name = element(row[HREF] ? "a" : "span", row[HREF] ? "reach" : "", row[TITLE]);
     if (row[HREF]) name.setAttribute("href", row[HREF]);
-    const head = cell("th", "rowheader", name, " ", element("code", "", row[ID]));
-    head.scope = "row";
-    const recommendation = words.recommendation[row[RECOMMENDATION]];
-    tr.append(
-      head,
-      cell("td", "cell", label("badge", words.change[row[CHANGE]])),
-      reasonOf(row),
-      cell("td", "cell", row[ROOT].replaceAll("_", " ")),
-      cell("td", "cell", ...row[SIGNALS].map(signalOf)),
-      cell("td", "cell", label("st", words.integrity[row[INTEGRITY]])),
-      cell("td", "cell", row[GATED] ? label("badge", recommendation) : recommendation[0]));
+    head.firstElementChild.replaceWith(name);
+    head.lastElementChild.textContent = row[ID];
+    reason.firstElementChild.textContent = row[REASON];
+    root.textContent = row[ROOT].replaceAll("_", " ");
+    signals.append(...row[SIGNALS].map(([kind, severity]) => {
+      const [name, tone] = words.severity[severity];
+      return element("span", "badge " + tone, name + ": " + kind.replaceAll("_", " "));
+    }));
+    badge(trace, words.integrity[row[INTEGRITY]]);
+    badge(ruling, words.recommendation[row[RECOMMENDATION]]);
     return tr;
   }
 
-  function reasonOf(row) {
-    const made = cell("td", "cell", row[REASON]);
-    made.className = "reason";
-    return made;
-  }
-
-  function signalOf(signal) {
-    const [name, sign, tone] = words.severity[signal[1]];
-    const made = label("signal", [name + ": " + signal[0].replaceAll("_", " "), sign, tone]);
-    made.title = name;
-    return made;
-  }
-
-  function label(kind, [text, sign, tone]) {
-    const made = element("span", kind + " " + tone), mark = element("span", "", sign);
-    mark.setAttribute("aria-hidden", "true");
-    made.append(mark, " " + text);
-    return made;
-  }
-
-  function cell(tag, role, ...content) {
-    const made = element(tag, "");
-    made.setAttribute("role", role);
-    made.append(...content);
-    return made;
+  function badge(cell, [text, tone]) {
+    cell.firstElementChild.className = "badge " + tone;
+    cell.firstElementChild.textContent = text;
   }
 
   function element(tag, name, text) {
@@ -182,8 +174,10 @@
     return made;
   }
 
+  const filters = () => new URLSearchParams([...new FormData(form)].filter((pair) => pair[1]));
+
   function remember() {
-    const kept = new URLSearchParams([...new FormData(form)].filter((pair) => pair[1]));
+    const kept = filters();
     if (page) kept.set("page", page + 1);
     if (sort) kept.set("sort", sort);
     try { history.replaceState(null, "", "#" + kept); } catch { /* the address then stays as it is */ }
@@ -197,19 +191,29 @@
     at("cases").scrollIntoView();
   }
 
-  const wanted = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
-  form.hidden = false;
-  sort = /^-?[0-6]$/.test(wanted.get("sort") || "") ? wanted.get("sort") : "";
+  let wanted = new URLSearchParams();
+
+  // What the address asks for: filters, the order, the page.
+  function follow() {
+    wanted = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
+    if (!wanted.size && location.hash && location.hash !== "#cases") return;
+    for (const each of form.elements) if (each.name) each.value = wanted.get(each.name) || "";
+    sort = /^-?[0-6]$/.test(wanted.get("sort") || "") ? wanted.get("sort") : "";
+    page = Math.max(0, (Number(wanted.get("page")) || 1) - 1);
+    if (wanted.size) load();
+    offerKinds();
+    show();
+  }
+
+  form.hidden = at("chips").hidden = false;
   offerSorting();
-  offerKinds();
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("focusin", load);
   form.addEventListener("input", () => { load(); wanted.delete("kind"); page = 0; show(); remember(); });
   form.addEventListener("reset", () => setTimeout(() => { wanted.delete("kind"); page = 0; show(); remember(); }));
   at("previous").addEventListener("click", () => turn(-1));
   at("next").addEventListener("click", () => turn(1));
-  for (const [name, value] of wanted) if (form.elements[name]) form.elements[name].value = value;
-  page = Math.max(0, (Number(wanted.get("page")) || 1) - 1);
-  if (wanted.size) load();
-  show();
+  addEventListener("hashchange", () => { follow(); if (wanted.size) at("cases").scrollIntoView(); });
+  follow();
+  if (!wanted.size) { offerKinds(); show(); }
 })();

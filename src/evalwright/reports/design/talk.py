@@ -1,0 +1,49 @@
+"""The steps of a conversation, as `conversation.html` shows them."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """A finding at a step."""
+
+    severity: str
+    title: str
+    text: str = ""
+    links: Sequence[tuple[str, str]] = ()  # what shows it: in words, and the address of the step
+
+
+class FailedCheck(msgspec.Struct, frozen=True):
+    """A check that the answer failed."""
+
+    name: str
+    why: str
+
+
+class TalkStep(msgspec.Struct, gc=False):
+    """One step of a conversation, as the parts of a page show it."""
+
+    kind: Literal["user", "agent", "thought", "call", "note"]
+    id: str
+    text: Any = ""  # or markup, with the words marked that differ
+    by: str = ""
+    facts: str = ""
+    name: str = ""
+    args: str = ""
+    cost: str = ""
+    sent: Any = None
+    returned: Any = None
+    error: str = ""
+    more: str = ""  # the address of a payload that is too long for the page
+    link: str = ""  # the address of the step itself
+    badge: str = ""
+    bad: bool = False
+    is_open: bool = False
+    findings: Sequence[Remark] = ()
+    failed: Sequence[FailedCheck] = ()
+    twin: str = ""  # the anchor of the same step in the other version
+    returned_id: str = ""
+    returned_twin: str = ""
+    is_bare: bool = False  # without error, remarks, links and more payload
