@@ -32,7 +32,8 @@ def options_of(schema):
 @pytest.mark.parametrize("name", CHECKS)
 def test_every_check_of_the_table_is_a_function_with_its_options(name):
     function = function_of(name)
-    assert SPELLED.get(name, name) in ew.__all__
+    is_made_of_its_fields = "<locals>" in function.__qualname__
+    assert is_made_of_its_fields or SPELLED.get(name, name) in ew.__all__
     parameters = inspect.signature(function).parameters
     plural = {"value": "values", "criterion": "criteria", "tool": "tools"}
     for option in options_of(CHECKS[name].schema):
