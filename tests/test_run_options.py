@@ -49,7 +49,7 @@ NOT_BY_A_REQUEST = dict.fromkeys(
 }
 FIXED = {"modes", "tags", "model", "judges", "judge_samples", "baseline", "allow_partial", "repeat"}
 FIXED |= {"fail_on", "flaky_as", "record", "priority", "allow_mismatch", "agent_tools"}
-FIXED |= {"agent_usage"}
+FIXED |= {"agent_usage", "seed"}
 
 
 def test_the_command_line_offers_every_option():

@@ -20,6 +20,7 @@ LONGEST = 88
 
 TITLES = {
     "suites": "Suites and tasks",
+    "worlds": "Worlds",
     "checks": "Checks",
     "check_objects": "Own checks",
     "expectation": "Expectations",
@@ -34,7 +35,7 @@ TITLES = {
 }
 FIXTURES = {"Evaluate": "evaluate"}  # types of fixtures: how a test calls them
 BESIDE = {
-    "python": ("protocol", "answers", "own_tools")
+    "python": ("toolbox", "answers", "own_tools")
 }  # modules whose names stand in the same section
 INTRODUCTION = """\
 # Python reference
@@ -101,7 +102,7 @@ def home_of(name: str) -> str | None:
 
 
 def module_named(module: str) -> Any:
-    agents = dict.fromkeys(("python", "protocol", "answers", "own_tools"), "agents")
+    agents = dict.fromkeys(("python", "toolbox", "answers", "own_tools"), "agents")
     room = {"errors": "contracts", **agents}.get(module, "api")
     return importlib.import_module(f"evalwright.{room}.{module}")
 

@@ -16,8 +16,8 @@ TYPE_CHECKING = False  # as `typing` has it, without the 10 ms that importing it
 if TYPE_CHECKING:
     from evalwright.agents.answers import Answer as Answer
     from evalwright.agents.own_tools import tool as tool
-    from evalwright.agents.protocol import ToolError as ToolError
     from evalwright.agents.python import AgentTask as AgentTask
+    from evalwright.agents.toolbox import ToolError as ToolError
     from evalwright.api.baselines import baseline as baseline
     from evalwright.api.check_objects import Check as Check
     from evalwright.api.check_objects import check as check
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from evalwright.api.checks import regex as regex
     from evalwright.api.checks import similar as similar
     from evalwright.api.checks import starts_with as starts_with
+    from evalwright.api.checks import state as state
     from evalwright.api.comparison_result import ComparisonResult as ComparisonResult
     from evalwright.api.comparison_result import compare as compare
     from evalwright.api.expectation import Expectation as Expectation
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from evalwright.api.suite_run import run as run
     from evalwright.api.suites import Suite as Suite
     from evalwright.api.suites import Task as Task
+    from evalwright.api.worlds import world as world
     from evalwright.contracts.errors import EvalwrightError as EvalwrightError
 
 __all__ = [
@@ -104,7 +106,9 @@ __all__ = [
     "scan",
     "similar",
     "starts_with",
+    "state",
     "tool",
+    "world",
 ]
 
 __version__ = "0.2.0"
@@ -113,7 +117,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "agents.answers": "Answer",
     "agents.own_tools": "tool",
-    "agents.protocol": "ToolError",
+    "agents.toolbox": "ToolError",
     "agents.python": "AgentTask",
     "api.single_answer": "Evaluate",
     "api.suites": "Suite Task",
@@ -124,6 +128,7 @@ _HOMES = {
     "api.comparison_result": "ComparisonResult compare",
     "api.baselines": "baseline",
     "api.scan_and_lint": "lint scan",
+    "api.worlds": "world",
     "contracts.errors": "EvalwrightError",
 }
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from loop_subjects import USAGE, Script, an_agent, answered_by, invoke, says, us
 from builders import a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
+from evalwright.agents.worlds import PreparedWorld
+from evalwright.contracts.suite import ToolFault, World, WorldTool
 from evalwright.models.protocol import ChatMessage, Finish, ModelError, Reply
 
 ORDERS = "shop:orders.get"
@@ -289,3 +292,38 @@ def test_the_model_closes_with_its_agent(tmp_path: Path):
     model = Script(says("yes"))
     asyncio.run(an_agent(tmp_path, model).close())
     assert model.closed
+
+
+# Worlds.
+
+
+def test_a_model_is_offered_the_tools_of_the_world_and_told_of_faults(tmp_path: Path):
+    order = {"id": "A-17", "days": 40}
+    world = World(
+        {"orders": [order], "refunds": []},
+        {
+            ORDERS: WorldTool(get="orders"),
+            REFUND: WorldTool(create="refunds", description="Gives money back."),
+        },
+    )
+    model = Script(
+        uses(("shop_orders_get", {"id": "A-17"})),
+        uses(("shop_orders_get", {"id": "A-17"}), ("shop_refund", {"order": "A-17"})),
+        says("done"),
+    )
+    task = msgspec.structs.replace(
+        a_task(), world="shop", faults=[ToolFault("timeout", ORDERS, on=1)]
+    )
+    agent = an_agent(tmp_path, model, toolAllowlist=[ORDERS, REFUND])
+    worlds = {"shop": PreparedWorld("shop", world, {})}
+    told = invoke(agent, task, Surroundings(worlds=worlds))
+    offered = {each.name: each for each in model.requests[0].tools}
+    assert offered["shop_orders_get"].parameters["required"] == ["id"]
+    assert offered["shop_refund"].description == "Gives money back."
+    results = [each.content for each in model.requests[-1].messages if each.role == "tool"]
+    error, got, refund = map(json.loads, results)
+    assert error == {"error": "the tool did not answer in time"}
+    assert got == order
+    changed = told.invocation.world_changes()
+    assert changed is not None
+    assert [each.after for each in changed.changes] == [refund]

@@ -83,6 +83,11 @@ EXAMPLES = [
         {"calls_in_order": {"tools": ["a", "b"], "exact": True}},
     ),
     (ew.does_not_call("a"), {"does_not_call": "a"}),
+    (ew.state(unchanged=True), {"state": {"unchanged": True}}),
+    (
+        ew.state("$.a", ew.contains("x"), subset={"b": 1}, changed=True),
+        {"state": {"path": "$.a", "contains": "x", "subset": {"b": 1}, "changed": True}},
+    ),
     (ew.does_not_call("a", args={"x": 1}), {"does_not_call": {"tool": "a", "args": {"x": 1}}}),
     (ew.at_most(cost_usd=0.02, tokens=0), {"max": {"cost_usd": 0.02, "tokens": 0}}),
     (

@@ -234,3 +234,77 @@ def test_a_file_holds_exactly_the_suite(name: str, document: dict[str, object]) 
 def test_a_text_stays_a_text(text: str) -> None:
     suite = a_suite([a_task(input={text: text}, value=text)])
     assert parse_suite(suite_file(suite, "a.yaml"), "a.yaml") == suite
+
+
+WORLD = """\
+evalwright: 1
+name: shop
+agent: agent.py:answer
+worlds:
+  shop:
+    data: shop.json
+    tools: { "orders.get": { get: orders }, policy: { python: "world.py:policy" } }
+defaults: { checks: [ contains: sent ] }
+tasks:
+  - { id: in-a-world, input: A-17, world: shop }
+  - { id: without-tools, input: A-17 }
+  - id: by-fixtures
+    input: A-17
+    fixtures: { toolResponses: [ { tool: "orders.get", response: "{% raw %}{{ it }}{% endraw %}" } ] }
+"""  # noqa: E501
+
+
+@pytest.fixture
+def shop(evalwright: Evalwright) -> Evalwright:
+    folder = evalwright.folder
+    (folder / "shop.yaml").write_text(WORLD)
+    (folder / "shop.json").write_text('{"orders": [{"id": "A-17", "state": "sent"}]}')
+    (folder / "world.py").write_text("def policy(world): return 1\n")
+    (folder / "agent.py").write_text(
+        "def answer(task):\n"
+        "    if task.id.startswith('without'):\n"
+        "        return 'sent'\n"
+        "    return str(task.call_tool('orders.get', {'id': task.input})) + 'sent'\n"
+    )
+    return evalwright
+
+
+def test_every_tool_of_every_task_fails_in_every_way(shop: Evalwright) -> None:
+    (shop.folder / "made").mkdir()
+    made = shop("attack", "shop.yaml", "--faults", "--out", "made/faulty.json")
+    assert made.code == 0, made.err
+    assert "24 faults on 3 tasks" in made.err
+    chosen = ("--fault", "error", "--fault", "stale", "--per-task", "2", "--seed", "4")
+    few = yaml.safe_load(shop("attack", "shop.yaml", *chosen).out)
+    assert few == yaml.safe_load(shop("attack", "shop.yaml", *chosen).out)
+    faulty = [task for task in few["tasks"] if "faults" in task]
+    assert len(faulty) == 4
+    assert faulty[-1]["faults"] == [{"fault": "stale", "tool": "orders.get"}]
+    ran = shop("run", "made/faulty.json")
+    assert ran.code == 1
+    rows = [
+        line.split() for line in ran.out.splitlines() if "orders.get" in line and " of " in line
+    ]
+    assert ["error", "orders.get", "2", "0", "(0.0%)", "2", "of", "2"] in rows
+    assert ["empty", "orders.get", "2", "2", "(100.0%)", "2", "of", "2"] in rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("shop.yaml", "--faults", "--strategy", "encoding"), "leave one out"),
+        (("faulty.json", "--faults"), "already a suite of faults"),
+        (("suite.json", "--faults"), "an OpenWOP suite has no faults"),
+        (("bare.yaml", "--faults"), "no task has tools that could fail"),
+    ],
+)
+def test_faults_that_cannot_be_are_refused(
+    shop: Evalwright, arguments: tuple[str, ...], message: str
+) -> None:
+    shop.suite(a_suite())
+    shop("attack", "shop.yaml", "--fault", "error", "--out", "faulty.json")
+    bare = "evalwright: 1\ntasks: [{input: 1, checks: [equals: 1]}]\n"
+    (shop.folder / "bare.yaml").write_text(bare)
+    refused = shop("attack", *arguments)
+    assert refused.code == 2
+    assert message in refused.err

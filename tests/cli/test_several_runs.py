@@ -197,7 +197,10 @@ def test_a_watched_run_is_run_again_on_change(evalwright: Evalwright) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--seed", "3"), "--seed needs --sample"),
+        (
+            ("--agent", "agent.py:answer", "--seed", "3"),
+            "--seed needs --sample, or tasks with a world or faults",
+        ),
         (("--agent", "agent.py:answer", "--priority", "3"), "--priority needs --workers"),
         (("--limit", "0"), "0 is not in the range"),
         (("--resume", "latest", "--limit", "1"), "goes on with the tasks it began with"),
@@ -206,7 +209,9 @@ def test_a_watched_run_is_run_again_on_change(evalwright: Evalwright) -> None:
 def test_choices_that_mean_nothing_are_refused(
     evalwright: Evalwright, options: tuple[str, ...], message: str
 ) -> None:
-    done = evalwright("run", *([] if "--resume" in options else ["suite.json"]), *options)
+    (evalwright.folder / "agent.py").write_text(AGENT)
+    suite = evalwright.suite()
+    done = evalwright("run", *([] if "--resume" in options else [suite]), *options)
     assert (done.code, message in done.err) == (2, True)
 
 

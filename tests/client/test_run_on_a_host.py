@@ -97,6 +97,24 @@ def test_rows_of_files_are_sent_with_the_suite_and_keep_their_ids(remote, served
     assert again.code == 1, "what is published already is run again"
 
 
+def test_the_data_of_a_world_is_sent_in_place_of_its_file(remote):
+    folder = remote.evalwright.folder
+    (folder / "shop.json").write_text(json.dumps({"orders": [{"id": "A-17"}]}))
+    (folder / "world.yaml").write_text(
+        "evalwright: 1\n"
+        "worlds: {shop: {data: shop.json, tools: {orders.list: {find: orders}}}}\n"
+        "tasks: [{id: first, input: 1, world: shop, checks: [equals: 'yes', state: unchanged]}]\n"
+    )
+    done = remote("world.yaml", "--agent", AGENT_ID)
+    assert done.code == 0, done.err
+    suite = (folder / "world.yaml").read_text().replace("find: orders", "python: 'shop.py:policy'")
+    (folder / "code.yaml").write_text(suite)
+    (folder / "shop.py").write_text("def policy(world): return 1")
+    done = remote("code.yaml", "--agent", AGENT_ID)
+    assert done.code == 2
+    assert "code is not run here (use get, find, create, update or delete)" in done.err
+
+
 def test_a_file_that_is_not_there_is_told_before_anything_is_sent(remote):
     (remote.evalwright.folder / "desk.yaml").write_text(
         "evalwright: 1\ndata: [ { file: rows.csv, checks: [ { equals: x } ] } ]\n"

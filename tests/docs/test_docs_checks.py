@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 import yaml
 from doc_pages import ROOT, blocks, headings, section
+from msgspec import UNSET
 
 from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.documents import to_json
+from evalwright.contracts.events import RowChange
 from evalwright.contracts.report import Signal, SignalDetails
 from evalwright.scoring.checks.base import (
     Answers,
     Ask,
     CodeAsk,
+    EndState,
     Examined,
     JudgeAsk,
     JudgeSays,
@@ -71,6 +74,14 @@ def _examined(about: str, given: str, told: Answers) -> Examined:
             return Examined(calls=[MadeCall(*call) for call in json.loads(given)], coverage=SEEN)
         case "spent":
             return Examined(spent=Spent(**json.loads(given)), coverage=SEEN)
+        case "world":
+            before, after = json.loads(given)
+            changes = [
+                RowChange(name, row, after=of[row] if row < len(of) else UNSET)
+                for name, of in after.items()
+                for row in range(max(len(of), len(before[name])))
+            ]
+            return Examined(world=EndState(before, changes))
         case "signals":
             return Examined(find_signals=lambda: _signals(given), coverage=SEEN)
         case _:

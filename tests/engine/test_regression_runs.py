@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.run_plan import Group, LeftOut
+from evalwright.contracts.suite import Suite, World, WorldTool
 from evalwright.engine.replay import replay_run
 from evalwright.engine.runs import list_results
 from evalwright.scoring.regression import compare_to_baseline
@@ -137,6 +139,21 @@ def test_a_suite_without_the_mode_takes_no_baseline(workshop: Workshop) -> None:
     baseline = workshop.run(suite, right)
     with pytest.raises(BadInput, match=r"'regression' is not declared"):
         workshop.run(suite, right, baseline=baseline.run_id)
+
+
+def test_tasks_of_a_world_that_changed_are_not_compared(workshop: Workshop) -> None:
+    def suite(days: int) -> Suite:
+        world = World({"orders": [{"id": "A-17", "days": days}]}, {"get": WorldTool(get="orders")})
+        tasks = [a_task("in-it"), a_task("outside")]
+        tasks[0] = msgspec.structs.replace(tasks[0], world="shop")
+        modes = ["golden", "regression"]
+        return msgspec.structs.replace(a_suite(tasks, modes=modes), worlds={"shop": world})
+
+    before = workshop.run(suite(3), lambda _task: "yes")
+    same = workshop.run(suite(3), lambda _task: "yes", baseline=before.run_id)
+    other = workshop.run(suite(4), lambda _task: "yes", baseline=before.run_id)
+    assert same.of("evalwright.planned")[0]["baseline"].get("leftOut") is None
+    assert other.of("evalwright.planned")[0]["baseline"]["leftOut"] == {"changed": ["in-it"]}
 
 
 def test_a_changed_bar_for_rubrics_is_a_changed_suite(workshop: Workshop) -> None:

@@ -223,6 +223,7 @@ def test_options_go_over_the_wire_and_back() -> None:
         max_cost_usd=0.5,
         task_cost_usd=0.01,
         max_tokens_total=1000,
+        seed=7,
     )
     wire = to_configurable(options)
     assert wire.keys() == CONFIGURABLE.keys()

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from builders import a_rubric_task, a_suite, a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription
-from evalwright.contracts.suite import Expected, Task
+from evalwright.contracts.suite import Expected, Task, ToolFault, World, WorldTool
 from evalwright.engine.task_work import RunResources
 from fleet.workers_here import Fleet, kinds_by_task, without_times
 from subjects.judges import JUDGE, Judge, a_judge
@@ -49,7 +50,23 @@ LIVE = a_suite(4, modes=["golden", "live-shadow"])
 RUBRICS = a_suite([a_rubric_task(f"task-{n}", [0.7, 0.3]) for n in range(1, 5)], modes=["rubric"])
 ATTACKS = a_suite([a_task(f"task-{n}") for n in range(1, 5)], modes=["golden", "adversarial"])
 
+
+def create(task: Any) -> str:
+    task.call_tool("refunds.create", {"order": task.id})
+    return "yes"
+
+
+WORLD = World({"refunds": []}, {"refunds.create": WorldTool(create="refunds")})
+FAULT = ToolFault("slow", seconds=0.01)
+IN_A_WORLD = msgspec.structs.replace(
+    a_suite(
+        [msgspec.structs.replace(a_task(f"task-{n}"), world="w", faults=[FAULT]) for n in (1, 2)]
+    ),
+    worlds={"w": WORLD},
+)
+
 MODES = {
+    "world": (IN_A_WORLD, create, {"seed": 2}),
     "golden": (a_suite(7), right, {}),
     "failing": (a_suite(7), half_right, {"concurrency": 2}),
     "priced": (a_suite(5), costing, {"max_cost_usd": 9.0}),

@@ -7,8 +7,8 @@ What an agent's author may want by name: `AgentTask` for annotations (called `Ta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evalwright.agents.protocol import ToolError
     from evalwright.agents.python import AgentTask
+    from evalwright.agents.toolbox import ToolError
 
     Task = AgentTask
 
@@ -17,7 +17,7 @@ __all__ = ["AgentTask", "Task", "ToolError"]
 
 def __getattr__(name: str) -> Any:
     if name == "ToolError":
-        from evalwright.agents.protocol import ToolError
+        from evalwright.agents.toolbox import ToolError
 
         return ToolError
     if name in ("AgentTask", "Task"):

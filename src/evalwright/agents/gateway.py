@@ -83,7 +83,7 @@ class GatewaySession:
         self._running: set[asyncio.Task[RpcReply]] = set()
 
     def listed(self) -> list[ToolDescription]:
-        described = self._invocation.surroundings.toolbox.describe
+        described = self._invocation.describe
         return [
             msgspec.structs.replace(each, name=self._names.name(each.name))
             for each in map(described, self._invocation.tool_names())

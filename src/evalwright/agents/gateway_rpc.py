@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from evalwright import __version__
-from evalwright.agents.protocol import InvocationEnded, ToolError
-from evalwright.agents.toolbox import ToolDescription
+from evalwright.agents.protocol import InvocationEnded
+from evalwright.agents.toolbox import ToolDescription, ToolError
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -23,7 +22,17 @@ from evalwright.agents.account import (
 )
 from evalwright.agents.context import in_progress
 from evalwright.agents.span_capture import Captured
-from evalwright.agents.toolbox import LiveTool, Memory, NoFixture, Toolbox, ToolFailed, ToolFixtures
+from evalwright.agents.task_tools import TaskTools, ToolReply
+from evalwright.agents.toolbox import (
+    LiveTool,
+    Memory,
+    Toolbox,
+    ToolDescription,
+    ToolError,
+    ToolFailed,
+)
+from evalwright.agents.user_code import Threads
+from evalwright.agents.worlds import PreparedWorld
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage, Observe, Part, coverage_of
 from evalwright.contracts.events import (
     ErrorDetail,
@@ -32,14 +41,14 @@ from evalwright.contracts.events import (
     Reasoned,
     ToolCalled,
     ToolReturned,
+    WorldChanged,
 )
 from evalwright.contracts.jsonvalue import NotJson, canonical, plain
 from evalwright.contracts.redaction import NOTHING_SECRET, Redactor
-from evalwright.contracts.suite import Fixtures, Task
+from evalwright.contracts.suite import FaultKind, Task
 
 Record = Callable[[Payload], None]
 CANCELLED_ITSELF = "the agent cancelled itself"
-NO_RESULT = "the tool has no result for this call"
 KeepPace = Callable[[], Awaitable[None]]  # waits while too much is queued for the disk
 
 
@@ -49,17 +58,6 @@ class AgentFailure(Exception):
     def __init__(self, code: str, message: str, details: dict[str, Any] | None = None) -> None:
         self.error = ErrorDetail(code, message or code, details)
         super().__init__(f"{code}: {message}")
-
-
-class ToolError(Exception):
-    """A tool call that has no result; the agent may catch it and go on.
-
-    `for_model` is the message for a model, which must not learn that it is being evaluated.
-    """
-
-    def __init__(self, message: str, for_model: str | None = None) -> None:
-        self.for_model = for_model or message
-        super().__init__(message)
 
 
 class InvocationEnded(RuntimeError):
@@ -99,14 +97,22 @@ class Surroundings(msgspec.Struct, frozen=True):
     redactor: Redactor = NOTHING_SECRET
     price: Callable[[ProviderUsage], float | None] | None = None  # of a model call, where known
     observe: Observe = "auto"  # whether spans of agents in this process are captured
+    worlds: Mapping[str, PreparedWorld] = {}  # of the suite
+    seed: int = 0  # of ids that worlds make, and of faults
+
+    def tools_of(self, task: Task, invocation_id: str = "") -> TaskTools:
+        """What answers the tools of a task, fresh for an invocation."""
+        if self.live:
+            return TaskTools(None)
+        repetition = invocation_id.partition("-r")[2].partition(".")[0]
+        return TaskTools(task, self.worlds.get(task.world), self.seed, repetition)
 
 
 def offered_tools(
-    surroundings: Surroundings, fixtures: Fixtures | None, allowed: frozenset[str] | None
+    surroundings: Surroundings, tools: TaskTools, allowed: frozenset[str] | None
 ) -> list[str]:
     """The tools that answer in an invocation and that the agent may call."""
-    live = surroundings.live
-    known = surroundings.toolbox.names() if live else ToolFixtures(fixtures).names()
+    known = surroundings.toolbox.names() if surroundings.live else tools.names()
     return [name for name in known if allowed is None or name in allowed]
 
 
@@ -132,6 +138,7 @@ class Invocation:
         self.keep_pace = keep_pace
         self.now_s = now_s
         self.surroundings = surroundings or Surroundings()
+        self.tools = self.surroundings.tools_of(task, invocation_id)
         self.usages: list[ProviderUsage] = []
         self.output: Any = None  # what the agent has answered
         self.allowed_tools: frozenset[str] | None = None  # none of them forbidden
@@ -155,12 +162,20 @@ class Invocation:
         self._observed: dict[str, set[str]] | None = None  # by part: how; most have nothing
         self._lost: str | None = None  # why not all tool calls were observed, though some were
         self._live_calls: list[Future[Any]] = []
+        self._waiting: Threads | None = None  # for tools that take their time
         self._ended = False
         self._lock = threading.Lock()
 
-    @cached_property
-    def _fixtures(self) -> ToolFixtures:
-        return ToolFixtures(None if self.surroundings.live else self.task.fixtures)
+    def describe(self, tool: str) -> ToolDescription:
+        """What a model is told of a tool: what the file of tools says, else what its world does."""
+        toolbox = self.surroundings.toolbox
+        described = None if toolbox.find(tool) else self.tools.describe(tool)
+        return described or toolbox.describe(tool)
+
+    def world_changes(self) -> WorldChanged | None:
+        """What is different in the world of the task, if it has one."""
+        world = self.tools.world
+        return None if world is None else world.changes()
 
     def memory(self) -> Memory:
         if self.surroundings.live:
@@ -168,22 +183,22 @@ class Invocation:
         return Memory.seeded(self.task.fixtures, self.surroundings.redactor)
 
     def tool_names(self) -> list[str]:
-        return offered_tools(self.surroundings, self.task.fixtures, self.allowed_tools)
+        return offered_tools(self.surroundings, self.tools, self.allowed_tools)
 
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         call = self._begin(name, args)
         if call.tool is None:
-            return self._answer_from_fixtures(call)
+            return self._answer_here(call)
         return self.wait_for(self._answer_live(call))
 
     def answer_from_fixtures(
         self, name: str, args: Mapping[str, Any], also: str | None = None
     ) -> Any:
-        """Answer a call by the task's fixtures, recorded with its answer; from any code.
+        """Answer a call by the tools of the task, recorded with its answer; from any code.
 
         `also` is another name that a library may know the tool by.
         """
-        return self._answer_from_fixtures(self._begin(name, args, also))
+        return self._answer_here(self._begin(name, args, also))
 
     def wait_for(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What comes of work in the event loop, which ends with this invocation; in a thread."""
@@ -194,9 +209,21 @@ class Invocation:
 
     async def use_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         call = self._begin(name, args)
-        if call.tool is None:
-            return self._answer_from_fixtures(call)
-        return await self._answer_live(call)
+        if call.tool is not None:
+            return await self._answer_live(call)
+        began = time.monotonic()
+        reply = await self.reply(call.name, call.inputs)
+        return self._replied(call, reply, _milliseconds_since(began))
+
+    async def reply(self, tool: str, arguments: msgspec.Raw) -> ToolReply:
+        """What the tools of the task answer, which is not recorded here."""
+        with self._lock:
+            reply = self.tools.answer(tool, arguments)
+        if isinstance(reply, ToolReply):
+            return reply
+        later, self._waiting = reply, self._waiting or Threads()
+        answered: ToolReply = await self._waiting.run(lambda _: later(), None)
+        return answered
 
     def record(self, payload: Payload) -> None:
         with self._lock:
@@ -293,6 +320,8 @@ class Invocation:
             self._ended = True
             for call in self._live_calls:
                 call.cancel()
+            if self._waiting is not None:
+                self._waiting.close()
 
     def note_call(
         self, tool: str, inputs: Any = UNSET, *, also: str | None = None, outside: bool = False
@@ -414,7 +443,7 @@ class Invocation:
             seen = self.note_call(name, inputs, also=also)
             self.record(ToolCalled(self.agent_id, name, seen.call_id, inputs))
         seen.has_result = True  # it will have one in a moment
-        call = _Call(seen.tool, seen.call_id)
+        call = _Call(seen.tool, seen.call_id, inputs)
         if refused is not None:
             raise self._failed(call, "invalid_arguments", refused)
         if self.allowed_tools is not None and name not in self.allowed_tools:
@@ -429,23 +458,38 @@ class Invocation:
         if self.surroundings.read_only and tool.description.writes:
             message = f"{name!r} may write, but the run is read-only"
             raise self._failed(call, "read_only", message, "forbidden")
-        return _Call(call.name, call.call_id, tool, msgspec.json.decode(inputs))
+        return call._replace(tool=tool)
 
-    def _answer_from_fixtures(self, call: "_Call") -> Any:
-        try:
-            with self._lock:
-                response = self._fixtures.next_response(call.name)
-        except NoFixture as error:
-            raise self._failed(call, "no_fixture", str(error), for_model=NO_RESULT) from None
-        self._returned(call, response, 0)
-        return msgspec.json.decode(response)
+    def _answer_here(self, call: "_Call") -> Any:
+        """Answer a call by the tools of the task, in this thread even if that takes its time."""
+        with self._lock:
+            reply = self.tools.answer(call.name, call.inputs)
+        if isinstance(reply, ToolReply):
+            return self._replied(call, reply)
+        began = time.monotonic()
+        return self._replied(call, reply(), _milliseconds_since(began))
+
+    def _replied(self, call: "_Call", reply: ToolReply, took: int = 0) -> Any:
+        """Record a reply and give what is in it; raises `ToolError`."""
+        if reply.error is None:
+            self._returned(call, reply.outcome, took, reply.fault)
+            return msgspec.json.decode(reply.outcome)
+        raise self._failed(
+            call,
+            reply.error.code,
+            reply.error.message,
+            reply.status,
+            for_model=reply.for_model,
+            took=took,
+            fault=reply.fault,
+        )
 
     async def _answer_live(self, call: "_Call") -> Any:
         assert call.tool is not None
         assert call.tool.call is not None
         started = time.monotonic()
         try:
-            answer = _json_copy(await call.tool.call(call.arguments or {}))
+            answer = _json_copy(await call.tool.call(msgspec.json.decode(call.inputs)))
         except ToolFailed as failure:
             took = _milliseconds_since(started)
             raise self._failed(call, failure.code, failure.message, took=took) from None
@@ -456,7 +500,13 @@ class Invocation:
         self._returned(call, answer, _milliseconds_since(started))
         return msgspec.json.decode(answer)
 
-    def _returned(self, call: "_Call", outcome: msgspec.Raw, duration_ms: int) -> None:
+    def _returned(
+        self,
+        call: "_Call",
+        outcome: msgspec.Raw,
+        duration_ms: int,
+        fault: FaultKind | None = None,
+    ) -> None:
         self.record(
             ToolReturned(
                 self.agent_id,
@@ -465,6 +515,7 @@ class Invocation:
                 outcome=outcome,
                 status="ok",
                 duration_ms=duration_ms,
+                fault=fault or UNSET,
             )
         )
 
@@ -473,18 +524,25 @@ class Invocation:
         call: "_Call",
         code: str,
         message: str,
-        status: Literal["error", "forbidden"] = "error",
+        status: Literal["ok", "error", "forbidden", "rate_limited"] = "error",
         *,
         for_model: str | None = None,
         took: int = 0,
+        fault: FaultKind | None = None,
     ) -> ToolError:
         error = ErrorDetail(code, message)
         self.record(
             ToolReturned(
-                self.agent_id, call.name, call.call_id, error=error, status=status, duration_ms=took
+                self.agent_id,
+                call.name,
+                call.call_id,
+                error=error,
+                status=status,
+                duration_ms=took,
+                fault=fault or UNSET,
             )
         )
-        return ToolError(message, for_model)
+        return ToolError(message, for_model, code)
 
     def _raise_if_ended(self) -> None:
         if self._ended:
@@ -494,8 +552,8 @@ class Invocation:
 class _Call(NamedTuple):
     name: str
     call_id: str
+    inputs: Any  # as JSON
     tool: LiveTool | None = None
-    arguments: dict[str, Any] | None = None
 
 
 def _milliseconds_since(started: float) -> int:

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from evalwright.agents.toolbox import ToolFailed
+from evalwright.agents.toolbox import ToolError, ToolFailed
 from evalwright.agents.user_code import Threads, load_code
 from evalwright.contracts.errors import BadInput, CannotEvaluate
 
@@ -79,7 +79,7 @@ class PythonTool:
         try:
             return self.function(**arguments)
         except BaseException as error:
-            raise _failure(error) from error
+            raise tool_failure(error) from error
 
     def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._arguments is None:
@@ -101,7 +101,7 @@ async def _awaited(answer: Awaitable[Any]) -> Any:
     except (asyncio.CancelledError, GeneratorExit):
         raise  # from outside; one that the tool raised itself is told by who waits for the call
     except BaseException as error:
-        raise _failure(error) from error
+        raise tool_failure(error) from error
 
 
 def _module(path: Path, place: str) -> Any:
@@ -131,9 +131,12 @@ def _undescribable(place: str, reason: str) -> BadInput:
     return BadInput(f"{place}: its signature cannot be described: {reason} (add parameters)")
 
 
-def _failure(error: BaseException) -> ToolFailed:
+def tool_failure(error: BaseException) -> ToolFailed:
+    """What a tool raised, as the failure of its call."""
     if isinstance(error, ToolFailed):
         return error
+    if isinstance(error, ToolError):
+        return ToolFailed(error.code, str(error))
     try:
         words = f"{error}".encode("utf-8", "backslashreplace").decode()
     except BaseException:  # noqa: BLE001 - an exception may fail even at this, in any way

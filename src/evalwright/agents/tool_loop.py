@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from evalwright.agents.protocol import AgentFailure, Invocation, ToolError
+from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.agents.tool_names import ToolNames
+from evalwright.agents.toolbox import ToolError
 from evalwright.contracts.coverage import PARTS
 from evalwright.contracts.events import ErrorDetail, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.jsonvalue import NotJson, parse
@@ -133,15 +134,13 @@ class ToolLoop:
 
     def _unoffered(self, name: str) -> str:
         invocation = self._invocation
-        fixtures = invocation.task.fixtures
-        known = [entry.tool for entry in fixtures.tool_responses] if fixtures else []
-        known += invocation.surroundings.toolbox.names()
+        known = [*invocation.tools.names(), *invocation.surroundings.toolbox.names()]
         if name in known:
             return name
         return ToolNames([*self._tools, *known]).tool(name) or name or "(no name)"
 
     def _spec(self, tool: str) -> ToolSpec:
-        described = self._invocation.surroundings.toolbox.describe(tool)
+        described = self._invocation.describe(tool)
         # Some providers refuse an object schema without `properties`.
         parameters = {"properties": {}, **described.parameters}
         return ToolSpec(self._names.name(tool), described.description, parameters)

@@ -33,8 +33,23 @@ class LiveTool(msgspec.Struct, frozen=True):
     call: CallTool | None = None
 
 
+class ToolError(Exception):
+    """A tool call that has no result; the agent may catch it and go on.
+
+    `code` says why, as `tool_timeout` or `rate_limited`. `for_model` is the message for a model,
+    which must not learn that it is being evaluated.
+    """
+
+    def __init__(
+        self, message: str, for_model: str | None = None, code: str = "tool_error"
+    ) -> None:
+        self.for_model = for_model or message
+        self.code = code
+        super().__init__(message)
+
+
 class ToolFailed(Exception):
-    """A live tool that gave no result."""
+    """A tool that gave no result."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -76,38 +91,6 @@ class Toolbox:
         async with AsyncExitStack() as rest:
             for close in self._close:
                 rest.push_async_callback(close)
-
-
-class NoFixture(LookupError):
-    """A call to a tool that the fixtures do not answer."""
-
-
-class ToolFixtures:
-    """The canned answers of one task: each tool's in order, then its last one again."""
-
-    def __init__(self, fixtures: Fixtures | None) -> None:
-        self._answers: dict[str, list[Any]] = {}
-        self._taken: dict[str, int] = {}
-        for entry in fixtures.tool_responses if fixtures else ():
-            self._answers.setdefault(entry.tool, []).append(
-                None if entry.response is msgspec.UNSET else entry.response
-            )
-
-    def names(self) -> list[str]:
-        return list(self._answers)
-
-    def next_response(self, tool: str) -> msgspec.Raw:
-        """The next answer of a tool, as JSON: every call gets its own copy."""
-        answers = self._answers.get(tool)
-        if answers is None:
-            known = ", ".join(sorted(self._answers)) or "none"
-            raise NoFixture(
-                f"the task has no toolResponses entry for {tool!r} (it has: {known}); "
-                "live tools are never called in its place"
-            )
-        taken = self._taken.get(tool, 0)
-        self._taken[tool] = taken + 1
-        return msgspec.Raw(msgspec.json.encode(answers[min(taken, len(answers) - 1)]))
 
 
 class Memory(list[dict[str, Any]]):

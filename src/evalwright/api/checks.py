@@ -4,7 +4,7 @@ Four names that Python has for itself are others here: `not_`, `any_of`, `all_of
 `max`. A `weight` says how much a check counts in the score of its task.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -112,12 +112,39 @@ def json(
         **_chosen(path=path, strict=strict),
         **{name: value for name, value in given.items() if value is not NOT_GIVEN},
     }
+    return Check("json", _with_checks(options, checks) or {"valid": True}, weight=weight)
+
+
+def _with_checks(options: dict[str, Any], checks: Iterable[CheckGiven]) -> dict[str, Any]:
     for each in checks:
         found = as_check(each).document
         if len(found) > 1 or found.keys() & options.keys():
             found = {"all": [found, *options.pop("all", [])]}
         options |= found
-    return Check("json", options or {"valid": True}, weight=weight)
+    return options
+
+
+def state(
+    path: str | None = None,
+    *checks: CheckGiven,
+    equals: Any = NOT_GIVEN,
+    subset: Any = NOT_GIVEN,
+    schema: Mapping[str, Any] | bool = NOT_GIVEN,
+    changed: bool = False,
+    unchanged: bool = False,
+    weight: float | None = None,
+) -> Check:
+    """What the agent left in the world of its task: what is at `path` (`$.refunds`) is as expected.
+
+    It `equals` a value, has a `subset`, fits a JSON `schema`, passes other `checks`, or is
+    `changed` or `unchanged` since the beginning.
+    """
+    given = {"equals": equals, "subset": subset, "schema": schema}
+    options = {
+        **_chosen(path=path, changed=changed, unchanged=unchanged),
+        **{name: value for name, value in given.items() if value is not NOT_GIVEN},
+    }
+    return Check("state", _with_checks(options, checks), weight=weight)
 
 
 def calls(

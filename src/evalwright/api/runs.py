@@ -157,9 +157,9 @@ class RunResult:
             if not self._alone:
                 return render_group(shown, style)
             said = overrides_of(log, first)
-        _, stories, agreement, attacks = shown[0]
+        _, stories, agreement, tables = shown[0]
         return render_outcome(
-            first, stories, style, agreement=agreement, overrides=said, attacks=attacks
+            first, stories, style, agreement=agreement, overrides=said, tables=tables
         )
 
     def html(self) -> str:

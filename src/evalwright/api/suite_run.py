@@ -256,9 +256,9 @@ def _options(given: Options) -> tuple[RunOptions, Wanted | None]:
         name: tuple(value) if isinstance(value, list) else value for name, value in checked.items()
     }
     chosen = {name: values.pop(name) for name in Wanted.__struct_fields__ if name in values}
-    if "seed" in chosen and "sample" not in chosen:
-        raise BadInput("seed needs sample")
-    options = RunOptions(**values)
+    options = RunOptions(**values, seed=chosen.get("seed"))
+    if "sample" not in chosen:
+        chosen.pop("seed", None)
     refuse_combinations(options)
     return options, Wanted(**chosen) if chosen else None
 

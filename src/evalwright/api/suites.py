@@ -9,6 +9,7 @@ import msgspec
 
 from evalwright.agents.outputs import output_value
 from evalwright.api.check_objects import Check, CheckGiven, OwnFunctions, as_check, as_checks
+from evalwright.api.worlds import GivenWorld
 from evalwright.contracts import suite as contract
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput, InvalidDocument
@@ -29,7 +30,9 @@ class Task:
     The fields are those of a task in a suite file. Without an `id` the task has one that is made
     from its content. `checks` are checks of `ew`, functions of your own, or dictionaries as suite
     files have them. `fixtures` answer the agent's tools: `{"toolResponses": [{"tool": …,
-    "response": …}]}`. `expected` is a reference answer for templates and own checks. A task that is
+    "response": …}]}`. The tools of a `world`, made by `ew.world`, read and change its data.
+    `faults` are what goes wrong with tools: `[{"tool": …, "fault": "timeout", "on": 1}]`.
+    `expected` is a reference answer for templates and own checks. A task that is
     `repeat`ed passes if a share of `pass_rate` does. With `matrix` there is a task for each
     combination of the lists in `vars`.
     """
@@ -42,6 +45,8 @@ class Task:
         checks: Iterable[CheckGiven] = (),
         expected: Any = None,
         fixtures: Mapping[str, Any] | None = None,
+        world: GivenWorld | str | None = None,
+        faults: Iterable[Mapping[str, Any]] = (),
         tags: Iterable[str] = (),
         weight: float | None = None,
         threshold: float | None = None,
@@ -60,6 +65,8 @@ class Task:
         self.checks: list[Check] = as_checks(checks, place)
         self.expected = _plain(expected, f"{place}, expected")
         self.fixtures = fixtures
+        self.world = world
+        self.faults = _faults(faults, place)
         self.tags = _texts(tags, f"{place}, tags")
         self.weight = weight
         self.threshold = threshold
@@ -75,7 +82,9 @@ class Task:
         fields = {name: value for name, value in vars(self).items() if value is not None}
         fields["input"] = self.input
         fields["checks"] = [each.written(own.refer) for each in self.checks]
-        return {k: v for k, v in fields.items() if v or k not in ("checks", "tags")}
+        if isinstance(self.world, GivenWorld):
+            fields["world"] = self.world.name
+        return {k: v for k, v in fields.items() if v or k not in ("checks", "tags", "faults")}
 
     def __repr__(self) -> str:
         return f"<task {self.id or 'without an id'}: {len(self.checks)} checks>"
@@ -86,6 +95,13 @@ def _plain(value: Any, place: str) -> Any:
         return output_value(value)
     except NotJson as error:
         raise BadInput(f"{place}: not a value that JSON can carry: {error}") from None
+
+
+def _faults(given: Any, place: str) -> list[Mapping[str, Any]]:
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        message = f"{place}: faults are a list, such as [{{'fault': 'timeout', 'on': 1}}]"
+        raise BadInput(message)
+    return list(given)
 
 
 def _is_text(given: object) -> bool:
@@ -105,7 +121,8 @@ class Suite:
     `local.evals.NAME` and `version` 0.0.0 unless they are given; `thresholds` are bars such as
     `{"passScore": 0.9}`; `agent` may be an object with its `ref` and what is claimed of it;
     `defaults` hold for every task, and their checks are added to those of the task. `data` names
-    files with a task in each row. Files are found from the working folder.
+    files with a task in each row. `worlds` are those that tasks name; a world that a task has as an
+    object need not be among them. Files are found from the working folder.
     """
 
     def __init__(
@@ -118,6 +135,7 @@ class Suite:
         thresholds: Mapping[str, Any] | None = None,
         defaults: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,  # noqa: A002 - its name in suites
+        worlds: Iterable[GivenWorld] = (),
         suite_id: str | None = None,
         version: str | None = None,
         modes: Sequence[Mode] | None = None,
@@ -133,6 +151,7 @@ class Suite:
         self.agent, self._claims = _agent_and_claims(agent, name)
         self._given = [_as_task(each) for each in _tasks(tasks, name)]
         self._folder: Path | None = None
+        self._worlds = _worlds((*worlds, *(each.world for each in self._given)), name)
         self._fields = {
             "description": description,
             "suiteId": suite_id,
@@ -237,7 +256,9 @@ class Suite:
         claims = msgspec.to_builtins(self._claims)
         named = {"ref": self.agent, **claims} if claims else self.agent
         agent = {"agent": named} if isinstance(self.agent, str) else {}
+        worlds = {each.name: each.written(own) for each in self._worlds}
         document = {"evalwright": 1, "name": self.name, **agent, **fields}
+        document |= {"worlds": worlds} if worlds else {}
         return {**document, "tasks": tasks} if tasks else document
 
     @property
@@ -290,6 +311,15 @@ def _tasks(given: Any, name: str) -> Iterable[Any]:
     return list(given)
 
 
+def _worlds(given: Iterable[Any], name: str) -> list[GivenWorld]:
+    """The worlds of a suite, each once; two of one name would be one another's."""
+    found: dict[str, GivenWorld] = {}
+    for each in given:
+        if isinstance(each, GivenWorld) and found.setdefault(each.name, each) is not each:
+            raise BadInput(f"suite {name!r}: two worlds are called {each.name!r}")
+    return list(found.values())
+
+
 def _agent_and_claims(
     given: AgentGiven | Mapping[str, Any] | None, name: str
 ) -> tuple[AgentGiven | None, Claims]:
@@ -332,6 +362,8 @@ def _shown_task(task: contract.Task) -> Task:
         checks=checks,
         expected=None if task.reference is msgspec.UNSET else task.reference,
         fixtures=None if task.fixtures is None else msgspec.to_builtins(task.fixtures),
+        world=task.world or None,
+        faults=msgspec.to_builtins(task.faults),
         tags=task.tags,
         weight=None if task.weight == 1 else task.weight,
         threshold=expected.threshold,

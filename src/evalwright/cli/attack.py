@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from evalwright.attacks.derive import derive
 from evalwright.attacks.derived import is_derived
+from evalwright.attacks.faults import FAULTS, derive_faults, has_derived_faults
 from evalwright.attacks.strategies import STRATEGIES
 from evalwright.cli.output import check_place, echo, say, write_file, write_stdout
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
@@ -29,6 +30,7 @@ Examples:
   evalwright attack suite.yaml --out attacked.yaml
   evalwright attack suite.yaml --strategy role-play --strategy encoding --seed 7
   evalwright attack suite.yaml --per-task 3 --out attacked.json
+  evalwright attack suite.yaml --faults --out faulty.yaml
   evalwright attack --list
 """
 _MOST_NAMED = 5
@@ -52,6 +54,16 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:[.:][A-Za-z][A-Za-z0-9_-]*)*")
     metavar="NAME",
     help="A strategy; may be given several times. By default all of them.",
 )
+@click.option(
+    "--faults", is_flag=True, help="Let the tools of the tasks fail instead: with every fault."
+)
+@click.option(
+    "--fault",
+    "kinds",
+    multiple=True,
+    type=click.Choice(FAULTS),
+    help="A fault; may be given several times.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the attacks.")
 @click.option("--per-task", type=click.IntRange(1), help="The most attacks per task.")
 @click.option("--list", "listing", is_flag=True, help="List the strategies and exit.")
@@ -60,6 +72,8 @@ def command(
     suite: Path | None,
     out: Path | None,
     strategies: tuple[str, ...],
+    faults: bool,
+    kinds: tuple[str, ...],
     seed: int,
     per_task: int | None,
     listing: bool,
@@ -67,7 +81,8 @@ def command(
     """Derive an adversarial suite from SUITE: its tasks, and each again with attacks in it.
 
     The expected answers stay the same, as do the agent, the modes and the bars. The same suite,
-    strategies and seed give the same attacks. Run the result with `evalwright run`.
+    strategies and seed give the same attacks. With --faults, the tools of the tasks fail instead.
+    Run the result with `evalwright run`.
     """
     if listing:
         width = max(map(len, STRATEGIES))
@@ -80,30 +95,21 @@ def command(
         check_place(out)
         if out.exists():
             raise BadInput(f"--out {out}: already exists; name another file, or remove it first")
+    if (faults or kinds) and strategies:
+        raise BadInput("--strategy is of attacks, and --faults has none: leave one out")
     subject = read_subject(suite, None)
     golden = subject.suite
     if golden.modes == ["adversarial"] or is_derived(golden.suite_id):
         raise BadInput(f"{suite}: already a suite of attacks; name the suite it came from")
-    derived = derive(golden, strategies, seed, per_task)
+    if faults or kinds:
+        refuse_faults(golden, suite)
+        derived, what = derive_faults(golden, kinds, seed, per_task), "fault"
+    else:
+        derived, what = derive(golden, strategies, seed, per_task), "attack"
     home, folder = suite.parent, (out or suite).parent
     agent = subject.agent and _reference_from(folder, subject.agent)
     if folder != home:
-        # The suite as a file in a folder must say it, where its checks are functions of its own.
-        tasks = []
-        for task in derived.suite.tasks:
-            checks = task.expected.checks or []
-            prepared, _ = prepare_checks(checks, "$")
-            found = {
-                ask.function: _function_from(folder, ask.function, home)
-                for each in prepared
-                for ask in each.asks
-                if isinstance(ask, CodeAsk)
-            }
-            if found:
-                checks = [_with_functions(check, found) for check in checks]
-                task = replace(task, expected=replace(task.expected, checks=checks))  # noqa: PLW2901
-            tasks.append(task)
-        derived = replace(derived, suite=replace(derived.suite, tasks=tasks))
+        derived = replace(derived, suite=_moved(derived.suite, folder, home))
     document = suite_file(derived.suite, (out or suite).name, agent, subject.claims)
     if out is None:
         write_stdout(document)
@@ -113,7 +119,7 @@ def command(
     plain = len(derived.suite.tasks) - count
     where = f" in {out}" if out else ""
     say(
-        f"{suite_name(derived.suite.suite_id)}: {count} attack{'s' if count != 1 else ''} "
+        f"{suite_name(derived.suite.suite_id)}: {count} {what}{'s' if count != 1 else ''} "
         f"on {plain} task{'s' if plain != 1 else ''}{where}"
     )
     skipped: dict[str, list[str]] = {}
@@ -137,6 +143,40 @@ def _reference_from(folder: Path, agent: str) -> str:
     if not Path(file).exists():
         return agent
     return Path(os.path.relpath(file, folder)).as_posix() + ending
+
+
+def refuse_faults(suite: Suite, path: Path) -> None:
+    """Refuse to derive faults from a suite that cannot have more of them; raises `BadInput`."""
+    if not suite.has_checks:
+        raise BadInput(f"{path}: an OpenWOP suite has no faults; they are of suites with checks")
+    if has_derived_faults(suite.suite_id):
+        raise BadInput(f"{path}: already a suite of faults; name the suite it came from")
+
+
+def _moved(suite: Suite, folder: Path, home: Path) -> Suite:
+    """The suite as a file in a folder must say it, where it names functions of its own."""
+    tasks = []
+    for task in suite.tasks:
+        checks = task.expected.checks or []
+        prepared, _ = prepare_checks(checks, "$")
+        found = {
+            ask.function: _function_from(folder, ask.function, home)
+            for each in prepared
+            for ask in each.asks
+            if isinstance(ask, CodeAsk)
+        }
+        if found:
+            checks = [_with_functions(check, found) for check in checks]
+            task = replace(task, expected=replace(task.expected, checks=checks))  # noqa: PLW2901
+        tasks.append(task)
+    worlds = {}
+    for name, world in suite.worlds.items():
+        tools = dict(world.tools)
+        for tool, of in tools.items():
+            if of.python is not None:
+                tools[tool] = replace(of, python=_function_from(folder, of.python, home))
+        worlds[name] = replace(world, tools=tools)
+    return replace(suite, tasks=tasks, worlds=worlds)
 
 
 def _function_from(folder: Path, function: str, home: Path) -> str:

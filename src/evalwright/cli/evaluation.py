@@ -85,6 +85,9 @@ def start(given: dict[str, Any]) -> int:
         warn(notice)
     wanted, defaults, resume = None, config.run, given.pop("resume")
     chosen = {name: value for name in CHOOSING if (value := given.pop(name)) not in (None, ())}
+    given["seed"] = chosen.get("seed")
+    if "sample" not in chosen:
+        chosen.pop("seed", None)
     columns = {name: value for name in COLUMNS if (value := given.pop(name)) not in (None, ())}
     if chosen:
         from evalwright.cli.run_options import wanted_tasks

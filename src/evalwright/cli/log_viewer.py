@@ -36,9 +36,9 @@ from evalwright.reports.formats.console import Style, one_line
 from evalwright.reports.run.junit import FailedRun
 from evalwright.reports.run.reported import (
     ShownRun,
-    attacks_of,
     failed_stories,
     render_group,
+    tables_of,
     task_reader,
 )
 from evalwright.reports.run.scorecard import (
@@ -112,7 +112,7 @@ def write_reports(results: Results, log: EventLog, histories: Sequence[History])
         stories: list[TaskStory] = []
         if not TELLING_FAILURES.isdisjoint(results.forms):  # other forms tell of all tasks
             stories = failed_stories(log, outcome, show_secrets=results.show_secrets)
-        runs.append(ShownRun(outcome, stories, None, attacks_of(log, outcome)))
+        runs.append(ShownRun(outcome, stories, None, tables_of(log, outcome)))
     shown = reported(results, log, runs, alone=len(histories) == 1)
     write_forms(results, [*shown, *failed])
 
@@ -143,7 +143,7 @@ class LogViewer:
             agreement=agreement(self._log, outcome),
             full=True,
             overrides=overrides_of(self._log, outcome, full=True),
-            attacks=attacks_of(self._log, outcome),
+            tables=tables_of(self._log, outcome),
         )
         echo(card, styled=True)
 

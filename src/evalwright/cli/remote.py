@@ -161,7 +161,8 @@ class _Watch:
             document := parse_document(source, name)
         ):
             # Publish a suite with checks; the agent is the one that was named.
-            # It is sent as it is written, or with the tasks made of the rows of its files.
+            # It is sent as it is written, with the data of its worlds, or with the tasks made of
+            # the rows of its files.
             from evalwright.engine.suites.document import load_suite
             from evalwright.engine.suites.export import to_document
             from evalwright.engine.suites.problems import placed
@@ -177,6 +178,11 @@ class _Watch:
             ref = f"{suite.suite_id}@{suite.version}"
             # The name may be the file's.
             sent |= {"suiteId": suite.suite_id, "version": suite.version}
+            if "worlds" in sent:
+                sent["worlds"] = {
+                    name: world | {"data": suite.worlds[name].data}
+                    for name, world in sent["worlds"].items()
+                }
             if "data" in sent:
                 sent = to_document(suite)
                 for notice in () if self._request.results.quiet else read.notices:

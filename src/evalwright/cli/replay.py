@@ -9,7 +9,7 @@ from evalwright.contracts.summary import to_json
 from evalwright.engine.replay import replay_run
 from evalwright.engine.runs import find_run, log_for
 from evalwright.reports.formats.console import Style
-from evalwright.reports.run.reported import attacks_of, failed_stories
+from evalwright.reports.run.reported import failed_stories, tables_of
 from evalwright.reports.run.scorecard import agreement, overrides_of, render_outcome
 
 
@@ -29,13 +29,13 @@ def command(*, run: str, show_secrets: bool, as_json: bool, db: str | None) -> N
         stories = [] if as_json else failed_stories(log, outcome, show_secrets=show_secrets)
         agreed = None if as_json else agreement(log, outcome)
         overrides = [] if as_json else overrides_of(log, outcome)
-        attacks = None if as_json else attacks_of(log, outcome)
+        tables = () if as_json else tables_of(log, outcome)
     if as_json:
         write_stdout(to_json(outcome.summary))
         return
     style = Style.of(Streams.out)
     card = render_outcome(
-        outcome, stories, style, agreement=agreed, overrides=overrides, attacks=attacks
+        outcome, stories, style, agreement=agreed, overrides=overrides, tables=tables
     )
     echo(card, styled=True)
     say("replayed from the log; the summary equals the recorded one")

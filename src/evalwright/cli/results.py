@@ -33,10 +33,10 @@ from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
 from evalwright.reports.run.reported import (
     ShownRun,
-    attacks_of,
     failed_stories,
     render_group,
     reported_runs,
+    tables_of,
     task_reader,
 )
 from evalwright.reports.run.scorecard import (
@@ -138,7 +138,7 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
             if with_stories and outcome.summary.passed_count < outcome.summary.task_count
             else (),
             agreement(log, outcome) if with_agreement and outcome.plan.panel else None,
-            attacks_of(log, outcome),
+            tables_of(log, outcome),
         )
         for outcome in outcomes
     ]
@@ -158,7 +158,7 @@ def render_card(runs: Sequence[ShownRun], style: Style, *, with_failures: bool =
         return render_group(runs, style)
     stories = first.stories if with_failures else None
     return render_outcome(
-        first.outcome, stories, style, agreement=first.agreement, attacks=first.attacks
+        first.outcome, stories, style, agreement=first.agreement, tables=first.tables
     )
 
 
@@ -209,9 +209,9 @@ def write_folder(out: Path, log: EventLog, run: ShownRun, *, is_private: bool) -
     if outcome.plan.group is not None:
         folder = out / f"repeat-{outcome.plan.group.index}"
         make_folder(folder)
-    outcome, stories, agreement, attacks = run
+    outcome, stories, agreement, tables = run
     card = render_outcome(
-        outcome, stories, Style(colour=False), agreement=agreement, full=True, attacks=attacks
+        outcome, stories, Style(colour=False), agreement=agreement, full=True, tables=tables
     )
     write_file(folder / "summary.json", [to_json(outcome.summary)])
     write_file(folder / "events.jsonl", event_lines(log, outcome.run_id), is_private=True)

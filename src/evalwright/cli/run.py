@@ -91,7 +91,11 @@ Examples:
 )
 @click.option("--limit", type=click.IntRange(1), help="Run only the first so many tasks.")
 @click.option("--sample", type=click.IntRange(1), help="Run only so many tasks, at random.")
-@click.option("--seed", type=int, help="Which random tasks --sample takes.")
+@click.option(
+    "--seed",
+    type=int,
+    help="Which tasks --sample takes, which ids worlds make, and when faults strike.",
+)
 @click.option(
     "--failed",
     metavar="[RUN]",

@@ -34,8 +34,6 @@ def wanted_tasks(
         named = chosen.get(option)
         if named and Path(named).exists() and run_file(named) is None:
             chosen[option], suites = "", (Path(named), *suites)
-    if "seed" in chosen and "sample" not in chosen:
-        raise BadInput("--seed needs --sample")
     return Wanted(**chosen), suites
 
 

@@ -26,7 +26,7 @@ from evalwright.contracts.run_plan import (
     TaskSelection,
     Text,
 )
-from evalwright.contracts.suite import Mode, Score, Suite
+from evalwright.contracts.suite import FaultKind, Mode, Score, Suite
 from evalwright.contracts.summary import SafetyFinding, SuiteId, TaskId, Version
 from evalwright.contracts.times import iso_time
 from evalwright.contracts.verdicts import CheckResult, Verdict
@@ -258,6 +258,24 @@ class ToolReturned(Payload, frozen=True):
     error: ErrorDetail | UnsetType = UNSET
     status: Literal["ok", "error", "forbidden", "rate_limited"] | UnsetType = UNSET
     duration_ms: Count | UnsetType = UNSET
+    fault: FaultKind | UnsetType = UNSET  # of ours: what went wrong because the suite wants it
+
+
+class RowChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A row of a world that became different, by its number; a new one was not there before."""
+
+    collection: Text
+    row: Count
+    before: Any = UNSET
+    after: Any = UNSET
+
+
+class WorldChanged(Payload, frozen=True):
+    """What an agent left different in the world of its task; nothing, if there are no changes."""
+
+    TYPE: ClassVar[str] = "evalwright.worldChanged"
+    world: Text
+    changes: list[RowChange] = []
 
 
 class ProviderUsage(ClosedPayload, frozen=True):
@@ -338,6 +356,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         ToolCalled,
         ToolReturned,
         ProviderUsage,
+        WorldChanged,
         Decided,
         Judged,
         Found,

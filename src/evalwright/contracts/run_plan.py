@@ -66,6 +66,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     flaky_as: Literal["fail", "warn"] | None = None
     priority: int | None = None  # among the runs of a tenant that share workers; higher is sooner
     scoring_s: float | None = None  # for the checks of one answer
+    seed: int | None = None  # of ids that worlds make, and of faults; 0 unless it is chosen
 
     @property
     def has_budget(self) -> bool:
@@ -107,6 +108,7 @@ CONFIGURABLE = {
     "maxCostUsd": "max_cost_usd",
     "taskCostUsd": "task_cost_usd",
     "maxTokensTotal": "max_tokens_total",
+    "seed": "seed",
 }
 
 

@@ -90,10 +90,11 @@ class Expected(Closed, frozen=True):
 
 
 class ToolResponse(Closed, frozen=True):
-    """A canned answer for one tool."""
+    """A canned answer for one tool; with `args`, for calls whose arguments have at least these."""
 
     tool: str
     response: Any = msgspec.UNSET
+    args: dict[str, Any] | None = None  # not in OpenWOP suites
 
 
 class Fixtures(Closed, frozen=True):
@@ -101,6 +102,58 @@ class Fixtures(Closed, frozen=True):
 
     tool_responses: list[ToolResponse] = []
     memory_seed: list[dict[str, Any]] = []
+
+
+FaultKind = Literal[
+    "timeout", "error", "rate_limited", "slow", "garbage", "truncated", "empty", "stale"
+]
+
+
+class ToolFault(Closed, frozen=True):
+    """Something that goes wrong with calls of a tool, or of all tools if none is named.
+
+    It strikes from call number `on` to the end, or so many `times`, each time with the probability
+    `rate`. One with `on` alone strikes once.
+    """
+
+    fault: FaultKind
+    tool: str | None = None
+    on: int | None = None
+    times: int | None = None
+    rate: float | None = None
+    seconds: float | None = None  # by which a slow tool is slower
+
+
+class WorldTool(Closed, frozen=True):
+    """A tool of a world: the collection that it works on, or the function `file.py:name`."""
+
+    get: str | None = None
+    find: str | None = None
+    create: str | None = None
+    update: str | None = None
+    delete: str | None = None
+    python: str | None = None
+    by: str = "id"  # the field that tells rows apart
+    description: str = ""
+
+    @property
+    def operation(self) -> str:
+        return next(each for each in WORLD_OPERATIONS if getattr(self, each) is not None)
+
+    @property
+    def target(self) -> str:
+        """The collection, or the function."""
+        return str(getattr(self, self.operation))
+
+
+WORLD_OPERATIONS = ("get", "find", "create", "update", "delete", "python")
+
+
+class World(Closed, frozen=True):
+    """Data that tools read and change: collections of rows, fresh for each task."""
+
+    data: dict[str, list[dict[str, Any]]]
+    tools: dict[str, WorldTool]
 
 
 class Task(Closed, frozen=True):
@@ -116,6 +169,8 @@ class Task(Closed, frozen=True):
     pass_rate: Score = 1.0
     reference: Any = msgspec.UNSET  # what a suite with checks calls `expected`
     title: str = ""  # for people; without one, what is asked
+    world: str = ""  # among the worlds of the suite
+    faults: list[ToolFault] = []
 
 
 class Suite(Closed, frozen=True):
@@ -128,6 +183,7 @@ class Suite(Closed, frozen=True):
     target_agent_id: str | None = None
     allowed_models: list[ModelClass] | None = None
     thresholds: Thresholds = Thresholds()
+    worlds: dict[str, World] = {}
 
     @property
     def has_checks(self) -> bool:

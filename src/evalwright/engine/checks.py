@@ -26,6 +26,7 @@ from evalwright.scoring.checks.base import (
     JudgeAsk,
     verdict_of,
 )
+from evalwright.scoring.checks.state import State
 from evalwright.scoring.golden import match_problems
 from evalwright.scoring.pass_bars import task_score
 from evalwright.scoring.rubric import RubricAsk
@@ -33,6 +34,7 @@ from evalwright.scoring.summary import task_cost
 from evalwright.scoring.thresholds import BLOCKING, is_blocking, mean, pass_score
 
 if TYPE_CHECKING:
+    from evalwright.agents.worlds import PreparedWorld
     from evalwright.engine.own_checks import OwnChecks
     from evalwright.engine.task_work import RunResources
 
@@ -47,6 +49,7 @@ class PlannedChecks(msgspec.Struct, frozen=True):
     judged: Task | None = None  # the first task with a check that asks a judge
     embedded: str | None = None  # the first task with a check that needs a model of embeddings
     code: "OwnChecks | None" = None
+    worlds: "Mapping[str, PreparedWorld]" = {}
 
 
 def plan_checks(
@@ -101,7 +104,16 @@ def plan_checks(
                 except Unusable as unusable:
                     message = f"task {task.task_id!r}: {unusable.message}"
                     problems.append(Problem(f"$.tasks[{index}].checks", message, unusable.remedy))
-    return PlannedChecks(checks, judged, embedded, code), problems
+        if not task.world and any(isinstance(each, State) for each in checks[task.task_id]):
+            message = f"task {task.task_id!r}: `state` looks at its world, and it has none"
+            problems.append(Problem(f"$.tasks[{index}].checks", message, "name one with `world`"))
+    worlds: dict[str, PreparedWorld] = {}
+    if suite.worlds and with_code:
+        from evalwright.engine.worlds import prepare_worlds
+
+        worlds, unready = prepare_worlds(suite, code)
+        problems += unready
+    return PlannedChecks(checks, judged, embedded, code, worlds), problems
 
 
 def _asks(checks: Iterable[AnswerCheck]) -> list[Ask]:
@@ -124,6 +136,7 @@ class SuiteChecker:
             if problems:
                 raise InvalidDocument(plan.suite.suite_id, problems)
         self.by_task = planned.by_task
+        self.worlds = planned.worlds
         # The tasks whose checks have to be told something first.
         self.asking = {
             task_id for task_id, checks in self.by_task.items() if any(each.asks for each in checks)

@@ -19,12 +19,13 @@ from evalwright.contracts.events import (
     ProviderUsage,
     ToolCalled,
     ToolReturned,
+    WorldChanged,
 )
-from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History, read_history
 from evalwright.engine.invocation import Repetition, TaskAnswer
+from evalwright.engine.plan import Plan
 from evalwright.engine.projection import TaskAttempt, project_tasks
 from evalwright.engine.replay import project
 from evalwright.engine.runner import Announce, Runner
@@ -33,7 +34,10 @@ from evalwright.engine.task_work import RunResources
 from evalwright.engine.verdict import Outcome
 from evalwright.store.protocol import EventLog, NewEvent
 
-_DEEDS = (ToolCalled.TYPE, ToolReturned.TYPE, Decided.TYPE, InvocationCompleted.TYPE)
+_DEEDS = (
+    *(ToolCalled.TYPE, ToolReturned.TYPE, WorldChanged.TYPE),
+    *(Decided.TYPE, InvocationCompleted.TYPE),
+)
 _OF_ANSWERS = (*_DEEDS, InvocationStarted.TYPE, ProviderUsage.TYPE, Judged.TYPE, Checked.TYPE)
 
 
@@ -135,7 +139,7 @@ def fill_in(history: History, events: Iterable[Event], place: str) -> None:
                 ]:
                     history.repetitions[task_id] = done
                 waiting = [
-                    _answer(found.task, each, plan.agent)
+                    _answer(found.task, each, plan)
                     for each in found.repetitions
                     if each.has_answer and each.checked is None
                 ]
@@ -166,7 +170,7 @@ def _latency(completed: InvocationCompleted) -> int | None:
     return None if "latency" in (completed.unmeasured or ()) else completed.latency_ms or 0
 
 
-def _answer(task: Task, attempt: TaskAttempt, claims: AgentFacts) -> TaskAnswer:
+def _answer(task: Task, attempt: TaskAttempt, plan: Plan) -> TaskAnswer:
     completed, decision, error = attempt.completed, attempt.decided, None
     assert completed is not None
     if completed.outcome == "failed":
@@ -182,5 +186,6 @@ def _answer(task: Task, attempt: TaskAttempt, claims: AgentFacts) -> TaskAnswer:
         len(own),
         [each.decode(PAYLOADS[each.type]) for each in attempt.deeds if each.type in _DEEDS],
         completed.unmeasured or (),
-        attempt.coverage(claims),
+        attempt.coverage(plan.agent),
+        plan.suite.worlds.get(task.world),
     )

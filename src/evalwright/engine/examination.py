@@ -15,6 +15,7 @@ from evalwright.contracts.events import (
     ProviderUsage,
     ToolCalled,
     ToolReturned,
+    WorldChanged,
 )
 from evalwright.contracts.suite import Expected
 from evalwright.contracts.summary import SafetyFinding
@@ -24,6 +25,7 @@ from evalwright.scoring.checks.base import (
     AnswerCheck,
     Answers,
     CodeAsk,
+    EndState,
     Examined,
     MadeCall,
     Spent,
@@ -174,9 +176,19 @@ def examined(answer: TaskAnswer, agent_id: str, told: Answers | None = None) -> 
         spent=spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured),
         coverage=answer.coverage,
         told=told or {},
+        world=end_state(answer),
         make_trace=make_trace,
         find_signals=find_signals,
     )
+
+
+def end_state(answer: TaskAnswer) -> EndState | None:
+    """The world that the agent left; None where the task has none, or it was not recorded."""
+    recorded = (each for each in answer.deeds if isinstance(each, WorldChanged))
+    changed = next(recorded, None) if answer.world is not None else None
+    if changed is None or answer.world is None:
+        return None
+    return EndState(answer.world.data, changed.changes)
 
 
 def made_calls(deeds: Sequence[Payload]) -> list[MadeCall]:

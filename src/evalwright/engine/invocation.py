@@ -28,7 +28,7 @@ from evalwright.contracts.events import (
     ProviderUsage,
 )
 from evalwright.contracts.run_plan import AgentFacts
-from evalwright.contracts.suite import Task
+from evalwright.contracts.suite import Task, World
 from evalwright.engine.clock import Clock
 from evalwright.engine.machine import CLAIM_CONTRADICTED, error_decision
 from evalwright.engine.recorder import Recorder
@@ -50,6 +50,7 @@ class TaskAnswer(msgspec.Struct, frozen=True, gc=False):
     deeds: Sequence[Payload] = ()  # from the start of the invocation to its end, where needed
     unmeasured: Sequence[str] = ()  # what others who recorded it did not say
     coverage: Coverage = NOTHING_OBSERVED  # what was observed, and what is claimed beside it
+    world: World | None = None  # as it was at the beginning
 
 
 class Repetition(msgspec.Struct, frozen=True, gc=False):
@@ -195,7 +196,9 @@ class Invoker:
             deeds,
             (),
             coverage.claimed(self._facts.tools, self._facts.usage),
+            self._surroundings.worlds[task.world].world if invocation.tools.world else None,
         )
+        world = invocation.world_changes()
         decided = error_decision(agent_id, error) if error else Decided(agent_id, output)
         completed = InvocationCompleted(
             attempt_id,
@@ -206,9 +209,10 @@ class Invoker:
             unmeasured=["latency"] if latency_ms is None else None,
             coverage=coverage if coverage is not NOTHING_OBSERVED else None,
         )
+        end: list[Payload] = [decided, completed] if world is None else [world, decided, completed]
         if self._keep_deeds:
-            deeds += (decided, completed)
-        return answer, [decided, completed]
+            deeds += end
+        return answer, end
 
     def started(self, task: Task, attempt_id: str) -> InvocationStarted:
         """The first event of an attempt."""
@@ -217,8 +221,9 @@ class Invoker:
         surface: int | None = None  # how many tools the agent knows of, where that is known
         if allowed is not None and not live:
             surface = len(allowed)
-        elif fixtures or live:
-            surface = len(offered_tools(self._surroundings, fixtures, allowed))
+        elif fixtures or task.world or live:
+            tools = self._surroundings.tools_of(task)
+            surface = len(offered_tools(self._surroundings, tools, allowed))
         return InvocationStarted(
             attempt_id,
             self._agent.agent_id,

@@ -96,10 +96,13 @@ class OwnChecks:
     def load(self, call: str) -> None:
         """Find a function, `checks.py:is_polite`; raises `Unusable`."""
         if call not in self._found:
-            function = self._given.get(call) or self._function(call)
+            function = self.function(call)
             self._found[call] = OwnCheck(function, wanted_facts(function, call))
 
-    def _function(self, call: str) -> Callable[..., Any]:
+    def function(self, call: str) -> Callable[..., Any]:
+        """A function of the suite; raises `Unusable`."""
+        if call in self._given:
+            return self._given[call]
         source, _, name = call.rpartition(":")
         try:
             path = self._folder / source

@@ -188,7 +188,7 @@ def plan_run(
     problems += unfit
     if not problems:
         problems += _unscorable_tasks(suite, modes)
-        problems += _option_problems(modes, agent, options, baseline, checks)
+        problems += _option_problems(modes, agent, options, baseline, checks, suite)
     problems += _agent_problems(agent)
     # The protocol bounds tags.
     fits = len(options.tags) <= MAX_TAGS and all(
@@ -314,6 +314,7 @@ def _option_problems(
     options: RunOptions,
     baseline: Baseline | None,
     checks: "PlannedChecks",
+    suite: Suite,
 ) -> list[Problem]:
     problems = _judge_problems(modes, options, checks.judged)
     if checks.embedded and not options.embedding_model:
@@ -332,6 +333,13 @@ def _option_problems(
         problems += [
             _of_option(phrase(name), message, remedy) for name, value in given.items() if value
         ]
+    if agent.is_outside and not options.gateway and "live-shadow" not in modes:
+        needing = next((task for task in suite.tasks if task.world or task.faults), None)
+        if needing is not None:
+            what = "a world" if needing.world else "faults"
+            message = f"task {needing.task_id!r} has {what}, which this agent would not meet"
+            remedy = phrase("offer it the tools with {@gateway}")
+            problems.append(_of_option(phrase("{@gateway}"), message, remedy))
     if "findings" in options.fail_on and "adversarial" not in modes:
         message = "only an adversarial run looks for findings, so this could never fail"
         problems.append(

@@ -31,6 +31,7 @@ from evalwright.contracts.events import (
     RunStarted,
     ToolCalled,
     ToolReturned,
+    WorldChanged,
 )
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
@@ -42,10 +43,11 @@ INVOCATION_TYPES = (
     InvocationStarted.TYPE,
     *TRACE_TYPES,
     ProviderUsage.TYPE,
+    WorldChanged.TYPE,
     Decided.TYPE,
     InvocationCompleted.TYPE,
 )
-_MEANWHILE = frozenset((*TRACE_TYPES, ProviderUsage.TYPE))
+_MEANWHILE = frozenset((*TRACE_TYPES, ProviderUsage.TYPE, WorldChanged.TYPE))
 _OF_AGENT = frozenset((*TRACE_TYPES, Decided.TYPE, InvocationCompleted.TYPE))
 _OF_STATE = frozenset(
     (

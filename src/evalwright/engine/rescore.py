@@ -183,6 +183,8 @@ def _fitting(
     One that was to be repeated more often than it was has not been answered.
     """
     inputs = {task.task_id: task.input for task in before.tasks}
+    worlds = {task.task_id: task.world for task in before.tasks}
+    same: dict[tuple[str, str], bool] = {}  # whether two worlds have the same data
     repeats = {task.task_id: task.repeat for task in before.tasks}
     wanted = {task.task_id for task in suite.tasks}
     new = [task.task_id for task in suite.tasks if task.task_id not in inputs]
@@ -191,7 +193,13 @@ def _fitting(
     for task in suite.tasks:
         if task.task_id not in inputs:
             continue
-        if task.input != inputs[task.task_id]:
+        world, world_before = task.world, worlds[task.task_id]
+        if world and (world, world_before) not in same:
+            data = suite.worlds[world].data
+            same[world, world_before] = (
+                world_before in before.worlds and data == before.worlds[world_before].data
+            )
+        if task.input != inputs[task.task_id] or not same.get((world, world_before), True):
             changed.append(task.task_id)
             continue
         made = len(answered[task.task_id][0]) if task.task_id in answered else 0

@@ -285,6 +285,9 @@ class Session:
         has a `source`, and one that is only a part of itself a `selection`. `functions` are own
         checks that are at hand, by what the suite calls them.
         """
+        uses_chance = any(task.world or task.faults for task in suite.tasks)
+        if self.options.seed is not None and selection is None and not uses_chance:
+            raise BadInput(phrase("{@seed} needs {@sample}, or tasks with a world or faults"))
         baseline = None
         if self.options.baseline is not None:
             if log is None:

@@ -89,7 +89,10 @@ class TaskWork:
             self.recorder,
             clock,
             msgspec.structs.replace(
-                resources.surroundings, observe=plan.settings.observe or "auto"
+                resources.surroundings,
+                observe=plan.settings.observe or "auto",
+                worlds=self.checker.worlds,
+                seed=plan.settings.seed or 0,
             ),
             plan.settings.task_timeout_s,
             keep_deeds=self._for_signals or self.checker.looks_at_deeds,

@@ -70,6 +70,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("max-cost", "max_cost_usd", {"type": _amount}, "the most that a run may cost, in US dollars"),
     ("task-cost", "task_cost_usd", {"type": _amount}, "what a task is expected to cost"),
     ("max-tokens-total", "max_tokens_total", {"type": _at_least_one}, "the most tokens of a run"),
+    ("seed", "seed", {"type": int}, "of the ids that worlds make, and of faults"),
     ("baseline", "baseline", {"metavar": "RUN"}, "compare with this run, by name or id"),
     ("allow-partial", "allow_partial", {"action": "store_true"}, "of a part of the suite, too"),
     ("repeat", "repeat", {"type": _at_least_one}, "run this often, and show what is flaky"),

@@ -84,16 +84,20 @@ def left_out_tasks(
 ) -> LeftOut:
     """The tasks that are not the same in both; `redact` takes out what a recorded one lacks.
 
-    A bar that decides on rubric tasks is a part of them.
+    A bar that decides on rubric tasks is a part of them, and so is the world of a task.
     """
     old = {task.task_id: _told(task) for task in before.tasks}
     new = {task.task_id: redact(_told(task)) for task in now.tasks}
     other_bar = pass_score(before.thresholds) != pass_score(now.thresholds)
-    judged = {task.task_id for task in now.tasks if task.expected.kind == "rubric" and other_bar}
+    other = {task.task_id for task in now.tasks if task.expected.kind == "rubric" and other_bar}
+    worlds = {
+        name
+        for name, world in now.worlds.items()
+        if msgspec.json.encode(before.worlds.get(name)) != redact(msgspec.json.encode(world))
+    }
+    other |= {task.task_id for task in now.tasks if task.world in worlds}
     return LeftOut(
-        changed=[
-            each for each in new if each in old and (old[each] != new[each] or each in judged)
-        ],
+        changed=[each for each in new if each in old and (old[each] != new[each] or each in other)],
         new=[each for each in new if each not in old],
         removed=[each for each in old if each not in new],
     )

@@ -18,6 +18,13 @@ EVERY_CHECK = r"""
 evalwright: 1
 name: shop-desk
 agent: agent.py:answer
+worlds:
+  shop:
+    data: { orders: [ { id: A-17, days: 3 } ], refunds: [] }
+    tools:
+      shop:orders.get: { get: orders, by: id, description: Get an order. }
+      shop:refunds.create: { create: refunds }
+      shop:policy: { python: "checks.py:is_polite" }
 defaults: { checks: [ { no_signals: high } ], repeat: 1 }
 data: [ { file: questions.csv, map: { input.question: question, expected: answer }, checks: [ { contains: "{{ expected }}" } ] } ]
 tasks:
@@ -34,6 +41,7 @@ tasks:
       - calls: { tool: "shop:orders.get", args: { id: A-17 }, times: 1 }
       - calls_in_order: [ "shop:orders.get", "shop:mail.send" ]
       - does_not_call: "shop:orders.delete"
+      - state: { path: $.refunds, equals: [], unchanged: true }
       - max: { cost_usd: 0.02, latency_ms: 800, turns: 6, tokens: 4000 }
       - similar: { to: "It has been shipped.", at_least: 0.7 }
       - judge: [ greets the customer, { criterion: states the carrier, weight: 2 } ]
@@ -41,6 +49,9 @@ tasks:
       - no_signals: [ secret_in_output, injected_instruction_followed ]
       - python: checks.py:is_polite
       - any: [ { equals: "yes" }, { equals: "y" } ]
+    world: shop
+    faults: [ { tool: "shop:orders.get", fault: slow, "on": 1, times: 2, rate: 0.5, seconds: 0.1 } ]
+    fixtures: { toolResponses: [ { tool: "shop:orders.get", args: { id: B-1 }, response: { days: 1 } } ] }
     weight: 2
     repeat: 5
     pass_rate: 0.8
@@ -69,7 +80,7 @@ def test_a_suite_with_all_that_there_is_fits_it_and_loads(tmp_path):
 
     assert jsonschema_rs.validator_for(suite_schema()).is_valid(document)
     wide = load_suite(document, folder=tmp_path, allow_code=True, allow_files=True)
-    assert [len(task.expected.checks) for task in wide.suite.tasks] == [17, 2]
+    assert [len(task.expected.checks) for task in wide.suite.tasks] == [18, 2]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +90,7 @@ def test_a_suite_with_all_that_there_is_fits_it_and_loads(tmp_path):
         {"evalwright": 2, "tasks": []},
         {"evalwright": 1, "tasks": [{"input": 1, "checks": [{"contians": "x"}]}]},
         {"evalwright": 1, "tasks": [{"input": 1, "pass_rate": 2}]},
+        {"evalwright": 1, "tasks": [{"input": 1, "faults": [{"fault": "odd"}]}]},
         {"evalwright": 1, "data": [{"file": "q.csv", "map": {"outputs": "x"}}]},
     ],
 )

@@ -11,7 +11,8 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.agents.manifest import Contract
-from evalwright.agents.protocol import Agent, AgentFailure, Invocation, Surroundings, ToolError
+from evalwright.agents.protocol import Agent, AgentFailure, Invocation, Surroundings
+from evalwright.agents.toolbox import ToolError
 from evalwright.contracts.errors import BadInput, Problem
 from evalwright.contracts.events import (
     InvocationCompleted,

@@ -293,13 +293,16 @@ class AgentSlot(asyncio.Protocol):
         self._invocation = invocation
         answer.add_done_callback(self._answered)
         task, around = invocation.task, invocation.surroundings
+        answered = None  # by the run: worlds and faults are there
+        if not around.live and (task.world or task.faults):
+            answered = [invocation.describe(each) for each in invocation.tools.names()]
         asked = GivenTask(
             invocation.run_id,
             invocation.invocation_id,
             invocation.agent_id,
             task.task_id,
             task.input,
-            task.fixtures,
+            task.fixtures if answered is None else None,
             list(invocation.memory()),
             around.live,
             around.read_only,
@@ -309,6 +312,7 @@ class AgentSlot(asyncio.Protocol):
                 if (tool := around.toolbox.find(name)) is not None
             ],
             around.observe,
+            answered,
         )
         try:
             self._send(asked)
@@ -389,11 +393,16 @@ class AgentSlot(asyncio.Protocol):
                 answer.set_exception(AgentFailure(error.code, error.message, error.details))
 
     async def _call_tool(self, invocation: Invocation, asked: ToolAsked) -> None:
+        if not invocation.surroundings.live:
+            self._send(
+                ToolAnswered(asked.number, *await invocation.reply(asked.name, asked.arguments))
+            )
+            return
         tool = invocation.surroundings.toolbox.find(asked.name)
         assert tool is not None
         assert tool.call is not None
         try:
-            answer = canonical(await tool.call(asked.arguments)).encode()
+            answer = canonical(await tool.call(msgspec.json.decode(asked.arguments))).encode()
             answered = ToolAnswered(asked.number, msgspec.Raw(answer))
         except ToolFailed as failure:
             error = ErrorDetail(failure.code, failure.message)

@@ -5,10 +5,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from evalwright.agents.task_tools import Status
 from evalwright.agents.toolbox import ToolDescription
 from evalwright.contracts.coverage import Observe, Part
 from evalwright.contracts.events import ErrorDetail
-from evalwright.contracts.suite import Fixtures
+from evalwright.contracts.suite import FaultKind, Fixtures
 
 CLOSED_DESCRIPTORS = 76  # the exit code of a process whose agent has closed some
 _HEAD = 4  # bytes
@@ -59,14 +60,15 @@ class GivenTask(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     read_only: bool = False
     tools: list[OfferedTool] = []
     observe: Observe = "auto"
+    answered: list[ToolDescription] | None = None  # tools of the task that the run answers
 
 
 class ToolAsked(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """To the run: call a live tool."""
+    """To the run: call a live tool, or one of the task that the run answers."""
 
     number: int
     name: str
-    arguments: dict[str, Any]
+    arguments: msgspec.Raw
 
 
 class ToolAnswered(msgspec.Struct, frozen=True, tag=True):
@@ -75,6 +77,9 @@ class ToolAnswered(msgspec.Struct, frozen=True, tag=True):
     number: int
     answer: msgspec.Raw = msgspec.Raw(b"null")
     error: ErrorDetail | None = None
+    status: Status = "ok"
+    for_model: str | None = None
+    fault: FaultKind | None = None
 
 
 class Recorded(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -7,11 +7,14 @@ what is recorded of it, and calls of live tools, go to the run.
 import asyncio
 import ctypes
 import errno
+import itertools
 import os
 import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
@@ -38,10 +41,11 @@ from evalwright.agents.isolation.frames import (
     ToRun,
     framed,
 )
-from evalwright.agents.protocol import AgentFailure, Invocation, Surroundings
+from evalwright.agents.protocol import AgentFailure, Invocation, InvocationEnded, Surroundings
 from evalwright.agents.python import PythonAgent, load_python
 from evalwright.agents.span_capture import record_captured
-from evalwright.agents.toolbox import LiveTool, Memory, Toolbox, ToolFailed
+from evalwright.agents.task_tools import LaterReply, TaskTools, ToolReply
+from evalwright.agents.toolbox import LiveTool, Memory, Toolbox, ToolDescription, ToolFailed
 from evalwright.contracts.coverage import Part
 from evalwright.contracts.errors import AgentBroken, BadInput
 from evalwright.contracts.events import ErrorDetail, Payload
@@ -92,6 +96,8 @@ class ToldInvocation(Invocation):
                 tools.toolbox(ask.tools), ask.live, ask.read_only, observe=ask.observe
             ),
         )
+        if ask.answered is not None:
+            self.tools = RemoteTools(ask.answered, tools.reply)
 
     def _send(self, payload: Payload) -> None:
         self._talk.send(Recorded(payload.TYPE, msgspec.Raw(msgspec.json.encode(payload))))
@@ -131,12 +137,16 @@ async def _keep_pace() -> None:
 
 
 class ToolsOfRun:
-    """The live tools of the run, which calls them for the agent."""
+    """The tools that the run calls for the agent: live ones, and those of its tasks.
 
-    def __init__(self, talk: TalkToRun) -> None:
+    `receive` does what a message says.
+    """
+
+    def __init__(self, talk: TalkToRun, receive: Callable[[ToProcess], None]) -> None:
         self._talk = talk
-        self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._count = 0
+        self._receive = receive
+        self._asked: dict[int, Future[ToolAnswered]] = {}
+        self._numbers = itertools.count(1)
 
     def toolbox(self, offered: list[OfferedTool]) -> Toolbox:
         return Toolbox(
@@ -146,25 +156,65 @@ class ToolsOfRun:
 
     def _call(self, tool: OfferedTool) -> Any:
         async def call(arguments: dict[str, Any]) -> Any:
-            self._count += 1
-            number = self._count
-            self._asked[number] = answer = asyncio.get_running_loop().create_future()
-            self._talk.send(ToolAsked(number, tool.description.name, arguments))
-            try:
-                return await answer
-            finally:
-                del self._asked[number]
+            given = msgspec.Raw(msgspec.json.encode(arguments))
+            answered = await asyncio.wrap_future(self._ask(tool.description.name, given))
+            if answered.error is not None:
+                raise ToolFailed(answered.error.code, answered.error.message)
+            return msgspec.json.decode(answered.answer)
 
         return call
 
+    def reply(self, name: str, arguments: msgspec.Raw) -> ToolReply:
+        """What the run answers by the tools of the task; to be waited for in any thread."""
+        answer = self._ask(name, arguments)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            answered = answer.result()
+        else:  # who would read the answer waits for it
+            while not answer.done():
+                messages = self._talk.receive()
+                if messages is None:
+                    raise InvocationEnded  # the run is gone
+                for message in messages:
+                    self._receive(message)
+            answered = answer.result()
+        error, status = answered.error, answered.status
+        return ToolReply(answered.answer, error, status, answered.for_model, answered.fault)
+
+    def _ask(self, name: str, arguments: msgspec.Raw) -> "Future[ToolAnswered]":
+        number = next(self._numbers)
+        answer: Future[ToolAnswered] = Future()
+        self._asked[number] = answer
+        self._talk.send(ToolAsked(number, name, arguments))
+        return answer
+
     def answer(self, answered: ToolAnswered) -> None:
-        answer = self._asked.get(answered.number)
-        if answer is None or answer.done():
-            return
-        if answered.error is None:
-            answer.set_result(msgspec.json.decode(answered.answer))
-        else:
-            answer.set_exception(ToolFailed(answered.error.code, answered.error.message))
+        answer = self._asked.pop(answered.number, None)
+        if answer is not None and not answer.cancelled():
+            answer.set_result(answered)
+
+
+class RemoteTools(TaskTools):
+    """The tools of a task that the run answers."""
+
+    def __init__(
+        self,
+        described: list[ToolDescription],
+        reply: Callable[[str, msgspec.Raw], ToolReply],
+    ) -> None:
+        super().__init__(None)
+        self._tools = {each.name: each for each in described}
+        self._reply_of_run = reply
+
+    def names(self) -> list[str]:
+        return list(self._tools)
+
+    def describe(self, name: str) -> ToolDescription | None:
+        return self._tools.get(name)
+
+    def answer(self, tool: str, arguments: msgspec.Raw) -> LaterReply:
+        return lambda: self._reply_of_run(tool, arguments)
 
 
 class AgentProcess:
@@ -173,7 +223,7 @@ class AgentProcess:
     def __init__(self, agent: PythonAgent, talk: TalkToRun) -> None:
         self._agent = agent
         self._talk = talk
-        self._tools = ToolsOfRun(talk)
+        self._tools = ToolsOfRun(talk, self.receive)
         self._working: set[asyncio.Task[None]] = set()
 
     def receive(self, message: ToProcess) -> None:

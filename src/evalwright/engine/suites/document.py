@@ -22,12 +22,21 @@ from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.run_plan import SuiteSource
 from evalwright.contracts.schema import SUITE_WITH_CHECKS_OUTLINE, check_schema
-from evalwright.contracts.suite import MAX_TASK_ID, Mode, Suite, Task, Thresholds
+from evalwright.contracts.suite import (
+    MAX_TASK_ID,
+    WORLD_OPERATIONS,
+    Mode,
+    Suite,
+    Task,
+    Thresholds,
+    World,
+)
 from evalwright.engine.suites.data import OTHERWISE, DataReading
 from evalwright.engine.suites.ids import Ids, slug
 from evalwright.engine.suites.problems import Missing, missing_function, placed
 from evalwright.engine.suites.tasks import Problems, Recipe, Shared, TooManyProblems, tasks_of_entry
 from evalwright.engine.suites.templates import RenderBudget, Templates, too_large
+from evalwright.engine.suites.worlds import WorldReading
 from evalwright.scoring.checks.base import RefusedCheck
 from evalwright.scoring.checks.table import CHECKS, name_and_argument
 
@@ -42,6 +51,9 @@ _NO_TASKS = Problem(
     "$",
     "there are no tasks",
     "add some to `tasks` or `data`; by `defaults` alone `evalwright score` scores recorded traces",
+)
+_ONE_OPERATION = Problem(
+    "$", "a tool of a world does one thing", f"write one of {', '.join(WORLD_OPERATIONS)}"
 )
 _ROW_PLACE = re.compile(r"([^$].*), (line|row) (\d+)", re.DOTALL)
 _ELSEWHERE = ("http://", "https://", "cmd:")
@@ -118,6 +130,7 @@ def load_suite(
         target_agent_id=document.get("targetAgentId"),
         allowed_models=document.get("allowedModels"),
         thresholds=msgspec.convert(document.get("thresholds", {}), Thresholds, strict=False),
+        worlds=reading.worlds,
     )
     content_hash = f"sha256:{sha256(msgspec.json.encode(suite)).hexdigest()}"
     source = SuiteSource(folder=str(folder or ""), content_hash=content_hash)
@@ -149,6 +162,9 @@ def read_document(
         problems = [
             _NO_TASKS if each.path == "$" and "anyOf" in each.message else each for each in problems
         ]
+    problems = [
+        _ONE_OPERATION.below(each.path) if "'oneOf'" in each.message else each for each in problems
+    ]
     reading = partial(SuiteReading, document, folder or Path(), allow_code, allow_files, functions)
     if problems:
         broken = _broken_entries(problems, document)
@@ -312,12 +328,27 @@ class SuiteReading:
         return Missing("code is not run here", "use the other checks")
 
     @cached_property
+    def worlds(self) -> dict[str, World]:
+        """The worlds of the document that can be used."""
+        given = self._document.get("worlds", {})
+        read = WorldReading(
+            self._folder,
+            self._missing_code,
+            self.problems,
+            allow_code=self._allow_code,
+            allow_files=self._allow_files,
+        )
+        return read.worlds(given)
+
+    @cached_property
     def _shared(self) -> Shared:
         budget = RenderBudget(suite_bytes=MOST_READ)
         if not self._allow_files:
             budget = RenderBudget(MOST_RENDERED, MOST_SENT, RENDER_SECONDS)
         templates = Templates(self._document, budget)
-        return Shared(self._document.get("defaults", {}), templates, self.problems)
+        named = self._document.get("worlds", {})
+        worlds = {name: self.worlds.get(name) for name in named}
+        return Shared(self._document.get("defaults", {}), templates, self.problems, worlds)
 
     def _claim(self, task_id: str, index: int) -> None:
         if not self._ids.claim(task_id, index):

@@ -8,7 +8,7 @@ import msgspec
 
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
-from evalwright.contracts.suite import Criterion, Expected, Match, Suite, Task
+from evalwright.contracts.suite import Criterion, Expected, Fixtures, Match, Suite, Task
 from evalwright.engine.suites.document import MODES
 from evalwright.engine.suites.templates import BadTemplate, literal
 from evalwright.scoring.checks.judge import criteria_of
@@ -49,8 +49,12 @@ def to_portable(suite: Suite) -> Portable:
             tasks.append(task)
             continue
         said = _expected(task.expected, bar)
+        fixtures, has_args = _portable_fixtures(task.fixtures)
         lost = [
             said.loss,
+            f"world: {task.world}, whose tools then do not answer" if task.world else None,
+            "faults" if task.faults else None,
+            "toolResponses with `args`" if has_args else None,
             "title" if task.title else None,
             f"repeat: {task.repeat}" if task.repeat != 1 else None,
             f"weight: {task.weight:g}" if has_weights and task.weight != 1 else None,
@@ -58,7 +62,7 @@ def to_portable(suite: Suite) -> Portable:
         if said.expected is None:
             lost.append("the task is left out")
         else:
-            tasks.append(Task(task.task_id, task.input, said.expected, task.fixtures))
+            tasks.append(Task(task.task_id, task.input, said.expected, fixtures))
         losses += [Loss(task.task_id, what) for what in lost if what]
     bars = suite.thresholds
     own = {"passRate": bars.pass_rate is not None, "tags": bool(bars.tags)}
@@ -69,8 +73,18 @@ def to_portable(suite: Suite) -> Portable:
         kinds = {task.expected.kind for task in tasks}
         modes = [mode for mode in MODES if mode in kinds or mode == "regression"]
     return Portable(
-        msgspec.structs.replace(suite, tasks=tasks, modes=modes, thresholds=kept), losses
+        msgspec.structs.replace(suite, tasks=tasks, modes=modes, thresholds=kept, worlds={}),
+        losses,
     )
+
+
+def _portable_fixtures(fixtures: Fixtures | None) -> tuple[Fixtures | None, bool]:
+    """The fixtures that look at no arguments, and whether there are others."""
+    if fixtures is None:
+        return None, False
+    kept = [each for each in fixtures.tool_responses if not each.args]
+    has_args = len(kept) < len(fixtures.tool_responses)
+    return msgspec.structs.replace(fixtures, tool_responses=kept), has_args
 
 
 def _expected(expected: Expected, bar: float) -> _Said:
@@ -174,6 +188,10 @@ def _written_task(task: Task) -> dict[str, Any]:
         "repeat": plain.get("repeat"),
         "pass_rate": plain.get("passRate"),
         "fixtures": plain.get("fixtures"),
+        "world": plain.get("world"),
+        "faults": plain.get("faults"),
     }
+    if (fixtures := fields["fixtures"]) and "toolResponses" in fixtures:
+        fields["fixtures"] = fixtures | {"toolResponses": literal(fixtures["toolResponses"])}
     said = {name: value for name, value in fields.items() if value is not None}
     return {"id": task.task_id, "input": fields["input"]} | said

@@ -211,7 +211,7 @@ class TaskMaker:
             document |= {"description": what, "tags": [FAILED]}
         document["input"] = literal(given)
         if fixtures:
-            document["fixtures"] = {"toolResponses": fixtures}
+            document["fixtures"] = {"toolResponses": literal(fixtures)}
         if trace.output is not None and trace.failure is None:
             document["expected"] = literal(trace.output.content)
         if not wrong:

@@ -4,10 +4,12 @@ The file `contracts/schemas/suite.schema.json` is written from here, by
 `REWRITE_SNAPSHOTS=1 pytest tests/engine/suites/test_schema.py`.
 """
 
-from typing import Any
+import copy
+from typing import Any, get_args
 
 from evalwright.contracts.run_plan import MAX_REPEATS
 from evalwright.contracts.schema import SUITE, load_schema
+from evalwright.contracts.suite import WORLD_OPERATIONS, FaultKind
 from evalwright.scoring.checks.table import checks_schema
 
 
@@ -33,7 +35,8 @@ def suite_schema() -> dict[str, Any]:
                 "examples": [[{"contains": "shipped"}]],
             },
             "data": _data(),
-            "fixtures": portable["tasks"]["items"]["properties"]["fixtures"],
+            "fixtures": _fixtures(portable["tasks"]["items"]["properties"]["fixtures"]),
+            "fault": _fault(),
         },
     }
 
@@ -52,6 +55,11 @@ def _top(portable: dict[str, Any]) -> dict[str, Any]:
         "thresholds": _thresholds(portable["thresholds"]),
         "defaults": _closed(_common(), "What every task has; its checks are added to the task's."),
         "vars": _vars(),
+        "worlds": {
+            "description": "Data that tools read and change, by name; fresh for each task.",
+            "type": "object",
+            "additionalProperties": _world(),
+        },
         "data": {
             "description": "Files with a task in each row.",
             "anyOf": [
@@ -188,7 +196,77 @@ def _common() -> dict[str, Any]:
         },
         "pass_rate": _share("The share of repeats that must pass; all if left out."),
         "fixtures": {"$ref": "#/$defs/fixtures"},
+        "world": _text("The world whose tools the agent calls, by its name in `worlds`."),
+        "faults": {
+            **_list({"$ref": "#/$defs/fault"}, "What goes wrong with the tools of the suite."),
+            "examples": [[{"tool": "shop:orders.get", "fault": "timeout", "on": 1}]],
+        },
     }
+
+
+def _fixtures(portable: dict[str, Any]) -> dict[str, Any]:
+    fixtures: dict[str, Any] = copy.deepcopy(portable)
+    fixtures["properties"]["toolResponses"]["items"]["properties"]["args"] = {
+        "description": "Answer only calls whose arguments have at least these; of several entries "
+        "that fit, the one that names most of them answers.",
+        "type": "object",
+        "examples": [{"id": "A-17"}],
+    }
+    return fixtures
+
+
+def _world() -> dict[str, Any]:
+    rows = _list({"type": "object"}, "The rows of a collection.")
+    tool = {
+        "get": _text("The collection that one row is read from, by the argument `by`."),
+        "find": _text("The collection whose rows with these arguments are listed."),
+        "create": _text("The collection that the arguments are added to, as a row."),
+        "update": _text("The collection of which one row is changed."),
+        "delete": _text("The collection of which one row is removed."),
+        "python": _text("Your own function: world.py:policy is `def policy(world, **args)`."),
+        "by": _text("The field that tells rows apart; `id` unless it is given."),
+        "description": _text("What a model is told of the tool."),
+    }
+    one_of = [{"required": [each]} for each in WORLD_OPERATIONS]
+    fields = {
+        "data": {
+            "description": "Collections of rows, or the JSON or YAML file that they stand in.",
+            "if": {"type": "object"},
+            "then": {"type": "object", "additionalProperties": rows},
+            "else": {"type": "string", "minLength": 1},
+            "examples": [{"orders": [{"id": "A-17"}]}, "shop.json"],
+        },
+        "tools": {
+            "description": "What each tool does.",
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {**_closed(tool, "One tool."), "oneOf": one_of},
+            "examples": [{"shop:orders.get": {"get": "orders", "by": "id"}}],
+        },
+    }
+    return {**_closed(fields, "A world."), "required": ["data", "tools"]}
+
+
+def _fault() -> dict[str, Any]:
+    fields = {
+        "fault": {"description": "What goes wrong.", "enum": [*get_args(FaultKind)]},
+        "tool": _text("Whose calls it strikes; those of all tools of the task if left out."),
+        "on": {
+            "description": "The first call that it strikes, and the only one unless `times` or "
+            "`rate` is given.",
+            "type": "integer",
+            "minimum": 1,
+        },
+        "times": {"description": "How many calls it strikes.", "type": "integer", "minimum": 1},
+        "rate": _share("The share of calls that it strikes, chosen by the seed of the run."),
+        "seconds": {
+            "description": "By which a slow tool is slower; 1 unless it is given.",
+            "type": "number",
+            "minimum": 0,
+            "maximum": 3600,
+        },
+    }
+    return {**_closed(fields, "Something that goes wrong."), "required": ["fault"]}
 
 
 def _text(description: str) -> dict[str, Any]:

@@ -10,10 +10,11 @@ import msgspec
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.messages import Text
-from evalwright.contracts.suite import Expected, Fixtures, Task
+from evalwright.contracts.suite import Expected, Fixtures, Task, ToolFault, ToolResponse, World
 from evalwright.engine.suites.ids import content_id, part_of_id
 from evalwright.engine.suites.problems import Missing
 from evalwright.engine.suites.templates import BadTemplate, Render, Templates, TooMuch
+from evalwright.engine.suites.worlds import check_use
 from evalwright.scoring.checks.base import CodeAsk
 from evalwright.scoring.checks.table import prepare_checks
 from evalwright.trace.model import text_of
@@ -74,13 +75,18 @@ class Shared:
     """What all entries of a document have: its defaults, its templates, and its problems."""
 
     def __init__(
-        self, defaults: Mapping[str, Any], templates: Templates, problems: Problems
+        self,
+        defaults: Mapping[str, Any],
+        templates: Templates,
+        problems: Problems,
+        worlds: Mapping[str, World | None],
     ) -> None:
+        """`worlds` are those of the suite; None stands for one that cannot be used."""
         self.templates = templates
         self.problems = problems
-        self.given = {**_DEFAULTS, "threshold": None, **defaults}
+        self.given = {**_DEFAULTS, "threshold": None, "faults": [], **defaults}
         self.tags: list[str] = defaults.get("tags", [])
-        self.fixtures = _fixtures(self.given["fixtures"])
+        self.worlds = worlds
         self.checks = CheckList(defaults.get("checks", []), "$.defaults.checks", self)
 
     def compile(self, value: Any, path: str) -> Render | None:
@@ -112,7 +118,16 @@ class Recipe:
         self._repeat: int = entry.get("repeat", given["repeat"])
         self._pass_rate: float = entry.get("pass_rate", given["pass_rate"])
         self._threshold: float | None = entry.get("threshold", given["threshold"])
-        self._fixtures = _fixtures(entry["fixtures"]) if "fixtures" in entry else shared.fixtures
+        fixtures = entry.get("fixtures", given["fixtures"])
+        self._fixtures: Fixtures | None = fixtures and msgspec.convert(fixtures, Fixtures)
+        place = f"{path}.fixtures" if "fixtures" in entry else "$.defaults.fixtures"
+        self._responses: Render | None = None
+        if fixtures and shared.templates.may_be and "toolResponses" in fixtures:
+            self._responses = shared.compile(fixtures["toolResponses"], f"{place}.toolResponses")
+        self._world: str = entry.get("world", given["world"])
+        faults: list[Any] = entry.get("faults", given["faults"])
+        self._faults = msgspec.convert(faults, list[ToolFault])
+        check_use(self._world, self._faults, self._fixtures, shared.worlds, path, shared.problems)
         self._constant: Expected | None = None
         self.columns: Mapping[str, str] = {}  # of the fields of rows
         self.input = self.compiled("input")
@@ -139,17 +154,23 @@ class Recipe:
         expected = self._constant
         if expected is None:
             expected = self._checks(values, lambda check: self._row(place, number, check))
+        fixtures = self._fixtures
+        if self._responses is not None and fixtures is not None:
+            responses = msgspec.convert(self._responses(values), list[ToolResponse])
+            fixtures = msgspec.structs.replace(fixtures, tool_responses=responses)
         return Task(
             task_id,
             given,
             expected,
-            self._fixtures,
+            fixtures,
             tags,
             self._weight,
             self._repeat,
             self._pass_rate,
             reference,
             title,
+            self._world,
+            self._faults,
         )
 
     def begin_task(self) -> None:
@@ -158,8 +179,8 @@ class Recipe:
     @property
     def has_templates(self) -> bool:
         is_constant = self.checks.is_constant and self._more.is_constant
-        plain = self.input is None and self.expected is None and self.title is None
-        return not (is_constant and plain)
+        rendered = (self.input, self.expected, self.title, self._responses)
+        return not is_constant or any(each is not None for each in rendered)
 
     def _checks(self, values: Mapping[str, Any], where: Callable[[Any], str]) -> Expected:
         own = self.checks.rendered(values, where)
@@ -213,10 +234,6 @@ class CheckList:
                 self._problems.see_check(check, place, where(document))
             checks.append(check)
         return checks
-
-
-def _fixtures(given: Any) -> Fixtures | None:
-    return given and msgspec.convert(given, Fixtures)
 
 
 def _signal_kinds(check: Any) -> Collection[str] | None:

@@ -76,6 +76,7 @@ CREATE_BODY = closed(
                 "maxCostUsd": {"type": "number", "exclusiveMinimum": 0},
                 "taskCostUsd": {"type": "number", "exclusiveMinimum": 0},
                 "maxTokensTotal": {"type": "integer", "minimum": 1},
+                "seed": {"type": "integer"},
             }
         ),
         "tags": TAGS,

@@ -18,8 +18,10 @@ from evalwright.contracts.events import (
     InvocationStarted,
     ProviderUsage,
     Reasoned,
+    RowChange,
     ToolCalled,
     ToolReturned,
+    WorldChanged,
 )
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.invocation import repetition_of
@@ -128,6 +130,9 @@ class _ConversationReader:
             self._call(event, event.decode(ToolCalled))
         elif event.type == ToolReturned.TYPE:
             self._result(event, event.decode(ToolReturned))
+        elif event.type == WorldChanged.TYPE:
+            for change in event.decode(WorldChanged).changes:
+                self.steps.append(TalkStep("note", f"s{event.sequence}", _told_change(change)))
         elif event.type == Decided.TYPE:
             self._answered(event, event.decode(Decided).decision)
         elif event.type == Checked.TYPE and self._answer is not None:
@@ -165,6 +170,9 @@ class _ConversationReader:
         if came.error is not UNSET or came.status not in (UNSET, "ok"):
             step.badge = "Failed" if came.status is UNSET else in_words(came.status).capitalize()
             step.bad = step.is_open = True
+        if came.fault is not UNSET:
+            step.badge = f"{step.badge or 'Answered'}, by the fault {in_words(came.fault)}"
+            step.is_open = True
         if came.duration_ms is not UNSET:
             step.cost = amounts.span(came.duration_ms)
         remarks = self._findings.get(event.sequence, [])
@@ -196,6 +204,18 @@ class _ConversationReader:
             return text, ""
         more = f"{self._address}/steps/{sequence}" if self._address else ""
         return shortened(text, self._longest), more
+
+
+def _told_change(change: RowChange) -> str:
+    """A change of a world in words."""
+    before, after = (
+        "" if each is UNSET else shortened(each, _LINE) for each in (change.before, change.after)
+    )
+    if not before:
+        return f"New in {change.collection}: {after}"
+    if not after:
+        return f"Removed from {change.collection}: {before}"
+    return f"Changed in {change.collection}: {before} became {after}"
 
 
 def _why(check: CheckResult) -> str:

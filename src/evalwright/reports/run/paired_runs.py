@@ -279,15 +279,20 @@ def _counted(passed_in: Sequence[bool | None], *, passed: bool) -> tuple[int, in
 def _left_out(before: RunFrame, after: RunFrame) -> LeftOut:
     """The tasks that are not the same in both, as `left_out_tasks` finds them in parsed suites."""
     is_other_bar = pass_score(before.suite.thresholds) != pass_score(after.suite.thresholds)
-    if before.suite.tasks == after.suite.tasks and not is_other_bar:
+    worlds = before.suite.worlds, after.suite.worlds
+    other_worlds = {name for name in worlds[1] if worlds[0].get(name) != worlds[1][name]}
+    is_other_suite = is_other_bar or bool(other_worlds)
+    if before.suite.tasks == after.suite.tasks and not is_other_suite:
         return LeftOut()
 
     def is_other(name: str) -> bool:
         """Whether a task decides otherwise now: not by its title, but a rubric by its bar."""
-        if old[name] == new[name] and not is_other_bar:
+        if old[name] == new[name] and not is_other_suite:
             return False
         was, now = (msgspec.json.decode(each[name], type=dict[str, Any]) for each in (old, new))
         if is_other_bar and now.get("expected", {}).get("kind") == "rubric":
+            return True
+        if now.get("world") in other_worlds:
             return True
         return {**was, "title": ""} != {**now, "title": ""}
 

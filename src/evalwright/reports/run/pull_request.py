@@ -68,8 +68,8 @@ def _section(run: Reported) -> Iterator[str]:
     notes = [*run.reasons, *run.tag_bars, *(EXPLANATIONS[mark] for mark in run.marks)]
     yield from (f"- {inline(note)}" for note in notes)
     yield from [""] * bool(notes)
-    if run.attacks is not None:
-        yield from (*run.attacks.in_markdown(), "")
+    for counted in run.tables:
+        yield from (*counted.in_markdown(), "")
     if run.change is not None:
         yield from _against_baseline(run, run.change)
     if run.stories:

@@ -21,6 +21,7 @@ from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     from evalwright.reports.run.attack_table import AttackTable
+    from evalwright.reports.run.fault_table import FaultTable
     from evalwright.reports.run.task_records import RunReading
 
 
@@ -30,22 +31,28 @@ class ShownRun(NamedTuple):
     outcome: Outcome
     stories: Sequence[TaskStory]
     agreement: float | None
-    attacks: "AttackTable | None" = None
+    tables: "Sequence[AttackTable | FaultTable]" = ()
 
 
 def shown_run(log: EventLog, outcome: Outcome) -> ShownRun:
     """A run with all its failed tasks, secrets masked."""
     stories = failed_stories(log, outcome, show_secrets=False)
-    return ShownRun(outcome, stories, agreement(log, outcome), attacks_of(log, outcome))
+    return ShownRun(outcome, stories, agreement(log, outcome), tables_of(log, outcome))
 
 
-def attacks_of(log: EventLog, outcome: Outcome) -> "AttackTable | None":
-    """What came of the attacks of a run; None where it has none."""
-    if not outcome.plan.is_adversarial:
-        return None
-    from evalwright.reports.run.attack_table import read_attack_table  # of few runs
+def tables_of(log: EventLog, outcome: Outcome) -> "Sequence[AttackTable | FaultTable]":
+    """What came of the attacks and the faults of a run; most have neither."""
+    plan = outcome.plan
+    found: list[AttackTable | FaultTable | None] = []
+    if plan.is_adversarial:
+        from evalwright.reports.run.attack_table import read_attack_table
 
-    return read_attack_table(log, outcome)
+        found.append(read_attack_table(log, outcome))
+    if any(task.faults for task in plan.suite.tasks):
+        from evalwright.reports.run.fault_table import read_fault_table
+
+        found.append(read_fault_table(log, outcome))
+    return [each for each in found if each is not None]
 
 
 def reported_runs(
@@ -82,7 +89,7 @@ def _reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> Report
         compare_to_baseline(summary, plan.baseline, names.name_of) if plan.baseline else None,
         words=verdict.words,
         tag_bars=tag_lines(plan, summary),
-        attacks=run.attacks,
+        tables=run.tables,
         repeat=f"{group.index} of {group.size}" if group else "",
         names=names,
     )

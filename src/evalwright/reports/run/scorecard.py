@@ -29,6 +29,7 @@ from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     from evalwright.reports.run.attack_table import AttackTable
+    from evalwright.reports.run.fault_table import FaultTable
 
 MOST_FAILURES = 10
 LIVE = "live-shadow: nondeterministic; another run may give a different result"
@@ -42,7 +43,7 @@ def render_outcome(
     agreement: float | None = None,
     full: bool = False,
     overrides: Sequence[str] = (),
-    attacks: "AttackTable | None" = None,
+    tables: "Sequence[AttackTable | FaultTable]" = (),
 ) -> str:
     """Everything that is said of a run on a console; `full` shortens nothing."""
     plan, summary = outcome.plan, outcome.summary
@@ -66,11 +67,11 @@ def render_outcome(
         else:
             unseen = " from signals; unsafe wording needs a --judge" if plan.panel is None else ""
             details.append(f"no safety findings{unseen}")
-    if attacks is not None:
-        if attacks.rows:
-            head, *rows = aligned([attacks.head, *attacks.cells()], numbers=True)
+    for table in tables:
+        if table.rows:
+            head, *rows = aligned([table.head, *table.cells()], numbers=True)
             details += [style.dim(head), *rows]
-        details += attacks.notes()
+        details += table.notes()
     if plan.settings.fail_on:
         details.append(f"gates: {', '.join(plan.settings.fail_on)}")
     if plan.settings.cassette and not plan.settings.record:

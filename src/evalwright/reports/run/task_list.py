@@ -201,6 +201,7 @@ class PlannedSuite(msgspec.Struct, frozen=True, rename="camel"):
     modes: list[Mode]
     tasks: list[msgspec.Raw]
     thresholds: Thresholds = Thresholds()
+    worlds: dict[str, msgspec.Raw] = {}
 
 
 class RunFrame(msgspec.Struct, frozen=True, rename="camel", dict=True):

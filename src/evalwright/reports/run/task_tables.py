@@ -178,8 +178,8 @@ def _section(run: Reported) -> Iterator[str]:
         notes = [*run.reasons, *run.tag_bars, *(EXPLANATIONS[mark] for mark in run.marks)]
         yield from (f"- {inline(note)}" for note in notes)
         yield from [""] * bool(notes)
-        if run.attacks is not None:
-            yield from (*run.attacks.in_markdown(), "")
+        for counted in run.tables:
+            yield from (*counted.in_markdown(), "")
         if run.change is not None and run.repeats is None:  # else they decide together
             against = f"Against the baseline {inline(run.change.called)}"
             yield from (f"{against}: **{inline(run.change.sentence)}**", "")

@@ -14,8 +14,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, Type
 from unicodedata import normalize
 
 import msgspec
+from msgspec import UNSET
 
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
+from evalwright.contracts.events import RowChange
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.contracts.report import RootCause, Signal
 from evalwright.contracts.verdicts import CheckResult
@@ -123,6 +125,27 @@ class Spent(NamedTuple):
 UNKNOWN = Spent()
 
 
+class EndState:
+    """The world of a task as the agent left it, and as it was."""
+
+    def __init__(self, before: Mapping[str, Sequence[Any]], changes: Sequence[RowChange]) -> None:
+        self.before = before
+        self._changes = changes
+
+    @cached_property
+    def after(self) -> Mapping[str, Sequence[Any]]:
+        rows = {
+            each.collection: dict(enumerate(self.before[each.collection])) for each in self._changes
+        }
+        for each in self._changes:
+            if each.after is UNSET:
+                rows[each.collection].pop(each.row, None)
+            else:
+                rows[each.collection][each.row] = each.after
+        changed = {name: [each for _, each in sorted(of.items())] for name, of in rows.items()}
+        return {**self.before, **changed}
+
+
 class Seek(NamedTuple):
     """A text that is looked for in an output; `ignores_case`: a folded one in a folded output."""
 
@@ -141,6 +164,7 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
     spent: Spent = UNKNOWN
     coverage: Coverage = NOTHING_OBSERVED
     told: Answers = {}  # what checks ask
+    world: EndState | None = None
     make_trace: Callable[[], Trace] | None = None
     find_signals: Callable[[], Sequence[Signal]] | None = None
     whole: "Examined | None" = None  # the answer that this one has only a part of

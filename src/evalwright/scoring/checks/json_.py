@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from evalwright.contracts.errors import InvalidDocument
 from evalwright.contracts.jsonvalue import json_equal
@@ -24,12 +24,10 @@ from evalwright.scoring.checks.subsets import nested_in_part, prepare_subset
 
 _MOST_PROBLEMS = 3
 _SEARCHES = 100  # of a text, which take about as long as to find out why its value fits no schema
-_OWN = ("path", "valid", "strict", "schema", "subset", "equals")
 
 # What is wrong with the part of an output, or None; with the expected value to show, and what must
 # be asked.
 _Test = tuple[Any, Callable[[Examined], str | None], Sequence[Ask]]
-_FORM: RootCause = "format_violation"
 
 
 class Json(AnswerCheck):
@@ -58,6 +56,10 @@ class Json(AnswerCheck):
         ]
     }
 
+    own: ClassVar[tuple[str, ...]] = ("path", "valid", "strict", "schema", "subset", "equals")
+    subject: ClassVar[str] = "the output"
+    form: ClassVar[RootCause] = "format_violation"  # the cause where it has another form
+
     argument: dict[str, Any]
     tests: dict[str, _Test]
     parts: tuple[Part, ...]
@@ -78,8 +80,9 @@ class Json(AnswerCheck):
             tests["schema"] = _schema(argument["schema"])
         if "subset" in argument:
             tests["subset"] = _subset(argument["subset"], preparing, path)
-        others = [name for name in argument if name not in _OWN]
-        tests |= {name: _other_check(name, argument[name], preparing) for name in others}
+        for name in argument:
+            if name not in cls.own:
+                tests[name] = _other_check(name, argument[name], preparing, cls.own)
         return cls(argument, tests, parts)
 
     @cached_property
@@ -100,18 +103,18 @@ class Json(AnswerCheck):
         if not self.argument.get("valid", True):
             reason, score = "the output is JSON" if found_json else "", float(not found_json)
             return CheckOutcome(
-                not found_json, score, expected, examined.shown, reason, cause=_FORM
+                not found_json, score, expected, examined.shown, reason, cause=self.form
             )
         if not found_json:
             reason = "the output is not JSON" + ("" if examined.output else ": it is empty")
-            return CheckOutcome(False, 0.0, expected, examined.shown, reason, cause=_FORM)
+            return CheckOutcome(False, 0.0, expected, examined.shown, reason, cause=self.form)
         part = document.part(_value_at, *parts) if parts else document
         if part.output is ABSENT:
-            reason = _where(document.output, parts, self.argument["path"])
-            return CheckOutcome(False, 0.0, expected, document.shown, reason, cause=_FORM)
+            reason = _where(document.output, parts, self.argument["path"], self.subject)
+            return CheckOutcome(False, 0.0, expected, document.shown, reason, cause=self.form)
         found = {name: test(part) for name, (_, test, _) in tests.items()}
         if problems := [each for each in found.values() if each]:
-            cause = _FORM if found.get("schema") else None
+            cause = self.form if found.get("schema") else None
             return CheckOutcome(False, 0.0, expected, part.shown, "; ".join(problems), cause=cause)
         return CheckOutcome(True, 1.0, expected, part.shown_briefly)
 
@@ -124,12 +127,12 @@ def _value_at(document: Examined, *parts: Part) -> Any:
     return value_at(document.output, parts)[0]
 
 
-def _where(document: Any, parts: tuple[Part, ...], path: str) -> str:
+def _where(document: Any, parts: tuple[Part, ...], path: str, subject: str) -> str:
     reached = value_at(document, parts)[1]
     before, _ = value_at(document, parts[:reached])
     if isinstance(before, dict):
         held = ", ".join(list(map(str, before))[:8]) or "nothing"
-        return f"nothing is at {path}: there the output has {held}"
+        return f"nothing is at {path}: there {subject} has {held}"
     if isinstance(before, list):
         return f"nothing is at {path}: the list there has {len(before)} items"
     return f"nothing is at {path}"
@@ -173,11 +176,11 @@ def _schema(schema: Any) -> _Test:
     return schema, test, ()
 
 
-def _other_check(name: str, argument: Any, preparing: Preparing) -> _Test:
+def _other_check(name: str, argument: Any, preparing: Preparing, own: tuple[str, ...]) -> _Test:
     document = {name: argument}
     if not preparing.is_check(document):
-        close = get_close_matches(name, _OWN, 1)
-        remedy = f"did you mean {close[0]}?" if close else f"{', '.join(_OWN)}, or another check"
+        close = get_close_matches(name, own, 1)
+        remedy = f"did you mean {close[0]}?" if close else f"{', '.join(own)}, or another check"
         raise RefusedCheck(f"unknown field {name!r}", remedy, f"$.{name}")
     prepared = nested_in_part(document, preparing, "$")
 

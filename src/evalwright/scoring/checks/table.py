@@ -23,6 +23,7 @@ from evalwright.scoring.checks.number import Number
 from evalwright.scoring.checks.python_ import Python
 from evalwright.scoring.checks.regex import Regex
 from evalwright.scoring.checks.similar import Similar
+from evalwright.scoring.checks.state import State
 from evalwright.scoring.checks.texts import (
     Contains,
     ContainsAll,
@@ -51,6 +52,7 @@ CHECKS: dict[str, type[AnswerCheck]] = {
         Calls,
         CallsInOrder,
         DoesNotCall,
+        State,
         Max,
         Similar,
         Judge,

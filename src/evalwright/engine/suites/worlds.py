@@ -1,0 +1,133 @@
+"""The worlds of a suite, and what its tasks say of them; every problem with its place."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from evalwright.contracts.documents import parse_document, read_input
+from evalwright.contracts.errors import BadInput, InvalidDocument
+from evalwright.contracts.jsonvalue import child
+from evalwright.contracts.suite import Fixtures, ToolFault, World, WorldTool
+from evalwright.engine.suites.problems import Missing
+
+if TYPE_CHECKING:
+    from evalwright.engine.suites.tasks import Problems
+
+_IDENTIFIED = ("get", "update", "delete")  # by a field that rows have
+
+
+class WorldReading:
+    """Reads worlds; `missing_code` says why a function cannot be used."""
+
+    def __init__(
+        self,
+        folder: Path,
+        missing_code: Callable[[str], Missing | None],
+        problems: "Problems",
+        *,
+        allow_code: bool,
+        allow_files: bool,
+    ) -> None:
+        self._folder = folder
+        self._allow_code = allow_code
+        self._allow_files = allow_files
+        self._missing_code = missing_code
+        self._problems = problems
+
+    def worlds(self, given: Mapping[str, Any]) -> dict[str, World]:
+        worlds = {}
+        for name, document in given.items():
+            place = child("$.worlds", name)
+            data = self._data(document["data"], f"{place}.data")
+            if data is not None:
+                tools = msgspec.convert(document["tools"], dict[str, WorldTool])
+                worlds[name] = World(data, tools)
+                for tool_name, tool in tools.items():
+                    self._check_tool(tool, data, child(f"{place}.tools", tool_name))
+        return worlds
+
+    def _data(self, given: Any, place: str) -> dict[str, Any] | None:
+        if not isinstance(given, str):
+            return dict(given)
+        if not self._allow_files:
+            self._problems.add(place, "files are not read here", "write the data in its place")
+            return None
+        path = self._folder / given
+        try:
+            data = parse_document(read_input(str(path)), given)
+        except InvalidDocument as error:
+            for each in error.problems:
+                self._problems.add(place, f"{given}: {each.message}", each.remedy)
+            return None
+        except BadInput as error:
+            self._problems.add(place, str(error), "it is looked for from the suite's folder")
+            return None
+        remedy = "write collections of rows: {orders: [{id: A-17}]}"
+        if not isinstance(data, dict):
+            self._problems.add(place, f"{given}: not an object with collections", remedy)
+            return None
+        for name, rows in data.items():
+            if not isinstance(rows, list):
+                self._problems.add(place, f"{given}: {name} is not a list of rows", remedy)
+                return None
+            wrong = next((n for n, row in enumerate(rows) if not isinstance(row, dict)), None)
+            if wrong is not None:
+                self._problems.add(place, f"{given}: {name}[{wrong}] is not a row", remedy)
+                return None
+        return data
+
+    def _check_tool(self, tool: WorldTool, data: Mapping[str, Any], place: str) -> None:
+        operation, target, by = tool.operation, tool.target, tool.by
+        if operation == "python":
+            if (missing := self._missing_code(target)) is not None:
+                others = "use get, find, create, update or delete"
+                remedy = missing.remedy if self._allow_code else others
+                self._problems.add(f"{place}.python", missing.message, remedy)
+        elif target not in data:
+            message = f"the world has no collection {target!r}"
+            self._problems.add(f"{place}.{operation}", message, _meant(target, data))
+        elif operation in _IDENTIFIED and data[target]:
+            fields = dict.fromkeys(field for row in data[target] for field in row)
+            if by not in fields:
+                message = f"no row of {target} has a field {by!r}"
+                self._problems.add(f"{place}.by", message, _meant(by, fields))
+
+
+def check_use(
+    world: str,
+    faults: Sequence[ToolFault],
+    fixtures: Fixtures | None,
+    worlds: Mapping[str, World | None],
+    path: str,
+    problems: "Problems",
+) -> None:
+    """Refuse a world that there is not, and faults of tools that the task has not."""
+    if world and world not in worlds:
+        message = f"the suite has no world {world!r}"
+        problems.add(f"{path}.world", message, _meant(world, worlds))
+        return
+    known = worlds.get(world)
+    if world and known is None:  # what is wrong with it is told
+        return
+    tools = [each.tool for each in fixtures.tool_responses] if fixtures else []
+    tools += known.tools if known else ()
+    for index, fault in enumerate(faults):
+        place = f"{path}.faults[{index}]"
+        if fault.tool is not None and fault.tool not in tools:
+            message = f"the suite answers no tool {fault.tool!r} in this task"
+            problems.add(f"{place}.tool", message, _meant(fault.tool, tools))
+        elif not tools:
+            message = "the suite answers no tool in this task, so nothing could go wrong"
+            problems.add(place, message, "name a world, or give fixtures with toolResponses")
+        if fault.seconds is not None and fault.fault != "slow":
+            problems.add(f"{place}.seconds", "only a slow tool takes seconds", "leave it out")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    known = list(dict.fromkeys(known))
+    if close := get_close_matches(name, known, 1):
+        return f"did you mean {close[0]}?"
+    return f"there are: {', '.join(known)}" if known else "there are none"
