@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from browser.conftest import Visit
 from browser.test_browser_axe import WIDE
@@ -168,7 +168,9 @@ NAMES = {
 def test_every_page_has_its_verdict_and_the_names_that_checks_rely_on(
     tab: Page, shop: Shop, visit: Visit
 ):
-    missing = []
+    missing: list[tuple[str, str, object]] = []
+    asked: list[Request] = []
+    visit.context.on("request", lambda each: asked.append(each))  # noqa: PLW0108 - no method of a list
     for name in shop.paths:
         page = opened(tab, shop, name)
         verdicts = page.locator("[data-verdict]").all()
@@ -182,6 +184,12 @@ def test_every_page_has_its_verdict_and_the_names_that_checks_rely_on(
         ]
     visit.errors.clear()  # the console notes that a page is missing
     assert missing == []
+    kinds_asked = ("document", "fetch", "xhr", "eventsource")  # not styles, scripts and pictures
+    accepted = [
+        each.all_headers().get("accept", "") for each in asked if each.resource_type in kinds_asked
+    ]
+    assert len(accepted) >= len(shop.paths)
+    assert [each for each in accepted if not each.startswith("text/html")] == []
 
 
 @pytest.mark.parametrize(

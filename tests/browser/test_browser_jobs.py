@@ -4,13 +4,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from browser.conftest import Visit
+from evalwright.contracts.events import Payload, Planned, RunStarted
+from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.summary import SafetyFinding
+from evalwright.engine.baselines import set_baseline
 from host.server import ServedHost, running_host
-from host.web.recorded import Tenant, a_tenant
+from host.web.recorded import Tenant, a_tenant, entries_of, write
 from host.web.test_web_trends import keep
 from reports.run.page_samples import Told, bad, ok
 
@@ -32,11 +36,31 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with running_host(tmp_path_factory.mktemp("jobs") / "host.db") as host:
         tenant = a_tenant(host)
         told = {each: Told(f"right {each}", ok()) for each in ("bill", "order", "refund", "stock")}
-        good = tenant.keep("good", told)
+        keep(
+            tenant, "leaks", {"key": False}, ago_s=900,
+            findings={"key": [SafetyFinding("secret_in_output", "critical")]},
+        )  # fmt: skip
+        good = tenant.keep("good", told, ago_s=600)
+        set_baseline(tenant.log, "main", good, allow_partial=False)
         failed = {each: Told(f"wrong {each}", bad(reason=CAUSE)) for each in ("order", "refund")}
-        worse = tenant.keep("worse", told | failed)
-        keep(tenant, "leaks", {"key": False}, findings={"key": [SafetyFinding("leak", "critical")]})
+        write(tenant.log, f"b-{tenant.name}", by_another(entries_of(told)), 300)
+        worse = tenant.keep("worse", told | failed, ago_s=60)
         yield Shop(host, tenant, good, worse)
+
+
+def by_another(entries: list[tuple[str | None, Payload]]) -> list[tuple[str | None, Payload]]:
+    """The same run by another agent."""
+    agent = "acme.shop.model-b"
+
+    def of_it(payload: Payload) -> Payload:
+        if isinstance(payload, RunStarted):
+            inputs = {**(payload.inputs or {}), "agentId": agent}
+            return msgspec.structs.replace(payload, inputs=inputs)
+        if isinstance(payload, Planned):
+            return msgspec.structs.replace(payload, agent=AgentFacts(agent, "agent.py:b"))
+        return payload
+
+    return [(task_id, of_it(payload)) for task_id, payload in entries]
 
 
 class Walker:
@@ -89,21 +113,17 @@ def open_the_worse_run(walker: Walker, shop: Shop) -> None:
 
 
 def test_which_tasks_broke_and_why(walker: Walker, shop: Shop):
-    open_the_worse_run(walker, shop)
-    failed = walker.page.locator("tr[data-task][data-failed]")
-    expect(failed).to_have_count(2)
-    expect(failed.first).to_contain_text("wrong order")
-    walker.click(failed.first.locator(".reach"))
-    drawer = walker.page.locator("aside[data-drawer]")
-    expect(drawer).to_contain_text("wrong order")
-    expect(drawer).to_contain_text(CAUSE)
+    walker.click(walker.page.get_by_role("link", name="See what broke").first)
+    changes = walker.page.locator("details.change[data-task]")
+    expect(changes).to_have_count(2)
+    walker.click(changes.first.locator("summary"))
+    expect(changes.first).to_contain_text("wrong order")
+    expect(changes.first).to_contain_text(CAUSE)
 
 
-def test_is_model_b_worth_its_price(walker: Walker, shop: Shop):
-    walker.page.goto(f"{shop.host.url}/runs")
-    for run_id in (shop.good, shop.worse):
-        walker.click(walker.run(run_id).get_by_role("checkbox"))
-    walker.click(walker.page.get_by_role("button", name="Matrix"))
+def test_is_model_b_worth_its_price(walker: Walker):
+    walker.visit("Runs")
+    walker.click(walker.page.get_by_role("link", name="Matrix of 2 agents"))
     expect(walker.page.locator("table[data-table=matrix]")).to_be_visible()
     order = walker.page.locator('tr[data-task="order"] td[data-cell]')
     expect(order).to_have_count(2)
@@ -114,8 +134,6 @@ def test_is_model_b_worth_its_price(walker: Walker, shop: Shop):
 def test_find_the_answer_that_leaked_a_key(walker: Walker):
     walker.visit("Signals")
     finding = walker.page.locator("details[data-signal=critical]")
-    if not finding.count():
-        walker.click(walker.page.locator("main table a").first)
     walker.click(finding.first.locator("summary"))
     expect(finding.first.get_by_role("link").first).to_be_visible()
 
@@ -126,8 +144,8 @@ def test_review_a_task(walker: Walker):
     expect(walker.page.get_by_text("Is the answer right?")).to_be_visible()
     walker.page.keyboard.press("y")
     expect(walker.page.get_by_role("radio", name="Right")).to_be_checked()
-    walker.page.keyboard.press("n")  # leave it to others: it was the only one
-    walker.page.wait_for_url("**/review")
+    walker.page.keyboard.press("s")
+    walker.page.wait_for_url("**/refund")
 
 
 def test_start_a_run(walker: Walker):
@@ -136,18 +154,16 @@ def test_start_a_run(walker: Walker):
 
 
 def test_find_a_run_by_its_number(walker: Walker, shop: Shop):
-    walker.page.goto(f"{shop.host.url}/runs")
-    number = walker.run(shop.good).get_attribute("data-run")
-    walker.page.goto(shop.host.url)
-    walker.page.goto(f"{shop.host.url}/runs/{number}")
+    number = shop.tenant.log.facts(shop.good).number
+    walker.type(walker.page.get_by_label("Search runs and tasks"), str(number))
+    expect(walker.page.locator("tr[data-run]")).to_have_count(1)
+    walker.click(walker.run(shop.good).locator(".reach"))
     expect(walker.page.locator("[data-verdict=pass]")).to_be_visible()
 
 
-def test_compare_two_chosen_runs(walker: Walker, shop: Shop):
-    walker.page.goto(f"{shop.host.url}/runs")
-    for run_id in (shop.good, shop.worse):
-        walker.click(walker.run(run_id).get_by_role("checkbox"))
-    walker.click(walker.page.get_by_role("button", name="Compare"))
+def test_compare_a_run_with_its_baseline(walker: Walker, shop: Shop):
+    open_the_worse_run(walker, shop)
+    walker.click(walker.page.get_by_role("link", name="Compare with the baseline"))
     expect(walker.page.locator("details.change[data-task]")).to_have_count(2)
 
 

@@ -1,11 +1,13 @@
 """Signing in with a key, and what is tried against sessions."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from evalwright.host.access.keys import revoke_key
+from evalwright.host.v1.api import v1_routes
 from evalwright.host.web.sessions import KIND
 from evalwright.host.web.sign_in import own_address
 from host.caller import Caller
@@ -98,6 +100,25 @@ def test_signing_out_ends_the_session_for_everybody_who_has_its_cookie(lasting: 
     assert visitor.post("/sign-out").status == 303
     assert visitor.get("/").status == 401
     assert copy.get("/").status == 401
+
+
+def test_a_cookie_authenticates_no_request_of_the_protocol(lasting: ServedHost):
+    visitor = signed_in(lasting.url, lasting.key())
+    closed = [route for route in v1_routes() if not route.is_open]
+    assert len(closed) > 20
+    answers = {
+        (each.method, each.path): visitor.send(
+            each.method, re.sub(r"\{\w+\}", "x", each.path), b"{}", Content_Type="application/json"
+        ).status
+        for each in closed
+    }
+    assert set(answers.values()) == {401}, answers
+    forged = {"Authorization": "Bearer ewk_none_none"}
+    assert visitor.get("/v1/runs", **forged).status == 401
+    beside = visitor.get("/runs", **forged)
+    assert beside.status == 400, "a program with a key is never given a page"
+    assert beside.headers["content-type"] == "application/json"
+    assert visitor.get("/runs").status == 200
 
 
 def test_a_session_ends_with_its_key(lasting: ServedHost):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.responses import Response
 
@@ -30,12 +30,14 @@ from evalwright.host.web.page import (
 from evalwright.host.web.pages.run_sections import LARGE
 from evalwright.host.web.pages.run_tasks import TasksAsked, listed, read_drawer
 from evalwright.host.web.pages.runs import (
+    baselines_of,
     is_left,
     is_of_host,
     matrix_address,
     may_repeat,
     run_row,
     state_of,
+    suite_id,
     verdict_of,
 )
 from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProgress
@@ -140,6 +142,10 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     found = None if is_reading else figures.of(call.log, run)
     kind, heading = ("open", "Reading its gates…") if is_reading else _verdict(run, status, found)
     suite, is_evaluation = run.suite or run.workflow, run.suite is not None
+    baseline = found.baseline if found else ""
+    baseline = baseline or baselines_of(call).get((suite_id(run), run.agent or ""), "")
+    baseline = "" if baseline == run_id else baseline
+    pair = {"baseline": baseline, "new": run_id} if baseline else {"new": run_id}
     facts = [("agent", figures.agent_of(call.log, run), "")]
     facts += [("", tag, "") for tag in run.tags]
     if found is not None and (branch := found.provenance.branch):
@@ -164,8 +170,8 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
         "suite_address": suite_address(suite.partition("@")[0]),
         "facts": facts,
         "started_us": run.started_us,
-        "compare": f"/compare?new={quote(run_id)}" if is_evaluation else "",
-        "compare_words": "Compare",
+        "compare": f"/compare?{urlencode(pair)}" if is_evaluation else "",
+        "compare_words": "Compare with the baseline" if baseline else "Compare",
         "matrix": _beside(call, run) if run.suite and run.ended_us else None,
         "review": f"/review?run={quote(run_id)}" if is_evaluation else "",
         "to_review": 0,

@@ -108,7 +108,7 @@ class RunsAsked(Filters, frozen=True):
             return False
         if not _is_end_of(agent_id_of(self.agent), agent):
             return False
-        if self.text:
+        if self.text and self.text != str(run.number):
             told = [run.run_id, suite, agent, call.host.figures.agent_of(call.log, run), *run.tags]
             if (figures := call.host.figures.of(call.log, run)) is not None:
                 told.append(figures.provenance.branch or "")
