@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - statements are made of constants only
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
@@ -15,7 +16,7 @@ import msgspec
 from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.messages import IN_LOGS, told
 from evalwright.contracts.times import iso_time
-from evalwright.store import checksums, outbox
+from evalwright.store import checksums
 from evalwright.store.contents import join
 from evalwright.store.facts import SOURCE_TYPES, Changes, changes_by
 from evalwright.store.location import clear_errors, in_one_line, may_pass
@@ -64,197 +65,28 @@ class LogProblem(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     run_id: str | None = None
 
 
-class _LogRule(NamedTuple):
-    versions: range  # of the schema
+class LogRule(NamedTuple):
+    """What must hold in a log; the query finds where it does not."""
+
     name: str
+    versions: range  # of the schema
     message: str
     query: str
 
 
-_ALL, _WITH_TENANTS, _WITH_CONTENTS = range(1, 100), range(2, 100), range(3, 100)
-_WITH_SIZES, _WITH_CHECKSUMS, _WITH_OUTBOX = range(4, 100), range(5, 100), range(6, 100)
-_ANNOTATED = "substr(key, 1, instr(key, '/') - 1)"
-_EVIDENCE = "json_extract(CAST(body AS TEXT), '$.evalRunId')"
-_KNOWN_SIZES = "SELECT tenant, runs, events, bytes FROM partition_sizes WHERE runs > 0"
-_FOUND_SIZES = "SELECT tenant, count(*), sum(events), sum(bytes) FROM run_facts GROUP BY tenant"
-_KNOWN_DOCUMENTS = (
-    "SELECT tenant, kind, documents, bytes FROM record_sizes WHERE documents > 0"
-    f" AND kind <> '{outbox.KIND}'"
-)
-_FOUND_DOCUMENTS = (
-    "SELECT tenant, kind, count(*), sum(length(CAST(key AS BLOB)) + length(body)) FROM records"
-    " GROUP BY tenant, kind UNION ALL SELECT tenant, 'tombstone', count(*),"
-    f" count(*) * {schema.TOMBSTONE_BYTES} FROM tombstones GROUP BY tenant"
-)
-_KNOWN_DELIVERIES = (
-    f"SELECT tenant, documents FROM record_sizes WHERE kind = '{outbox.KIND}' AND documents > 0"
-)
-_FOUND_DELIVERIES = "SELECT tenant, count(*) FROM webhook_outbox GROUP BY tenant"
-_KNOWN = "SELECT run_id FROM runs UNION ALL SELECT run_id FROM tombstones"
-_RULES = (
-    _LogRule(
-        _ALL,
-        "gap",
-        "the event is missing: the events of a run are numbered 0, 1, 2 and so on",
-        "SELECT run_id, CASE WHEN min(seq) <> 0 THEN 0 ELSE (SELECT min(seq) + 1 FROM events AS e"
-        " WHERE run = events.run AND NOT EXISTS"
-        " (SELECT 1 FROM events WHERE run = e.run AND seq = e.seq + 1)) END, NULL"
-        " FROM events LEFT JOIN runs USING (run)"
-        " GROUP BY run HAVING min(seq) <> 0 OR max(seq) + 1 <> count(*)",
-    ),
-    _LogRule(
-        _ALL,
-        "end",
-        "the run goes on after this event, which ends it",
-        "SELECT run_id, seq, type FROM events AS e LEFT JOIN runs USING (run)"
-        f" WHERE ({schema.IS_END})"
-        " AND EXISTS (SELECT 1 FROM events WHERE run = e.run AND seq > e.seq)",
-    ),
-    _LogRule(
-        _ALL,
-        "score",
-        "the task has more than one score",
-        "SELECT run_id, max(seq), 'task ' || task_id FROM events LEFT JOIN runs USING (run)"
-        " WHERE type = 'eval.scored' GROUP BY run, task_id HAVING count(*) > 1",
-    ),
-    _LogRule(
-        _ALL,
-        "score",
-        "the score has no task",
-        "SELECT run_id, seq, NULL FROM events LEFT JOIN runs USING (run)"
-        " WHERE type = 'eval.scored' AND task_id IS NULL",
-    ),
-    _LogRule(
-        _ALL,
-        "run",
-        "the events belong to a run that is not in the log",
-        "SELECT NULL, min(seq), 'run number ' || run FROM events"
-        " WHERE run NOT IN (SELECT run FROM runs) GROUP BY run",
-    ),
-    _LogRule(
-        range(1, 3),
-        "body",
-        "the body of the event is not JSON",
-        "SELECT run_id, seq, type FROM events LEFT JOIN runs USING (run)"
-        " WHERE NOT json_valid(body)",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "body",
-        "the body of the event is not JSON",
-        "SELECT run_id, seq, type FROM events LEFT JOIN contents USING (content)"
-        " LEFT JOIN runs USING (run) WHERE NOT json_valid(CASE WHEN content_at IS NULL"
-        " THEN events.body ELSE joined(CAST(events.body AS BLOB), content_at,"
-        " CAST(contents.body AS BLOB)) END)",
-    ),
-    _LogRule(
-        _WITH_TENANTS,
-        "annotation",
-        "the annotation belongs to a run that is not in the log",
-        f"SELECT {_ANNOTATED}, NULL, key FROM records WHERE kind = 'annotation'"
-        f" AND {_ANNOTATED} NOT IN (SELECT run_id FROM runs)",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "content",
-        "the content is not what its hash says",
-        "SELECT run_id, seq, 'content ' || contents.content FROM contents"
-        " LEFT JOIN events USING (content) LEFT JOIN runs USING (run)"
-        " WHERE sha256_of(CAST(contents.body AS BLOB)) IS NOT contents.sha256",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "content",
-        "no event has the content",
-        "SELECT NULL, NULL, 'content ' || content FROM contents"
-        " WHERE content NOT IN (SELECT content FROM events WHERE content IS NOT NULL)",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "content",
-        "the content of the event is missing",
-        "SELECT run_id, seq, 'content ' || content FROM events LEFT JOIN runs USING (run)"
-        " WHERE content IS NOT NULL AND content NOT IN (SELECT content FROM contents)",
-    ),
-    _LogRule(  # which a file that is only read is not asked for by SQLite itself
-        _WITH_CONTENTS,
-        "content",
-        "where the content of the event belongs is not known",
-        "SELECT run_id, seq, type FROM events LEFT JOIN runs USING (run)"
-        " WHERE (content IS NULL) <> (content_at IS NULL)",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "facts",
-        "what the list shows of the run is not what its events say",
-        "SELECT run_id, NULL, 'run number ' || run FROM (SELECT run, count(*) AS found,"
-        f" max({schema.IS_END}) AS ended FROM events GROUP BY run) LEFT JOIN run_facts USING (run)"
-        " LEFT JOIN runs USING (run)"
-        " WHERE found IS NOT events OR ended IS NOT (ended_us IS NOT NULL)"
-        " OR run_facts.tenant IS NOT runs.tenant",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "facts",
-        "the list shows a run without events",
-        "SELECT run_id, NULL, 'run number ' || run FROM run_facts LEFT JOIN runs USING (run)"
-        " WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.run = run_facts.run)",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "sizes",
-        "the sizes of the tenant are not those of its runs",
-        "SELECT DISTINCT NULL, NULL, 'tenant ' || tenant FROM (SELECT * FROM"
-        f" ({_KNOWN_SIZES} EXCEPT {_FOUND_SIZES}) UNION ALL SELECT * FROM"
-        f" ({_FOUND_SIZES} EXCEPT {_KNOWN_SIZES}))",
-    ),
-    _LogRule(
-        _WITH_SIZES,
-        "sizes",
-        "the sizes of the tenant are not those of its documents",
-        "SELECT DISTINCT NULL, NULL, 'tenant ' || tenant FROM (SELECT * FROM"
-        f" ({_KNOWN_DOCUMENTS} EXCEPT SELECT * FROM ({_FOUND_DOCUMENTS})) UNION ALL SELECT * FROM"
-        f" (SELECT * FROM ({_FOUND_DOCUMENTS}) EXCEPT {_KNOWN_DOCUMENTS}))",
-    ),
-    _LogRule(
-        _WITH_OUTBOX,
-        "sizes",
-        "the sizes of the tenant are not those of what waits for its webhooks",
-        "SELECT DISTINCT NULL, NULL, 'tenant ' || tenant FROM (SELECT * FROM"
-        f" ({_KNOWN_DELIVERIES} EXCEPT {_FOUND_DELIVERIES}) UNION ALL SELECT * FROM"
-        f" ({_FOUND_DELIVERIES} EXCEPT {_KNOWN_DELIVERIES}))",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "tombstone",
-        "the run was pruned, and is still in the log",
-        "SELECT run_id, NULL, NULL FROM tombstones WHERE run_id IN (SELECT run_id FROM runs)"
-        " OR run IN (SELECT run FROM events)",
-    ),
-    _LogRule(
-        _WITH_CONTENTS,
-        "evidence",
-        "the deployment refers to a run that is not in the log",
-        f"SELECT {_EVIDENCE}, NULL, 'deployment ' || key || ' of ' || tenant FROM records"
-        f" WHERE kind = 'deployment' AND {_EVIDENCE} NOT IN ({_KNOWN})",
-    ),
-    _LogRule(
-        _WITH_CHECKSUMS,
-        "checksum",
-        "the document is not what was written: its checksum is another one",
-        "SELECT NULL, NULL, kind || ' ' || key || ' of ' || tenant FROM records"
-        " WHERE checksum IS NOT NULL"
-        " AND checksum IS NOT checksum_of(kind, tenant, key, body, at_us)",
-    ),
-    _LogRule(
-        _WITH_CHECKSUMS,
-        "checksum",
-        "the tombstone is not what was written: its checksum is another one",
-        "SELECT run_id, NULL, 'tombstone' FROM tombstones WHERE checksum IS NOT NULL"
-        " AND checksum IS NOT checksum_of(run, run_id, tenant, suite, agent, status, started_us,"
-        " ended_us, events, bytes, at_us, reason)",
-    ),
-)
+_RULE = re.compile(r"^-- (\w+)(?:, (since|until) (\d+))?: (.+)\n([^;]+);", re.MULTILINE)
+
+
+def read_rules(file: Path) -> list[LogRule]:
+    """The rules that a file of queries holds."""
+    text = file.read_text(encoding="utf-8").replace("{IS_END}", schema.IS_END)
+    text = text.replace("{TOMBSTONE}", str(schema.TOMBSTONE_BYTES))
+    found = []
+    for name, bound, version, message, query in _RULE.findall(text):
+        least = int(version) if bound == "since" else 1 if bound else migration.DESCRIBED
+        most = int(version) if bound == "until" else migration.VERSION
+        found.append(LogRule(name, range(least, most + 1), message, query))
+    return found
 
 
 # What the list shows of a run whose events say nothing else.
@@ -331,7 +163,7 @@ def read_facts(path: Path) -> LogFacts:
             )
             documents = "SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"
             pruned = 0
-            if version >= _WITH_CONTENTS.start:
+            if version > 2:
                 (pruned,) = connection.execute("SELECT count(*) FROM tombstones").fetchone()
             # The file with what was written since it was last tidied up.
             beside = (path.resolve().with_name(path.resolve().name + end) for end in ("", "-wal"))
@@ -349,9 +181,7 @@ def read_facts(path: Path) -> LogFacts:
                     tenant_facts(tenant, groups)
                     for tenant in sorted({group[0] for group in groups})
                 ],
-                documents=dict(connection.execute(documents))
-                if version >= _WITH_TENANTS.start
-                else {},
+                documents=dict(connection.execute(documents)) if version > 1 else {},
                 pruned=pruned,
                 oldest=iso_time(min(group[5] for group in groups)) if groups else None,
                 newest=iso_time(max(group[6] for group in groups)) if groups else None,
@@ -383,12 +213,13 @@ def find_problems(
             yield LogProblem("sqlite", "file", in_one_line(error))
         version = _version(connection)
         yield from _missing_objects(connection, version)
-        for done, rule in enumerate(_RULES):
-            progress(done, len(_RULES) + 1)
+        rules = read_rules(Path(schema.__file__).with_name("rules.sql"))
+        for done, rule in enumerate(rules):
+            progress(done, len(rules) + 1)
             if version in rule.versions:
                 yield from _broken(connection, rule)
-        progress(len(_RULES), len(_RULES) + 1)
-        if version in _WITH_CHECKSUMS:
+        progress(len(rules), len(rules) + 1)
+        if version >= migration.DESCRIBED:
             yield from islice(_changed_events(connection), MOST_PER_RULE)
 
 
@@ -449,7 +280,7 @@ def _plain(sql: object) -> str:
     return "".join(str(sql or "").split()).replace('"', "")
 
 
-def _broken(connection: sqlite3.Connection, rule: _LogRule) -> Iterator[LogProblem]:
+def _broken(connection: sqlite3.Connection, rule: LogRule) -> Iterator[LogProblem]:
     try:
         for run_id, sequence, detail in connection.execute(f"{rule.query} LIMIT {MOST_PER_RULE}"):
             place = place_in_log(run_id, sequence, detail)

@@ -1,11 +1,10 @@
 """What is in a log in PostgreSQL, and whether it is sound; nothing is changed."""
 
-# ruff: noqa: S608 - statements are made of constants only
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,6 +17,7 @@ from evalwright.store.inspection import (
     RunCheck,
     counts_by_status,
     place_in_log,
+    read_rules,
     tenant_facts,
 )
 from evalwright.store.postgres import address, migration
@@ -25,7 +25,6 @@ from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.schema import EVERY_TENANT, OF_DOCUMENT, OF_TOMBSTONE
 from evalwright.store.postgres.stored_text import restored
 from evalwright.store.protocol import NewEvent
-from evalwright.store.sqlite.schema import IS_END, TOMBSTONE_BYTES
 
 _GROUPS = (
     "SELECT tenant, status, count(*), sum(last_seq + 1)::bigint, sum(bytes)::bigint,"
@@ -46,137 +45,6 @@ _RUN_ROWS = "SELECT * FROM runs WHERE run > $1 AND started_us IS NOT NULL ORDER 
 _TAGS = "SELECT tag FROM run_tags WHERE run = $1"
 INSPECTION_SECONDS = 24 * 3600.0  # all events of a large log are looked at for a rule
 _PAGE = 1000  # events whose bodies are looked at together
-
-
-class _DatabaseRule(NamedTuple):
-    name: str
-    message: str
-    query: str
-
-
-_ANNOTATED = "split_part(key, '/', 1)"
-_EVIDENCE = "convert_from(body, 'UTF8')::jsonb ->> 'evalRunId'"
-_FOUND = (
-    "SELECT run, count(*) AS found, min(seq) AS least, max(seq) AS most,"
-    f" bool_or({IS_END}) AS ended FROM events GROUP BY run"
-)
-_SUMS = (
-    "SELECT tenant, count(*) AS runs, sum(last_seq + 1) AS events, sum(bytes) AS bytes"
-    " FROM runs WHERE ended_us IS NOT NULL GROUP BY tenant"
-)
-_RULES = (
-    _DatabaseRule(
-        "gap",
-        "events are missing: the events of a run are numbered 0, 1, 2 and so on",
-        f"SELECT run_id, NULL::bigint, found || ' of ' || most + 1 FROM ({_FOUND}) AS counted"
-        " LEFT JOIN runs USING (run) WHERE least <> 0 OR most + 1 <> found",
-    ),
-    _DatabaseRule(
-        "end",
-        "the run goes on after this event, which ends it",
-        f"SELECT run_id, seq, type FROM events AS e LEFT JOIN runs USING (run) WHERE ({IS_END})"
-        " AND EXISTS (SELECT 1 FROM events WHERE run = e.run AND seq > e.seq)",
-    ),
-    _DatabaseRule(
-        "score",
-        "the task has more than one score",
-        "SELECT run_id, max(seq), 'task ' || task_id FROM events LEFT JOIN runs USING (run)"
-        " WHERE type = 'eval.scored' GROUP BY run_id, run, task_id HAVING count(*) > 1",
-    ),
-    _DatabaseRule(
-        "run",
-        "the events belong to a run that is not in the log",
-        "SELECT NULL, min(seq), 'run number ' || run FROM events"
-        " WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.run = events.run) GROUP BY run",
-    ),
-    _DatabaseRule(
-        "tenant",
-        "the event belongs to another tenant than its run",
-        "SELECT run_id, seq, events.tenant FROM events JOIN runs USING (run)"
-        " WHERE events.tenant <> runs.tenant",
-    ),
-    _DatabaseRule(
-        "annotation",
-        "the annotation belongs to a run that is not in the log",
-        f"SELECT {_ANNOTATED}, NULL::bigint, key FROM records WHERE kind = 'annotation'"
-        f" AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = {_ANNOTATED})",
-    ),
-    _DatabaseRule(
-        "content",
-        "the content is not what its hash says",
-        "SELECT NULL, NULL::bigint, 'content ' || encode(sha256, 'hex') FROM contents"
-        " WHERE sha256(body) <> contents.sha256",
-    ),
-    _DatabaseRule(
-        "content",
-        "no run has the content",
-        "SELECT NULL, NULL::bigint, 'content ' || encode(sha256, 'hex') FROM contents AS c"
-        " WHERE NOT EXISTS (SELECT 1 FROM run_contents AS r"
-        " WHERE r.tenant = c.tenant AND r.sha256 = c.sha256)",
-    ),
-    _DatabaseRule(
-        "content",
-        "the content of the event is missing, or is not said to be of its run",
-        "SELECT run_id, seq, 'content ' || encode(content, 'hex') FROM events AS e"
-        " LEFT JOIN runs USING (run) WHERE content IS NOT NULL AND NOT EXISTS (SELECT 1"
-        " FROM contents AS c JOIN run_contents AS r USING (tenant, sha256)"
-        " WHERE c.tenant = e.tenant AND c.sha256 = e.content AND r.run = e.run)",
-    ),
-    _DatabaseRule(
-        "facts",
-        "what the list shows of the run is not what its events say",
-        "SELECT run_id, NULL::bigint, 'run number ' || runs.run FROM runs"
-        f" LEFT JOIN ({_FOUND}) AS counted USING (run)"
-        " WHERE coalesce(found, 0) <> last_seq + 1"
-        " OR coalesce(ended, false) <> (ended_us IS NOT NULL)",
-    ),
-    _DatabaseRule(
-        "sizes",
-        "the sizes of the tenant are not those of its runs",
-        "SELECT NULL, NULL::bigint, 'tenant ' || coalesce(known.tenant, found.tenant)"
-        f" FROM tenant_sizes AS known FULL JOIN ({_SUMS}) AS found USING (tenant)"
-        " WHERE (coalesce(known.runs, 0), coalesce(known.events, 0), coalesce(known.bytes, 0))"
-        " <> (coalesce(found.runs, 0), coalesce(found.events, 0), coalesce(found.bytes, 0))",
-    ),
-    _DatabaseRule(
-        "sizes",
-        "the sizes of the tenant are not those of its documents",
-        "SELECT NULL, NULL::bigint, 'tenant ' || tenant FROM"
-        " (SELECT tenant, kind, documents, bytes FROM record_sizes"
-        " UNION ALL SELECT tenant, kind, -1, -octet_length(key) - octet_length(body) FROM records"
-        f" UNION ALL SELECT tenant, 'tombstone', -1, -{TOMBSTONE_BYTES} FROM tombstones"
-        f" UNION ALL SELECT tenant, '{outbox.KIND}', -1, -{outbox.ROW_BYTES} FROM webhook_outbox)"
-        " AS counted"
-        " GROUP BY tenant, kind HAVING sum(documents) <> 0 OR sum(bytes) <> 0",
-    ),
-    _DatabaseRule(
-        "tombstone",
-        "the run was pruned, and is still in the log",
-        "SELECT run_id, NULL::bigint, NULL FROM tombstones AS t WHERE EXISTS"
-        " (SELECT 1 FROM runs WHERE runs.run_id = t.run_id)"
-        " OR EXISTS (SELECT 1 FROM events WHERE events.run = t.run)",
-    ),
-    _DatabaseRule(
-        "evidence",
-        "the deployment refers to a run that is not in the log",
-        f"SELECT {_EVIDENCE}, NULL::bigint, 'deployment ' || key || ' of ' || tenant FROM records"
-        f" WHERE kind = 'deployment' AND {_EVIDENCE} IS NOT NULL"
-        f" AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = {_EVIDENCE})"
-        f" AND NOT EXISTS (SELECT 1 FROM tombstones WHERE run_id = {_EVIDENCE})",
-    ),
-    _DatabaseRule(
-        "checksum",
-        "the document is not what was written: its checksum is another one",
-        "SELECT NULL, NULL::bigint, kind || ' ' || key || ' of ' || tenant FROM records"
-        f" WHERE checksum <> {OF_DOCUMENT}",
-    ),
-    _DatabaseRule(
-        "checksum",
-        "the tombstone is not what was written: its checksum is another one",
-        "SELECT run_id, NULL::bigint, 'tombstone' FROM tombstones"
-        f" WHERE checksum <> {OF_TOMBSTONE}",
-    ),
-)
 
 
 class DatabaseInspection:
@@ -216,12 +84,16 @@ class DatabaseInspection:
     def problems(
         self, progress: Callable[[int, int], None] = lambda _, __: None
     ) -> Iterator[LogProblem]:
-        for done, rule in enumerate(_RULES):
-            progress(done, len(_RULES) + 1)
-            for run_id, sequence, detail in self._query(f"{rule.query} LIMIT {MOST_PER_RULE}"):
+        rules = read_rules(Path(__file__).with_name("rules.sql"))
+        for done, rule in enumerate(rules):
+            progress(done, len(rules) + 1)
+            query = rule.query.replace("{DELIVERY}", str(outbox.ROW_BYTES))
+            query = query.replace("{OF_DOCUMENT}", OF_DOCUMENT)
+            query = query.replace("{OF_TOMBSTONE}", OF_TOMBSTONE)
+            for run_id, sequence, detail in self._query(f"{query} LIMIT {MOST_PER_RULE}"):
                 place = place_in_log(run_id, sequence, detail)
                 yield LogProblem(rule.name, place, rule.message, run_id)
-        progress(len(_RULES), len(_RULES) + 1)
+        progress(len(rules), len(rules) + 1)
         yield from islice(self._changed_events(), MOST_PER_RULE)
 
     def _changed_events(self) -> Iterator[LogProblem]:
