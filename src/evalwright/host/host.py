@@ -197,7 +197,7 @@ class Host:
         metrics.queue_depth.set_function(lambda: self.log.backlog)
         metrics.webhooks_failing.set_function(lambda: sum(lane.failures > 0 for lane in lanes()))
         metrics.webhook_dead_letters.set_function(lambda: sum(lane.parked for lane in lanes()))
-        self._owners: dict[str, tuple[str, str | None, list[str]]] = {}  # of open runs
+        self._owners: dict[str, str] = {}  # the tenants of open runs
         self._unattributed: dict[str, list[list[Event]]] = {}  # of runs whose owner is read
         self._finding: set[asyncio.Future[None]] = set()  # who looks
 
@@ -223,7 +223,6 @@ class Host:
             self.orders.run,
             self.recovery.run,
             LogCheck(self.log).run,
-            self.webhooks.follow,
         )
         async with self._working(*works, leave=(self.webhooks.close, self.hosts.leave)):
             yield
@@ -343,21 +342,14 @@ class Host:
 
     def _pass_on(self, run_id: str, events: list[Event], first: Event) -> None:
         """Pass events to telemetry and to webhooks; `first` is that of the run."""
-        known = self._owners.get(run_id)
-        if known is None:
-            started = first.decode(RunStarted)
-            owner = started.owner
-            known = (
-                owner.tenant if owner else "",
-                owner.workspace if owner else None,
-                started.tags or [],
-            )
-            self._owners[run_id] = known
+        tenant = self._owners.get(run_id)
+        if tenant is None:
+            owner = first.decode(RunStarted).owner
+            tenant = self._owners[run_id] = owner.tenant if owner else ""
         if events[-1].type in TERMINAL_TYPES:
             self._owners.pop(run_id, None)
-        tenant, workspace, tags = known
         self.telemetry.on_events(run_id, tenant, events)
-        self.webhooks.on_events(tenant, workspace, tags, events)
+        self.webhooks.on_append(tenant)
 
     def _note_delivery(self, report: DeliveryReport) -> None:
         self.telemetry.on_delivery(report.outcome, report.seconds)

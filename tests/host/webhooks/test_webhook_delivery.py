@@ -15,7 +15,6 @@ from webhook_station import HOST, Delivery, an_entry, station, take
 from evalwright.contracts.errors import DamagedEventLog, RunNotFound, StoreError
 from evalwright.host.access.egress import EgressPolicy
 from evalwright.host.http.settings import WebhookSettings
-from evalwright.store.records import Execute, RecordChange
 
 CANARY = "canary-4711"
 
@@ -698,46 +697,3 @@ def test_what_was_claimed_by_a_process_that_was_killed_is_marked_as_a_repeat(
     monkeypatch.setattr("evalwright.host.webhooks.outbox.SESSION", "another")
     assert sessions not in ([], [(None,)])
     assert at_station(again, respond) == [(1, "true"), (2, "true"), (3, "true")]
-
-
-def test_cursors_of_a_version_before_go_on_where_they_were(tmp_path, certificate, at_station):
-    """Events before `reach` may have been sent; those that a fork repeated are not sent."""
-
-    async def before(place):
-        subscription = await place.subscribe()
-        await place.close()
-        cursor = {"next": 2, "reach": 4, "session": "old", "attempts": 1, "repeated": [4, 6]}
-        key = f"{subscription.webhook_id}/run_1"
-        written = [
-            RecordChange("webhook_cursor", "acme", key, msgspec.json.encode(cursor)),
-            RecordChange("webhook_cursor", "acme", f"{subscription.webhook_id}/run_2", b"{}"),
-            Execute("DELETE FROM webhook_followers"),
-        ]
-        await asyncio.wrap_future(place.log.records.write(written))
-        await place.record(*some_events(8))
-        assert place.left() == []
-        return place.port
-
-    async def after(place):
-        [lane] = place.sender.lanes()
-        url = lane.subscription.url.replace(f":{port}/", f":{place.port}/")
-        lane.subscription = msgspec.structs.replace(lane.subscription, url=url)
-        assert place.log.records.keys("webhook_cursor", "acme") == []
-        await place.told(5)
-        return [
-            (
-                each.sequence,
-                each.headers["Evalwright-Delivery-Attempt"],
-                each.headers["Evalwright-Redelivery"],
-            )
-            for each in place.received
-        ]
-
-    port = at_station(before)
-    assert at_station(after) == [
-        (2, "2", "true"),
-        (3, "1", "true"),
-        (6, "1", "false"),
-        (7, "1", "false"),
-        (8, "1", "false"),
-    ]

@@ -194,28 +194,6 @@ def a_subscription(*events: str, tags=(), workspace=None) -> Subscription:
     )
 
 
-def test_types_and_patterns_of_types_are_matched():
-    exact, family, every = a_subscription(), a_subscription("eval.*"), a_subscription("*")
-    cases = {"run.completed": (1, 0, 1), "eval.scored": (0, 1, 1), "evalwright.found": (0, 0, 0)}
-    for event_type, expected in cases.items():
-        told = tuple(one.wants(event_type) for one in (exact, family, every))
-        assert told == expected, event_type
-
-
-def test_a_run_needs_at_least_one_of_the_tags():
-    subscription = a_subscription(tags=("prod", "nightly"))
-    assert subscription.follows(None, ["ci", "nightly"])
-    assert not subscription.follows(None, ["ci"])
-    assert not subscription.follows(None, [])
-
-
-def test_a_subscription_of_a_workspace_sees_the_runs_of_it_only():
-    subscription = a_subscription(workspace="one")
-    assert subscription.follows("one", [])
-    assert not subscription.follows("two", [])
-    assert not subscription.follows(None, [])
-
-
 @pytest.mark.parametrize(
     ("events", "with_content", "expected"),
     [

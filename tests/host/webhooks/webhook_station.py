@@ -132,7 +132,7 @@ class Station:
         vault = Vault.for_database(log.place)
         self.subscriptions = Subscriptions(log.records, egress, self.clock, vault)
         self._told: asyncio.Queue[DeliveryReport] = asyncio.Queue()
-        self._owners: dict[str, tuple[str, str | None, Sequence[str]]] = {}
+        self._owners: dict[str, str] = {}
         self._feed = Feed()
         self.sender = Outbox(
             log,
@@ -146,9 +146,7 @@ class Station:
     async def open(self) -> None:
         """Begin to hear of what is recorded, as a host does."""
         self._feed.start(self.log)
-        self._feed.on_events(
-            lambda run_id, events: self.sender.on_events(*self._owners[run_id], events)
-        )
+        self._feed.on_events(lambda run_id, _events: self.sender.on_append(self._owners[run_id]))
         await self.sender.start()
 
     async def close(self, grace_s: float = PATIENCE_S) -> None:
@@ -174,7 +172,7 @@ class Station:
         view = self.log.for_tenant(f"{tenant}/{workspace}" if workspace else tenant)
         new = []
         if run_id not in self._owners:
-            self._owners[run_id] = tenant, workspace, tags
+            self._owners[run_id] = tenant
             owner = {"tenant": tenant, **({"workspace": workspace} if workspace else {})}
             new = [an_entry("run.started", workflowId="s", owner=owner, tags=list(tags))]
         view.append(run_id, [*new, *events])

@@ -22,7 +22,7 @@ from evalwright.engine.clock import Clock
 from evalwright.host.access.keys import place_of
 from evalwright.host.http.settings import WebhookSettings
 from evalwright.host.runs.cluster import Hosts
-from evalwright.host.webhooks import dead_letters, earlier
+from evalwright.host.webhooks import dead_letters
 from evalwright.host.webhooks.dead_letters import MOST_KEPT, ParkedDelivery
 from evalwright.host.webhooks.post import (
     TIMEOUT_S,
@@ -43,7 +43,7 @@ BATCH = 32  # events that may be sent between two writes
 PAGE_BYTES = 1024 * 1024  # of events that a lane holds at most, beyond the first
 STORE_RETRY_S = (0.5, 10.0)  # after a failure of the store: at first, and at most
 POLL_SECONDS = 10.0  # between two readings of what other hosts do, whatever was heard
-TOGETHER_SECONDS = 0.05  # in which news wait for more
+TOGETHER_SECONDS = 0.05  # between two looks at the rows of the outbox
 NEWS = "webhooks"  # told like a run: subscriptions or dead letters have changed
 SESSION = secrets.token_hex(4)  # which process was about to send a row
 
@@ -105,23 +105,25 @@ class Outbox:
         self._lanes: dict[str, dict[str, Lane]] = {}  # by tenant and webhook
         self._was_leader = self.hosts.is_leader
         self._others_changed = False  # subscriptions or dead letters, or perhaps anything
-        self._others_came = asyncio.Event()
+        self._came = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
         self._is_closing = False
 
     async def start(self) -> None:
         """Take up what an earlier process has not delivered."""
         found = await self.read(self._subscriptions.load)
         await self.write(await self.read(lambda: self._subscriptions.followers(found)))
-        for changes in await self.read(lambda: earlier.rows_of_cursors(self.log, found, SESSION)):
-            await self.write(changes)
         for subscription in found:
             self._add(subscription)
+        self._following = asyncio.create_task(self._follow())
 
     async def close(self, grace_s: float = TIMEOUT_S) -> None:
         """Let attempts in flight end in the given time; the rest goes on at the next start."""
         if self._is_closing:
             return
         self._is_closing = True
+        if self._following is not None:
+            self._following.cancel()
         await _stop(self.lanes(), grace_s)
         if self.hosts.is_leader:
             saved = [change for lane in self.lanes() for change in lane.unsaved()]
@@ -237,22 +239,18 @@ class Outbox:
         wanted = None if delivery_ids is None else set(delivery_ids)
         return [letter for letter in found if wanted is None or letter.delivery_id in wanted]
 
-    # What was appended, here and by others.
+    # What was appended, here and by others: a row of the outbox says who is to be sent it.
 
-    def on_events(
-        self, tenant: str, workspace: str | None, tags: Sequence[str], events: Sequence[Event]
-    ) -> None:
-        """Take note of durable events of a run; does not block."""
-        if self.hosts.is_leader and not self._is_closing:
-            for lane in self._lanes.get(tenant, {}).values():
-                if lane.subscription.follows(workspace, tags):
-                    lane.on_events(events)
+    def on_append(self, tenant: str) -> None:
+        """Look for rows soon: events of a tenant are durable."""
+        if self._lanes.get(tenant):
+            self._came.set()
 
     def on_news(self, run_ids: Sequence[str] | None) -> None:
         """Take note of what other processes tell."""
         if run_ids is None or NEWS in run_ids:
             self._others_changed = True
-        self._others_came.set()
+        self._came.set()
 
     async def beaten(self) -> None:
         """Begin or cease to deliver, when this host becomes the leader or is it no longer."""
@@ -268,16 +266,15 @@ class Outbox:
             for lane in resting:
                 self._add(lane.subscription)
 
-    async def follow(self) -> None:
-        """Follow the other processes."""
+    async def _follow(self) -> None:
+        """Wake lanes that have something to send, and follow the other processes."""
         loop = asyncio.get_running_loop()
         read_at = loop.time()
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
-                    await self._others_came.wait()
-                await asyncio.sleep(TOGETHER_SECONDS)
-            self._others_came.clear()
+                    await self._came.wait()
+            self._came.clear()
             is_changed = self._others_changed or loop.time() - read_at > POLL_SECONDS
             self._others_changed = False
             try:
@@ -292,6 +289,7 @@ class Outbox:
                             lane.wake()
             except StoreError as error:
                 _log.warning("the webhooks of other hosts are not followed: %s", error)
+            await asyncio.sleep(TOGETHER_SECONDS)
 
     async def _reload(self) -> None:
         """Follow what other processes did to subscriptions and dead letters."""
@@ -344,7 +342,6 @@ class Lane:
         self.failures = 0  # in a row
         self._outbox = outbox
         self._place = subscription.tenant, subscription.webhook_id
-        self._wants: dict[str, bool] = {}  # by type of event
         self._done: list[int] = []  # rows that were sent, and are still to be forgotten
         self._attempts: dict[int, int] = {}  # at rows, as far as that may not be stored
         self._task: asyncio.Task[None] | None = None
@@ -357,15 +354,6 @@ class Lane:
     def state(self) -> LaneState:
         """What the subscription is said to be."""
         return _state(self.subscription, self.parked, self.failures)
-
-    def on_events(self, events: Sequence[Event]) -> None:
-        """Take note of new events of a run that the subscription follows."""
-        for event in events:
-            if event.type not in self._wants:
-                self._wants[event.type] = self.subscription.wants(event.type)
-            if self._wants[event.type]:
-                self.wake()
-                return
 
     def check_letters(self) -> None:
         """Read dead letters, too: some may have been discarded, or are to be sent again."""

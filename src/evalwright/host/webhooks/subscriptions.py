@@ -20,11 +20,7 @@ from evalwright.engine.clock import Clock
 from evalwright.host.access.egress import Egress
 from evalwright.host.access.vault import Vault, WrongKey
 from evalwright.host.async_store import read_soon
-from evalwright.host.webhooks.content import (
-    content_free_patterns,
-    has_content_free,
-    is_content_free,
-)
+from evalwright.host.webhooks.content import content_free_patterns, has_content_free
 from evalwright.store.outbox import follow, unfollow
 from evalwright.store.records import Execute, RecordChange, Records
 
@@ -70,22 +66,6 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     def purpose(self) -> str:
         """What its secret is for: a sealed secret is of no use for another webhook."""
         return f"webhook {self.tenant}/{self.webhook_id}"
-
-    def follows(self, workspace: str | None, tags: Sequence[str]) -> bool:
-        """Whether events of a run of the tenant may be delivered.
-
-        If the subscription has tags, the run must have at least one of them.
-        """
-        return (self.workspace is None or self.workspace == workspace) and (
-            not self.tags or not set(self.tags).isdisjoint(tags)
-        )
-
-    def wants(self, event_type: str) -> bool:
-        """Whether events of this type are to be delivered."""
-        return (self.include_content or is_content_free(event_type)) and any(
-            event_type.startswith(each[:-1]) if each.endswith("*") else event_type == each
-            for each in self.events
-        )
 
     def patterns(self) -> set[tuple[str, bool]]:
         """The types that are delivered, each with whether it is the beginning of types."""
