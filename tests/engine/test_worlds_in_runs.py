@@ -142,6 +142,23 @@ def test_a_replay_and_new_checks_need_no_world(tmp_path: Path) -> None:
         rescored(moved, ew.state(changed=True))
 
 
+def test_recorded_answers_are_scored_where_the_functions_of_a_world_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "world.py").write_text("def add(world):\n    return world.create('log', {})\n")
+    world = {"data": {"log": []}, "tools": {"add": {"python": "world.py:add"}}}
+    task = {"id": "a", "input": 1, "world": "w", "checks": [{"state": {"path": "$.log[0].id"}}]}
+    suite = {"evalwright": 1, "worlds": {"w": world}, "tasks": [task]}
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    run = ew.run("suite.json", lambda task: task.call_tool("add")["id"], db=tmp_path / "a.db")
+    assert run.passed, run.report()
+    (tmp_path / "world.py").unlink()
+    with opened_log(str(tmp_path / "a.db")) as log:
+        rescored = plan_rescore(log, run.id, None, "suite", RunOptions())
+        assert asyncio.run(rescored.run(log)).summary.passed
+
+
 @pytest.mark.parametrize("isolate", [False, True])
 def test_a_fault_reaches_the_agent_as_an_error_with_a_code_and_is_recorded(
     tmp_path: Path, *, isolate: bool
@@ -333,7 +350,10 @@ def test_a_world_that_cannot_be_is_refused_with_place_and_remedy(
             "no tool 'shop:orders.gt' in this task (did you mean shop:orders.get?)",
         ),
         ({"world": "shop", "faults": [{"fault": "error", "seconds": 1}]}, "only a slow tool"),
-        ({"checks": [ew.state(unchanged=True)]}, "`state` looks at its world, and it has none"),
+        (
+            {"checks": [ew.state(unchanged=True)]},
+            "`state` looks at the world of its task, and this one has none",
+        ),
     ],
 )
 def test_a_task_that_cannot_have_them_is_refused(fields: dict[str, Any], message: str) -> None:

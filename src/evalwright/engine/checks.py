@@ -26,7 +26,6 @@ from evalwright.scoring.checks.base import (
     JudgeAsk,
     verdict_of,
 )
-from evalwright.scoring.checks.state import State
 from evalwright.scoring.golden import match_problems
 from evalwright.scoring.pass_bars import task_score
 from evalwright.scoring.rubric import RubricAsk
@@ -58,10 +57,12 @@ def plan_checks(
     functions: Mapping[str, Callable[..., Any]] | None = None,
     *,
     with_code: bool = True,
+    with_worlds: bool = True,
 ) -> tuple[PlannedChecks, list[Problem]]:
     """The checks of a suite with everything they need, and every problem with them.
 
-    `functions` are own checks that are at hand, by what the suite calls them.
+    `functions` are own checks that are at hand, by what the suite calls them. Answers that are
+    recorded are scored without worlds.
     """
     if problems := match_problems(suite):
         return PlannedChecks({}), problems
@@ -104,11 +105,8 @@ def plan_checks(
                 except Unusable as unusable:
                     message = f"task {task.task_id!r}: {unusable.message}"
                     problems.append(Problem(f"$.tasks[{index}].checks", message, unusable.remedy))
-        if not task.world and any(isinstance(each, State) for each in checks[task.task_id]):
-            message = f"task {task.task_id!r}: `state` looks at its world, and it has none"
-            problems.append(Problem(f"$.tasks[{index}].checks", message, "name one with `world`"))
     worlds: dict[str, PreparedWorld] = {}
-    if suite.worlds and with_code:
+    if suite.worlds and with_code and with_worlds:
         from evalwright.engine.worlds import prepare_worlds
 
         worlds, unready = prepare_worlds(suite, code)
@@ -132,7 +130,8 @@ class SuiteChecker:
     ) -> None:
         planned = plan.checks
         if planned is None:  # of a run that is resumed
-            planned, problems = plan_checks(plan.suite, plan.source)
+            with_worlds = not plan.is_recorded
+            planned, problems = plan_checks(plan.suite, plan.source, with_worlds=with_worlds)
             if problems:
                 raise InvalidDocument(plan.suite.suite_id, problems)
         self.by_task = planned.by_task

@@ -176,11 +176,16 @@ def plan_run(
     group: Group | None = None,
     source: SuiteSource | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
+    *,
+    is_recorded: bool = False,
 ) -> Plan:
-    """Check suite, agent and options against each other; all problems at once."""
+    """Check suite, agent and options against each other; all problems at once.
+
+    Of answers that are `recorded`, nobody is asked for any.
+    """
     from evalwright.engine.checks import plan_checks  # which know of plans
 
-    checks, problems = plan_checks(suite, source, functions)
+    checks, problems = plan_checks(suite, source, functions, with_worlds=not is_recorded)
     asked = options.modes
     if not asked and suite.has_checks:
         asked = check_modes(suite, options)

@@ -224,7 +224,8 @@ def plan_score(request: ScoreRequest, recordings: Iterable[Recording]) -> Rescor
     facts = AgentFacts(request.agent_id, request.source)
     options = msgspec.structs.replace(request.options, allow_mismatch=True, allow_self_judge=True)
     part = msgspec.structs.replace(suite, tasks=kept)
-    plan = plan_run(part, request.suite, RecordedAgent(facts), options, source=subject.source)
+    agent = RecordedAgent(facts)
+    plan = plan_run(part, request.suite, agent, options, source=subject.source, is_recorded=True)
     missing = [task.task_id for task in suite.tasks if task.task_id not in pairs.found]
     selection, tags = subject.selection, [*plan.tags, RECORDED]
     if missing:

@@ -134,7 +134,9 @@ def plan_rescore(
         allow_self_judge=True,
     )
     where = subject.source if subject else before.source
-    plan = plan_run(part, name, RecordedAgent(before.agent), options, source=where)
+    plan = plan_run(
+        part, name, RecordedAgent(before.agent), options, source=where, is_recorded=True
+    )
     tags = [tag for tag in [*before.tags, *plan.tags, RESCORED] if tag != PARTIAL]
     selection = None if subject else before.selection
     whole = selection.of if selection else len(suite.tasks)

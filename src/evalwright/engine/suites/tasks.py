@@ -128,6 +128,10 @@ class Recipe:
         faults: list[Any] = entry.get("faults", given["faults"])
         self._faults = msgspec.convert(faults, list[ToolFault])
         check_use(self._world, self._faults, self._fixtures, shared.worlds, path, shared.problems)
+        documents = [*self.checks.documents, *self._more.documents]
+        if not self._world and any("state" in each for each in documents):
+            message = "`state` looks at the world of its task, and this one has none"
+            shared.problems.add(f"{path}.checks", message, "name one with `world`")
         self._constant: Expected | None = None
         self.columns: Mapping[str, str] = {}  # of the fields of rows
         self.input = self.compiled("input")
