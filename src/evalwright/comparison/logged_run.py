@@ -1,7 +1,7 @@
 """A run of the event log as one side of a comparison: its responses are read from its events."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -108,13 +108,16 @@ class LoggedRun:
             self._passed: dict[str, bool] = {}  # of the tasks that are repeated
             # Find the last invocation of each task; gives the models that the agent used.
             # What is used after an invocation is used by a judge.
-            used, state = set(), RunState(self._repeated)
+            used = set()
+            state = RunState(self._repeated) if self._repeated else None
             for event in log.read(self.run_id, _INDEXED):
                 task_id, place = event.task_id or "", event.sequence
-                if is_repeated := task_id in self._repeated:
+                name, at = task_id, 1
+                is_repeated = task_id in self._repeated
+                if state is not None and is_repeated:
                     state.add(event)
-                at = state.repetitions_begun.get(task_id, 1)
-                name = response_name(task_id, at)
+                    at = state.repetitions_begun.get(task_id, 1)
+                    name = response_name(task_id, at)
                 known = self._attempts.get(name) or _LastAttempt(task_id, place)
                 if event.type == InvocationStarted.TYPE:
                     self._attempts[name] = _LastAttempt(task_id, place, None, known.number + 1, at)
@@ -190,32 +193,36 @@ class LoggedRun:
         first, last = wanted.first, wanted.last or wanted.first
         alone = last - first > _WIDEST
         last = last if alone else max(last, first + self._reach)
-        found: dict[str, ProjectedTask] = {}
+        found: dict[str, list[Event]] = {}
         kinds = (InvocationStarted.TYPE, *_SHOWN) if self._repeated else tuple(_SHOWN)
-        state = RunState(self._repeated)
+        state = RunState(self._repeated) if self._repeated else None
         for event in log.read(self.run_id, kinds, first - 1, last - first + 1):
             if event.sequence > last:
                 break
-            task_id = event.task_id or ""
-            if task_id in self._repeated:
+            name = task_id = event.task_id or ""
+            if state is not None and task_id in self._repeated:
                 state.add(event)
-            name = response_name(task_id, state.repetitions_begun.get(task_id, 1))
+                name = response_name(task_id, state.repetitions_begun.get(task_id, 1))
             attempt = self._attempts.get(name, _NEVER)
             within = first <= attempt.first <= event.sequence <= (attempt.last or -1) <= last
             if within and event.type in _SHOWN and (attempt is wanted or not alone):
-                task = found.get(name)
-                if task is None and task_id in self._tasks:
-                    task = found[name] = ProjectedTask(self._tasks[task_id])
-                if task is not None:
-                    task.add(event)
+                found.setdefault(name, []).append(event)
         try:
-            self._ready = {name: self._response(name, task) for name, task in found.items()}
+            self._ready = {
+                name: self._response(name, events)
+                for name, events in found.items()
+                if self._attempts[name].task_id in self._tasks
+            }
         except msgspec.MsgspecError as error:
             raise self._damaged(log, error) from error
 
-    def _response(self, name: str, said: ProjectedTask) -> dict[str, Any]:
-        task, attempt, agent = said.task, said.current, self._agent
-        place, repeated = self._attempts[name], self._repeated.get(said.task.task_id)
+    def _response(self, name: str, events: Iterable[Event]) -> dict[str, Any]:
+        place = self._attempts[name]
+        task = self._tasks[place.task_id]
+        said = ProjectedTask(task)
+        for event in events:
+            said.add(event)
+        attempt, agent, repeated = said.current, self._agent, self._repeated.get(task.task_id)
         completed, checked = attempt.completed, attempt.checked
         decided = attempt.decided
         failed = attempt.decision is None or (

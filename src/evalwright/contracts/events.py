@@ -200,6 +200,11 @@ class EvalCompleted(ClosedPayload, frozen=True):
     regression_vs_baseline: Annotated[float, Meta(ge=-1, le=1)] | None = None
 
 
+def repetition_of(attempt_id: str) -> int:
+    """The number of the repetition that an invocation is of, by its id."""
+    return int(attempt_id.partition("-r")[2].partition(".")[0] or 1)
+
+
 class InvocationStarted(Payload, frozen=True):
     """The first event of an agent invocation."""
 

@@ -69,11 +69,6 @@ def invocation_id(index: int, attempt: int, repetition: int = 1) -> str:
     return first if attempt == 1 else f"{first}.{attempt}"
 
 
-def repetition_of(attempt_id: str) -> int:
-    """The number of the repetition that an invocation is of, by its id."""
-    return int(attempt_id.partition("-r")[2].partition(".")[0] or 1)
-
-
 def contradiction(claims: AgentFacts, invocation: Invocation) -> ErrorDetail | None:
     """What was observed against what the user claims of the agent."""
     called, outside = invocation.called, invocation.called_outside

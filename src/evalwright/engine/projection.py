@@ -32,11 +32,11 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
     WorldChanged,
+    repetition_of,
 )
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task
 from evalwright.contracts.summary import SafetyFinding
-from evalwright.engine.invocation import repetition_of
 
 TRACE_TYPES = frozenset((Reasoned.TYPE, ToolCalled.TYPE, ToolReturned.TYPE))
 INVOCATION_TYPES = (

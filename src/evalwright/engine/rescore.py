@@ -11,13 +11,12 @@ import msgspec
 
 from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.contracts.errors import BadInput, DamagedEventLog
-from evalwright.contracts.events import Event, Found, Judged
+from evalwright.contracts.events import Event, Found, Judged, repetition_of
 from evalwright.contracts.run_plan import AgentFacts, RunOptions, TaskSelection
 from evalwright.contracts.suite import Suite, Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.continuation import fill_in
 from evalwright.engine.history import History, read_history
-from evalwright.engine.invocation import repetition_of
 from evalwright.engine.isolation import PARTIAL, RESCORED
 from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.engine.plan import Plan, is_judged, plan_run

@@ -22,9 +22,9 @@ from evalwright.contracts.events import (
     ToolCalled,
     ToolReturned,
     WorldChanged,
+    repetition_of,
 )
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.engine.invocation import repetition_of
 from evalwright.reports.design.talk import FailedCheck, Remark, TalkStep
 from evalwright.reports.formats.text import shortened, shown
 from evalwright.reports.formats.words import in_words

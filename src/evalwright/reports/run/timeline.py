@@ -24,8 +24,8 @@ from evalwright.contracts.events import (
     Reasoned,
     ToolCalled,
     ToolReturned,
+    repetition_of,
 )
-from evalwright.engine.invocation import repetition_of
 
 StepKind: TypeAlias = Literal[
     "invocation", "model", "call", "result", "reasoning", "answer", "judge", "finding", "check",
