@@ -145,7 +145,7 @@ def test_runs_survive_any_sequence_of_faults(
     tasks = scaled(100, 400)
     suite = caller.publish(a_suite(tasks))
     run_ids = [caller.start(suite, "acme.slow", configurable={"concurrency": 2}) for _ in range(3)]
-    for _ in range(scaled(3, 10)):
+    for _ in range(scaled(3, 5)):
         time.sleep(dice.uniform(0, 0.3))
         with dice.choice([locked, moved, moved_alone])(process.db):
             time.sleep(dice.uniform(0, scaled(1, 6)))
