@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from evalwright.signals.word_tables import text_tables
+
 if TYPE_CHECKING:
     from evalwright.engine.session import ModelPool
     from evalwright.models.config import Config
@@ -27,44 +29,11 @@ class Tier(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()  # what a reader of the results must know
 
 
-TIERS = (
-    Tier(0, "Structural", "the linter alone, no model"),
-    Tier(1, "Local Quick", "one question to a local model", ("ollama:phi4",)),
-    Tier(2, "Local G-Eval", "G-Eval by a local model", ("ollama:phi4",), one_call=False),
-    Tier(
-        3,
-        "Local Cross",
-        "G-Eval by several local models, twice",
-        ("ollama:phi4", "ollama:mistral"),
-        runs=2,
-        one_call=False,
-    ),
-    Tier(4, "Cloud Quick", "one question to a hosted model", ("openai/gpt-4o-mini",)),
-    Tier(
-        5,
-        "Cloud Cross",
-        "G-Eval by several hosted models, twice",
-        ("openai/gpt-4o-mini", "meta/llama-3.3-70b-instruct"),
-        runs=2,
-        one_call=False,
-    ),
-    Tier(
-        6,
-        "Premium",
-        "G-Eval by strong hosted models, three times",
-        ("openai/gpt-4.1", "mistral-ai/mistral-large-2411"),
-        runs=3,
-        one_call=False,
-    ),
-    Tier(
-        7,
-        "Enterprise",
-        "G-Eval by a panel of strong models, four times, several samples each",
-        ("openai/gpt-4.1", "mistral-ai/mistral-large-2411", "meta/llama-3.3-70b-instruct"),
-        runs=4,
-        samples=3,
-        one_call=False,
-    ),
+TIERS = tuple(
+    msgspec.convert(
+        {**row, "number": number, "models": row.get("models", "").split()}, Tier, strict=False
+    )
+    for number, row in text_tables(__file__).items()
 )
 
 
