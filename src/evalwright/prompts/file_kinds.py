@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from evalwright.contracts.prompt_result import InputType
 from evalwright.signals.patterns import when_used
+from evalwright.signals.word_tables import text_tables
 
 PromptKind = Literal[
     "library_page",  # a page about a prompt, or with front matter such as a title
@@ -30,37 +31,16 @@ TemplateStyle = Literal[
     "none",
 ]
 
-RULES_FILES = frozenset(
-    """
-    agents.md claude.md gemini.md codex.md conventions.md copilot-instructions.md .cursorrules
-    .windsurfrules .clinerules .roorules agent.md
-    """.split()
+_FILES, _KEYS = text_tables(__file__).values()
+_RULES_FILES, OTHER_FORMATS, _RULES_SUFFIXES, _SKILL_SUFFIXES, _TEMPLATE_SUFFIXES = (
+    tuple(row.split()) for row in _FILES.values()
 )
-# Files of prompts that are neither `.md` nor `.prompt.yml`; they are read as Markdown.
-OTHER_FORMATS = (
-    *(".mdc", ".txt", ".prompt", ".prompty", ".jinja2", ".jinja", ".j2", ".mustache", ".hbs"),
-    *(".handlebars", ".liquid", ".cursorrules", ".windsurfrules", ".clinerules", ".roorules"),
-)
-_RULES_SUFFIXES = (".mdc", ".instructions.md", ".cursorrules", ".windsurfrules")
-_SKILL_SUFFIXES = (".agent.md", ".chatmode.md", ".prompt.md", ".skill.md")
-_TEMPLATE_SUFFIXES = (".jinja2", ".jinja", ".j2", ".mustache", ".hbs", ".handlebars", ".liquid")
-_RULES_KEYS = frozenset({"globs", "alwaysApply", "applyTo", "excludeAgent", "trigger"})
-_SKILL_KEYS = frozenset(
-    """
-    tools allowed-tools argument-hint mode agent handoffs user-invocable user-invokable mcp-servers
-    disable-model-invocation license compatibility subagent_type disallowedTools permissionMode
-    """.split()
-)
-_PAGE_KEYS = frozenset(
-    """
-    title intro shortTitle category subcategory categories tags topics date created updated author
-    authors type difficulty audience platforms governance_tags dataClassification reviewStatus
-    """.split()
+_RULES_KEYS, _SKILL_KEYS, _PAGE_KEYS, _CALL_KEYS = (
+    frozenset(row.split()) for row in _KEYS.values()
 )
 # Keys of formats that say what they need.
 KNOWN_KEYS = _RULES_KEYS | _SKILL_KEYS | _PAGE_KEYS | {"name", "description", "model", "version"}
 _OPENING = 300  # characters in which a chat shows its first role
-_CALL_KEYS = frozenset({"inputs", "outputs", "sample", "template", "input", "output", "config"})
 _CORE_HEADING = when_used(
     r"^#{2,6}[ \t]+(?:The |Full |System |Main )?Prompt(?: Template)?\b", re.MULTILINE
 )
@@ -114,7 +94,7 @@ def prompt_kind(
     name = shown.rpartition("/")[2].lower()
     if name == "skill.md" or name.endswith(_SKILL_SUFFIXES):
         return "skill"
-    if name in RULES_FILES or name.endswith(_RULES_SUFFIXES):
+    if name in _RULES_FILES or name.endswith(_RULES_SUFFIXES):
         return "agent_rules"
     if name.endswith(".prompty"):
         return "chat"
