@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from evalwright.prompts.findings import Hit, rule
 from evalwright.prompts.rules.prompt_text import Reading, is_json
 from evalwright.signals.patterns import when_used
+from evalwright.signals.word_tables import either, word_tables
 
 _STAND_IN = ("{{", "{%", "<", "...", "…", "|", "//", "/*", "#", "${")
 _JSON_INFOS = frozenset(("json", ""))
@@ -18,13 +19,7 @@ _ASSISTANT = when_used(r"(?i)(?:^|\n)[ \t#*]{0,12}assistant[ \t*]{0,4}:?[ \t*]{0
 _STANDING = when_used(r"(?m)^[ \t]*(\{(?:[^\n]|\n(?![ \t]*(?:\n|```|~~~)))*)")
 _INLINE = when_used(r"\{[ \t]*[\"'][^{}\n]{1,300}:[^{}\n]{1,300}\}")
 # Such an example is shown as what not to do, or as what is to be mended.
-_SHOWN_AS_WRONG = when_used(
-    r"(?i)invalid|malformed|broken|incorrect|wrong|\bbad\b|\bnot\b|don't|never|avoid|repair|\bfix\b"
-    r"|❌|✗|falsch|ungültig|fehlerhaft|incorrec|inválid|invalide|faux|erron|sbagliat"
-    r"|non valid|onjuist|fout"
-    r"|nieprawidł|błędn|неверн|неправил|ошибоч|yanlış|geçersiz|sai\b|错误|錯誤|无效|不要|誤|無効|悪い"
-    r"|잘못|오류|خطأ|خاطئ|غلط|गलत|שגוי"
-)
+_SHOWN_AS_WRONG = when_used(f"(?i){either(*word_tables(__file__)['shown'].values())}")
 _PAIRS = {"{": "}", "[": "]"}
 _BEFORE = 160  # characters
 _ABOVE = 1500
