@@ -1,5 +1,6 @@
 """Following a run over connections that break: nothing is lost and nothing told twice."""
 
+import asyncio
 import json
 
 import msgspec
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.client import HostError, Retries, Unreachable
+from client.wire import saying, stream, whole_stream
+from evalwright.client import Client, HostError, Retries, Unreachable
 from evalwright.client.responses import RunEvent
 from evalwright.client.stream_position import StreamPosition, check_end
 from evalwright.contracts.errors import CannotEvaluate, RunFailed
@@ -117,3 +119,20 @@ def test_a_run_without_a_result_is_never_taken_for_a_result():
     with pytest.raises(RunFailed):
         check_end("run_a", None)
     check_end("run_a", ended("run.completed", {}))
+
+
+def test_the_client_for_ordinary_code_works_where_an_event_loop_runs() -> None:
+    all_of_it = frame(0) + frame(1) + frame(2, "run.completed")
+
+    async def follow() -> tuple[list[int], int]:
+        with (
+            saying([whole_stream(all_of_it), stream(frame(0) + frame(1))]) as wire,
+            Client(wire.url) as client,
+        ):
+            told = [event.sequence for event in client.events("run_a")]
+            left_early = client.events("run_a")
+            first = next(left_early).sequence
+            left_early.close()
+            return told, first
+
+    assert asyncio.run(follow()) == ([0, 1, 2], 0)
