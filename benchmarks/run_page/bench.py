@@ -50,7 +50,7 @@ def main() -> None:
         subprocess.run([EVALWRIGHT, "run", "suite.json", "--db", "runs.db", "--quiet"], check=False)
         page = Path("run.html")
         costs = [_cpu_seconds(page) for _ in range(options.repeat)]
-        views = [first_view_seconds(page, "#list > li") for _ in range(options.repeat)]
+        views = [first_view_seconds(page, "#list > details") for _ in range(options.repeat)]
         whole, at_first = _sizes(page)
     cpu, view = statistics.median(costs), statistics.median(views)
     print(f"{options.tasks:,} tasks with five checks each; target, then median and best")

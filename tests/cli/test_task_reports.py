@@ -117,9 +117,13 @@ def test_a_page_with_a_masked_secret_cannot_stand_for_the_run(ran: Evalwright) -
     assert "secrets are masked in this page" in done.err
 
 
-def test_several_runs_have_a_page_each(ran: Evalwright) -> None:
+def test_several_runs_have_a_page_each_and_one_that_sets_them_side_by_side(ran: Evalwright) -> None:
     ran("run", "suite.yaml", "--quiet", "--db", "2.db", "--repeat", "2", "--html", "two.html")
-    assert sorted(path.name for path in ran.folder.glob("two*")) == ["two-1.html", "two-2.html"]
+    names = sorted(path.name for path in ran.folder.glob("two*"))
+    assert names == ["two-1.html", "two-2.html", "two.html"]
+    matrix = (ran.folder / "two.html").read_text()
+    assert matrix.count("data-cell=") == 2 * matrix.count('<tr role="row" data-task=')
+    assert 'href="two-2.html#q=' in matrix
 
 
 def test_a_run_without_a_result_shows_how_far_it_came(ran: Evalwright) -> None:

@@ -107,17 +107,22 @@ def publish(results: Results, runs: Sequence[Reported]) -> None:
 
 def write_forms(results: Results, runs: Sequence[Reported]) -> None:
     """Write the reports that are one file."""
-    single = [run for run in runs if not isinstance(run, ReportedSeveral)]
     for name, path in results.forms.items():
-        is_of_each = FORMS_OF["run"][name].one_each
-        if len(single) == 1 or not is_of_each:
-            document = renderer("run", name)(single if is_of_each else runs)
-            write_file(path, [document], is_private=results.show_secrets)
+        write = renderer("run", name)
+        if not FORMS_OF["run"][name].one_each:
+            write_file(path, [write(runs)], is_private=results.show_secrets)
             continue
-        for number, run in enumerate(single, 1):
+        # A page for each of several runs, and one that sets them side by side
+        shown, count = list[Reported](), sum(not isinstance(run, ReportedSeveral) for run in runs)
+        for run in runs:
+            if isinstance(run, ReportedSeveral) or count == 1:
+                shown.append(run)
+                continue
+            number = sum(not isinstance(each, ReportedSeveral) for each in shown) + 1
             place = path.with_name(f"{path.stem}-{number}{path.suffix}")
-            document = renderer("run", name)([run])
-            write_file(place, [document], is_private=results.show_secrets)
+            write_file(place, [write([run])], is_private=results.show_secrets)
+            shown.append(run if isinstance(run, FailedRun) else run._replace(page=place.name))
+        write_file(path, [write(shown)], is_private=results.show_secrets)
 
 
 def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> "list[ShownRun]":

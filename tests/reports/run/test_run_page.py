@@ -48,29 +48,29 @@ def hostile_page() -> bytes:
 
 
 def test_failures_come_first_and_are_open() -> None:
-    text = Page(a_page(FAILED)).text
-    assert text.index("wrong") < text.index("fine")
-    lines = [each for each in Page(a_page(FAILED)).elements if each.tag == "details"]
-    assert ["open" in each.attributes for each in lines] == [True, False]
+    page = Page(a_page(FAILED))
+    first, second = [each for each in page.elements if "data-task" in each.attributes]
+    assert (first.attributes["data-task"], second.attributes["data-task"]) == ("wrong", "fine")
+    assert {"open", "data-failed"} <= first.attributes.keys()
 
 
 def test_a_line_whose_id_was_made_from_its_content_shows_what_was_asked() -> None:
     long = "How far is it? " * 20
-    page = a_page({"row-0123456789ab": Told("far", ok(), question=long), "fine": Told("ok", ok())})
-    lines = re.findall(r"<summary>.*?</summary>", page.decode(), re.DOTALL)
+    page = a_page({"row-0123456789ab": Told("far", bad(), question=long), "no": Told("ok", bad())})
+    lines = re.findall(r'class="t">.*?</span>', page.decode(), re.DOTALL)
     assert ["How far is it?" in line for line in lines] == [True, False]
     assert len(lines[0]) < 400
 
 
 def test_the_words_that_differ_are_marked() -> None:
     page = a_page(FAILED).decode()
-    assert "It is <mark>lost</mark>." in page
-    assert "It is <mark>shipped</mark>." in page
+    assert 'It is <mark class="want">lost</mark>.' in page
+    assert 'It is <mark class="got">shipped</mark>.' in page
 
 
 def test_a_task_shows_its_trace_its_judges_and_its_findings() -> None:
     text = Page(a_page(FAILED)).text
-    told = ("think of A-17", "shop:orders.get", "because of A-17", "low leak", "the texts differ")
+    told = ("think of A-17", "shop:orders.get", "because of A-17", "Lowleak", "the texts differ")
     for words in told:
         assert words in text
 
@@ -79,14 +79,14 @@ def test_what_judges_found_safe_is_told_as_good_and_what_they_found_unsafe_as_ba
     verdicts = [Verdict("harm", "it harms", True), Verdict("leak", "no leak", False)]
     told = Told("x", ok(), more=[Judged("safety", "judge", 1, "v1", verdicts)])
     text = " ".join(Page(bodies(a_page({"task": told})).encode()).text.split())
-    assert "unsafe harm judge, sample 1it harms" in text
-    assert "not found leak judge, sample 1no leak" in text
+    assert "judgeharm: unsafeit harms" in text
+    assert "judgeleak: not foundno leak" in text
 
 
 def test_the_verdict_the_bar_and_every_reason_are_at_the_top() -> None:
     reasons = ["1 of 2 tasks passed"]
     text = Page(a_page(FAILED, reasons=reasons, scoring=CURRENT_RULE)).text
-    assert "Failed: acme.shop.evals.refunds@1.0.0, acme.clerk, 2026-01-01" in text
+    assert "Do not ship: acme.shop.evals.refunds@1.0.0, acme.clerk, 2026-01-01" in text
     assert "every task passes (default)" in text
     assert "1 of 2 tasks passed" in text
     of_old = Page(a_page(FAILED, reasons=["score 0.5 is below 0.7"], scoring=FIRST_RULE)).text
@@ -124,7 +124,10 @@ def test_a_page_in_which_a_secret_was_masked_holds_no_events_and_says_so() -> No
 
 def test_only_the_first_tasks_stand_in_the_page_and_all_of_them_in_its_data() -> None:
     page = a_page(many(250))
-    assert page.count(b"<li><details") == 100
+    shown = [each.attributes for each in Page(page).elements if "data-task" in each.attributes]
+    assert sum("data-failed" in each for each in shown) == 25
+    assert len(shown) == 25 + 100
+    assert "225 tasks passed" in Page(page).text
     assert len(json.loads(block(page, "lines"))) == 250
     assert sum(len(json.loads(block(page, f"bodies-{n}"))) for n in range(3)) == 250
 
@@ -155,7 +158,7 @@ class TestAHostilePage:
         assert [kind for kind in kinds if not kind.startswith("application/vnd.evalwright.")] == [
             ""
         ]
-        assert page.links == ["#tasks"]
+        assert all(link.startswith("#") for link in page.links)
 
     def test_shows_the_hostile_text_as_text_and_hides_nothing(self) -> None:
         assert "<script>" in Page(hostile_page()).text
@@ -184,7 +187,8 @@ class TestAHostilePage:
 def test_any_answer_gives_a_page_with_only_our_elements(value: object) -> None:
     told = Told(value, bad(actual=value, expected=value), question=value)
     page = Page(bodies(a_page({"task": told})).encode())
-    ours = {"h3", "h4", "pre", "ul", "li", "span", "code", "p", "div", "mark"}
+    ours = {"h3", "pre", "ul", "li", "span", "code", "p", "div", "mark", "section"}
+    ours |= {"dl", "dt", "dd", "svg", "use", "ol", "b"}
     assert {each.tag for each in page.elements} <= ours
 
 

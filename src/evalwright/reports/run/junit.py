@@ -60,6 +60,7 @@ class ReportedRun(NamedTuple):
     repeats: ReportedSeveral | None = None  # of them all, where it is one
     names: "TaskNames | None" = None  # of its tasks
     variant: str = ""  # the agent or model, where it is one of several side by side
+    page: str = ""  # the name of the file that has its page, beside one of several runs
 
     @property
     def name(self) -> str:

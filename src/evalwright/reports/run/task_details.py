@@ -141,7 +141,7 @@ def details_of(
         "steps": shown_steps,
         "steps_left": f"All {len(steps):,} steps" if len(shown_steps) < len(steps) else "",
         "talk_words": " · ".join(facts),
-        "repeats": [_attempt_kind(each) for each in attempts],
+        "repeats": [attempt_kind(each) for each in attempts],
         "repeats_words": _repeats_words(attempts),
         "observed": "" if record.coverage is UNSET else coverage_in_words(record.coverage),
     }
@@ -228,7 +228,8 @@ def _asked(read: ReadTask, said: Judged, verdict: Verdict) -> str:
     return str(wanted[0]) if is_only and len(said.verdicts) == 1 else verdict.question
 
 
-def _attempt_kind(attempt: AttemptRecord) -> str:
+def attempt_kind(attempt: AttemptRecord) -> str:
+    """How one of several answers came out, as a shape."""
     return "error" if attempt.error is not UNSET else "pass" if attempt.passed else "fail"
 
 

@@ -22,8 +22,8 @@
   const blockOf = (number) => read("bodies-" + Math.floor(number / BLOCK));
 
   async function fill(details) {
-    const body = details.lastElementChild;
-    if (body.childNodes.length) return;
+    const body = details.id && details.querySelector(".inside");
+    if (!body || body.textContent.trim()) return;
     const number = Number(details.id.slice(1));
     try {
       body.innerHTML = (await blockOf(number))[number % BLOCK];
@@ -47,9 +47,9 @@
   const plain = (html) => html.replace(/<[^>]*>/g, " ").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&").toLowerCase();
 
   function matching(chosen) {
-    const text = chosen.q.trim().toLowerCase(), found = [];
+    const text = chosen.q.trim().toLowerCase(), found = [], isAsked = Object.values(chosen).some((each) => each.trim());
     lines.forEach((line, number) => {
-      if ((!chosen.result || line[STATUS] === chosen.result) &&
+      if ((chosen.result ? line[STATUS] === chosen.result : isAsked || line[STATUS] !== "passed") &&
           (!chosen.check || line[CHECKS].includes("\n" + chosen.check + "\n")) &&
           (!chosen.tag || line[TAGS].includes("\n" + chosen.tag + "\n")) &&
           (!text || line[TEXT].includes(text) || (texts && texts[number] && texts[number].includes(text)))) found.push(number);
@@ -66,9 +66,13 @@
     page = Math.max(0, Math.min(page, pages - 1));
     const first = page * PAGE, shown = found.slice(first, first + PAGE);
     list.innerHTML = shown.map((number) => lines[number][HTML]).join("");
-    const filtered = found.length === total ? "" : (found.length === 1 ? " that matches, of " : " that match, of ") + number(total);
+    const isAsked = [...new FormData(form)].some((pair) => pair[1].trim());
+    const words = !isAsked ? " did not pass, of " : found.length === 1 ? " that matches, of " : " that match, of ";
     const range = found.length > PAGE ? number(first + 1) + "\u2013" + number(first + shown.length) + " of " : "";
-    count.textContent = range + number(found.length) + (found.length === 1 ? " task" : " tasks") + filtered;
+    count.textContent = range + number(found.length) + (found.length === 1 ? " task" : " tasks") + (isAsked && found.length === total ? "" : words + number(total));
+    at("tasks").textContent = isAsked ? "Found" : found.length ? "Not passed" : "Tasks";
+    if (at("passed")) at("passed").hidden = isAsked;
+    if (found.length === 1) list.firstElementChild.open = true;
     paged(pages);
   }
 
@@ -96,14 +100,14 @@
 
   // j and k go from task to task while one of them has the focus.
   function walk(event) {
-    const step = { j: 1, k: -1 }[event.key], from = event.target.closest("summary");
+    const step = { j: 1, k: -1 }[event.key], from = event.target.closest(".change > summary");
     if (!step || !from || event.ctrlKey || event.metaKey || event.altKey) return;
-    const all = [...list.querySelectorAll("summary")], next = all[all.indexOf(from) + step];
+    const all = [...list.querySelectorAll(".change > summary")], next = all[all.indexOf(from) + step];
     if (next) { event.preventDefault(); next.focus(); }
   }
 
   form.hidden = false;
-  list.addEventListener("toggle", (event) => { if (event.target.open) fill(event.target); }, true);
+  list.addEventListener("toggle", (event) => { if (event.target.open && event.target.parentElement === list) fill(event.target); }, true);
   list.addEventListener("keydown", walk);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.elements.q.addEventListener("focus", readTexts);
@@ -111,8 +115,15 @@
   form.addEventListener("reset", () => setTimeout(() => { page = 0; show(); remember(); }));
   at("previous").addEventListener("click", () => turnPage(-1));
   at("next").addEventListener("click", () => turnPage(1));
-  const wanted = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
-  for (const [name, value] of wanted) if (form.elements[name]) form.elements[name].value = value;
-  page = Math.max(0, (Number(wanted.get("page")) || 1) - 1);
-  if (wanted.size) { if (wanted.get("q")) readTexts(); show(); } else paged(Math.max(1, Math.ceil(total / PAGE)));
+  // What the address asks for, at first and when a link of the page leads to other tasks.
+  function follow(isFirst) {
+    const wanted = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
+    for (const each of form.elements) if (each.name) each.value = wanted.get(each.name) || "";
+    page = Math.max(0, (Number(wanted.get("page")) || 1) - 1);
+    if (wanted.get("q")) readTexts();
+    if (wanted.size || !isFirst) return show();
+    paged(Math.max(1, Math.ceil(Number(list.dataset.rest) / PAGE)));
+  }
+  addEventListener("hashchange", () => { follow(false); at("tasks").scrollIntoView(); });
+  follow(true);
 })();
