@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from comparing import a_call, a_failure, a_response, a_result, a_trace
 from effort import takes_at_most
 from evalwright.comparison import contradictions as module
-from evalwright.comparison import stated_values
-from evalwright.comparison.contradictions import contradictions
-from evalwright.comparison.stated_values import days_in, stands_in, statements
+from evalwright.comparison.contradictions import contradictions, days_in, stands_in, statements
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 
@@ -227,7 +225,7 @@ STATED = st.lists(
 
 @given(STATED)
 def test_a_text_in_which_only_ids_are_looked_for_holds_nothing_else(text):
-    with patch.object(stated_values, "_FIELD_OR_MENTION", re.compile(b"")):
+    with patch.object(module, "_FIELD_OR_MENTION", re.compile(b"")):
         looked_at = statements(text)
     assert statements(text) == looked_at
 
@@ -235,4 +233,4 @@ def test_a_text_in_which_only_ids_are_looked_for_holds_nothing_else(text):
 @given(STATED)
 def test_ids_begin_where_a_word_does(text):
     plainly = r"\b([A-Z][A-Za-z]{0,9}[-_#]|[A-Z]{1,5})(\d{3,30})\b"
-    assert stated_values._ID.findall(text) == re.findall(plainly, text, re.ASCII)
+    assert module._ID.findall(text) == re.findall(plainly, text, re.ASCII)

@@ -14,7 +14,7 @@ import pytest
 from comparing import START, Pair, a_call, a_failure, a_response, a_result, a_retrieval, a_trace
 from evalwright.comparison import alignment, case_file, materialize
 from evalwright.comparison import contradictions as module
-from evalwright.comparison import stated_values as stated
+from evalwright.comparison import contradictions as stated
 from evalwright.comparison.alignment import AlignedStep, align, first_divergence
 from evalwright.comparison.case_file import CaseFile
 from evalwright.comparison.cases import file_stem, parse_case

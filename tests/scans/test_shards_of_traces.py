@@ -19,8 +19,7 @@ from comparing import a_response
 from evalwright.contracts.errors import BadInput
 from evalwright.scans import shards
 from evalwright.scans.baseline_traces import keep_baseline
-from evalwright.scans.parts import parts_in_order
-from evalwright.scans.shards import TraceFiles
+from evalwright.scans.shards import TraceFiles, parts_in_order
 from evalwright.scans.signals import ScanTally, SignalScan
 from evalwright.scans.spread import LocalProcesses
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evalwright.signals.links import MOST_LINKS, Link, is_address, is_blob, is_email, links_in
+from evalwright.signals.outbound import MOST_LINKS, Link, is_address, is_blob, is_email, links_in
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,15 @@ from hypothesis import given, settings
 
 from comparing import a_call, a_failure, a_response, a_result, a_trace
 from effort import takes_at_most
-from evalwright.signals.links import Link, is_address, links_in
-from evalwright.signals.outbound import unexpected_outbound
+from evalwright.signals.outbound import (
+    Link,
+    is_address,
+    links_in,
+    orders_use_of,
+    unexpected_outbound,
+    untrusted_urls,
+)
 from evalwright.signals.trace_view import TraceView
-from evalwright.signals.url_flow import orders_use_of, untrusted_urls
 from evalwright.trace.decode import decode_trace
 from strategies import json_values
 

@@ -4,17 +4,17 @@ import random
 
 import pytest
 
-from evalwright.signals import searched_text
-from evalwright.signals.searched_text import LINKS, WORDS, SearchedText
+from evalwright.signals import written_values
+from evalwright.signals.written_values import LINKS, WORDS, SearchedText
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_values_are_found_where_find_finds_them(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searched_text, "_SHORT", 0)
-    monkeypatch.setattr(searched_text, "_SEARCHES", 0)
-    monkeypatch.setattr(searched_text, "_NEAR", 8)
-    monkeypatch.setattr(searched_text, "_MANY", 5)
-    monkeypatch.setattr(searched_text, "_COMPARED", 6)
+    monkeypatch.setattr(written_values, "_SHORT", 0)
+    monkeypatch.setattr(written_values, "_SEARCHES", 0)
+    monkeypatch.setattr(written_values, "_NEAR", 8)
+    monkeypatch.setattr(written_values, "_MANY", 5)
+    monkeypatch.setattr(written_values, "_COMPARED", 6)
     chance = random.Random(seed)
     words = [bytes(chance.choices(b"abc", k=chance.randint(1, 4))) for _ in range(8)]
     text = b" %b " % b" ".join(chance.choices(words, k=80))
@@ -29,9 +29,9 @@ def test_values_are_found_where_find_finds_them(seed: int, monkeypatch: pytest.M
 
 
 def test_a_link_is_found_also_within_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searched_text, "_SHORT", 0)
-    monkeypatch.setattr(searched_text, "_SEARCHES", 0)
-    monkeypatch.setattr(searched_text, "_NEAR", 1)
+    monkeypatch.setattr(written_values, "_SHORT", 0)
+    monkeypatch.setattr(written_values, "_SEARCHES", 0)
+    monkeypatch.setattr(written_values, "_NEAR", 1)
     text = b"see xhttps://a.example/?to=https://b.example/1 and http://c.example"
     searched = SearchedText(text, LINKS)
     for url in (b"https://b.example", b"https://a.example/?to=", b"http://c.example", b"http://d"):

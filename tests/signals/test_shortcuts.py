@@ -14,12 +14,14 @@ from evalwright.signals.injection import obedience
 from evalwright.signals.injection.detector import find_injections
 from evalwright.signals.injection.fit import look_for, may_be_spelled, may_stand_in
 from evalwright.signals.injection.instructions import (
+    DIRECTIVE,
+    FIRST_SENTENCE_START,
+    SENTENCE_START,
     InstructionReader,
     holding_instructions,
     read_as_one,
 )
 from evalwright.signals.injection.obedience import Obedience
-from evalwright.signals.injection.words import DIRECTIVE, FIRST_SENTENCE_START, SENTENCE_START
 from evalwright.signals.kinds import detect
 from evalwright.signals.outbound import _is_destination, _perhaps_destinations
 from evalwright.signals.patterns import first_in, occurs_in, quick_pattern, spans_in
@@ -27,8 +29,7 @@ from evalwright.signals.pii import find_pii
 from evalwright.signals.secrets.finder import find_secrets
 from evalwright.signals.sensitive import RecentScans, scan, scan_bytes, scan_each
 from evalwright.signals.tool_words import profile
-from evalwright.signals.trace_facts import calls_with_links
-from evalwright.signals.trace_view import Argument, TraceView
+from evalwright.signals.trace_view import Argument, TraceView, calls_with_links
 from evalwright.signals.written_values import (
     leaves,
     letters_only,

@@ -24,10 +24,10 @@ from evalwright.contracts.report import (
     SignalDetails,
     Suppressed,
 )
-from evalwright.signals import links, user_request, written_values
+from evalwright.signals import outbound, user_request, written_values
 from evalwright.signals import tool_words as tool_names
 from evalwright.signals.execution import dangerous
-from evalwright.signals.injection import called_tool, fit, instructions, verbs, words
+from evalwright.signals.injection import fit, instructions, verbs
 from evalwright.signals.injection.authority import UserRequest
 from evalwright.signals.masking import credentials, mask_bytes, mask_capture, mask_value
 from evalwright.signals.masking.masked_report import mask_item, mask_signals
@@ -259,12 +259,12 @@ FUNCTIONS = {
     "plain_words": written_values.plain_words, "letters_only": written_values.letters_only, "written_forms": written_values.written_forms,
     "read_date": written_values.read_date, "words_of": tool_names.words_of, "profile": tool_names.profile, "delegates": user_request.delegates,
     "asks": lambda text: [deed for deed in ("money", "destroy", "send", "policy", "connect", "permission", "none") if user_request.asks_for(deed, text)],
-    "links": lambda text: [[each.url, each.image, each.host, each.carried, each.shown] for each in links.links_in(text)],
-    "address": lambda text: [links.is_address(text), links.is_email(text), links.is_blob(text)],
-    "dangerous": dangerous, "read_tool": called_tool.read_tool, "is_telling": fit.is_telling, "urls_in": fit.urls_in, "is_destination": fit.is_destination,
+    "links": lambda text: [[each.url, each.image, each.host, each.carried, each.shown] for each in outbound.links_in(text)],
+    "address": lambda text: [outbound.is_address(text), outbound.is_email(text), outbound.is_blob(text)],
+    "dangerous": dangerous, "read_tool": fit.read_tool, "is_telling": fit.is_telling, "urls_in": fit.urls_in, "is_destination": fit.is_destination,
     "is_uncommon": fit._is_uncommon, "tellings": lambda text: sorted(map(str, fit._tellings(text))),
     "may": lambda text: [fit.may_stand_in(b" send 1234 now ", text), fit.may_be_spelled(b"send1234ann", text)],
-    "words": lambda text: [words.is_no_order(text.encode("utf-8", "replace")), words.is_unknown_deed(text.encode("utf-8", "replace"))],
+    "words": lambda text: [instructions.is_no_order(text.encode("utf-8", "replace")), instructions.is_unknown_deed(text.encode("utf-8", "replace"))],
     "instructions": lambda text: [
         [each.pressed, each.sentence, each.order, each.passage, each.is_prose, each.names_an_identifier,
          each.stems, each.verb_stems, each.kinds]
@@ -272,7 +272,7 @@ FUNCTIONS = {
     ],
     "pressed": lambda text: [each.order for each in instructions.InstructionReader(text).pressed],
     "request": lambda text: [UserRequest(text).entrusts, UserRequest(text).mentioned, UserRequest(text)._refers, UserRequest(text)._kinds,
-                             UserRequest(text).is_for(called_tool.read_tool("send_email")), UserRequest(text).is_for(called_tool.read_tool("read_page"))],
+                             UserRequest(text).is_for(fit.read_tool("send_email")), UserRequest(text).is_for(fit.read_tool("read_page"))],
 }  # fmt: skip
 
 

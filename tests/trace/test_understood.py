@@ -14,7 +14,7 @@ from comparing import Pair, a_case, a_response, items_of
 from evalwright.comparison.materialize import open_traces
 from evalwright.contracts.errors import BadInput
 from evalwright.trace.decode import decode_trace
-from evalwright.trace.understood import passed_over, why_nothing
+from evalwright.trace.integrity import passed_over, why_nothing
 from strategies import json_values
 from subjects.command import Evalwright
 

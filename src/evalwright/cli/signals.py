@@ -25,7 +25,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import GRAVE, SEVERITIES
 from evalwright.reports.formats.console import one_line
 from evalwright.reports.run.side_by_side import aligned
-from evalwright.trace.understood import NOTHING
+from evalwright.trace.integrity import NOTHING
 
 if TYPE_CHECKING:
     from evalwright.scans.signals import FoundSignal, ScanPart, ScanTally
@@ -83,8 +83,7 @@ def command(
     by its base_case_id, else its case_id, else by what the user asked. Exit code 2 when a record
     could not be read; its line then has an "error". Exit code 1 when a signal meets --fail-on.
     """
-    from evalwright.scans.parts import parts_in_order  # not to complete a command
-    from evalwright.scans.shards import TraceFiles
+    from evalwright.scans.shards import TraceFiles, parts_in_order  # not to complete a command
     from evalwright.scans.signals import SignalScan
     from evalwright.scans.spread import engine_named
 

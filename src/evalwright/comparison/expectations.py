@@ -16,10 +16,9 @@ from evalwright.contracts.jsonvalue import MAX_DEPTH, plain
 from evalwright.contracts.report import FailedAssertion, RootCause
 from evalwright.contracts.schema import ValueSchema
 from evalwright.scoring.checks.mismatch import found_among, most_in_order
-from evalwright.trace.integrity import evidence_targets, retrieved_docs
+from evalwright.trace.integrity import NOTHING, evidence_targets, retrieved_docs, why_nothing
 from evalwright.trace.model import GOOD_STATUSES, Json, Trace, text_of
 from evalwright.trace.paired_calls import pair_results
-from evalwright.trace.understood import NOTHING, why_nothing
 
 _MOST_SCHEMA_ERRORS = 10
 _UNSEEN = "the agent's tool calls were not observed, so nobody can say which there were"

@@ -163,7 +163,7 @@ def _notes_of(baseline: ComparedRun, new: ComparedRun, left_out: "LeftOut | None
         if isinstance(run, RunFolder):
             yield from run.notes
         elif run.meta["status"] != "completed" or "part" in run.meta:
-            from evalwright.comparison.own_records import why_no_evidence
+            from evalwright.comparison.logged_run import why_no_evidence
 
             yield from (f"{name}: {each}" for each in why_no_evidence(run.meta))
     before, now = (getattr(run, "unobserved", 0) for run in (baseline, new))
@@ -171,7 +171,7 @@ def _notes_of(baseline: ComparedRun, new: ComparedRun, left_out: "LeftOut | None
         calls = f"the tool calls of {now - before:,} more answers than before were not observed"
         yield f"New run: {calls}; changes and signals of these calls cannot be seen"
     if left_out is not None:
-        from evalwright.comparison.own_records import in_words
+        from evalwright.comparison.logged_run import in_words
 
         yield in_words(left_out)
 

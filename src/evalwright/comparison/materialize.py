@@ -17,12 +17,11 @@ from evalwright.comparison.run_folder import (
     Unnamed,
 )
 from evalwright.contracts.errors import BadInput
-from evalwright.scans.parts import parts_in_order
-from evalwright.scans.shards import Shard, TraceFiles, name_of, read_shard
+from evalwright.scans.shards import Shard, TraceFiles, name_of, parts_in_order, read_shard
 from evalwright.scans.spread import LocalProcesses, ShardEngine
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers.records import Imported
-from evalwright.trace.understood import NOTHING, why_nothing
+from evalwright.trace.integrity import NOTHING, why_nothing
 
 _ANSWERS = "answers"
 _UNNAMED = "unnamed"

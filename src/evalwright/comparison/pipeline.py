@@ -32,8 +32,8 @@ from evalwright.signals.masking import mask_bytes, mask_capture, mask_value
 from evalwright.signals.masking.masked_report import mask_item
 from evalwright.signals.suppression import Suppressions
 from evalwright.trace.decode import decode_trace
+from evalwright.trace.integrity import passed_over
 from evalwright.trace.model import Json, Trace
-from evalwright.trace.understood import passed_over
 
 _Before = TypeVar("_Before")
 _After = TypeVar("_After")

@@ -13,8 +13,8 @@ from evalwright.comparison.run_folder import SUFFIX, RunFolder, Unreadable
 from evalwright.contracts.errors import BadInput
 from evalwright.scans.shards import blocks_of, name_of
 from evalwright.trace.importers.formats import import_placed
+from evalwright.trace.integrity import NOTHING, passed_over, why_nothing
 from evalwright.trace.recorded_case import Recording
-from evalwright.trace.understood import NOTHING, passed_over, why_nothing
 
 if TYPE_CHECKING:
     from evalwright.store.protocol import EventLog

@@ -12,8 +12,7 @@ from tempfile import NamedTemporaryFile
 import msgspec
 
 from evalwright.scans.partitions import disk_fault
-from evalwright.scans.parts import parts_in_order
-from evalwright.scans.shards import Shard, TraceFiles, read_shard
+from evalwright.scans.shards import Shard, TraceFiles, parts_in_order, read_shard
 from evalwright.scans.spread import ShardEngine
 from evalwright.signals.scan import GoodTrace, good_trace
 

@@ -24,7 +24,7 @@ from evalwright.signals.conduct import (
     weigh,
 )
 from evalwright.signals.injection.authority import read_request
-from evalwright.signals.injection.called_tool import read_tool
+from evalwright.signals.injection.fit import read_tool
 from evalwright.signals.patterns import occurs_in
 from evalwright.signals.tool_words import profile, words_of
 from evalwright.signals.trace_view import Argument, TraceView, arguments

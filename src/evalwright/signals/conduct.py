@@ -15,11 +15,12 @@ from evalwright.contracts.report import (
     SignalDetails,
 )
 from evalwright.signals.tool_words import ToolProfile, profile, words_of
-from evalwright.signals.trace_facts import calls_with_links, values_given
 from evalwright.signals.trace_view import (
     Argument,
     TraceView,
     arguments,
+    calls_with_links,
+    values_given,
 )
 from evalwright.signals.user_request import Deed, asks_for, delegates
 from evalwright.signals.written_values import leaves

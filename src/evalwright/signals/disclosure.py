@@ -15,8 +15,8 @@ from evalwright.contracts.report import (
     SignalDetails,
 )
 from evalwright.signals.conduct import evidence
-from evalwright.signals.links import Link, is_address, links_in
 from evalwright.signals.masking.text import mask_of
+from evalwright.signals.outbound import Link, is_address, links_in
 from evalwright.signals.sensitive import RecentScans
 from evalwright.signals.sensitive_part import SensitivePart
 from evalwright.signals.tool_words import profile

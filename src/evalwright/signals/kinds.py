@@ -23,9 +23,8 @@ from evalwright.signals.disclosure import (
 )
 from evalwright.signals.execution import unsafe_code
 from evalwright.signals.injection.detector import find_injections
-from evalwright.signals.outbound import unexpected_outbound
+from evalwright.signals.outbound import unexpected_outbound, untrusted_urls
 from evalwright.signals.trace_view import TraceView
-from evalwright.signals.url_flow import untrusted_urls
 from evalwright.trace.model import Trace
 
 Detector: TypeAlias = Callable[[TraceView], Iterable[Signal]]

@@ -13,8 +13,8 @@ from evalwright.signals.masking.masked_report import mask_signals
 from evalwright.trace.decode import decode_trace
 from evalwright.trace.importers.formats import import_placed
 from evalwright.trace.importers.records import Imported
+from evalwright.trace.integrity import NOTHING, passed_over, why_nothing
 from evalwright.trace.model import Trace
-from evalwright.trace.understood import NOTHING, passed_over, why_nothing
 
 
 class ScannedTrace(msgspec.Struct, frozen=True, omit_defaults=True):

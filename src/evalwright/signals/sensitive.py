@@ -11,9 +11,8 @@ import msgspec
 from evalwright.contracts.marks import MARK, MARK_START
 from evalwright.contracts.report import CONFIDENCES, SEVERITIES
 from evalwright.signals.pii import PII_KINDS, find_pii
-from evalwright.signals.secrets.context_rules import CONTEXT_RULES
 from evalwright.signals.secrets.finder import find_secrets
-from evalwright.signals.secrets.rules import RULES
+from evalwright.signals.secrets.rules import CONTEXT_RULES, RULES
 from evalwright.signals.sensitive_part import SensitivePart
 
 _APART = "\n\x01"  # nothing is found across it

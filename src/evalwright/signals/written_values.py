@@ -1,6 +1,8 @@
 """Values of arguments and the forms in which texts may write them."""
 
 import re
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -8,6 +10,73 @@ import msgspec
 
 from evalwright.trace.cached import recent
 from evalwright.trace.model import Json
+
+_SHORT = 1 << 16
+_SEARCHES = 256  # as many times the length of a text are searched before its places are sorted
+_COMPARED = 200  # bytes by which places are sorted
+_NEAR = 1 << 12
+_MANY = 256  # a value with so many places is found soon by looking for it
+
+
+WORDS = re.compile(b" ")  # plain words have one before each
+LINKS = re.compile(b"http")
+ANY_WORD = re.compile(rb"(?<![a-z0-9])[a-z0-9]")
+
+
+def searched(text: bytes, beginning: "re.Pattern[bytes]") -> "bytes | SearchedText":
+    """A text to find many values in: itself where it is so short that no search takes long."""
+    return text if len(text) <= _SHORT else SearchedText(text, beginning)
+
+
+class SearchedText:
+    """A text with a quick `find` for values that begin as `beginning` says."""
+
+    def __init__(self, text: bytes, beginning: "re.Pattern[bytes]") -> None:
+        self.text = text
+        self._beginning = beginning
+        self._left = _SEARCHES * len(text)
+        self._sorted: array[int] | None = None
+
+    def __contains__(self, value: bytes) -> bool:
+        return self.find(value) >= 0
+
+    def find(self, value: bytes, start: int = 0, end: int | None = None) -> int:
+        """The first place of a value between two places, or -1, as `bytes.find` gives it."""
+        text = self.text
+        last = len(text) if end is None else end
+        if self._sorted is not None and self._beginning.match(value):
+            place = text.find(value, start, min(last, start + _NEAR))
+            return place if place >= 0 else self._look_up(value, start, last)
+        place = text.find(value, start, last)
+        if self._sorted is None and last > _SHORT:
+            self._left -= (last if place < 0 else place) - start
+            if self._left <= 0:
+                text = self.text
+                starts = [found.start() for found in self._beginning.finditer(text)]
+                starts.sort(key=lambda at: text[at : at + _COMPARED])
+                self._sorted = array("Q", starts)
+        return place
+
+    def _look_up(self, value: bytes, start: int, end: int) -> int:
+        text, places = self.text, self._sorted
+        assert places is not None
+        head = value[:_COMPARED]
+        size = len(head)
+        first = bisect_left(places, head, key=lambda at: text[at : at + size])
+        last = bisect_right(places, head, first, key=lambda at: text[at : at + size])
+        if last - first > _MANY:
+            return text.find(value, start, end)
+        limit = end - len(value)
+        found = [at for at in places[first:last] if start <= at <= limit]
+        if len(value) > _COMPARED:
+            found = [at for at in found if text.startswith(value, at)]
+        return min(found, default=-1)
+
+
+def as_bytes(text: str) -> bytes:
+    """A text in UTF-8, also one with halves of surrogate pairs."""
+    return text.encode("utf-8", "surrogatepass")
+
 
 # A call with more values than this is data, not a set of arguments; the rest is not traced.
 MOST_VALUES = 2_000
@@ -33,7 +102,7 @@ _MARKS = (b".", b",")
 _NO_TEXT = b"\xff"  # never occurs in UTF-8, and plain words keep it
 _BORDER = b" %b " % _NO_TEXT
 _LONG = 1_000_000
-_SHORT = 200
+_SHORT_VALUE = 200
 _CHARACTER, _FIRST_CHARACTER = 3, 0xE3  # bytes in UTF-8
 _SHORTEST_ACCOUNT, _LONGEST_ACCOUNT = 12, 34
 _FEWEST_DIGITS = 8
@@ -180,7 +249,7 @@ def written_forms(value: str) -> tuple[bytes, ...]:
 
     An account is written in one piece or in groups of four; a value without a word has no form.
     """
-    return _short_forms(value) if len(value) <= _SHORT else _forms(value)
+    return _short_forms(value) if len(value) <= _SHORT_VALUE else _forms(value)
 
 
 def _forms(value: str) -> tuple[bytes, ...]:

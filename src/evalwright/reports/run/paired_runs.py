@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from evalwright.comparison.own_records import in_words
+from evalwright.comparison.logged_run import in_words
 from evalwright.contracts.run_plan import FIRST_RULE, LeftOut
 from evalwright.contracts.suite import Task
 from evalwright.engine.baselines import scores_of_today

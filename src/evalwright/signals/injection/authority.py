@@ -1,25 +1,25 @@
 """What the user's own words ask for: a call that they cover needs no other explanation."""
 
-from evalwright.signals.injection.called_tool import CalledTool, read_tool
-from evalwright.signals.injection.fit import is_telling
-from evalwright.signals.injection.instructions import MARKS, Instruction, stems_of
-from evalwright.signals.injection.translation import gloss
-from evalwright.signals.injection.verbs import VERB_KINDS, kinds_of
-from evalwright.signals.injection.words import (
+from evalwright.signals.injection.fit import CalledTool, is_telling, read_tool
+from evalwright.signals.injection.instructions import (
     ASKED,
     DIRECTIVE,
     ENTRUSTS,
     FIRST_SENTENCE_START,
     FOR_THE_USER,
+    MARKS,
     OWN_LIST,
     REFERS,
     SENTENCE_START,
     TELLS,
+    Instruction,
     is_unknown_deed,
+    stems_of,
 )
+from evalwright.signals.injection.translation import gloss
+from evalwright.signals.injection.verbs import VERB_KINDS, kinds_of
 from evalwright.signals.patterns import occurs_in, spans_in
-from evalwright.signals.trace_facts import calls_by_tool
-from evalwright.signals.trace_view import TraceView, arguments
+from evalwright.signals.trace_view import TraceView, arguments, calls_by_tool
 from evalwright.signals.user_request import (
     is_left_to_content,
     languages_of,

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from evalwright.contracts.report import Confidence, EvidenceRef, Signal, SignalDetails
-from evalwright.signals.injection.called_tool import read_tool
-from evalwright.signals.injection.fit import is_destination, urls_in
+from evalwright.signals.injection.fit import is_destination, read_tool, urls_in
+from evalwright.signals.injection.instructions import ASSAULT
 from evalwright.signals.injection.obedience import Obeyed, find_obeyed
 from evalwright.signals.injection.speech import find_spoken
-from evalwright.signals.injection.words import ASSAULT
 from evalwright.signals.trace_view import TraceView, UntrustedText
 from evalwright.trace.model import Event, FinalOutput, Retrieval, ToolResult
 

@@ -7,8 +7,13 @@ from itertools import pairwise
 import msgspec
 
 from evalwright.contracts.report import Confidence, Severity
-from evalwright.signals.secrets.checks import entropy
-from evalwright.signals.secrets.samples import COMMON_WORDS, is_name, is_placeholder, is_sample
+from evalwright.signals.secrets.checks import (
+    COMMON_WORDS,
+    entropy,
+    is_name,
+    is_placeholder,
+    is_sample,
+)
 
 _NEXT_PAIR = re.compile(rb"</|[;&,](?=[\w.-]{1,40}\s?[=:])")
 _NAME = re.compile(

@@ -20,8 +20,7 @@ from evalwright.signals.secrets.context import (
     private_key_end,
     whole_value,
 )
-from evalwright.signals.secrets.context_rules import CONTEXT_RULES
-from evalwright.signals.secrets.rules import RULES, TokenRule
+from evalwright.signals.secrets.rules import CONTEXT_RULES, RULES, TokenRule
 from evalwright.signals.sensitive_part import SensitivePart
 
 # No format is longer, but for tokens that go on: those are followed to their end.
