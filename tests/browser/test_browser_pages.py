@@ -126,6 +126,25 @@ def test_filters_change_the_table_and_the_address_as_they_are_typed(tab: Page, c
     expect(rows).to_have_count(1)
 
 
+def test_a_filter_is_kept_by_name_in_this_browser_until_it_is_forgotten(
+    tab: Page, host: ServedHost, caller: Caller
+):
+    caller.evaluate(a_suite(1))
+    own = tab.get_by_label("Filters of your own")
+    tab.goto(f"{host.url}/runs?status=failed&tag=nightly")
+    tab.get_by_text("Keep this filter").click()
+    tab.get_by_label("Name of the filter").fill("What broke <at> night")
+    tab.keyboard.press("Enter")
+    expect(own.locator("[aria-current=true]")).to_have_text("What broke <at> night")
+    tab.goto(f"{host.url}/runs")
+    expect(tab.get_by_text("Keep this filter")).to_be_hidden()
+    own.get_by_role("link", name="What broke <at> night").click()
+    tab.wait_for_url("**/runs?status=failed&tag=nightly")
+    tab.get_by_text("Keep this filter").click()
+    tab.get_by_role("button", name="Forget").click()
+    expect(own.get_by_role("link")).to_have_count(0)
+
+
 def test_a_promotion_is_blocked_with_its_reason_and_allowed_with_evidence(
     tab: Page, visit: Visit, host: ServedHost, caller: Caller
 ):

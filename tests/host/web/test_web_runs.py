@@ -14,7 +14,7 @@ from host.caller import Caller
 from host.server import GATED, PRICED, RIGHT, WRONG, ServedHost
 from host.web.recorded import a_tenant, entries_of, write
 from host.web.visitor import Visitor, signed_in
-from reports.run.page_samples import Told, ok
+from reports.run.page_samples import Told, bad, ok
 from subjects.waiting import Journal
 
 RUN_LINK = re.compile(r'href="/runs/(run_[0-9a-z]{26})"')
@@ -266,3 +266,22 @@ def test_a_run_says_on_which_branch_it_was_started(lasting: ServedHost):
         assert "refund-tool-v2" in text
         assert "4f2c1a9<" in text
     assert "No run fits" in tenant.visitor.get("/runs?text=other-branch").text
+
+
+def test_a_suite_says_what_fall_shows_and_how_often_people_agree(lasting: ServedHost):
+    tenant = a_tenant(lasting)
+    few = {f"t{n}": Told("x", ok() if n < 4 else bad()) for n in range(5)}
+    run = tenant.keep("few", few)
+    pages = (f"/runs/{run}", "/suites/acme.shop.evals.refunds")
+    for path in pages:
+        page = tenant.visitor.get(path).text
+        assert "No fall would be more than chance." in page
+        assert "verdicts that they reviewed" not in page
+    for task, verdict in (("t0", "pass"), ("t1", "fail"), ("t4", "fail")):
+        said = {"verdict": verdict}
+        assert tenant.visitor.post(f"/review/{run}/{task}", said).status == 303
+    for path in pages:
+        assert "People agreed with 2 of the 3 verdicts" in tenant.visitor.get(path).text
+    tenant.keep("many", {f"t{n}": Told("x", ok()) for n in range(40)}, ago_s=1)
+    page = tenant.visitor.get(pages[1]).text
+    assert "A fall of 6 tasks (15 points) is more than chance." in page

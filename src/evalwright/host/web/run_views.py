@@ -122,9 +122,11 @@ class RunViews:
         found = await run.in_reader(read)
         return RunView(run, facts, frame, found)
 
+    async def frame(self, run: RunHandle) -> RunFrame:
+        return await self._frames.get((run.partition, run.run_id), partial(_read_frame, run))
+
     async def names(self, run: RunHandle) -> TaskNames:
-        key = run.partition, run.run_id
-        return (await self._frames.get(key, partial(_read_frame, run))).names
+        return (await self.frame(run)).names
 
     async def facts(self, run: RunHandle) -> RunFacts:
         """A few facts of an evaluation, which are found quickly however large it is."""

@@ -11,7 +11,9 @@ from evalwright.contracts.events import Judged
 from evalwright.contracts.suite import Task
 from evalwright.engine.overrides import read_overrides
 from evalwright.host.web.page import PageCall
+from evalwright.host.web.pages.evidence import evidence_of
 from evalwright.host.web.pages.repeated_runs import Repeats, repeats_told, runs_passed
+from evalwright.host.web.recent_runs import RecentRun
 from evalwright.host.web.run_views import RunView
 from evalwright.reports.formats.text import shortened
 from evalwright.reports.run.attack_table import TaskOutcome, attack_table, unobserved_tasks
@@ -27,11 +29,13 @@ def sections_of(call: PageCall, view: RunView, repeats: Repeats) -> dict[str, An
     """All of them; what a run does not have is empty."""
     group = view.frame.group
     passed = runs_passed(call, group) if repeats and group is not None else 0
+    judges = view.frame.panel.judges if view.frame.panel else ()
     return {
         "attacks": _attacks(view),
         "repeats": repeats_told(repeats, passed),
         "corrections": _corrections(view),
         "facts": list(_facts(view)),
+        "evidence": evidence_of(call, [RecentRun(view.facts, view.tasks)], judges),
     }
 
 

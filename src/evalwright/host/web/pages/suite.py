@@ -12,10 +12,12 @@ from evalwright.contracts.short_names import suite_name
 from evalwright.engine.task_names import TaskNames
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import PageCall, in_time, page, suite_address, task_address
+from evalwright.host.web.pages.evidence import evidence_of
 from evalwright.host.web.pages.runs import matrix_address, run_row, run_title
 from evalwright.host.web.pages.suite_trends import TaskHistory, known_ids, runs_of, task_histories
 from evalwright.host.web.recent_runs import RecentRun, with_tasks
 from evalwright.host.web.run_views import views_of
+from evalwright.reports.run.task_list import RunFrame
 
 MOST_RUNS = 24
 AT_ONCE = 100  # tasks of a page
@@ -46,8 +48,9 @@ async def show(call: PageCall) -> Response:
         words = "Reading the runs of this suite…"
         return page(call, "loading_page.html", title=suite_name(suite_id), words=words)
     runs = recent.runs[::-1]
-    names = await views_of(call.host).names(call.run_with(runs[-1].facts.run_id)) if runs else None
-    told = await call.in_reader(partial(_read, call, suite_id, runs, names))
+    views = views_of(call.host)
+    frame = await views.frame(call.run_with(runs[-1].facts.run_id)) if runs else None
+    told = await call.in_reader(partial(_read, call, suite_id, runs, frame))
     newest = versions[0] if len(versions) == 1 else f"{suite_id}, {len(versions)} versions"
     return page(
         call,
@@ -61,14 +64,15 @@ async def show(call: PageCall) -> Response:
             "matrix": told.pop("matrix"),
             "start": f"/start?suite={quote(versions[0])}",
         },
-        evidence=[],
-        files=[],
         **told,
     )
 
 
 def _read(
-    call: PageCall, suite_id: str, runs: Sequence[RecentRun], names: TaskNames | None
+    call: PageCall,
+    suite_id: str,
+    runs: Sequence[RecentRun],
+    frame: RunFrame | None,
 ) -> dict[str, Any]:
     histories = task_histories(runs)
     wanted = call.asked("show") if call.asked("show") in SHOWS else ""
@@ -103,8 +107,9 @@ def _read(
         "verdict": _verdict(rows, histories),
         "chips": chips,
         "runs": [{"run_id": each.facts.run_id, "number": each.facts.number} for each in runs],
-        "tasks": [_task(runs, each, names) for each in shown],
+        "tasks": [_task(runs, each, frame.names if frame else None) for each in shown],
         "pages": links if pages > 1 else [],
+        "evidence": evidence_of(call, runs, frame.panel.judges if frame and frame.panel else ()),
     }
 
 

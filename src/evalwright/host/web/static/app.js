@@ -63,6 +63,47 @@
     if (event.persisted) document.querySelectorAll("button:disabled").forEach((each) => { each.disabled = false; });
   });
 
+  // Filters that somebody keeps in this browser, by name.
+  function kept() { try { return Object.entries(JSON.parse(localStorage.getItem("filters") ?? "{}")); } catch { return []; } }
+  function keep(filters) {
+    try { localStorage.setItem("filters", JSON.stringify(Object.fromEntries(filters.slice(-20)))); } catch { /* storage is off */ }
+    showKept();
+  }
+  function filterHere() {
+    const query = new URLSearchParams(location.search);
+    for (const [name, value] of [...query]) if (!value || name === "before") query.delete(name);
+    return query.toString();
+  }
+  function showKept() {
+    const place = $("[data-kept]"), menu = $("[data-keep]"), here = filterHere();
+    if (!place) return;
+    place.replaceChildren(...kept().map(([name, query]) => {
+      const chip = document.createElement("a");
+      chip.className = "chip";
+      chip.href = `/runs?${query}`;
+      chip.append($("svg", menu).cloneNode(true), name);
+      if (query === here) chip.setAttribute("aria-current", "true");
+      return chip;
+    }));
+    menu.hidden = !here;
+    $("[data-forget]", menu).hidden = !kept().some(([, query]) => query === here);
+  }
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-keep-as]")) return;
+    event.preventDefault();
+    const name = event.target.elements.name.value.trim();
+    if (name) keep([...kept().filter(([each]) => each !== name), [name, filterHere()]]);
+    event.target.reset();
+    $("[data-keep]").open = false;
+  });
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest?.("[data-forget]")) return;
+    keep(kept().filter(([, query]) => query !== filterHere()));
+    $("[data-keep]").open = false;
+  });
+  document.addEventListener("htmx:after:swap", showKept);
+  showKept();
+
   // Cells of a grid have a sign only: their names are told when they are pointed at.
   document.addEventListener("mouseover", (event) => {
     const cell = event.target.closest?.(".cells a");
