@@ -1,7 +1,7 @@
 """Documents beside the log: keys, suites, agents and the like, each of a kind and a tenant."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum
@@ -131,6 +131,14 @@ class Records(Protocol):
 
     def forget(self, kind: str, before_us: int) -> "Future[None]":
         """Delete documents of a kind that were last written before a time: some, if many are."""
+
+
+def every_record(records: Records, kind: str, tenant: str, prefix: str = "") -> Iterator[Record]:
+    """All documents of a kind that a tenant has, read by pages."""
+    after = ""
+    while page := records.list(kind, tenant, prefix, after):
+        yield from page
+        after = page[-1].key
 
 
 def apply_change(connection: "sqlite3.Connection", change: RecordChange | Forget | Execute) -> None:

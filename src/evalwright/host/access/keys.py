@@ -15,7 +15,7 @@ import msgspec
 
 from evalwright.contracts.errors import BadInput
 from evalwright.host.http.errors import ApiError
-from evalwright.store.records import RecordChange, RecordConflict, Records
+from evalwright.store.records import RecordChange, RecordConflict, Records, every_record
 
 PREFIX = "ew_"
 TEST_PREFIX = "ew_test_"
@@ -190,10 +190,8 @@ def has_keys(records: Records) -> bool:
 
 def list_keys(records: Records, tenant: str | None = None) -> list[Key]:
     """The keys of a tenant, or all keys, oldest first."""
-    found, after = list[Key](), ""
-    while page := records.list(KIND, _TENANT, after=after):
-        found += [msgspec.json.decode(record.body, type=Key) for record in page]
-        after = page[-1].key
+    kept = every_record(records, KIND, _TENANT)
+    found = (msgspec.json.decode(record.body, type=Key) for record in kept)
     chosen = [key for key in found if tenant in (None, key.tenant)]
     return sorted(chosen, key=lambda key: (key.created_at, key.key_id))
 

@@ -6,7 +6,7 @@ is a run in the log, written together with the records that it changes.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -70,11 +70,10 @@ from evalwright.host.runs.handle import RunHandle
 from evalwright.scoring.thresholds import is_blocking
 from evalwright.signals.masking.credentials import mask_reason
 from evalwright.store.protocol import EventLog, NewEvent
-from evalwright.store.records import Record, RecordChange, RecordConflict
+from evalwright.store.records import Record, RecordChange, RecordConflict, every_record
 
 ATTEMPTS = 5  # at a change that races with other processes
 LONGEST_ID = 256
-_PAGE = 1000
 UNMET = "the version has no completed evaluation by this tenant that passed"
 
 Status = Literal["waiting-approval", "completed", "failed"]
@@ -424,10 +423,13 @@ class Deployments:
         return versions
 
     def _versions(self, tenant: str, agent_id: str) -> _Versions:
-        return _Versions(tenant, agent_id, self._all(DEPLOYMENT, tenant, f"{agent_id}@"))
+        return _Versions(
+            tenant, agent_id, every_record(self._records, DEPLOYMENT, tenant, f"{agent_id}@")
+        )
 
     def _gates(self, tenant: str) -> Sequence[_KeptGate]:
-        return [_KeptGate.of(tenant, document.body) for document in self._all(GATE, tenant)]
+        kept = every_record(self._records, GATE, tenant)
+        return [_KeptGate.of(tenant, document.body) for document in kept]
 
     async def _own_gate(self, principal: Principal, run_id: str) -> _KeptGate | None:
         """The gate that a run of the key's workspace waits at."""
@@ -435,12 +437,6 @@ class Deployments:
         body = await self._read(tenant, lambda: self._records.get(GATE, tenant, run_id))
         kept = None if body is None else _KeptGate.of(tenant, body)
         return kept if kept and kept.gate.partition == principal.partition else None
-
-    def _all(self, kind: str, tenant: str, prefix: str = "") -> Iterator[Record]:
-        after = ""
-        while page := self._records.list(kind, tenant, prefix, after, _PAGE):
-            yield from page
-            after = page[-1].key
 
     # Runs: one for each requested transition.
 

@@ -26,7 +26,7 @@ from evalwright.host.async_store import read_soon
 from evalwright.host.http.settings import HostSettings
 from evalwright.host.library.versions import version_key
 from evalwright.models.protocol import Model
-from evalwright.store.records import RecordChange, RecordConflict, Records
+from evalwright.store.records import RecordChange, RecordConflict, Records, every_record
 
 if TYPE_CHECKING:
     from evalwright.agents.packs.pack import Pack
@@ -207,13 +207,10 @@ class Catalogue:
 
     def pack_suites(self, tenant: str) -> set[str]:
         """The suites of installed packs, which every workspace can run as it can their agents."""
-        found, after = set[str](), ""
-        while page := self._records.list(AGENT, tenant, "", after):
-            agents = (each.body for each in page if b'"evalSuiteRef":' in each.body)
-            known = (msgspec.json.decode(body, type=RegisteredAgent) for body in agents)
-            found |= {agent.eval_suite_ref for agent in known if agent.eval_suite_ref}
-            after = page[-1].key
-        return found
+        kept = every_record(self._records, AGENT, tenant)
+        agents = (each.body for each in kept if b'"evalSuiteRef":' in each.body)
+        known = (msgspec.json.decode(body, type=RegisteredAgent) for body in agents)
+        return {agent.eval_suite_ref for agent in known if agent.eval_suite_ref}
 
     async def publish(self, place: str, source: bytes, suite: Suite) -> bool | None:
         """Publish a suite: True if new, False if it exists, None if a different one does."""

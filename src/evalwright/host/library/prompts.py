@@ -14,7 +14,7 @@ from evalwright.contracts.prompt_result import Grade, PromptResult
 from evalwright.contracts.times import iso_time, microseconds
 from evalwright.reports.prompts.groups import File, FileStatus, Overview, count_findings
 from evalwright.reports.prompts.source_view import masked
-from evalwright.store.records import RecordChange, RecordConflict, Records
+from evalwright.store.records import RecordChange, RecordConflict, Records, every_record
 
 FILE_KIND, EVALUATION_KIND = "prompt", "prompt_evaluation"
 MOST_EVALUATIONS = 50  # that are kept of a file
@@ -95,14 +95,8 @@ class PromptLibrary:
         return [msgspec.Raw(record.body) for record in found]
 
     def files(self, partition: str) -> Iterator[PromptSummary]:
-        after = ""
-        while True:
-            page = self._records.list(FILE_KIND, partition, after=after, limit=_PAGE)
-            for record in page:
-                yield msgspec.json.decode(record.body, type=PromptSummary)
-            if len(page) < _PAGE:
-                return
-            after = page[-1].key
+        for record in every_record(self._records, FILE_KIND, partition):
+            yield msgspec.json.decode(record.body, type=PromptSummary)
 
     def summary(self, partition: str, path: str) -> PromptSummary | None:
         body = self._records.get(FILE_KIND, partition, path)

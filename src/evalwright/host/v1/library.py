@@ -107,10 +107,8 @@ async def list_suites(call: ApiCall) -> Response:
     refs = await asyncio.to_thread(
         call.host.catalogue.suite_refs, call.principal.place, after, limit + 1
     )
-    body: dict[str, object] = {"suites": [_named(ref) for ref in refs[:limit]]}
-    if len(refs) > limit:
-        body["next"] = refs[limit - 1]
-    return json_response(body)
+    rest = {"next": refs[limit - 1]} if len(refs) > limit else {}
+    return json_response({"suites": [_named(ref) for ref in refs[:limit]], **rest})
 
 
 @SUITE_ROUTES.add(
@@ -354,10 +352,9 @@ async def list_prompts(call: ApiCall) -> Response:
     found = await call.in_reader(
         lambda: call.host.prompts.some(call.principal.partition, after, limit + 1)
     )
-    body: dict[str, object] = {"prompts": found[:limit]}
-    if len(found) > limit:
-        body["next"] = msgspec.json.decode(found[limit - 1])["path"]
-    return json_response(body)
+    more = len(found) > limit
+    rest = {"next": msgspec.json.decode(found[limit - 1])["path"]} if more else {}
+    return json_response({"prompts": found[:limit], **rest})
 
 
 @PROMPT_ROUTES.add(
