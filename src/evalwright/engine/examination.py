@@ -85,9 +85,6 @@ class Seen(msgspec.Struct, frozen=True):
     error: ErrorDetail | None = None
 
 
-NOTHING_SEEN = Seen()
-
-
 def checks_of(
     expected: Expected,
     enough: float,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 from pathlib import Path
 
 import jsonschema_rs
@@ -10,9 +11,10 @@ import yaml
 
 import evalwright.contracts
 from evalwright.engine.suites.document import load_suite
-from evalwright.engine.suites.schema import suite_schema
 from evalwright.scoring.checks.table import CHECKS
 
+TOOL = Path(__file__).parents[3] / "tools" / "suite_schema.py"
+suite_schema = runpy.run_path(str(TOOL))["suite_schema"]
 PUBLISHED = Path(evalwright.contracts.__file__).parent / "schemas" / "suite.schema.json"
 EVERY_CHECK = r"""
 evalwright: 1

@@ -8,9 +8,13 @@ from looking import asked, passes, refused, said
 
 from evalwright.contracts.documents import to_json
 from evalwright.contracts.jsonvalue import parse
+from evalwright.contracts.schema import SUITE_WITH_CHECKS, load_schema
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.scoring.checks.base import CodeAsk, Examined, run_checks, verdict_of
-from evalwright.scoring.checks.table import CHECKS, cause_of, checks_schema, prepare_checks
+from evalwright.scoring.checks.table import CHECKS, cause_of, prepare_checks
+
+PUBLISHED = load_schema(SUITE_WITH_CHECKS)["$defs"]
+VALIDATOR = jsonschema_rs.validator_for({"$ref": "#/$defs/check", "$defs": PUBLISHED})
 
 
 def test_an_answer_is_scored_by_the_weight_of_the_checks_it_meets() -> None:
@@ -119,12 +123,11 @@ def test_every_problem_is_listed_not_only_the_first():
 
 
 def test_the_schema_accepts_the_example_of_every_check_and_describes_it():
-    validator = jsonschema_rs.validator_for(checks_schema())
-    described = checks_schema()["$defs"]["check"]["properties"]
+    described = PUBLISHED["check"]["properties"]
     for name, kind in CHECKS.items():
         document = parse(to_json(kind.example.encode(), "example.yaml"))
         assert list(document) == [name]
-        assert validator.is_valid(document), name
+        assert VALIDATOR.is_valid(document), name
         assert prepare_checks([document], "$")[1] == []
         assert kind.description in described[name]["description"]
 
@@ -143,7 +146,7 @@ def test_the_schema_accepts_the_example_of_every_check_and_describes_it():
     ],
 )
 def test_the_schema_knows_what_a_check_may_say(document, fits):
-    assert jsonschema_rs.validator_for(checks_schema()).is_valid(document) == fits
+    assert VALIDATOR.is_valid(document) == fits
 
 
 def test_a_failed_check_has_a_root_cause_of_the_contract():

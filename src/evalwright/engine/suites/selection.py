@@ -49,9 +49,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return self.failed is not None or self.errors is not None
 
 
-EVERYTHING = Wanted()
-
-
 def select(
     suite: Suite, wanted: Wanted, name: str, log: EventLog | None = None
 ) -> tuple[Suite, TaskSelection | None]:

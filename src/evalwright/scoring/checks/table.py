@@ -170,7 +170,9 @@ class _Preparation(NamedTuple):
     def is_check(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
-        return any(value.keys() - {name, WEIGHT} <= _beside(name) for name in value.keys() & CHECKS)
+        return any(
+            value.keys() - {name, WEIGHT} <= fields_beside(name) for name in value.keys() & CHECKS
+        )
 
 
 def name_and_argument(document: Any) -> tuple[str, Any]:
@@ -200,13 +202,13 @@ def _name(document: Any) -> str:
         first = keys[0] if keys else WEIGHT
         raise RefusedCheck(f"no check is called {first!r}", _remedy_for(first))
     for name in names:
-        if set(keys) - {name} <= _beside(name):
+        if set(keys) - {name} <= fields_beside(name):
             return name
     if len(names) > 1:
         remedy = "write each as an entry of its own in the list"
         raise RefusedCheck(f"two checks in one: {' and '.join(names)}", remedy)
-    other = next(key for key in keys if key != names[0] and key not in _beside(names[0]))
-    known = sorted({WEIGHT} | _beside(names[0]))
+    other = next(key for key in keys if key != names[0] and key not in fields_beside(names[0]))
+    known = sorted({WEIGHT} | fields_beside(names[0]))
     close = get_close_matches(other, known, 1)
     remedy = f"did you mean {close[0]}?" if close else f"beside it may stand {', '.join(known)}"
     raise RefusedCheck(f"{names[0]} has no field {other!r}", remedy, f"$.{other}")
@@ -225,7 +227,7 @@ def _remedy_for(name: str) -> str:
 
 
 @cache
-def _beside(name: str) -> frozenset[str]:
+def fields_beside(name: str) -> frozenset[str]:
     """The fields of a check that may stand beside its name, where it has a short form."""
     kind = CHECKS[name]
     if not kind.main:
@@ -293,40 +295,6 @@ def _argument_schema(name: str) -> ValueSchema:
 def _form_schema(name: str, form: bytes) -> ValueSchema:
     schema = {**msgspec.json.decode(form), "$defs": {"check": {"type": "object"}}}
     return ValueSchema(schema, name)
-
-
-def checks_schema() -> dict[str, Any]:
-    """The JSON Schema of a check document, with a description of each check for editors."""
-    properties: dict[str, Any] = {
-        name: {"description": f"{kind.description} Example: {kind.example}", **kind.schema}
-        for name, kind in CHECKS.items()
-    }
-    for name, kind in CHECKS.items():
-        forms = [form.get("properties", {}) for form in kind.schema.get("anyOf", ())]
-        for field in sorted(_beside(name)):
-            schema = next((form[field] for form in forms if field in form), {"type": "boolean"})
-            if field not in CHECKS:
-                properties.setdefault(field, {**schema, "description": f"A field of `{name}`."})
-                continue
-            known = properties[field]  # `at_least` is a check, and a field of others
-            listed = known.get("anyOf") or [
-                {key: known[key] for key in known if key != "description"}
-            ]
-            if schema not in listed:
-                known = {"description": known["description"], "anyOf": [*listed, schema]}
-                properties[field] = known
-    properties[WEIGHT] = {
-        "description": "How much the check counts in the score of the task; 1 unless given.",
-        "type": "number",
-        "minimum": 0,
-    }
-    check = {
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": False,
-        "anyOf": [{"required": [name]} for name in CHECKS],
-    }
-    return {"$ref": "#/$defs/check", "$defs": {"check": check}}
 
 
 def cause_of(check: str) -> RootCause:

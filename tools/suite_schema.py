@@ -1,6 +1,6 @@
 """The form of a suite as a JSON Schema: what editors complete, and what files are checked by.
 
-The file `contracts/schemas/suite.schema.json` is written from here, by
+The file `src/evalwright/contracts/schemas/suite.schema.json` is written from here, by
 `REWRITE_SNAPSHOTS=1 pytest tests/engine/suites/test_schema.py`.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, get_args
 from evalwright.contracts.run_plan import MAX_REPEATS
 from evalwright.contracts.schema import SUITE, load_schema
 from evalwright.contracts.suite import WORLD_OPERATIONS, FaultKind
-from evalwright.scoring.checks.table import checks_schema
+from evalwright.scoring.checks.table import CHECKS, WEIGHT, fields_beside
 
 
 def suite_schema() -> dict[str, Any]:
@@ -39,6 +39,40 @@ def suite_schema() -> dict[str, Any]:
             "fault": _fault(),
         },
     }
+
+
+def checks_schema() -> dict[str, Any]:
+    """The JSON Schema of a check document, with a description of each check for editors."""
+    properties: dict[str, Any] = {
+        name: {"description": f"{kind.description} Example: {kind.example}", **kind.schema}
+        for name, kind in CHECKS.items()
+    }
+    for name, kind in CHECKS.items():
+        forms = [form.get("properties", {}) for form in kind.schema.get("anyOf", ())]
+        for field in sorted(fields_beside(name)):
+            schema = next((form[field] for form in forms if field in form), {"type": "boolean"})
+            if field not in CHECKS:
+                properties.setdefault(field, {**schema, "description": f"A field of `{name}`."})
+                continue
+            known = properties[field]  # `at_least` is a check, and a field of others
+            listed = known.get("anyOf") or [
+                {key: known[key] for key in known if key != "description"}
+            ]
+            if schema not in listed:
+                known = {"description": known["description"], "anyOf": [*listed, schema]}
+                properties[field] = known
+    properties[WEIGHT] = {
+        "description": "How much the check counts in the score of the task; 1 unless given.",
+        "type": "number",
+        "minimum": 0,
+    }
+    check = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+        "anyOf": [{"required": [name]} for name in CHECKS],
+    }
+    return {"$ref": "#/$defs/check", "$defs": {"check": check}}
 
 
 def _top(portable: dict[str, Any]) -> dict[str, Any]:
