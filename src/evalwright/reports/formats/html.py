@@ -47,27 +47,9 @@ def quoted_html(text: str, *, is_address: bool = False, is_value: bool = False) 
     return Html(text)  # type: ignore[unescaped]
 
 
-def content_html(text: str) -> Html:
-    """The same in a page whose hidden characters are written out when it is finished."""
-    if "&" in text or "<" in text or ">" in text:
-        text = escape(text, quote=False)
-    return Html(text)  # type: ignore[unescaped]
-
-
-def link_html(href: str) -> Html:
-    """A relative link that shows where it leads."""
-    target = Html(escape(href))  # type: ignore[unescaped]
-    return Html(f'<a href="{target}">{text_html(href)}</a>')
-
-
 def short_name(name: str) -> str:
     """A name, which is meant to be short, with a mark where it was not."""
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
-
-
-def name_html(name: str) -> Html:
-    """A name as the content of an element."""
-    return text_html(short_name(name))
 
 
 def without(text: str, plain: bytes) -> str:
@@ -104,11 +86,8 @@ def _environment(package: str) -> Templates:
 
 STYLE_SHEET = own_file("formats", "style.css")
 
-_DOWN, _UP = Html("&#9660;"), Html("&#9650;")
-_CROSS, _TICK = Html("&#10007;"), Html("&#10003;")
-_DIAMOND, _DOT, _CIRCLE = Html("&#9670;"), Html("&#9679;"), Html("&#9675;")
-_UNKNOWN = Html("&#63;")
-_DASH = Html("&#8211;")
+_UP, _CROSS, _TICK = Html("&#9650;"), Html("&#10007;"), Html("&#10003;")
+_UNKNOWN, _DASH = Html("&#63;"), Html("&#8211;")
 
 
 class Label(NamedTuple):
@@ -130,16 +109,3 @@ VERDICTS = {
     "open": Label("No score", _UNKNOWN, "plain"),
     "skipped": Label("Skipped", _DASH, "plain"),
 }
-RESULTS = {True: VERDICTS["passed"], False: VERDICTS["failed"]}
-SEVERITIES = {
-    "critical": Label("critical", _DIAMOND, "critical"),
-    "high": Label("high", _UP, "bad"),
-    "medium": Label("medium", _DOT, "warn"),
-    "low": Label("low", _CIRCLE, "info"),
-}
-
-
-def badge_html(label: Label) -> Html:
-    """A label with its sign, set off from the text around it."""
-    sign = Html(f'<span aria-hidden="true">{label.sign}</span>')
-    return Html(f'<span class="badge {label.tone}">{sign} {text_html(label.words)}</span>')

@@ -205,11 +205,6 @@ def read_task(
     return _task_reading(found, agent, title), kept
 
 
-def mask_event(event: Event) -> Event:
-    """An event as it may be shown: with secrets masked."""
-    return _masked(event, _mask())
-
-
 def _masked(event: Event, mask: Callable[[bytes], bytes]) -> Event:
     """The event with secrets masked; the same where it holds none."""
     if event.type in CONTENT_FREE:
