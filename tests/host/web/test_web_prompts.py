@@ -81,7 +81,7 @@ def test_a_file_has_a_page_with_findings_in_its_text_and_its_history(
     pushed(library, newcomer)
     text = visitor.get("/prompts/file?path=prompts/poor.md").text
     assert "Do something with the" in text
-    assert "<b>PE401</b> error" in text
+    assert re.search(r">Error</span><span class=\"strong\">PE401</span>", text)
     assert "Zx81kLmNopQ29" not in text
     assert evaluations_in(text) == 2
     (before,) = re.findall(r'href="(/prompts/file[^"]+at=[^"]+)"', text)

@@ -148,4 +148,4 @@ def test_findings_that_are_not_listed_are_counted_on_the_console_and_in_html():
     listed = [*(a_finding(line) for line in range(1, 20)), replace(a_finding(20), more=40)]
     results = [a_result("a.md", 5.0, findings=listed), a_result("b.md")]
     assert "… and 57 more findings" in render_console(results, a_context(), Style(colour=False))
-    assert b"<td>60</td>" in renderer("prompts", "html")(results, a_context())
+    assert b"<b>60</b>" in renderer("prompts", "html")(results, a_context())

@@ -1,33 +1,30 @@
 """Records as one self-contained HTML page: a table, how scores spread, and every file in detail."""
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from evalwright.contracts.prompt_result import PromptResult
-from evalwright.reports.design.markup import as_markup, content_policy, source_hash
-from evalwright.reports.formats.html import STYLE_SHEET, Html, own_file, render
-from evalwright.reports.formats.text import clipped
+from evalwright.reports.design.files import text as own_text
+from evalwright.reports.design.markup import render, render_file
+from evalwright.reports.formats.text import clipped, display_text
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import File, Overview
 from evalwright.reports.prompts.html_page import file_values, page_values
 
 _BINS = 20
 _WIDTH = 100 / _BINS
-_HEIGHT = 120  # pixels of the highest bar
-_TOP = 16
+_UNIT = 4  # of the drawing, for a percent
+_HEIGHT = 70  # of the highest bar
+_TOP = 14
 
 
 def render_html(results: Sequence[PromptResult], context: ReportContext) -> bytes:
     """The page; it needs no other file and no network, and works without its script."""
-    own = _own_sources()
     overview = Overview(results)
-    page = render(
+    return render_file(
         "prompts",
         "report.html",
-        csp=content_policy(source_hash(own.style), source_hash(own.script)),
-        style=as_markup(own.style),
-        script=as_markup(own.script),
+        script=own_text("report.js", "prompts"),
         charts=[
             {
                 "judge": clipped(judge, 80),
@@ -40,25 +37,15 @@ def render_html(results: Sequence[PromptResult], context: ReportContext) -> byte
         ],
         **page_values(overview, context),
     )
-    return page.encode("utf-8", "backslashreplace")
 
 
-def render_file(file: File, text: str | None) -> Html:
-    """What was found out about one file, and its text with the findings in it."""
+def render_one(file: File, text: str | None) -> str:
+    """What was found out about one file, and its text with the findings in it, as markup."""
     values = file_values(file, 1, text, None, {})
-    return render("prompts", "file.html", file=values, judges=len(file.groups) > 1)
-
-
-class _PageSources(NamedTuple):
-    style: Html
-    script: Html
-
-
-@cache
-def _own_sources() -> _PageSources:
-    """The style and the script that are part of the page."""
-    style = Html(STYLE_SHEET + own_file("prompts", "templates/report.css"))
-    return _PageSources(style, own_file("prompts", "templates/report.js"))
+    page = render(
+        "prompts", "prompt_file.html", file=values, judges=len(file.groups) > 1, is_large=False
+    )
+    return display_text(page)
 
 
 def distribution(scores: Sequence[float], threshold: float) -> dict[str, Any]:
@@ -68,25 +55,23 @@ def distribution(scores: Sequence[float], threshold: float) -> dict[str, Any]:
         place = min(int(score / _WIDTH), _BINS - 1)
         (below if score < threshold else above)[place] += 1
     most = max([1, *(low + high for low, high in zip(below, above, strict=True))])
+    unit = _HEIGHT / most
     return {
-        "height": _TOP + _HEIGHT + 20,
         "base": _TOP + _HEIGHT,
-        "threshold": f"{threshold:g}%",
+        "threshold": threshold * _UNIT,
         "bars": [
-            bar
-            for place in range(_BINS)
-            for bar in _bars(place, below[place], above[place], _HEIGHT / most)
+            bar for place in range(_BINS) for bar in _bars(place, below[place], above[place], unit)
         ],
         "counts": [
             (
-                f"{(place + 0.5) * _WIDTH:g}%",
-                round(_TOP + _HEIGHT - total * _HEIGHT / most - 4),
+                round((place + 0.5) * _WIDTH * _UNIT, 1),
+                round(_TOP + _HEIGHT - total * unit - 4),
                 total,
             )
             for place in range(_BINS)
             if (total := below[place] + above[place])
         ],
-        "labels": [f"{label}%" for label in range(10, 100, 10)],
+        "labels": [(label, label * _UNIT) for label in range(0, 101, 20)],
         "words": "; ".join(
             f"{place * _WIDTH:g} to {(place + 1) * _WIDTH:g}%: {below[place] + above[place]}"
             for place in range(_BINS)
@@ -96,13 +81,12 @@ def distribution(scores: Sequence[float], threshold: float) -> dict[str, Any]:
     }
 
 
-def _bars(place: int, below: int, above: int, unit: float) -> list[tuple[str, str, str, str, str]]:
-    """Rectangles: tone, left, top, width, height."""
-    left, width = f"{place * _WIDTH + 0.4:g}%", f"{_WIDTH - 0.8:g}%"
-    low, high = below * unit, above * unit
-    found = [("low", low, low), ("high", low + high, high)]
+def _bars(place: int, below: int, above: int, unit: float) -> list[tuple[str, float, float, float]]:
+    """Rectangles: tone, left, top, height."""
+    left, low, high = round((place * _WIDTH + 0.4) * _UNIT, 1), below * unit, above * unit
+    found = [("fail", low, low), ("pass", low + high, high)]
     return [
-        (tone, left, f"{_TOP + _HEIGHT - top:.1f}", width, f"{height:.1f}")
+        (tone, left, round(_TOP + _HEIGHT - top, 1), round(height, 1))
         for tone, top, height in found
         if height
     ]

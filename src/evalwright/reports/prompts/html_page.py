@@ -1,5 +1,6 @@
 """What the HTML page shows, as plain values for its template; escaping is the template's work."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,6 @@ from msgspec import UNSET
 from evalwright.contracts.amounts import dollars
 from evalwright.contracts.amounts import percent as percent_of
 from evalwright.contracts.prompt_result import (
-    WEIGHTS,
     CriterionScore,
     Finding,
     PromptCase,
@@ -17,9 +17,8 @@ from evalwright.contracts.prompt_result import (
 from evalwright.prompts.change import Change, FileChange, by_evaluation
 from evalwright.prompts.results import percent
 from evalwright.prompts.sources import passed_over_in_words
-from evalwright.reports.design.markup import as_markup
-from evalwright.reports.formats.html import VERDICTS, Html
-from evalwright.reports.formats.text import clipped, display_text
+from evalwright.reports.formats.text import clipped
+from evalwright.reports.formats.words import VERDICTS
 from evalwright.reports.prompts.change_words import (
     change_in_words,
     criteria_in_words,
@@ -47,10 +46,11 @@ _OPEN_AT_ONCE = 50  # files; of more, the browser reads the details when a file 
 _ROWS_AT_ONCE = 200  # of the table; the others when they are asked for
 _MOST = 100  # entries of a list
 _LONG = 2_000  # characters of a text that somebody else wrote
+_MOST_RULES = 4  # in a row of the table
 _NONE = "\N{EN DASH}"
-_LABELS = {
-    status: (label.words, as_markup(label.sign), label.tone) for status, label in VERDICTS.items()
-}
+_STATUSES: tuple[FileStatus, ...] = ("error", "failed", "skipped", "passed")
+_SEVERITY_TONES = {"error": "fail", "warning": "warn", "info": ""}
+_TONES: dict[FileStatus, str] = {"passed": "pass", "failed": "fail", "error": "fail", "skipped": ""}
 
 
 def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
@@ -62,26 +62,33 @@ def page_values(overview: Overview, context: ReportContext) -> dict[str, Any]:
         room = max(_LEAST_EXCERPT, _EXCERPTS // max(1, with_findings))
     files = sorted(overview.files, key=lambda file: file.badness)
     skipped, passed = overview.count("skipped"), overview.count("passed")
-    total = len(overview.files) - skipped
-    errors = overview.count("error")
+    total, errors = len(overview.files) - skipped, overview.count("error")
     words = f"{passed:,} of {total:,} prompts passed"
     if skipped:
         words += f", {skipped:,} skipped"
     if errors:
         words += f", {errors:,} could not be evaluated"
+    is_good, noun = total > 0 and passed == total, "prompt" if total == 1 else "prompts"
+    bad = f"{total - passed:,} of {total:,} {noun} may not ship"
     return {
-        "tier": f"{context.tier.number} ({display_text(context.tier.name)})",
+        "tier": f"{context.tier.number} ({context.tier.name})",
         "threshold": f"{context.threshold:g}%",
-        "generated": display_text(context.generated),
-        "verdict": (words, "good" if total and passed == total else "bad"),
+        "generated": context.generated,
+        "verdict": "pass" if is_good else "fail",
+        "heading": f"{total:,} {noun}, all may ship" if is_good else bad,
+        "why": f"{words}.",
         "tiles": _tiles(overview, context),
         "judges": len(overview.judges) > 1,
         "agreement": _agreement(overview, context.threshold),
         "change": None if context.change is None else _change(context.change),
-        "passed_over": display_text(passed_over_in_words(context.passed_over, _MOST))
+        "passed_over": passed_over_in_words(context.passed_over, _MOST)
         if context.passed_over
         else None,
-        "criteria": [name.capitalize() for name in WEIGHTS],
+        "chips": [
+            (status, VERDICTS[status], overview.count(status))
+            for status in _STATUSES
+            if overview.count(status)
+        ],
         "is_large": room is not None,
         "opens_later": len(files) > _OPEN_AT_ONCE,
         "at_once": _ROWS_AT_ONCE,
@@ -155,8 +162,8 @@ def _change(change: Change) -> dict[str, Any]:
     moved = worst_changes(change)
     return {
         "words": change_in_words(change),
-        "tone": "bad" if change.regressed else "good",
-        "notes": [display_text(note) for note in change.notes],
+        "tone": "fail" if change.regressed else "pass",
+        "notes": list(change.notes),
         "rows": [
             (
                 clipped(each.path, 200),
@@ -173,26 +180,43 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _row(group: FileRuns, number: int, change: FileChange | None) -> tuple[Any, ...]:
-    return (
-        number,
-        clipped(group.path, 200),
-        clipped(group.judge, 80),
-        _score(group),
-        group.grade or _NONE,
-        _LABELS[group.status],
-        [_criterion_cell(group.criteria.get(name)) for name in WEIGHTS],
-        count_findings(group.findings),
-        _NONE if change is None else points(change.delta),
-    )
+def _row(group: FileRuns, number: int, change: FileChange | None) -> dict[str, Any]:
+    rules = Counter(each.rule for each in group.findings)
+    tones = {each.rule: _SEVERITY_TONES[each.severity] for each in group.findings}
+    return {
+        "number": number,
+        "path": clipped(group.path, 200),
+        "judge": clipped(group.judge, 80),
+        "status": group.status,
+        "label": VERDICTS[group.status],
+        "tone": _TONES[group.status],
+        "grade": group.grade or "",
+        "rate": _rate(group.score, group.threshold, _score(group)),
+        "score": _score(group),
+        "rules": [(rule, count, tones[rule]) for rule, count in rules.most_common(_MOST_RULES)],
+        "found": count_findings(group.findings),
+        "more_rules": max(0, len(rules) - _MOST_RULES),
+        "change": _NONE if change is None else points(change.delta),
+    }
+
+
+def _rate(score: float | None, threshold: float, figure: str) -> dict[str, Any] | None:
+    """A score with the threshold, as pages draw it."""
+    if score is None:
+        return None
+    return {
+        "figure": figure.removesuffix("%"),
+        "share": score / 100,
+        "low": None,
+        "high": None,
+        "bar": threshold / 100,
+        "tone": "pass" if score >= threshold else "fail",
+        "words": f"{figure}, bar {threshold:g}%",
+    }
 
 
 def _score(group: FileRuns) -> str:
     return _NONE if group.score is None else percent(group.score, group.threshold)
-
-
-def _criterion_cell(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.0f}"
 
 
 def file_values(
@@ -206,49 +230,51 @@ def file_values(
     return {
         "number": number,
         "path": clipped(file.path, 400),
-        "label": _LABELS[file.status],
+        "label": VERDICTS[file.status],
+        "failed": file.status in ("failed", "error"),
         "score": " / ".join(map(_score, file.groups)),
         "groups": [
             _group(group, changes.get(id(group)), all_reasons=room is None) for group in file.groups
         ],
-        **_source(file.findings, text, room, Html(f"f{number}l")),
+        **_source(file.findings, text, room, f"f{number}l"),
     }
 
 
 def _source(
-    findings: Sequence[Finding], text: str | None, room: int | None, anchor: Html
+    findings: Sequence[Finding], text: str | None, room: int | None, anchor: str
 ) -> dict[str, Any]:
-    """The text with its findings, a word on what is left out, and findings that are not in it."""
-    source, left_out, listed, marked = None, "", findings, list[tuple[str, int, str]]()
+    """The text with its findings, a word on what is left out, and findings that are not in it.
+
+    A line with findings has an anchor: `anchor` and its number.
+    """
+    lines, left_out, listed, marked = list[Any](), "", findings, list[tuple[int, str]]()
     if text is not None and room is not None and not findings:
         left_out = "The text is left out: the page would be too large."
     elif text is not None:
-        view = source_view(text, findings, _LONG_TEXT if room is None else room, anchor)
-        source, listed = as_markup(view.html), view.elsewhere
-        if view.lines_shown < view.lines:
-            lines = f"{view.lines_shown:,} of {view.lines:,} lines"
-            left_out = f"Shortened: {lines} are shown, those around findings."
-        if room is None:
-            marked = [
-                (f"{anchor}{line}", line, display_text(rules))
-                for line, rules in view.marked[:_MOST]
-            ]
-    shown = [
-        (
-            f"{each.line}:{each.column}",
-            each.severity,
-            display_text(each.rule),
-            display_text(each.message),
-        )
-        for each in listed[:_MOST]
-    ]
+        view = source_view(text, findings, _LONG_TEXT if room is None else room)
+        listed = view.elsewhere
+        lines = [
+            (each.number, each.pieces, each.cut, list(map(_finding, each.found)))
+            for each in view.lines
+        ]
+        if len(view.lines) < view.of:
+            told = f"{len(view.lines):,} of {view.of:,} lines"
+            left_out = f"Shortened: {told} are shown, those around findings."
+        marked = view.marked[:_MOST] if room is None else []
     return {
-        "source": source,
+        "anchor": anchor,
+        "lines": lines,
         "marked": marked,
         "left_out": left_out,
-        "findings": shown,
-        "more": len(listed) - len(shown),
+        "findings": [(f"{each.line}:{each.column}", *_finding(each)) for each in listed[:_MOST]],
+        "more": max(0, len(listed) - _MOST),
     }
+
+
+def _finding(finding: Finding) -> tuple[str, str, str, str]:
+    """A finding: severity, its tone, the rule, and what it says."""
+    tone = _SEVERITY_TONES[finding.severity]
+    return finding.severity, tone, finding.rule, finding.message
 
 
 def _group(group: FileRuns, change: FileChange | None, *, all_reasons: bool) -> dict[str, Any]:
@@ -259,7 +285,7 @@ def _group(group: FileRuns, change: FileChange | None, *, all_reasons: bool) -> 
         if first.complexity is not UNSET:
             facts.append(f"complexity {first.complexity.tier} ({first.complexity.score:g})")
         if details.method:
-            facts.append(f"scores by {display_text(details.method)}")
+            facts.append(f"scores by {details.method}")
         if details.covered_mass is not None:
             facts.append(f"{percent_of(details.covered_mass)} of the probability covered")
         if details.judge_overall is not None:
@@ -279,12 +305,11 @@ def _group(group: FileRuns, change: FileChange | None, *, all_reasons: bool) -> 
         "judge": clipped(group.judge, 80),
         "score": _score(group),
         "grade": group.grade or _NONE,
-        "label": _LABELS[group.status],
+        "label": VERDICTS[group.status],
         "criteria": [
             (
                 name.capitalize(),
-                value < group.threshold,
-                percent(value),
+                _rate(value, group.threshold, percent(value)),
                 grade(value),
                 _reason(rubric.get(name)) if all_reasons or value < group.threshold else "",
             )
@@ -310,12 +335,12 @@ def _reason(score: CriterionScore | float | None) -> str:
 def _case(case: PromptCase) -> dict[str, Any]:
     return {
         "row": case.row,
-        "label": _LABELS["passed" if case.passed else "failed"],
+        "label": VERDICTS["passed" if case.passed else "failed"],
         "completion": _model_text(case.completion),
         "verdicts": [
             (
                 clipped(each.evaluator, 200),
-                _LABELS["passed" if each.passed else "failed"],
+                VERDICTS["passed" if each.passed else "failed"],
                 _model_text(each.reason),
             )
             for each in case.verdicts[:_MOST]

@@ -1,12 +1,12 @@
-"""The text of a prompt as HTML: numbered lines, with findings marked in place."""
+"""The text of a prompt as numbered lines, with findings marked in place."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from evalwright.contracts.marks import dotted
 from evalwright.contracts.prompt_result import Finding
-from evalwright.reports.formats.html import Html, quoted_html, text_html
+from evalwright.reports.formats.word_diff import Marked
 from evalwright.signals.sensitive import scan
 
 _AROUND = 1  # lines before and after a finding, where not all are shown
@@ -15,23 +15,26 @@ _WORD = re.compile(r"\w+|\S+")
 _MOST_ON_A_LINE = 20
 
 
+class SourceLine(NamedTuple):
+    """A line: its number, its text with what findings point at marked, and the findings."""
+
+    number: int
+    pieces: Marked
+    cut: str  # what is left out of a very long one, in words
+    found: Sequence[Finding]
+
+
 class SourceView(NamedTuple):
     """What of a text is shown, lines with findings in it, and findings outside of it."""
 
-    html: Html
-    marked: list[tuple[int, str]]  # a line that has an anchor, and the rules of its findings
+    lines: Sequence[SourceLine]
+    marked: list[tuple[int, str]]  # a line with findings, and their rules
     elsewhere: list[Finding]
-    lines_shown: int
-    lines: int
+    of: int  # lines of the text
 
 
-def source_view(
-    text: str, findings: Sequence[Finding], room: int | None, anchor: Html
-) -> SourceView:
-    """The whole text, or where it has more characters than there is room, lines with findings.
-
-    A line with findings has an anchor: `anchor` and its number.
-    """
+def source_view(text: str, findings: Sequence[Finding], room: int | None) -> SourceView:
+    """The whole text, or where it has more characters than there is room, lines with findings."""
     lines = [line.removesuffix("\r") for line in masked(text, findings).split("\n")]
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
@@ -54,8 +57,8 @@ def source_view(
         for line, found in sorted(by_line.items())
         if line - 1 in chosen
     ]
-    html = Html("".join(_blocks(lines, shown, by_line, anchor)))
-    return SourceView(html, marked, elsewhere, len(chosen), len(lines))
+    told = list(_lines(lines, shown, by_line))
+    return SourceView(told, marked, elsewhere, len(lines))
 
 
 def masked(text: str, findings: Sequence[Finding]) -> str:
@@ -96,46 +99,25 @@ def _chosen(lines: Sequence[str], with_findings: Sequence[int], room: int) -> li
     return sorted(chosen)
 
 
-def _blocks(
-    lines: Sequence[str], shown: Collection[int], by_line: dict[int, list[Finding]], anchor: Html
-) -> Iterator[Html]:
-    """Runs of lines that follow each other, each as a list that goes on with its number."""
-    before = -1
+def _lines(
+    lines: Sequence[str], shown: Sequence[int], by_line: dict[int, list[Finding]]
+) -> Iterator[SourceLine]:
     for place in shown:
-        if place != before + 1 or before < 0:
-            yield Html("</ol>" if before >= 0 else "")
-            yield Html(f'<ol class="src" start="{place + 1}">')
-        before = place
-        found = by_line.get(place + 1, ())[:_MOST_ON_A_LINE]
-        yield Html(f'<li id="{anchor}{place + 1}">' if found else "<li>")
-        line = lines[place]
+        found, line = by_line.get(place + 1, ())[:_MOST_ON_A_LINE], lines[place]
         cut = len(line) - _LONGEST_LINE
-        if cut > 0:
-            line = line[:_LONGEST_LINE]
-        parts, done = [], 0
+        line = line[:_LONGEST_LINE]
+        pieces: Marked = []
+        done = 0
         for finding in found:
             start, end = _span(line, finding.column - 1)
             if start >= done and end > start:
-                title = quoted_html(f"{finding.rule} {finding.severity}")
-                marked = Html(f'<mark title="{title}">{text_html(line[start:end])}</mark>')
-                parts += [text_html(line[done:start]), marked]
+                pieces += [(False, line[done:start]), (True, line[start:end])]
                 done = end
-        parts.append(text_html(line[done:]))
-        if cut > 0:
-            parts.append(Html(f'<span class="cut"> … {cut:,} more characters</span>'))
-        yield Html("".join([*parts, *map(_message, found)]))
-    if before >= 0:
-        yield Html("</ol>")
+        pieces.append((False, line[done:]))
+        yield SourceLine(place + 1, pieces, f"{cut:,} more characters" if cut > 0 else "", found)
 
 
 def _span(line: str, start: int) -> tuple[int, int]:
     """The word at a column; nothing where the line ends before it."""
     word = _WORD.search(line, start)
     return (word.start(), word.end()) if word else (start, start)
-
-
-def _message(finding: Finding) -> Html:
-    rule = text_html(finding.rule)
-    message = text_html(finding.message)
-    hit = Html(f"<b>{rule}</b> {finding.severity}: {message}")
-    return Html(f'<span class="hit {finding.severity}">{hit}</span>')

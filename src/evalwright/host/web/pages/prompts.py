@@ -16,7 +16,7 @@ from evalwright.prompts.results import percent
 from evalwright.reports.design.markup import as_markup
 from evalwright.reports.formats.words import VERDICTS
 from evalwright.reports.prompts.groups import FileStatus
-from evalwright.reports.prompts.html import render_file
+from evalwright.reports.prompts.html import render_one
 
 AT_ONCE = 50
 _TREND = 20
@@ -140,7 +140,7 @@ async def file(call: PageCall) -> Response:
     if chosen is None:
         raise ApiError(404, "not_found", "no such prompt; it may have been removed")
     key, found = chosen
-    shown = await call.parse(lambda: render_file(found.file, found.text))
+    shown = await call.parse(lambda: render_one(found.file, found.text))
     scores = {name: _score(each) for name, each in known}
     trend = [score for name, _ in known[:_TREND] if (score := scores[name]) is not None]
     return page(

@@ -3,7 +3,7 @@
   const at = (id) => document.getElementById(id);
   const table = at("files"), body = table.tBodies[0], form = at("filters"), count = at("count");
   const heads = [...table.tHead.rows[0].cells], rows = [...body.rows];
-  const result = heads.findIndex((head) => head.textContent === "Result");
+  const chips = [...form.querySelectorAll("[data-chip]")];
   const textOf = (row, place) => row.cells[place].textContent.trim();
 
   function keyOf(row, place) {
@@ -31,10 +31,11 @@
 
   function filter() {
     load();
-    const text = form.elements.q.value.trim().toLowerCase(), standing = form.elements.standing.value;
+    const text = form.elements.q.value.trim().toLowerCase();
+    const status = chips.find((chip) => chip.ariaPressed === "true").dataset.chip;
     let shown = 0;
     for (const row of rows) {
-      const fits = (!text || textOf(row, 0).toLowerCase().includes(text)) && (!standing || textOf(row, result).endsWith(standing));
+      const fits = (!text || textOf(row, 1).toLowerCase().includes(text)) && (status === "all" || row.dataset.status === status);
       row.hidden = !fits;
       shown += fits;
     }
@@ -70,10 +71,17 @@
   heads.forEach((head, place) => {
     const button = document.createElement("button");
     button.type = "button";
+    button.className = "sort";
     button.textContent = head.textContent;
     button.addEventListener("click", () => sort(place));
     head.replaceChildren(button);
   });
+  for (const chip of chips) {
+    chip.addEventListener("click", () => {
+      for (const each of chips) each.setAttribute("aria-pressed", String(each === chip));
+      filter();
+    });
+  }
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", filter);
@@ -81,6 +89,6 @@
   addEventListener("hashchange", follow);
   for (const each of [at("all"), at("hint")]) if (each) each.hidden = false;
   if (at("all")) at("all").addEventListener("click", load);
-  if (form.elements.q.value || form.elements.standing.value) filter();
+  if (form.elements.q.value) filter();
   follow();
 })();
