@@ -330,21 +330,26 @@ class TestMap:
 
 
 def try_change(change: Change, tests: Sequence[str], seconds: float, copy: Path) -> str:
-    """What became of a change: `killed`, `timeout`, `survived`, or `no test`."""
+    """What became of a change: `killed`, `timeout`, `survived`, `undecided`, or `no test`."""
     if not tests:
         return "no test"
     path = copy / change.file
     source = path.read_bytes()
     chosen = WORK / f"{copy.name}.tests"
     chosen.write_text("\n".join(tests))
+    arguments, most_s = ["-x", "--no-cov", f"@{chosen}"], STARTING_S + 3 * seconds
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         compiled.unlink()
     try:
         path.write_bytes(change.applied(source))
-        code = run_tests(copy, ["-x", "--no-cov", f"@{chosen}"], STARTING_S + 3 * seconds)
+        code = run_tests(copy, arguments, most_s)
     finally:
         path.write_bytes(source)
-    return "timeout" if code is None else "survived" if code == 0 else "killed"
+    if code == 0:
+        return "survived"
+    if code != 1 and run_tests(copy, arguments, most_s) != 0:  # no test said that it failed
+        return "undecided"
+    return "timeout" if code is None else "killed"
 
 
 def reasons() -> dict[str, str]:
@@ -414,13 +419,17 @@ def main() -> int:
 
 def share_killed(counts: Counter[str]) -> float:
     """The part of the changes that tests noticed."""
-    return (counts["killed"] + counts["timeout"]) / max(1, counts.total())
+    return (counts["killed"] + counts["timeout"]) / max(1, decided(counts))
+
+
+def decided(counts: Counter[str]) -> int:
+    return counts.total() - counts["undecided"]
 
 
 def told(counts: Counter[str]) -> str:
     """What became of changes, in words."""
     killed = counts["killed"] + counts["timeout"]
-    return f"{killed} of {counts.total()} killed ({share_killed(counts):.1%}): {dict(counts)}"
+    return f"{killed} of {decided(counts)} killed ({share_killed(counts):.1%}): {dict(counts)}"
 
 
 if __name__ == "__main__":

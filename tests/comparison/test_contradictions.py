@@ -107,6 +107,11 @@ def test_what_is_known_computed_or_unrivalled_is_none(output):
     assert found(output) == []
 
 
+def test_nothing_is_computed_from_an_amount_of_zero():
+    paid = {**ORDER, "open_amount": 0}
+    assert found("The balance is $1,337.00.", paid) == [("amount", "$1,337.00", "1100")]
+
+
 def test_an_amount_beside_a_name_must_be_one_that_a_result_holds_beside_it():
     payload = "Hotel: Grand Budapest, price 210.00 for the room\nHotel: Blue Lagoon, price 95.00"
     assert found("I booked Grand Budapest at $187.30.", payload) == [

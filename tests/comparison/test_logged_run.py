@@ -38,6 +38,7 @@ from evalwright.contracts.events import (
     Event,
     InvocationCompleted,
     InvocationStarted,
+    Planned,
     ProviderUsage,
     Reasoned,
     RunFailure,
@@ -314,12 +315,29 @@ def test_the_run_says_what_was_run():
     assert len(provenance["config_hash"]) == 64
 
 
+def test_times_and_limits_of_a_run_are_told_in_milliseconds():
+    log = a_log()
+    planned = log[2].decode(Planned)
+    settings = msgspec.structs.replace(planned.settings, task_timeout_s=2.5)
+    body = msgspec.json.encode(msgspec.structs.replace(planned, settings=settings))
+    log[2] = msgspec.structs.replace(log[2], body=body)
+    log[0] = msgspec.structs.replace(log[0], at_us=EPOCH_US + 250)
+    meta = logged(log).meta
+    assert meta["started_at"] == T0 + 0.25
+    assert meta["runner"]["timeout_ms"] == 2500
+
+
 def test_the_hash_of_the_configuration_follows_the_suite_and_not_the_run():
     def hash_of(events: Iterable[Event]) -> str:
         return logged(list(events)).meta["provenance"]["config_hash"]
 
     assert hash_of(a_log(a_suite(2))) == hash_of(a_log(a_suite(2), {"task-1": "no"}))
     assert hash_of(a_log(a_suite(2))) != hash_of(a_log(a_suite(3)))
+
+
+def test_a_log_without_its_plan_says_what_it_lacks():
+    with pytest.raises(DamagedEventLog, match="^memory: run run_a has no evalwright.planned event$"):
+        logged([event for event in a_log() if event.type != Planned.TYPE])
 
 
 def test_a_damaged_log_is_said_to_be_one():

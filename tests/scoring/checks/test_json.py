@@ -54,6 +54,10 @@ def test_paths_lead_to_values(path, value):
     [
         ({"path": "$.order.nr"}, "nothing is at $.order.nr: there the output has id, lines"),
         ({"path": "$.order.lines[5]"}, "the list there has 2 items"),
+        ({"path": "$.order.lines[-3]"}, "the list there has 2 items"),
+        ({"path": "$.order.id[*]"}, "nothing is at $.order.id[*]"),
+        ({"path": "$.nr.*.id"}, "nothing is at $.nr.*.id: there the output has order"),
+        ({"path": "$.order.id[0]"}, "nothing is at $.order.id[0]"),
         ({"path": "$.order.id", "equals": "A-18"}, '$.order.id: expected "A-18", got "A-17"'),
         ({"path": "$.order.id", "equals": 17}, 'expected 17, got "A-17"'),
         ({"subset": {"order": {"id": "A-18"}}}, '$.order.id: expected "A-18", got "A-17"'),

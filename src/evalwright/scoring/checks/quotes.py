@@ -19,7 +19,7 @@ def shown(value: Any, *, brief: bool = False, text: Callable[[], str] | None = N
     """
     most = BRIEF if brief else LONGEST
     if isinstance(value, str):
-        return value if len(value) <= most else _ends(value, most)
+        return _ends(value, most)
     if value is None or isinstance(value, bool | int | float):
         return value
     try:
