@@ -326,12 +326,12 @@ async def end_of_one_task(fleet: Fleet, database: Any) -> tuple[HandWorker, Fini
 def test_a_run_ends_though_its_log_takes_longer_to_read_than_a_transaction_may_be_idle(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(address._SETTINGS, "idle_in_transaction_session_timeout", "2s")
+    monkeypatch.setitem(address._SETTINGS, "idle_in_transaction_session_timeout", "1s")
     monkeypatch.setattr(endings, "SIGN_SECONDS", 0.02)
     read_history = endings.read_history
 
     def read_slowly(*place: Any) -> Any:
-        time.sleep(2.5)
+        time.sleep(1.2)
         return read_history(*place)
 
     monkeypatch.setattr(endings, "read_history", read_slowly)

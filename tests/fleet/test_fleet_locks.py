@@ -134,9 +134,7 @@ def test_a_worker_that_says_it_is_there_is_not_heard_of_at_an_earlier_time_than_
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its loop was held within a transaction while another process sent heartbeats for it."""
-    seen = (
-        "SELECT seen_at > clock_timestamp() - interval '0.5 s' FROM fleet_workers WHERE worker = $1"
-    )
+    seen = "SELECT seen_at > $2 FROM fleet_workers WHERE worker = $1"
 
     async def work() -> list[bool]:
         async with fleet.database() as database:
@@ -144,12 +142,12 @@ def test_a_worker_that_says_it_is_there_is_not_heard_of_at_an_earlier_time_than_
             await worker._register()
             async with database.transaction() as begun_before:
                 await begun_before.fetchval("SELECT now()")
-                await asyncio.sleep(0.6)
+                later = await begun_before.fetchval("SELECT clock_timestamp()")
                 use = contextlib.nullcontext(begun_before)
                 with monkeypatch.context() as patched:
                     patched.setattr(database, "connection", lambda: use)
                     await worker._register()
-            return [row[0] for row in await database.fetch(seen, worker.worker)]
+            return [row[0] for row in await database.fetch(seen, worker.worker, later)]
 
     assert asyncio.run(work()) == [True]
 
