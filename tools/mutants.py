@@ -48,7 +48,7 @@ PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "muta
 # seconds, and find what quicker tests find.
 ROOMS = {
     "scoring": ["tests/scoring"],
-    "comparison": ["tests/comparison"],
+    "comparison": ["tests/comparison", "tests/cli/test_compare_layouts.py"],
     "engine": ["tests/engine"],
     "engine/fleet": ["tests/fleet"],
     "store": ["tests/store"],

@@ -195,6 +195,24 @@ def test_a_case_may_have_the_checks_of_suites_and_they_fail_under_their_names():
 
 
 @pytest.mark.parametrize(
+    ("limit", "usage", "fails"),
+    [
+        ({"cost_usd": 0.5}, {"cost_usd": 0.5}, False),
+        ({"cost_usd": 0.5}, {"cost_usd": 0.51}, True),
+        ({"cost_usd": 0.5}, {}, True),  # what is not known is above every limit
+        ({"tokens": 30}, {"input_tokens": 10, "output_tokens": 20}, False),
+        ({"tokens": 29}, {"input_tokens": 10, "output_tokens": 20}, True),
+        ({"tokens": 30}, {}, True),
+        ({"latency_ms": 20}, {"duration_ms": 20.4}, False),
+        ({"latency_ms": 19}, {"duration_ms": 20.4}, True),
+    ],
+)
+def test_what_a_case_may_spend_is_held_against_its_usage(limit, usage, fails):
+    found = names(a_response(usage=usage), checks=[{"max": limit}])
+    assert found == (["max"] if fails else [])
+
+
+@pytest.mark.parametrize(
     ("check", "fault"),
     [
         ({"contians": "x"}, "expected.checks[0]: no check is called 'contians' (did you mean"),

@@ -336,7 +336,9 @@ def test_the_hash_of_the_configuration_follows_the_suite_and_not_the_run():
 
 
 def test_a_log_without_its_plan_says_what_it_lacks():
-    with pytest.raises(DamagedEventLog, match="^memory: run run_a has no evalwright.planned event$"):
+    with pytest.raises(
+        DamagedEventLog, match=r"^memory: run run_a has no evalwright\.planned event$"
+    ):
         logged([event for event in a_log() if event.type != Planned.TYPE])
 
 
