@@ -10,7 +10,7 @@ from faults.fleet_processes import LEASE_SECONDS, FleetProcesses, fleet_processe
 from faults.soaking import scaled
 from postgres_server import PostgresServer
 
-HELD_SECONDS = 2 * LEASE_SECONDS
+HELD_SECONDS = 1.5 * LEASE_SECONDS
 
 # `PyDLL` calls C without letting go of the interpreter, as `re` does.
 HOLDS_THE_INTERPRETER = f"""
@@ -53,7 +53,8 @@ async def append_and_be_held(database, connection, run_id, run, events):
     await append(database, connection, run_id, run, events)
     if not appended:
         appended.append(events)
-        time.sleep(6)
+        await connection.execute("SET LOCAL idle_in_transaction_session_timeout = '2s'")
+        time.sleep(3)
 
 FleetDatabase.append = append_and_be_held
 
