@@ -31,6 +31,7 @@ from evalwright.contracts.errors import (
 from evalwright.store import writer, written_log
 from evalwright.store.location import blames_the_place, explain
 from evalwright.store.protocol import EventLog
+from evalwright.store.records import Forget
 from evalwright.store.sqlite import claims, migration
 
 pytestmark = pytest.mark.both_databases
@@ -126,7 +127,7 @@ def test_a_document_as_old_as_the_bound_is_not_forgotten(log: EventLog, path: Pl
     write(log, a_note("old"), a_note("older"))
     asked(path, "UPDATE records SET at_us = CASE key WHEN 'old' THEN 5 ELSE 4 END")
 
-    log.records.forget("note", 5).result()
+    log.records.write([Forget("note", 5)]).result()
 
     assert keys(log.records.list("note", "a")) == ["old"]
 

@@ -281,7 +281,6 @@ USES: dict[str, Callable[[EventLog], object]] = {
     "records.list": lambda log: log.records.list("suite", "a"),
     "records.of_all_tenants": lambda log: log.records.of_all_tenants("suite"),
     "records.write": lambda log: log.records.write([]),
-    "records.forget": lambda log: log.records.forget("suite", 0),
     "is_claimed": lambda log: log.is_claimed("run"),
     "claim": lambda log: log.claim("run").__enter__(),
 }

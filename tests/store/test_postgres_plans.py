@@ -12,6 +12,7 @@ from log_events import PATIENCE, a_score, an_end, an_event, written
 from evalwright.store.postgres import address
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.protocol import RunFilter
+from evalwright.store.records import Forget
 
 PLAN = '{"suite":{"tasks":"' + "x" * 5000 + '"}}'
 START = '{"workflowId":"w","tags":["nightly"]}'
@@ -64,7 +65,7 @@ def used(asked_of_the_server: Asked, path: str) -> Iterator[PostgresLog]:
         a_note("y", None),
         a_note("z", None, expected=None),
     )
-    log.records.forget("note", 1).result(PATIENCE)
+    log.records.write([Forget("note", 1)]).result(PATIENCE)
     for prefix in ("", "n"):
         log.records.list("note", "a", prefix)
         log.upkeep.sizes(prefix)

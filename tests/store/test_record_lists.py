@@ -9,7 +9,7 @@ from log_documents import a_note, keys, write
 from log_events import PATIENCE, Place, asked, opened
 
 from evalwright.store.protocol import EventLog
-from evalwright.store.records import RecordChange
+from evalwright.store.records import Forget, RecordChange
 
 pytestmark = pytest.mark.both_databases
 
@@ -115,7 +115,7 @@ def test_old_documents_of_a_kind_are_forgotten(log: EventLog, path: Place) -> No
     write(log, a_note("new"), a_note("renewed", b"1"))
     before_us = log.records.list("note", "a", "new")[0].at_us
 
-    log.records.forget("note", before_us).result(PATIENCE)
+    log.records.write([Forget("note", before_us)]).result(PATIENCE)
 
     assert keys(log.records.list("note", "a")) == ["new", "renewed"]
     assert log.records.list("note", "b") == []
@@ -128,7 +128,7 @@ def test_a_document_that_is_written_again_is_young_again(log: EventLog, path: Pl
     assert log.records.list("note", "a")[0].at_us == 5
 
     write(log, a_note(body=b"new"))
-    log.records.forget("note", 6).result(PATIENCE)
+    log.records.write([Forget("note", 6)]).result(PATIENCE)
 
     assert log.records.get("note", "a", "note") == b"new"
 

@@ -11,7 +11,7 @@ from log_events import a_start, an_end, opened, raw_connection, written
 
 from evalwright.store.inspection import find_problems
 from evalwright.store.protocol import EventLog
-from evalwright.store.records import RecordChange
+from evalwright.store.records import Forget, RecordChange
 from evalwright.store.sqlite import schema
 from evalwright.store.sqlite.schema import TOMBSTONE_BYTES
 
@@ -30,7 +30,7 @@ def test_documents_count_by_their_content_and_their_key(log: EventLog) -> None:
     assert sums(log, "b") == {("b", "note"): (1, 2)}
     write(log, a_note("é", b"1"), a_note("two", None), a_note("nowhere", None))
     assert sums(log, "a") == {("a", "note"): (1, 3)}
-    log.records.forget("note", 2**60).result()
+    log.records.write([Forget("note", 2**60)]).result()
     assert sums(log) == {}
 
 

@@ -37,7 +37,7 @@ from evalwright.contracts.events import Event
 from evalwright.contracts.messages import IN_LOGS, told
 from evalwright.store import location, writer, written_log
 from evalwright.store.protocol import EventLog
-from evalwright.store.records import Record, RecordChange, RecordConflict
+from evalwright.store.records import Forget, Record, RecordChange, RecordConflict
 from evalwright.store.sqlite import claims, migration
 from evalwright.store.sqlite import log as sqlite
 from evalwright.store.sqlite.log import SqliteLog
@@ -367,7 +367,7 @@ def test_a_closed_log_says_so_in_full(path: Place) -> None:
         lambda: log.watch("run", print),
         lambda: log.observe(print),
         lambda: log.records.write([a_note()]),
-        lambda: log.records.forget("note", 1),
+        lambda: log.records.write([Forget("note", 1)]),
         lambda: log.claim("run").__enter__(),
     ]
     assert [said(use) for use in uses] == [closed] * len(uses)

@@ -6,9 +6,10 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import TypeVar
 
 from evalwright.store.protocol import EventLog
-from evalwright.store.records import Records
+from evalwright.store.records import Forget, Records
 
 T = TypeVar("T")
+_OLDER = "SELECT 1 FROM records WHERE kind = $1 AND at_us < $2 LIMIT 1"
 
 
 async def read_soon(records: Records, share: str, read: Callable[[], T]) -> T:
@@ -20,8 +21,8 @@ async def read_soon(records: Records, share: str, read: Callable[[], T]) -> T:
 
 async def forget_old(records: Records, kind: str, before_us: int) -> None:
     """Delete the documents of a kind that were last written before a time, some at a time."""
-    while await read_soon(records, "", lambda: records.has_older(kind, before_us)):
-        await asyncio.wrap_future(records.forget(kind, before_us))
+    while await read_soon(records, "", lambda: records.rows(_OLDER, kind, before_us)):
+        await asyncio.wrap_future(records.write([Forget(kind, before_us)]))
 
 
 @asynccontextmanager

@@ -87,16 +87,9 @@ class RecordTable(ABC):
         return self.query(statement, named(values))
 
     def write(
-        self, changes: Sequence[RecordChange | Execute], *, is_request: bool = True
+        self, changes: Sequence[RecordChange | Forget | Execute], *, is_request: bool = True
     ) -> "Future[None]":
         return self.writer.submit(Write(None, (), changes, None, is_request))
-
-    def has_older(self, kind: str, before_us: int) -> bool:
-        oldest = "SELECT 1 FROM records WHERE kind = ? AND at_us < ? LIMIT 1"
-        return bool(self.query(oldest, (kind, before_us)))
-
-    def forget(self, kind: str, before_us: int) -> "Future[None]":
-        return self.writer.submit(Write(None, (), [Forget(kind, before_us)], None, True))
 
 
 def _first(prefix: str, after: str) -> str:

@@ -64,7 +64,7 @@ TRIAL = RecordChange("trial", "", "", b"")  # written to see whether anything ca
 
 
 class Forget(NamedTuple):
-    """Documents of a kind that are deleted once they are old."""
+    """Documents of a kind are deleted that were last written before a time: some, if many are."""
 
     kind: str
     before_us: int
@@ -118,19 +118,13 @@ class Records(Protocol):
         """The rows of a statement, which is written as `Execute` wants it; of all tenants."""
 
     def write(
-        self, changes: Sequence[RecordChange | Execute], *, is_request: bool = True
+        self, changes: Sequence[RecordChange | Forget | Execute], *, is_request: bool = True
     ) -> "Future[None]":
         """Write documents as one unit; fails with `RecordConflict` where one is not as expected.
 
         A request fails with `StoreUnavailable`, or raises it, if the place fails for long; nothing
         of it is written later. Anything else is tried again until it is written.
         """
-
-    def has_older(self, kind: str, before_us: int) -> bool:
-        """Whether there are documents of a kind that were last written before a time."""
-
-    def forget(self, kind: str, before_us: int) -> "Future[None]":
-        """Delete documents of a kind that were last written before a time: some, if many are."""
 
 
 def every_record(records: Records, kind: str, tenant: str, prefix: str = "") -> Iterator[Record]:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -247,13 +247,13 @@ def test_records_are_forgotten_after_25_hours_to_the_microsecond(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, records: Records
 ) -> None:
     asked: list[tuple[str, int]] = []
-    has_older = records.has_older
+    rows = records.rows
 
-    def noted(kind: str, before_us: int) -> bool:
+    def noted(statement: str, kind: str, before_us: int) -> Sequence[object]:
         asked.append((kind, before_us))
-        return has_older(kind, before_us)
+        return rows(statement, kind, before_us)
 
-    monkeypatch.setattr(records, "has_older", noted)
+    monkeypatch.setattr(records, "rows", noted)
     asyncio.run(Idempotency(records, VAULT, clock).forget_old())
     assert asked == [("idempotency", (1_000_000 - 25 * 3600) * 1_000_000)]
 
@@ -265,11 +265,11 @@ def test_however_many_are_old_all_are_forgotten_a_thousand_at_a_time(records: Re
     records.write([kept]).result()
     asked: list[int] = []
     in_a_year = Idempotency(records, VAULT, lambda: time.time() + 365 * 86_400)
-    forget = records.forget
+    write = records.write
 
     async def work() -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(records, "forget", lambda *given: asked.append(1) or forget(*given))
+            patch.setattr(records, "write", lambda *given: asked.append(1) or write(*given))
             await in_a_year.forget_old()
 
     asyncio.run(work())

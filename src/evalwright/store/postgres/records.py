@@ -78,13 +78,6 @@ class PostgresRecords:
         return [tuple(row) for row in self._query(tenants_of([None]), statement, *values)]
 
     def write(
-        self, changes: Sequence[RecordChange | Execute], *, is_request: bool = True
+        self, changes: Sequence[RecordChange | Forget | Execute], *, is_request: bool = True
     ) -> "Future[None]":
         return self._writer().submit(Write(None, (), changes, None, is_request))
-
-    def has_older(self, kind: str, before_us: int) -> bool:
-        oldest = "SELECT 1 FROM records WHERE kind = $1 AND at_us < $2 LIMIT 1"
-        return bool(self._query(tenants_of([None]), oldest, kind, before_us))
-
-    def forget(self, kind: str, before_us: int) -> "Future[None]":
-        return self._writer().submit(Write(None, (), [Forget(kind, before_us)], None, True))

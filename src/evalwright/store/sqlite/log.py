@@ -165,7 +165,9 @@ class SqliteLog(WrittenLog[Database]):
                 held.enter_context(claims.claim(self._database.lock_file, run, run_id))
                 notes = f"{self._database.notes}{run}"
                 if any(Path(part).is_file() for part in (notes, f"{notes}.2")):
-                    self._database.notebook.recover(self, Path(notes), run_id)
+                    from evalwright.store.sqlite.notes import recover
+
+                    recover(self, Path(notes), run_id)
             try:
                 yield
             finally:

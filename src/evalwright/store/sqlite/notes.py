@@ -131,10 +131,6 @@ class Notebook:
                 notes = self._by_run.setdefault(run_id, RunNotes(first, run_id, flush))
         notes.add(events)
 
-    def recover(self, log: "EventLog", first: Path, run_id: str) -> None:
-        """Add to the log what a process that ended had noted of a run that is claimed here."""
-        recover(log, first, run_id)
-
     def end(self, run_id: str) -> None:
         with self._change:
             notes = self._by_run.pop(run_id, None)
