@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
+from evalwright.contracts.yaml_writer import to_yaml
 from evalwright.engine.suites.loader import read_subject
 from evalwright.engine.task_names import TaskNames
 from evalwright.scoring.checks.base import CodeAsk
@@ -35,8 +35,6 @@ Examples:
 """
 _MOST_NAMED = 5
 _YAML_ENDINGS = (".yaml", ".yml")
-# Texts that are the same plain in every version of YAML: all others are quoted.
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:[.:][A-Za-z][A-Za-z0-9_-]*)*")
 
 
 @click.command(epilog=EXAMPLES)
@@ -203,7 +201,7 @@ def _with_functions(check: Any, found: Mapping[str, str]) -> Any:
 def suite_file(
     suite: Suite, name: str, agent: str | None = None, claims: Claims = NO_CLAIMS
 ) -> bytes:
-    """The suite as a file of this name holds it; in ASCII, so that nothing in it is invisible.
+    """The suite as a file of this name holds it; what nobody can see is escaped.
 
     Only a suite with checks names its agent.
     """
@@ -214,26 +212,5 @@ def suite_file(
     else:
         value = msgspec.json.decode(msgspec.json.encode(suite))
     if name.lower().endswith(_YAML_ENDINGS):
-        return _yaml(value)
+        return to_yaml(value).encode()
     return (json.dumps(value, indent=2) + "\n").encode()
-
-
-def _yaml(value: Any) -> bytes:
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-    class Dumper(base):  # type: ignore[misc]  # the base is chosen at run time
-        """Writes no aliases, and quotes what another version of YAML would take for a number."""
-
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the dumper's signature
-            """Write everything out."""
-            return True
-
-    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        style = None if _PLAIN.fullmatch(text) else '"'
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-    Dumper.add_representer(str, represent)
-    text: bytes = yaml.dump(value, Dumper=Dumper, sort_keys=False, width=100, encoding="ascii")
-    return text
