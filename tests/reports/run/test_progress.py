@@ -155,3 +155,15 @@ def test_a_terminal_gets_a_display_with_all_of_it(monkeypatch, no_color):
     assert "1/2 tasks · 100.0% passed · $0.5" in text
     assert "slowest: slow-one 900 ms" in text
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]", text)) is (no_color == "")
+
+
+def test_judged_prompts_are_counted_with_their_errors_and_end_without_a_line(watch):
+    stream = io.StringIO()
+    with progress_for(stream, 3, quiet=False, noun="evaluations", ends=False) as shown:
+        shown.count(passed=True, cost_usd=0.5)
+        assert stream.getvalue() == ""
+        watch.now += LINE_EVERY_SECONDS
+        shown.count(passed=False, is_error=True)
+
+    written = "2/3 evaluations · 50.0% passed · 1 error · $0.50 · about 2 s left\n"
+    assert stream.getvalue() == written

@@ -114,18 +114,23 @@ class Progress:
 class PlainProgress(Progress):
     """A plain line now and then, for logs and pipes."""
 
-    def __init__(self, stream: TextIO, total: int, *so_far: Any) -> None:
-        super().__init__(total, *so_far)
+    def __init__(self, stream: TextIO, *so_far: Any, ends: bool = True) -> None:
+        super().__init__(*so_far)
         self._stream = stream
+        self._ends = ends  # with a line
         self._next = time.monotonic() + LINE_EVERY_SECONDS
 
     def refresh(self) -> None:
         """Write a line when it is time."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_EVERY_SECONDS
-            self.__exit__()
+            self._write()
 
     def __exit__(self, *_: object) -> None:
+        if self._ends:
+            self._write()
+
+    def _write(self) -> None:
         with contextlib.suppress(OSError):  # nobody need read it
             self._stream.write(self.line() + "\n")
             self._stream.flush()
@@ -172,12 +177,15 @@ def progress_for(
     *,
     quiet: bool,
     noun: str = "tasks",
+    ends: bool = True,
 ) -> Progress:
-    """The display that fits a stream, for a run of so many tasks."""
+    """The display that fits a stream, for a run of so many tasks; plain, it `ends` with a line."""
     so_far = (total, done, passed, cost_usd, noun)
     if quiet:
         return Progress(*so_far)
-    return LiveProgress(stream, *so_far) if stream.isatty() else PlainProgress(stream, *so_far)
+    if stream.isatty():
+        return LiveProgress(stream, *so_far)
+    return PlainProgress(stream, *so_far, ends=ends)
 
 
 def _duration(seconds: float) -> str:
