@@ -69,7 +69,7 @@ def all_that_is_read(path: Path) -> Any:
             [log.edges(run.run_id) for run in runs],
             [replay_run(log, run.run_id).summary for run in runs],
             [log.facts(run.run_id) for run in runs],
-            log.open_runs(),
+            log.upkeep.abandoned_runs(),
             [log.records.of_all_tenants(kind) for kind in MOST_KINDS],
             log.upkeep.tombstones(""),
             sorted(log.upkeep.sizes(""), key=repr),

@@ -275,7 +275,7 @@ USES: dict[str, Callable[[EventLog], object]] = {
     "read": lambda log: list(log.read("run")),
     "edges": lambda log: log.edges("run"),
     "run_ids": lambda log: log.run_ids(),
-    "open_runs": lambda log: log.open_runs(),
+    "abandoned_runs": lambda log: log.upkeep.abandoned_runs(),
     "a tenant's run_ids": lambda log: log.for_tenant("a").run_ids(),
     "records.get": lambda log: log.records.get("suite", "a", "key"),
     "records.list": lambda log: log.records.list("suite", "a"),

@@ -72,16 +72,16 @@ def test_runs_before_an_unknown_one_are_the_users_mistake(log: EventLog) -> None
 
 
 @pytest.mark.parametrize("end", TERMINAL_TYPES)
-def test_open_runs_are_those_with_events_and_without_an_end(log: EventLog, end: str) -> None:
+def test_runs_with_events_and_without_an_end_are_found(log: EventLog, end: str) -> None:
     write(log.for_tenant("b"), "first", [a_start()])
     write(log, "ended", [a_start(), an_end(end)])
     write(log.for_tenant("a"), "last", [a_start(), an_event()])
     with log.claim("without events"):
         pass
 
-    assert log.open_runs() == [("first", "b"), ("last", "a")]
-    assert log.for_tenant("a").open_runs() == [("last", "a")]
-    assert log.for_tenant("c").open_runs() == []
+    assert log.upkeep.abandoned_runs() == [("first", "b"), ("last", "a")]
+    assert log.for_tenant("a").upkeep.abandoned_runs() == [("last", "a")]
+    assert log.for_tenant("c").upkeep.abandoned_runs() == []
 
 
 @given(
@@ -183,8 +183,8 @@ def test_runs_are_found_among_many_that_have_ended_without_reading_those(
         return sum(steps)
 
     # Instructions of SQLite: one event takes about 10 of them, and there are 26,000.
-    assert cost(log.open_runs, [("open", "local")]) < 500 * 50
-    assert cost(log.for_tenant("quiet").open_runs, []) < 500
+    assert cost(log.upkeep.abandoned_runs, [("open", "local")]) < 500 * 50
+    assert cost(log.for_tenant("quiet").upkeep.abandoned_runs, []) < 500
     assert cost(log.for_tenant("quiet").run_ids, ["run-0"]) < 500
     assert cost(lambda: log.run_ids(2, before="run-2"), ["run-1", "run-0"]) < 500
     busy = log.for_tenant("busy")

@@ -112,7 +112,7 @@ def test_the_runs_of_a_log_from_before_tenants_are_local(path: Place) -> None:
     written(local, "open")
 
     assert local.run_ids() == log.run_ids() == ["open", "ended"]
-    assert log.open_runs() == [("open", "local")]
+    assert log.upkeep.abandoned_runs() == [("open", "local")]
     assert [event.at_us for event in local.read("ended")] == [5, 6]
     assert log.for_tenant("a").run_ids() == []
     assert log.records.list("suite", "local") == []
@@ -315,7 +315,9 @@ def assert_it_sees(view: EventLog, tenant: str, model: Model) -> None:
         assert is_refused == ((tenant, run_id) in model.refused)
     own = model.runs_of(tenant)
     assert view.run_ids() == own[::-1]
-    assert view.open_runs() == [(run_id, tenant) for run_id in own if not model.has_ended(run_id)]
+    assert view.upkeep.abandoned_runs() == [
+        (run_id, tenant) for run_id in own if not model.has_ended(run_id)
+    ]
     for run_id in own:
         assert [(event.type, event.body) for event in view.read(run_id)] == [
             (event.type, event.body) for event in model.events[run_id]

@@ -92,7 +92,7 @@ def use(view: PostgresLog, run_id: str) -> None:
     view.edges(run_id)
     view.facts(run_id)
     view.run_ids(5)
-    view.open_runs()
+    view.upkeep.abandoned_runs()
     view.upkeep.abandoned_runs()
     view.upkeep.scored_at(run_id, ["task"])
     view.upkeep.mentioning(run_id)

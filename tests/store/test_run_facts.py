@@ -161,7 +161,7 @@ def test_an_index_answers_and_no_event_is_read(
     )
     view = runs if tenant is None else runs.for_tenant(tenant)
     view.find_runs(RunFilter(**asked), 50)  # type: ignore[arg-type]
-    view.open_runs()
+    view.upkeep.abandoned_runs()
 
     plan = [step for given in asked_of_the_file for step in explained(path, *given)]
 

@@ -71,8 +71,9 @@ def export(*, run: str | None, is_all: bool, output: Path | None, db: str | None
     with existing_log(db) as log:
         if run is None:
             from evalwright.host.runs.log_export import export_log
+            from evalwright.store.protocol import RunFilter
 
-            left = len(log.open_runs())
+            left = len(log.find_runs(RunFilter(has_ended=False)))
             if left:
                 say(f"{many(left, 'run')} not ended, and not in the file")
             what, lines = "the log", export_log(log, LongWork("{0} of {1} runs written"))

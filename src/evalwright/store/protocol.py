@@ -172,9 +172,6 @@ class EventLog(EventSink, Protocol):
     def facts(self, run_id: str) -> RunFacts:
         """The facts of one run; raises `RunNotFound`, also for a run without events."""
 
-    def open_runs(self) -> list[tuple[str, str]]:
-        """The runs that have not ended, oldest first, each with its tenant."""
-
     def read(
         self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None
     ) -> Iterator[Event]:

@@ -99,7 +99,7 @@ class Recovery:
     async def recover(self) -> None:
         """Resume the runs that a crash or a stop of this host interrupted."""
         if self._hosts.is_alone:
-            for run_id, partition in await asyncio.to_thread(self._log.open_runs):
+            for run_id, partition in await asyncio.to_thread(self._log.upkeep.abandoned_runs):
                 await self._resume(RunHandle.find(self._log, partition, run_id))
 
     async def run(self) -> None:

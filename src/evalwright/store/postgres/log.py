@@ -24,7 +24,6 @@ from evalwright.store.postgres.queries import (
     CONTENT,
     EDGES,
     FACTS_OF_RUN,
-    OPEN_RUNS,
     RUN,
     RUN_IDS,
     SUMS_OF_RUN,
@@ -190,10 +189,6 @@ class PostgresLog(WrittenLog[PostgresDatabase]):
         if not rows:
             raise self.not_found(run_id)
         return run_facts(rows[0])
-
-    def open_runs(self) -> list[tuple[str, str]]:
-        rows = self._query(f"{OPEN_RUNS}{self._mine(1)} ORDER BY run")
-        return [(run_id, tenant) for run_id, tenant in rows]
 
     def read(
         self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None

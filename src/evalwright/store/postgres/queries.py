@@ -26,7 +26,6 @@ _COLUMNS = ", ".join(
 )
 FACTS_OF_RUN = f"SELECT {_COLUMNS} FROM runs WHERE run = $1 AND started_us IS NOT NULL"
 RUN_IDS = "SELECT run_id FROM runs WHERE started_us IS NOT NULL AND run < $1"
-OPEN_RUNS = "SELECT run_id, tenant FROM runs WHERE started_us IS NOT NULL AND ended_us IS NULL"
 
 # Where few runs are asked for, they come first: an order of all runs must not be searched for them.
 _SOURCES = {

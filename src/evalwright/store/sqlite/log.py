@@ -43,7 +43,6 @@ _FACTS = f"SELECT {facts.COLUMNS} FROM run_facts"  # noqa: S608 - constants only
 
 _RUN_IDS = f"SELECT {facts.RUN_ID} FROM run_facts WHERE run < :before"  # noqa: S608 - constants only
 
-_OPEN_RUNS = f"SELECT {facts.RUN_ID}, tenant FROM run_facts WHERE ended_us IS NULL"  # noqa: S608
 
 _NO_BOUND = 2**63 - 1
 _PAGE = 32  # events that a reader holds in memory
@@ -211,11 +210,6 @@ class SqliteLog(WrittenLog[Database]):
         if not rows:
             raise self.not_found(run_id)
         return facts.from_row(rows[0])
-
-    def open_runs(self) -> list[tuple[str, str]]:
-        return self._database.query(
-            f"{_OPEN_RUNS}{self._mine} ORDER BY run", {"tenant": self._tenant}
-        )
 
     def read(
         self, run_id: str, types: Sequence[str] = (), after: int = -1, limit: int | None = None
