@@ -161,7 +161,7 @@ def test_a_notebook_shows_each_task_over_all_repeats(desk: Evalwright) -> None:
     _, moody = groups(desk)
     html = ew.load(moody, db=desk.db)._repr_html_()
     cells = [part.partition("</td>")[0].rpartition(">")[2] for part in html.split("<td")[1:]]
-    assert cells[:5] == ["~", "order Where is order A-17?", "1 of 3", "0.3333", "I do not know."]
-    assert cells[6:9] == ["✗", "refund How long?", "0 of 3"]
-    assert cells[12:15] == ["✓", "greeting Hello", "3 of 3"]
+    assert cells[:5] == ["◆", "order Where is order A-17?", "1 of 3", "0.3333", "I do not know."]
+    assert cells[6:9] == ["■", "refund How long?", "0 of 3"]
+    assert cells[12:15] == ["○", "greeting Hello", "3 of 3"]
     assert f"<code>{moody}</code>" in html

@@ -1,10 +1,12 @@
 """Text from outside is visible, bounded, and links only inside the folder."""
 
+from html import unescape
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.reports.formats.html import text_html
+from evalwright.reports.design.markup import marked
 from evalwright.reports.formats.text import clipped, display_text, relative_href, shown
 
 HIDDEN = ["\u202e", "\u200b", "\u2066", "\ufeff", "\u2028", "\x00", "\x1b", "\x7f", "\U000e0041"]
@@ -41,9 +43,10 @@ def test_whatever_the_text_it_can_be_written_as_utf_8(text):
 
 @given(st.text(st.characters()))
 def test_no_markup_survives_as_markup(text):
-    html = text_html(text)
+    html = str(marked(text, "mark"))
     assert "<" not in html
     assert ">" not in html
+    assert unescape(html) == display_text(text)
 
 
 def test_half_a_surrogate_pair_is_named_instead_of_breaking_the_page():

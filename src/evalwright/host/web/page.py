@@ -6,9 +6,11 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote
 
+from minijinja import Environment
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,7 +27,6 @@ from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
 from evalwright.reports.design import files as design
 from evalwright.reports.design.markup import DESIGN, as_markup, templates_of
-from evalwright.reports.formats.html import Html, Templates, quoted_html, render_in
 from evalwright.reports.formats.text import display_text
 from evalwright.store.protocol import RunFilter
 
@@ -181,10 +182,10 @@ def part(call: PageCall, template: str, status_code: int = 200, **values: Any) -
     return Response(render(call, template, **values), status_code, media_type="text/html")
 
 
-def render(call: PageCall, template: str, **values: Any) -> Html:
+def render(call: PageCall, template: str, **values: Any) -> str:
     """The markup of a template; `csrf` and `may` are known in each."""
-    return render_in(
-        _environment(), template, csrf=call.session.new_token(), may=call.may, **values
+    return _environment().render_template(
+        template, csrf=call.session.new_token(), may=call.may, **values
     )
 
 
@@ -258,7 +259,7 @@ def read_form(raw: bytes) -> dict[str, list[str]]:
 
 
 @cache
-def _environment() -> Templates:
+def _environment() -> Environment:
     return templates_of(
         "evalwright.host.web",
         DESIGN,
@@ -271,7 +272,7 @@ def _environment() -> Templates:
             "review_address": lambda run_id, task_id: _href(review_address(run_id, task_id)),
         },
         filters={
-            "exact": lambda text: as_markup(quoted_html(text, is_value=True)),
+            "exact": lambda text: as_markup(escape(text)),
             "when": lambda at_us: as_markup(time_html(at_us)),
             "left": lambda at_us: as_markup(time_left_html(at_us)),
             "suite_name": suite_name,
@@ -290,27 +291,22 @@ def warm_up() -> None:
     _environment()
 
 
-def href_html(address: str) -> Html:
+def _href(address: str) -> Any:
     """An address for an attribute; slashes, which the templates would write as numbers, stay."""
-    return quoted_html(address, is_address=True)
+    return as_markup(escape(display_text(address)))
 
 
-def _href(address: str) -> object:
-    return as_markup(href_html(address))
-
-
-def time_html(at_us: int, now_s: float | None = None) -> Html:
+def time_html(at_us: int, now_s: float | None = None) -> str:
     """A time, told from now on; the script adds the local time, and keeps the words true."""
-    moment = quoted_html(iso_time(at_us))
-    words = quoted_html(time_words(at_us / 1_000_000, time.time() if now_s is None else now_s))
-    return Html(f'<time datetime="{moment}" title="{moment}">{words}</time>')
+    moment = iso_time(at_us)
+    words = time_words(at_us / 1_000_000, time.time() if now_s is None else now_s)
+    return f'<time datetime="{moment}" title="{moment}">{words}</time>'
 
 
-def time_left_html(at_us: int, now_s: float | None = None) -> Html:
+def time_left_html(at_us: int, now_s: float | None = None) -> str:
     """How long it takes until a time, which the script counts down."""
-    moment = quoted_html(iso_time(at_us))
     left_s = at_us / 1_000_000 - (time.time() if now_s is None else now_s)
-    return Html(f'<time datetime="{moment}" data-left>{quoted_html(left_words(left_s))}</time>')
+    return f'<time datetime="{iso_time(at_us)}" data-left>{left_words(left_s)}</time>'
 
 
 def left_words(left_s: float) -> str:

@@ -22,7 +22,6 @@ from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.provenance import Provenance, recorded_provenance
 from evalwright.engine.runs import agent_called, let_through_by, may_be_held, reasons_held
 from evalwright.reports.formats.figures import rate_gauge
-from evalwright.reports.formats.html import NO_HTML, Html, text_html
 from evalwright.reports.run.bars import rate_bar
 from evalwright.scoring.thresholds import p95
 from evalwright.store.protocol import EventLog, RunFacts
@@ -192,23 +191,18 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
     )
 
 
-def spark_html(scores: Sequence[float], bar: float | None = None, kind: str = "pass") -> Html:
-    """A line of scores, oldest first, from 0 to 1, with the last one marked."""
+def spark(
+    scores: Sequence[float], bar: float | None = None, kind: str = "pass"
+) -> dict[str, Any] | None:
+    """A line of scores, oldest first, from 0 to 1, with the last one marked, for `parts.spark`."""
     if len(scores) < 2:
-        return NO_HTML
-    points = [
-        (2 + number * 92 / (len(scores) - 1), 2 + 20 * (1 - score))
-        for number, score in enumerate(scores)
-    ]
-    drawn = text_html(" ".join(f"{x:.1f},{y:.1f}" for x, y in points))
-    words = text_html(", ".join(f"{score:.2f}" for score in scores))
-    at = NO_HTML
-    if bar is not None:
-        y = text_html(f"{2 + 20 * (1 - bar):.1f}")
-        at = Html(f'<line class="bar" x1="0" x2="96" y1="{y}" y2="{y}"/>')
-    end = text_html(f"{points[-1][1]:.1f}")
-    return Html(
-        '<svg class="spark" viewBox="0 0 96 24" role="img"'
-        f' aria-label="Latest runs: {words}">{at}<polyline class="line" points="{drawn}"/>'
-        f'<circle class="end {text_html(kind)}" cx="94" cy="{end}" r="3"/></svg>'
-    )
+        return None
+    step = 92 / (len(scores) - 1)
+    heights = [f"{2 + 20 * (1 - score):.1f}" for score in scores]
+    return {
+        "words": ", ".join(f"{score:.2f}" for score in scores),
+        "points": " ".join(f"{2 + n * step:.1f},{y}" for n, y in enumerate(heights)),
+        "bar": "" if bar is None else f"{2 + 20 * (1 - bar):.1f}",
+        "end": heights[-1],
+        "kind": kind,
+    }

@@ -25,3 +25,10 @@ def sprite(*names: str) -> str:
     """Icons and shapes for the head of a page, by their ids; all of them where none is named."""
     drawn = "".join(drawn for name, drawn in symbols().items() if name in names or not names)
     return f'<svg class="sprite" aria-hidden="true">{drawn}</svg>'
+
+
+def token(name: str) -> str:
+    """The value of a token in the light, for what has no style sheet."""
+    found = re.search(rf"--{name}: light-dark\((#[0-9a-f]{{6}})", text("tokens.css"))
+    assert found, f"there is no colour --{name}"
+    return found[1]

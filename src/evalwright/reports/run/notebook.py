@@ -6,7 +6,8 @@ from typing import Any
 from evalwright.contracts.short_names import suite_name
 from evalwright.engine.session import RunVerdict, verdict_of
 from evalwright.engine.verdict import Outcome, change_of_repeats
-from evalwright.reports.formats.html import Html, render
+from evalwright.reports.design.files import token
+from evalwright.reports.design.markup import render
 from evalwright.reports.formats.text import clipped, display_text
 from evalwright.reports.run.several_runs import worst_first
 from evalwright.reports.run.task_records import TaskRecord
@@ -16,12 +17,12 @@ from evalwright.scoring.repeats import TaskRepeats, summarise_repeats
 MOST_SHOWN = 20
 _LONG = 160
 _CELL = "padding: .15em .8em .15em 0; vertical-align: top; text-align: left"
-_GOOD, _BAD = "#1a7f37", "#cf222e"
+_SHAPES = {"pass": "○", "fail": "■", "warn": "◆"}  # passed, failed, flaky; as on a console
 
 
 def render_notebook(
     outcomes: Sequence[Outcome], verdict: RunVerdict, records: Sequence[Sequence[TaskRecord]]
-) -> Html:
+) -> str:
     """The run, or its repeats, as a small piece of HTML; `records` are those of each, masked."""
     first = outcomes[0]
     summary, group = first.summary, first.plan.group
@@ -45,7 +46,9 @@ def render_notebook(
         "run",
         "notebook.html",
         verdict=display_text(str(verdict)),
-        colour=_GOOD if verdict.passed else _BAD,
+        kind="pass" if verdict.passed else "fail",
+        colour=_result("pass" if verdict.passed else "fail")["colour"],
+        shape="●" if verdict.passed else "■",
         name=display_text(suite_name(f"{summary.suite_id}@{summary.suite_version}")),
         figures=f"score {score:.4g} · {figures}",
         change="" if change is None else clipped(change.sentence, _LONG * 4),
@@ -58,6 +61,11 @@ def render_notebook(
     )
 
 
+def _result(tone: str) -> dict[str, str]:
+    """A shape, and a colour that can be seen on a light and on a dark notebook."""
+    return {"shape": _SHAPES[tone], "colour": token(f"{tone}-solid")}
+
+
 def _row(record: TaskRecord) -> dict[str, Any]:
     score = "" if record.score is None else f"{record.score:.4g}"
     texts = (
@@ -67,8 +75,9 @@ def _row(record: TaskRecord) -> dict[str, Any]:
         "" if record.passed else why(record),
     )
     return {
-        "mark": "✓" if record.passed else "✗",
-        "colour": _GOOD if record.passed else _BAD,
+        "task_id": record.called.name,
+        "failed": not record.passed,
+        **_result("pass" if record.passed else "fail"),
         "texts": [clipped(text, _LONG) if text != "" else "" for text in texts],
     }
 
@@ -79,9 +88,8 @@ def _repeated_row(task: TaskRepeats, records: Sequence[TaskRecord]) -> dict[str,
     name, _, output, reason = row["texts"]
     score = f"{task.score.mean:.4g}"
     passed = f"{task.passes} of {task.runs}"
-    mark = "~" if task.verdict == "flaky" else row["mark"]
     return {
         **row,
-        "mark": mark,
+        **(_result("warn") if task.verdict == "flaky" else {}),
         "texts": [name, passed, score, output, reason],
     }

@@ -157,8 +157,8 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
 def _verdict(run: ReportedRun | FailedRun, reading: RunReading) -> dict[str, Any]:
     if isinstance(run, FailedRun):
         reason = clipped(f"{run.code}: {run.message}", _LONG)
-        told: dict[str, Any] = {"verdict": "unsure", "heading": "No result", "name": ""}
-        return told | {"why": "", "gauges": [], "reasons": [reason], "change": []}
+        told: dict[str, Any] = {"verdict": "unsure", "heading": "No result", "reasons": [reason]}
+        return told | {"name": "", "words": "", "why": "", "gauges": [], "change": []}
     summary, change = run.summary, list[tuple[str, str]]()
     if run.change is not None:  # beside what the run was put, and whether that is chance
         against, sentence = f"Against the baseline {run.change.called}", run.change.sentence
@@ -170,6 +170,7 @@ def _verdict(run: ReportedRun | FailedRun, reading: RunReading) -> dict[str, Any
     return {
         "verdict": "pass" if run.passed else "fail",
         "heading": "May ship" if run.passed else "Do not ship",
+        "words": run.words if run.passed else "",
         "name": suite_name(f"{summary.suite_id}@{summary.suite_version}"),
         "why": "" if run.reasons else seen["why"],
         "gauges": seen["gauges"],
@@ -286,6 +287,7 @@ def _task_line(task: ReadTask, number: int, body: str = "", *, is_open: bool = F
     """The entry of a task in the list; without a body, the page's script brings it."""
     record, status = task.record, status_of(task.record)
     facts = [] if record.score is None else [f"score {record.score:.4g}"]
+    facts += [record.checks_on_pages] if record.checks_on_pages else []
     facts += [] if record.latency_ms is None else [amounts.span(record.latency_ms)]
     cost = record.usage.cost_usd
     facts += [] if cost is None else [amounts.dollars(cost)]

@@ -26,9 +26,7 @@ from evalwright.host.web.pages.runs import (
     run_row,
     suite_id,
 )
-from evalwright.host.web.run_figures import spark_html
-from evalwright.reports.design.markup import as_markup
-from evalwright.reports.formats.html import Html, text_html
+from evalwright.host.web.run_figures import spark
 from evalwright.store.protocol import RunFacts, RunFilter
 
 LOOKED_AT = 300  # runs, the latest
@@ -118,7 +116,7 @@ def _suite(row: dict[str, Any], run: RunFacts, trends: ScoreTrends) -> dict[str,
         "beside": row["agent"],
         "address": suite_address(suite_id(run)),
         "word": {"Passed": "May ship", "Failed": "Do not ship"}.get(row["word"], row["word"]),
-        "spark": as_markup(spark_html(trends.up_to(run), bar, tone)),
+        "spark": spark(trends.up_to(run), bar, tone),
     }
 
 
@@ -163,19 +161,13 @@ def _flying(call: PageCall, run: RunFacts) -> dict[str, Any]:
             failed = progress.counts["failed"] + progress.counts["error"]
     passed = max(0, scored - failed)
     share, bad = (passed / tasks, failed / tasks) if tasks else (0.0, 0.0)
-    words = text_html(f"{scored} of {tasks} tasks: {passed} passed, {failed} failed")
-    drawn = Html(
-        f'<svg class="progress" role="img" aria-label="{words}">'
-        '<rect class="track" width="100%" height="6"/>'
-        f'<rect class="p" width="{100 * share:.1f}%" height="6"/>'
-        f'<rect class="f" x="{100 * share:.1f}%" width="{100 * bad:.1f}%" height="6"/></svg>'
-    )
+    words = f"{scored} of {tasks} tasks: {passed} passed, {failed} failed"
     return {
         "title": suite_name((run.suite or run.workflow).partition("@")[0]),
         "address": run_address(run.run_id),
         "progress": f"{scored:,} of {tasks:,}" if tasks else "starting",
         "beside": f"{failed:,} failed so far" if failed else "running",
-        "bar": as_markup(drawn),
+        "bar": {"words": words, "passed": share, "failed": bad},
     }
 
 

@@ -11,7 +11,7 @@ from evalwright.host.http.errors import ApiError
 from evalwright.host.library.prompts import PromptEvaluation, PromptSummary
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import PageCall, page, part, see
-from evalwright.host.web.run_figures import spark_html
+from evalwright.host.web.run_figures import spark
 from evalwright.prompts.results import percent
 from evalwright.reports.design.markup import as_markup
 from evalwright.reports.formats.words import VERDICTS
@@ -154,7 +154,7 @@ async def file(call: PageCall) -> Response:
         is_latest=key == known[0][0],
         latest=file_address(path),
         has_text=found.text is not None,
-        spark=as_markup(spark_html([score / 100 for score in reversed(trend)])),
+        spark=spark([score / 100 for score in reversed(trend)]),
         details=as_markup(shown),
         history=[
             {

@@ -44,7 +44,6 @@ from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProg
 from evalwright.host.web.run_figures import RunFigures
 from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.design.markup import as_markup
-from evalwright.reports.formats.html import Html
 from evalwright.reports.run.bars import verdict_told
 from evalwright.scoring.regression import change_against_baseline
 from evalwright.store.protocol import RunFacts, RunFilter
@@ -113,14 +112,14 @@ def _told(view: RunView, head: dict[str, Any]) -> dict[str, Any]:
     return verdict_told(view.frame, view.tasks, passed=passed, words=words, against=against)
 
 
-async def _live_soon(call: PageCall) -> Html:
+async def _live_soon(call: PageCall) -> str:
     """The live part, unless it takes long: then it comes with the stream."""
     panel = asyncio.ensure_future(_panel(call))
     done, _ = await asyncio.wait((panel,), timeout=READY_SECONDS)
     return panel.result().panel if done else NOT_READY
 
 
-NOT_READY = Html('<p class="muted" role="status">Loading the progress of this run…</p>')
+NOT_READY = '<p class="muted" role="status">Loading the progress of this run…</p>'
 
 
 async def verdict(call: PageCall) -> Response:
@@ -264,7 +263,7 @@ async def live(call: PageCall) -> Response:
 class LiveState(NamedTuple):
     """The live part of a page at one time."""
 
-    panel: Html
+    panel: str
     last: int  # the event that it goes up to
     is_over: bool  # the run has ended
     is_behind: bool  # there are further events already

@@ -24,8 +24,7 @@ from evalwright.host.web.page import (
     part,
     suite_address,
 )
-from evalwright.host.web.run_figures import RunFigures, spark_html, verdict_words
-from evalwright.reports.design.markup import as_markup
+from evalwright.host.web.run_figures import RunFigures, spark, verdict_words
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40
@@ -229,13 +228,12 @@ def _group(
     if bar is not None:
         beside.append(f"bar {amounts.percent(bar)}")
     kind = rows[0]["kind"]
-    drawn = spark_html(trends.up_to(head), bar, "pass" if kind == "pass" else "fail")
     return {
         "title": suite_name(suite),
         "agent": agent,
         "beside": " · ".join(beside),
         "address": suite_address(suite),
-        "spark": as_markup(drawn),
+        "spark": spark(trends.up_to(head), bar, "pass" if kind == "pass" else "fail"),
         "rows": rows,
         "kind": kind,
     }

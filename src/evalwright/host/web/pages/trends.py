@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from evalwright.contracts import amounts
 from evalwright.host.web.filters import number_of
-from evalwright.host.web.page import PageCall, href_html, in_time, page, part, run_address
+from evalwright.host.web.page import PageCall, in_time, page, part, run_address
 from evalwright.host.web.pages.runs import run_title
 from evalwright.host.web.pages.suite_trends import (
     MOST_RUNS,
@@ -24,8 +24,6 @@ from evalwright.host.web.pages.suite_trends import (
 )
 from evalwright.host.web.recent_runs import RecentRuns, refuse_slow, with_tasks
 from evalwright.host.web.run_views import add_names, views_of
-from evalwright.reports.design.markup import as_markup
-from evalwright.reports.formats.html import Html, text_html
 from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import RunFacts
 
@@ -223,16 +221,6 @@ class ChartScale(NamedTuple):
     def y(self, value: float) -> str:
         return f"{self.foot - self.tall * (value - self.low) / (self.high - self.low):.1f}"
 
-    def line(self, kind: str, value: float) -> Html:
-        """A line across, at a value."""
-        y, end = text_html(self.y(value)), text_html(str(self.right + 8))
-        left = text_html(str(GUTTER - 14))
-        return Html(f'<line class="{text_html(kind)}" x1="{left}" x2="{end}" y1="{y}" y2="{y}"/>')
-
-    def text(self, x: str, y: str, anchor: str, words: str) -> Html:
-        at = Html(f'x="{text_html(x)}" y="{text_html(y)}" text-anchor="{text_html(anchor)}"')
-        return Html(f"<text {at}>{text_html(words)}</text>")
-
 
 def _chart(
     measure: Measure, points: Sequence[TrendPoint], bar: float | None = None
@@ -247,52 +235,48 @@ def _chart(
     edges += [bar] if bar is not None else []
     ticks = _ticks(min(edges), max(edges), 100.0 if is_rate else None)
     scale = ChartScale(*((1240, 190) if is_rate else (620, 150)), len(points), ticks[0], ticks[-1])
-    parts = [scale.line("grid", tick) for tick in ticks]
-    parts += [
-        scale.text(str(GUTTER - 20), f"{float(scale.y(tick)) + 4:.1f}", "end", measure.named(tick))
-        for tick in ticks
-    ]
-    parts += [scale.line("bar", bar)] if bar is not None else []
     often = max(1, -(-len(points) // (12 if is_rate else 6)))
-    parts += [
-        scale.text(
-            scale.x(place), str(scale.foot + 18), "middle", str(points[place].run.facts.number)
-        )
-        for place in range(len(points) - 1, -1, -often)
-    ]
+    numbers = range(len(points) - 1, -1, -often)
     lines = list(dict.fromkeys(each.line for each in points))[-MOST_LINES:]
-    for line in lines:
-        drawn = " ".join(
-            f"{scale.x(place)},{scale.y(value)}"
-            for place, (each, value) in enumerate(zip(points, values, strict=True))
-            if each.line == line and value is not None
-        )
-        parts.append(Html(f'<polyline class="line" points="{text_html(drawn)}"/>'))
-    for place, (each, found, band) in enumerate(zip(points, values, bands, strict=True)):
-        if found is None:
-            continue
-        x, y = text_html(scale.x(place)), text_html(scale.y(found))
-        if band is not None:
-            top, foot = (text_html(scale.y(edge)) for edge in reversed(band))
-            parts.append(Html(f'<line class="whisker" x1="{x}" x2="{x}" y1="{top}" y2="{foot}"/>'))
-        is_below = bar is not None and found < bar
-        tone = "other" if each.line != points[-1].line else "out" if is_below else "in"
-        of = f"{run_title(each.run.facts)}, {' '.join(each.line)}"
-        told = text_html(f"{of}: {measure.named(found)}")
-        href = href_html(run_address(each.run.facts.run_id))
-        parts.append(
-            Html(
-                f'<a href="{href}" aria-label="{told}"><title>{told}</title>'
-                f'<circle class="{text_html(tone)}" cx="{x}" cy="{y}" r="4"/></a>'
+    shown = [
+        (place, each, found, band)
+        for place, (each, found, band) in enumerate(zip(points, values, bands, strict=True))
+        if found is not None
+    ]
+    chart = {
+        "box": f"0 0 {scale.width} {scale.tall + 40}",
+        "left": GUTTER - 14,
+        "right": scale.right + 8,
+        "foot": scale.foot + 18,
+        "ticks": [(scale.y(tick), float(scale.y(tick)) + 4, measure.named(tick)) for tick in ticks],
+        "bar": None if bar is None else scale.y(bar),
+        "numbers": [(scale.x(place), points[place].run.facts.number) for place in numbers],
+        "lines": [
+            " ".join(
+                f"{scale.x(place)},{scale.y(y)}" for place, of, y, _ in shown if of.line == line
             )
-        )
-    kind, box = ("chart" if is_rate else "chart half"), f"0 0 {scale.width} {scale.tall + 40}"
-    svg = Html(
-        f'<svg class="{text_html(kind)}" viewBox="{text_html(box)}">{Html("".join(parts))}</svg>'
-    )
+            for line in lines
+        ],
+        "points": [
+            {
+                "x": scale.x(place),
+                "y": scale.y(found),
+                "band": None if band is None else [scale.y(edge) for edge in reversed(band)],
+                "tone": "other"
+                if each.line != points[-1].line
+                else "out"
+                if bar is not None and found < bar
+                else "in",
+                "words": f"{run_title(each.run.facts)}, {' '.join(each.line)}: "
+                f"{measure.named(found)}",
+                "address": run_address(each.run.facts.run_id),
+            }
+            for place, each, found, band in shown
+        ],
+    }
     now = f"{measure.named(known[-1])} now"
     now += "" if bar is None else f", bar {measure.named(bar)}"
-    return {"name": measure.name, "now": now, "is_wide": is_rate, "drawn": as_markup(svg)}
+    return {"name": measure.name, "now": now, "is_wide": is_rate, **chart}
 
 
 def _ticks(low: float, high: float, most: float | None) -> list[float]:
