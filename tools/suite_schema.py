@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from evalwright.contracts.run_plan import MAX_REPEATS
 from evalwright.contracts.schema import SUITE, load_schema
-from evalwright.contracts.suite import WORLD_OPERATIONS, FaultKind
+from evalwright.contracts.suite import MOST_TURNS, WORLD_OPERATIONS, FaultKind
 from evalwright.scoring.checks.table import CHECKS, WEIGHT, fields_beside
 
 
@@ -160,6 +160,12 @@ def _task() -> dict[str, Any]:
         },
         "description": _text("What the task is for."),
         "input": {"description": "What the agent receives; texts may be templates."},
+        "turns": {
+            **_list(_turn(), "What the user says one after the other, in place of an input."),
+            "minItems": 1,
+            "maxItems": MOST_TURNS,
+            "examples": [[{"user": "Where is my order?", "checks": [{"contains": "number"}]}]],
+        },
         **_common(),
         "expected": {"description": "A reference answer, for templates and own checks."},
         "vars": _vars(),
@@ -170,7 +176,20 @@ def _task() -> dict[str, Any]:
             "examples": [True],
         },
     }
-    return {**_closed(fields, "One task."), "required": ["input"]}
+    either = [{"required": ["input"]}, {"required": ["turns"]}]
+    return {**_closed(fields, "One task."), "anyOf": either}
+
+
+def _turn() -> dict[str, Any]:
+    fields = {
+        "user": _text("What the user says."),
+        "checks": {"$ref": "#/$defs/checks"},
+        "stop": {
+            "description": "End the conversation here if one of the checks fails.",
+            "type": "boolean",
+        },
+    }
+    return {**_closed(fields, "One turn of a conversation."), "required": ["user"]}
 
 
 def _data() -> dict[str, Any]:

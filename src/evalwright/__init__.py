@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from evalwright.api.suite_run import run as run
     from evalwright.api.suites import Suite as Suite
     from evalwright.api.suites import Task as Task
+    from evalwright.api.suites import turn as turn
     from evalwright.api.worlds import world as world
     from evalwright.contracts.errors import EvalwrightError as EvalwrightError
 
@@ -108,6 +109,7 @@ __all__ = [
     "starts_with",
     "state",
     "tool",
+    "turn",
     "world",
 ]
 
@@ -120,7 +122,7 @@ _HOMES = {
     "agents.toolbox": "ToolError",
     "agents.python": "AgentTask",
     "api.single_answer": "Evaluate",
-    "api.suites": "Suite Task",
+    "api.suites": "Suite Task turn",
     "api.check_objects": "Check check",
     "api.expectation": "Expectation expect",
     "api.suite_run": "arun load run",

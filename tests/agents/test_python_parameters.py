@@ -103,6 +103,6 @@ def test_a_question_is_a_field_or_an_input_without_fields_and_never_the_whole_ta
 
     answer = _taking_a_task(lambda question: question)
     for given in ({"question": "Where is it?"}, "Where is it?"):
-        assert answer(SimpleNamespace(input=given)) == "Where is it?"
+        assert answer(SimpleNamespace(turn=0, input=given)) == "Where is it?"
     with pytest.raises(AgentFailure, match="asks for question; the task's input has text"):
-        answer(SimpleNamespace(input={"text": "Where is it?"}))
+        answer(SimpleNamespace(turn=0, input={"text": "Where is it?"}))

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loop_subjects import USAGE, Script, an_agent, answered_by, invoke, says, uses
 
-from builders import a_task
+from builders import a_suite, a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.agents.worlds import PreparedWorld
-from evalwright.contracts.suite import ToolFault, World, WorldTool
+from evalwright.contracts.suite import Expected, ToolFault, UserTurn, World, WorldTool
 from evalwright.models.protocol import ChatMessage, Finish, ModelError, Reply
+from subjects.runs import Workshop
 
 ORDERS = "shop:orders.get"
 REFUND = "shop:refund"
@@ -327,3 +328,22 @@ def test_a_model_is_offered_the_tools_of_the_world_and_told_of_faults(tmp_path: 
     changed = told.invocation.world_changes()
     assert changed is not None
     assert [each.after for each in changed.changes] == [refund]
+
+
+def test_a_model_that_is_asked_again_knows_what_was_said(tmp_path: Path, workshop: Workshop):
+    model = Script(uses((ORDERS, {})), says("first"), says("second"))
+    turns = [UserTurn("one", [{"equals": "first"}]), UserTurn("two", [{"equals": "second"}])]
+    task = msgspec.structs.replace(
+        answered_by((ORDERS, "sent")), turns=turns, expected=Expected("checks", checks=[])
+    )
+    recording = workshop.run(a_suite([task]), an_agent(tmp_path, model, toolAllowlist=[ORDERS]))
+    assert recording.summary.passed
+    said = [(each.role, each.content) for each in model.requests[-1].messages]
+    assert said == [
+        ("system", "You are a clerk."),
+        ("user", "one"),
+        ("assistant", ""),
+        ("tool", "sent"),
+        ("assistant", "first"),
+        ("user", "two"),
+    ]

@@ -49,6 +49,7 @@ class CommandAgent:
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = True
         self.reads_memory = True
+        self.converses = True
         self._arguments = arguments
         self._gateway = gateway
         self._receiver = receiver

@@ -59,6 +59,7 @@ class HttpAgent:
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = True
         self.reads_memory = True
+        self.converses = True
         self._url = url
         self._gateway = gateway
         self._receiver = receiver

@@ -61,13 +61,17 @@ class ManifestAgent:
         self._tools = list(dict.fromkeys(manifest.tool_allowlist or ()))
         self.allowed_tools: frozenset[str] | None = frozenset(self._tools)
         self.is_outside = False
+        self.converses = True
         self.task_contract = task_contract
         self._return_contract = return_contract
         self._settings = settings or LoopSettings()
 
     async def invoke(self, invocation: Invocation) -> Any:
         task_input = invocation.task.input
-        broken = self.task_contract and self.task_contract.broken_by(task_input)
+        if invocation.turn:
+            task_input = invocation.messages[-1]["content"]
+        contract = None if invocation.turn else self.task_contract
+        broken = contract and contract.broken_by(task_input)
         if broken:
             raise AgentFailure("invalid_task_input", f"the input breaks taskSchemaRef: {broken}")
         # The tools that the model sees: with fixtures, all of the allowlist for every task.
@@ -76,12 +80,14 @@ class ManifestAgent:
         if surroundings.live:
             found = {tool: surroundings.toolbox.find(tool) for tool in self._tools}
             offered = [name for name, tool in found.items() if tool and tool.call]
-        contract = self._return_contract
+        returned = self._return_contract
         output_schema = None
-        if contract is not None and isinstance(contract.document, dict):
-            output_schema = OutputSchema("answer", contract.document)
-        loop = ToolLoop(self.model, invocation, offered, self._settings, output_schema)
-        answer = await loop.run(self._system(invocation), as_text(task_input))
+        if returned is not None and isinstance(returned.document, dict):
+            output_schema = OutputSchema("answer", returned.document)
+        loop = invocation.session.setdefault(
+            "loop", ToolLoop(self.model, invocation, offered, self._settings, output_schema)
+        )
+        answer: str = await loop.run(self._system(invocation), as_text(task_input))
         if invocation.refused or self._return_contract is None:
             return checked_output(answer)
         try:

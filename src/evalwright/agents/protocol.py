@@ -76,6 +76,7 @@ class Agent(Protocol):
     allowed_tools: frozenset[str] | None  # the tools it may call; None: all that there are
     is_outside: bool  # in another process, where it may call tools unseen
     reads_memory: bool  # whether it can see the memory of a task
+    converses: bool  # whether it is invoked for each turn of a conversation
 
     def invoke(self, invocation: "Invocation") -> Awaitable[Any]:
         """Work on one task and return the output; raises `AgentFailure`.
@@ -139,6 +140,9 @@ class Invocation:
         self.now_s = now_s
         self.surroundings = surroundings or Surroundings()
         self.tools = self.surroundings.tools_of(task, invocation_id)
+        self.turn = 0  # of a conversation, from 1
+        self.messages: list[dict[str, Any]] = []  # of a conversation, so far
+        self.session: dict[str, Any] = {}  # the agent's own, for a conversation
         self.usages: list[ProviderUsage] = []
         self.output: Any = None  # what the agent has answered
         self.allowed_tools: frozenset[str] | None = None  # none of them forbidden
@@ -313,6 +317,16 @@ class Invocation:
         started = time.perf_counter()
         await work
         self.aside_s += time.perf_counter() - started
+
+    def begin_turn(self, user: str) -> None:
+        """What the user says next in a conversation."""
+        self.turn += 1
+        self.messages.append({"role": "user", "content": user})
+
+    def end_turn(self, output: Any) -> None:
+        """What the agent said to that."""
+        content = output if isinstance(output, str) else canonical(checked_output(output))
+        self.messages.append({"role": "assistant", "content": content})
 
     def end(self) -> None:
         """From here on nothing is recorded and live calls are cancelled: the score is next."""

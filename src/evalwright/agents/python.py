@@ -56,8 +56,28 @@ class AgentTask:
 
     @property
     def input(self) -> Any:
-        """The task's input."""
+        """The task's input; a conversation has `messages` instead."""
+        if self._invocation.turn:
+            raise AttributeError(
+                "this task is a conversation, and this agent reads the input of a single turn: "
+                "read task.messages, of which the last is the user's"
+            )
         return self._invocation.task.input
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """What was said so far in a conversation, each with `role` and `content`."""
+        return [dict(each) for each in self._invocation.messages]
+
+    @property
+    def turn(self) -> int:
+        """The turn of a conversation, from 1; 0 of a single question."""
+        return self._invocation.turn
+
+    @property
+    def session(self) -> dict[str, Any]:
+        """The agent's own values for a conversation, kept from turn to turn."""
+        return self._invocation.session
 
     @functools.cached_property
     def memory(self) -> Memory:
@@ -129,6 +149,7 @@ class PythonAgent:
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = False
         self.reads_memory = True
+        self.converses = True
         self.function = function
         self._function = _taking_a_task(function)
         self._is_async = is_async(function)
@@ -245,6 +266,8 @@ def _is_plain(annotation: Any) -> bool:
 def _call_by_name(
     function: Any, required: set[str], named: set[str], task: AgentTask, *, wants_input: bool
 ) -> Any:
+    if task.turn:
+        return _call_in_conversation(function, required, named, task)
     given = task.input if isinstance(task.input, dict) else {}
     offered = {**given, "task": task, "input": task.input}
     if required <= offered.keys():
@@ -256,6 +279,27 @@ def _call_by_name(
     has = ", ".join(map(str, given)) or "no fields"
     raise AgentFailure(
         "agent_error", f"the agent's function asks for {missing}; the task's input has {has}"
+    )
+
+
+def _call_in_conversation(
+    function: Any, required: set[str], named: set[str], task: AgentTask
+) -> Any:
+    messages = task.messages
+    offered = {
+        "task": task,
+        "messages": messages,
+        "message": messages[-1]["content"],
+        "session": task.session,
+        "turn": task.turn,
+    }
+    if required <= offered.keys():
+        return function(**{name: offered[name] for name in named & offered.keys()})
+    missing = ", ".join(sorted(required - offered.keys()))
+    raise AgentFailure(
+        "agent_error",
+        f"this task is a conversation, and the agent's function asks for {missing}: "
+        f"a conversation has {', '.join(offered)}",
     )
 
 

@@ -56,8 +56,13 @@ class ToolLoop:
         self._messages: list[ChatMessage] = []
 
     async def run(self, system: str, user: str) -> str:
-        """Talk until the model gives its answer, and return that; raises `AgentFailure`."""
-        self._messages = [ChatMessage("system", system), ChatMessage("user", user)]
+        """Talk until the model gives its answer, and return that; raises `AgentFailure`.
+
+        Asked again, it goes on with the same conversation.
+        """
+        if not self._messages:
+            self._messages = [ChatMessage("system", system)]
+        self._messages.append(ChatMessage("user", user))
         for part in PARTS:
             self._invocation.observe(part, "tool loop")
         for turns_left in reversed(range(self._settings.max_turns)):
@@ -95,6 +100,7 @@ class ToolLoop:
                 self._invocation.refused = True
                 return reply.text
             if not reply.tool_uses:
+                self._messages.append(ChatMessage("assistant", reply.text))
                 return reply.text
             if turns_left:
                 self._messages.append(ChatMessage("assistant", reply.text, reply.tool_uses))

@@ -56,6 +56,14 @@ class OtlpEndpoint(msgspec.Struct, frozen=True):
     protocol: str = "http/protobuf"
 
 
+class Conversation(msgspec.Struct, frozen=True):
+    """Where a conversation is: what was said so far ends with the user's last message."""
+
+    id: str
+    turn: int
+    messages: list[dict[str, Any]]
+
+
 class AgentRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What an agent is sent for one task."""
 
@@ -67,6 +75,7 @@ class AgentRequest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     fixtures: Fixtures | None = None
     tool_gateway: ToolGateway | None = None
     otlp: OtlpEndpoint | None = None
+    conversation: Conversation | None = None
 
 
 class ReportedReasoning(msgspec.Struct, frozen=True, tag_field="type", tag="agent.reasoned"):
@@ -136,16 +145,23 @@ def encode_request(
     elif fixtures is not None:
         answers = [] if tools else fixtures.tool_responses
         fixtures = Fixtures(tool_responses=answers, memory_seed=list(invocation.memory()))
+    conversation, asked = None, invocation.task.input
+    if invocation.turn:
+        conversation = Conversation(
+            invocation.invocation_id, invocation.turn, list(invocation.messages)
+        )
+        asked = invocation.messages[-1]["content"]
     return msgspec.json.encode(
         AgentRequest(
             run_id=invocation.run_id,
             invocation_id=invocation.invocation_id,
             agent_id=invocation.agent_id,
             task_id=invocation.task.task_id,
-            input=invocation.task.input,
+            input=asked,
             fixtures=fixtures,
             tool_gateway=ToolGateway(tools.url) if tools else None,
             otlp=OtlpEndpoint(spans.endpoint) if spans else None,
+            conversation=conversation,
         )
     )
 

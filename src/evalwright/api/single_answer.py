@@ -72,6 +72,7 @@ class GivenAnswer:
     allowed_tools: frozenset[str] | None = None
     is_outside = False
     reads_memory = True
+    converses = False
     ref = "given"
 
     def __init__(self, output: Any, agent_id: str, latency_ms: int | None = None) -> None:

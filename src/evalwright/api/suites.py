@@ -24,11 +24,53 @@ _WIRE = {"pass_score": "passScore", "max_cost_usd": "maxCostUsd"}
 _WIRE |= {"max_p95_latency_ms": "maxP95LatencyMs", "pass_rate": "passRate"}
 
 
+class ScriptedTurn:
+    """What the user says next in a conversation; made by `ew.turn`."""
+
+    def __init__(self, user: str, checks: Iterable[CheckGiven], *, stop: bool) -> None:
+        given: object = user
+        if not (isinstance(given, str) and given):
+            raise BadInput(f"a turn begins with what the user says, a text, not {user!r:.60}")
+        self.user = user
+        self.checks = as_checks(checks, f"turn {user!r:.40}")
+        self.stop = stop
+
+    def written(self, own: OwnFunctions) -> dict[str, Any]:
+        """The turn as a suite file has it."""
+        checks = [each.written(own.refer) for each in self.checks]
+        fields = {"user": self.user, "checks": checks, "stop": self.stop}
+        return {name: value for name, value in fields.items() if value}
+
+
+def turn(user: str, *, checks: Iterable[CheckGiven] = (), stop: bool = False) -> ScriptedTurn:
+    """One turn of a conversation: what the user says, and what a good answer to that is.
+
+    With `stop`, the conversation ends there if one of the checks fails.
+    """
+    return ScriptedTurn(user, checks, stop=stop)
+
+
+def _turns(given: Any, place: str) -> list[ScriptedTurn]:
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise BadInput(f'{place}: turns are a list: turns=[ew.turn("Hello", checks=[…])]')
+    found = []
+    for each in given:
+        if isinstance(each, ScriptedTurn):
+            found.append(each)
+        elif isinstance(each, Mapping) and each.keys() <= {"user", "checks", "stop"}:
+            fields = {name: value for name, value in each.items() if name != "user"}
+            found.append(turn(each.get("user", ""), **fields))
+        else:
+            raise BadInput(f"{place}: {each!r:.60} is no turn; write ew.turn(…)")
+    return found
+
+
 class Task:
     """One thing that the agent is asked to do, and what a good answer is.
 
-    The fields are those of a task in a suite file. Without an `id` the task has one that is made
-    from its content. `checks` are checks of `ew`, functions of your own, or dictionaries as suite
+    The fields are those of a task in a suite file. A conversation has `turns`, made by `ew.turn`,
+    in place of an input. Without an `id` the task has one that is made from its content. `checks`
+    are checks of `ew`, functions of your own, or dictionaries as suite
     files have them. `fixtures` answer the agent's tools: `{"toolResponses": [{"tool": …,
     "response": …}]}`. The tools of a `world`, made by `ew.world`, read and change its data.
     `faults` are what goes wrong with tools: `[{"tool": …, "fault": "timeout", "on": 1}]`.
@@ -41,7 +83,8 @@ class Task:
         self,
         id: str | None = None,  # noqa: A002 - its name in suites
         *,
-        input: Any,  # noqa: A002
+        input: Any = msgspec.UNSET,  # noqa: A002
+        turns: "Iterable[ScriptedTurn | Mapping[str, Any]]" = (),
         checks: Iterable[CheckGiven] = (),
         expected: Any = None,
         fixtures: Mapping[str, Any] | None = None,
@@ -61,7 +104,10 @@ class Task:
             raise BadInput(f"a task begins with its id, a text, not {id!r:.60}")
         self.id = id
         place = "a task" if id is None else f"task {id!r}"
-        self.input = _plain(input, f"{place}, input")
+        self.turns = _turns(turns, place)
+        if (input is msgspec.UNSET) != bool(self.turns):
+            raise BadInput(f"{place}: give it an input, or the turns of a conversation")
+        self.input = None if self.turns else _plain(input, f"{place}, input")
         self.checks: list[Check] = as_checks(checks, place)
         self.expected = _plain(expected, f"{place}, expected")
         self.fixtures = fixtures
@@ -81,10 +127,15 @@ class Task:
         """The task as a suite file has it."""
         fields = {name: value for name, value in vars(self).items() if value is not None}
         fields["input"] = self.input
+        if self.turns:
+            del fields["input"]
+            fields["turns"] = [each.written(own) for each in self.turns]
         fields["checks"] = [each.written(own.refer) for each in self.checks]
         if isinstance(self.world, GivenWorld):
             fields["world"] = self.world.name
-        return {k: v for k, v in fields.items() if v or k not in ("checks", "tags", "faults")}
+        return {
+            k: v for k, v in fields.items() if v or k not in ("checks", "tags", "faults", "turns")
+        }
 
     def __repr__(self) -> str:
         return f"<task {self.id or 'without an id'}: {len(self.checks)} checks>"
@@ -338,7 +389,7 @@ def _as_task(given: Task | Mapping[str, Any]) -> Task:
         return given
     if isinstance(given, Mapping):
         unknown = [key for key in given if key not in _TASK_FIELDS]
-        if not unknown and "input" in given:
+        if not unknown and ("input" in given or "turns" in given):
             return Task(given.get("id"), **{k: v for k, v in given.items() if k != "id"})
         wrong = f"no field {unknown[0]!r}" if unknown else "input is missing"
         raise BadInput(f"{given!r:.60}: not a task: {wrong} (there are: {', '.join(_TASK_FIELDS)})")
@@ -358,7 +409,8 @@ def _shown_task(task: contract.Task) -> Task:
         checks = [{"judge": [msgspec.to_builtins(each) for each in expected.rubric]}]
     return Task(
         task.task_id,
-        input=task.input,
+        input=msgspec.UNSET if task.turns else task.input,
+        turns=msgspec.to_builtins(task.turns),
         checks=checks,
         expected=None if task.reference is msgspec.UNSET else task.reference,
         fixtures=None if task.fixtures is None else msgspec.to_builtins(task.fixtures),

@@ -31,7 +31,11 @@ def put(task: Task, place: Place, text: str, mark: str) -> Task | None:
         if path is None:
             return None
         changed = _changed(task.input, path, lambda said: f"{said}\n\n{text}" if said else text)
-        return replace(task, input=changed)
+        turns = [
+            replace(turn, user=said["content"])
+            for turn, said in zip(task.turns, changed if task.turns else (), strict=True)
+        ]
+        return replace(task, input=changed, turns=turns)
     fixtures = task.fixtures or Fixtures()
     if place == "memory":
         entry = {"id": f"note-{mark}", "content": text, "tags": [_NOTE], "createdAt": _SEEDED_AT}

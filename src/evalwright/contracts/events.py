@@ -308,6 +308,7 @@ class Decided(Payload, frozen=True):
     agent_id: AgentId
     decision: Any
     confidence: Score | None = None
+    turn: Annotated[int, Meta(ge=1)] | None = None  # of ours: in a conversation, the answer of many
 
 
 class Judged(Payload, frozen=True):

@@ -28,6 +28,7 @@ _NOT_SAID = Problem(
 _OF_OWN_FORM = {"agent", "data", "defaults", "vars"}
 _STRATEGY = "$.expected.match.strategy"
 WEIGHT_TOLERANCE = 1e-6
+MOST_TURNS = 200  # of a conversation
 MAX_TASK_ID = 128  # a task id is the `nodeId` of its events, and that is bounded
 
 
@@ -156,6 +157,14 @@ class World(Closed, frozen=True):
     tools: dict[str, WorldTool]
 
 
+class UserTurn(Closed, frozen=True):
+    """What the user says next, and what a good answer to that is."""
+
+    user: str
+    checks: list[dict[str, Any]] = []  # as written, without templates
+    stop: bool = False  # the conversation ends here if one of the checks fails
+
+
 class Task(Closed, frozen=True):
     """One thing that the agent is asked to do; an OpenWOP suite has the first four fields."""
 
@@ -171,6 +180,7 @@ class Task(Closed, frozen=True):
     title: str = ""  # for people; without one, what is asked
     world: str = ""  # among the worlds of the suite
     faults: list[ToolFault] = []
+    turns: list[UserTurn] = []  # of a conversation, whose input is what the user says in them
 
 
 class Suite(Closed, frozen=True):

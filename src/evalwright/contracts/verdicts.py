@@ -30,4 +30,5 @@ class CheckResult(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     reason: str = ""
     weight: float = 1.0
     broken: bool = False  # it could not be made, and nothing passes with that
+    turn: int | None = None  # of a conversation, where it is about one answer of several
     cause: RootCause | None = None  # of a failure that has another cause than most of its kind

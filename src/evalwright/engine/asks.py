@@ -23,6 +23,7 @@ from evalwright.scoring.checks.base import (
     Examined,
     JudgeAsk,
     JudgeSays,
+    TurnAsk,
     Unanswered,
 )
 from evalwright.scoring.checks.judge import material
@@ -66,6 +67,8 @@ class CheckAsks:
     ) -> Answers:
         """What is asked for, all at once; raises `JudgeFailed`."""
         wanted = list(dict.fromkeys(asks))
+        if task.turns:
+            task = msgspec.structs.replace(task, input=examined.input)
         for each in known:
             if each.subject.startswith(SUBJECT) and each not in self._said.get(each.subject, ()):
                 self._said.setdefault(each.subject, []).append(each)
@@ -83,6 +86,12 @@ class CheckAsks:
     async def _answer(
         self, ask: Ask, task: Task, examined: Examined, known: Sequence[Judged], record: Record
     ) -> Any:
+        if isinstance(ask, TurnAsk):
+            if ask.turn > len(examined.turns):
+                return Unanswered(f"the conversation ended before turn {ask.turn}")
+            part = examined.turns[ask.turn - 1]
+            task = msgspec.structs.replace(task, input=part.input)
+            return await self._answer(ask.ask, task, part, known, record)
         if isinstance(ask, RubricAsk) and self._panel is not None:
             questions = questions_of(ask.criteria)
             return await self._panel.judge(

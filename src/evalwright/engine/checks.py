@@ -24,6 +24,7 @@ from evalwright.scoring.checks.base import (
     CodeAsk,
     EmbeddingAsk,
     JudgeAsk,
+    TurnAsk,
     verdict_of,
 )
 from evalwright.scoring.golden import match_problems
@@ -70,13 +71,15 @@ def plan_checks(
     bar = pass_score(suite.thresholds)
     with without_collecting():
         for index, task in enumerate(suite.tasks):
-            documents = task.expected.checks
+            documents = [*(task.expected.checks or ()), *(turn.checks for turn in task.turns)]
             kinds = None
             if documents and b'"no_signals"' in msgspec.json.encode(documents):
                 from evalwright.signals.kinds import KINDS  # with every detector
 
                 kinds = frozenset(kind.name for kind in KINDS)
-            checks[task.task_id], broken = checks_of(task.expected, bar, f"$.tasks[{index}]", kinds)
+            checks[task.task_id], broken = checks_of(
+                task.expected, bar, f"$.tasks[{index}]", kinds, task.turns
+            )
             problems += [
                 Problem(each.path, f"task {task.task_id!r}: {each.message}", each.remedy)
                 for each in broken
@@ -89,7 +92,8 @@ def plan_checks(
 
         code = OwnChecks(Path(source.folder), functions)
     for index, task in enumerate(suite.tasks):
-        for ask in _asks(checks[task.task_id]):
+        for asked in _asks(checks[task.task_id]):
+            ask = asked.ask if isinstance(asked, TurnAsk) else asked
             if isinstance(ask, JudgeAsk | RubricAsk):
                 judged = judged or task
             elif isinstance(ask, EmbeddingAsk):
@@ -165,9 +169,14 @@ class SuiteChecker:
         if answer.task.task_id not in self.asking:
             return {}
         asks = _asks(self.by_task[answer.task.task_id])
-        return await self._asks.answers(
-            asks, answer.task, examined(answer, self._agent_id), known, record
-        )
+        seen = examined(answer, self._agent_id)
+        return await self._asks.answers(asks, answer.task, seen, known, record)
+
+    def ends_at(self, answer: TaskAnswer, turn: int) -> bool:
+        """Whether a conversation ends at a turn, as one of its checks failed."""
+        checks = [each for each in self.by_task[answer.task.task_id] if each.turn == turn]
+        seen = examined(answer, self._agent_id)
+        return not all(each.outcome(seen).passed for each in checks)
 
     def repetition(self, task: Task) -> int:
         return len(self._done.get(task.task_id, ())) + 1

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.events import (
     PAYLOADS,
+    Decided,
     ErrorDetail,
     Payload,
     ProviderUsage,
@@ -17,7 +18,8 @@ from evalwright.contracts.events import (
     ToolReturned,
     WorldChanged,
 )
-from evalwright.contracts.suite import Expected
+from evalwright.contracts.jsonvalue import stringify
+from evalwright.contracts.suite import Expected, UserTurn
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
 from evalwright.engine.invocation import TaskAnswer
@@ -31,11 +33,14 @@ from evalwright.scoring.checks.base import (
     Spent,
     run_checks,
 )
+from evalwright.scoring.checks.of_turn import OfTurn
 from evalwright.scoring.golden import STRATEGIES
 from evalwright.scoring.rubric import Rubric
 from evalwright.scoring.strategies import GoldenCheck
 from evalwright.scoring.summary import task_cost
 
+# What one answer of a conversation cost is not told apart from the others.
+UNKNOWN_IN_TURN = Spent(math.inf, math.inf)
 # Of the size of an answer times that of what is expected of it: some 10 ms of work at most.
 MOST_AT_ONCE = 8_000_000
 _LEAST_EXPECTED = 256  # as which short ones count: parsing an answer takes its time, too
@@ -90,6 +95,7 @@ def checks_of(
     enough: float,
     path: str = "$",
     signal_kinds: Collection[str] | None = None,
+    turns: Sequence[UserTurn] = (),
 ) -> tuple[Sequence[AnswerCheck], list[Problem]]:
     """What is expected of an answer, as checks; and every problem of those that cannot be used.
 
@@ -101,7 +107,16 @@ def checks_of(
         return (Rubric(expected.rubric, enough),), []
     from evalwright.scoring.checks.table import prepare_checks  # with all kinds of checks
 
-    return prepare_checks(expected.checks or (), f"{path}.checks", signal_kinds)
+    checks, problems = prepare_checks(expected.checks or (), f"{path}.checks", signal_kinds)
+    if not turns:
+        return checks, problems
+    found: list[AnswerCheck] = []
+    for number, turn in enumerate(turns, 1):
+        place = f"{path}.turns[{number - 1}].checks"
+        prepared, broken = prepare_checks(turn.checks, place, signal_kinds)
+        found += [OfTurn(each, number, weight=each.weight) for each in prepared]
+        problems += broken
+    return [*found, *checks], problems
 
 
 def is_long(answer: TaskAnswer, *, for_signals: bool) -> bool:
@@ -164,19 +179,46 @@ def examined(answer: TaskAnswer, agent_id: str, told: Answers | None = None) -> 
 
         return invocation_signals(task, agent_id, deeds)
 
+    parts = turn_answers(answer) if task.turns else []
+    spent = spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured)
     return Examined(
         task_id=task.task_id,
-        input=task.input,
+        input=parts[-1].task.input if parts else task.input,
         output=answer.output,
         expected=None if task.reference is UNSET else task.reference,
         calls=made_calls(deeds) if deeds else (),
-        spent=spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured),
+        spent=spent._replace(turns=len(parts)) if parts else spent,
         coverage=answer.coverage,
         told=told or {},
         world=end_state(answer),
+        turns=[
+            msgspec.structs.replace(examined(part, agent_id), spent=UNKNOWN_IN_TURN)
+            for part in parts
+        ],
         make_trace=make_trace,
         find_signals=find_signals,
     )
+
+
+def turn_answers(answer: TaskAnswer) -> list[TaskAnswer]:
+    """The answers of a conversation, each with what was said before it as the input."""
+    answers: list[TaskAnswer] = []
+    said: list[dict[str, Any]] = []
+    deeds: list[Payload] = []
+    for deed in answer.deeds:
+        deeds.append(deed)
+        if isinstance(deed, Decided) and deed.turn is not None and answer.error is None:
+            user = answer.task.turns[deed.turn - 1].user
+            said = [*said, {"role": "user", "content": user}]
+            task = msgspec.structs.replace(answer.task, input=said, turns=[])
+            answers.append(
+                msgspec.structs.replace(
+                    answer, task=task, output=deed.decision, deeds=deeds, world=None
+                )
+            )
+            said = [*said, {"role": "assistant", "content": stringify(deed.decision)}]
+            deeds = []
+    return answers
 
 
 def end_state(answer: TaskAnswer) -> EndState | None:

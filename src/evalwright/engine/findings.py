@@ -33,6 +33,7 @@ from evalwright.signals.written_values import leaves
 from evalwright.trace.model import (
     Event,
     FinalOutput,
+    Message,
     Retrieval,
     RunnerFailure,
     ToolCall,
@@ -203,6 +204,7 @@ def invocation_trace(task: Task, agent_id: str, payloads: Sequence[Payload]) -> 
         ids = tuple(str(entry["id"]) for entry in entries if "id" in entry)
         events.append(Retrieval(0, None, "", ids, _with_invisible_read(entries)))
     decision: Any = UNSET
+    answers = [each for each in payloads if isinstance(each, Decided)]
     for each in payloads:
         index = len(events)
         if isinstance(each, ToolCalled):
@@ -223,6 +225,10 @@ def invocation_trace(task: Task, agent_id: str, payloads: Sequence[Payload]) -> 
             )
         elif isinstance(each, Decided) and each.agent_id == agent_id:
             decision = plain(each.decision)
+            if each.turn is not None and each is not answers[-1]:  # the user goes on
+                said = (("assistant", text_of(decision)), ("user", task.turns[each.turn].user))
+                for role, text in said:
+                    events.append(Message(len(events), None, role, text))
     output = None
     if decision is not UNSET and not failed:
         form = "text" if isinstance(decision, str) else "json"

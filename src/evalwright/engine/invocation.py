@@ -117,8 +117,11 @@ class Invoker:
         count: Callable[[ProviderUsage, str], None] = lambda _usage, _task_id: None,
         has_budget: bool = False,
         watch: WatchOverTasks | None = None,
+        ends_at: Callable[[TaskAnswer, int], bool] = lambda _answer, _turn: False,
     ) -> None:
+        """`ends_at` says whether a conversation ends at a turn by what was answered."""
         self._agent = agent
+        self._ends_at = ends_at
         self._agent_ready: Callable[[], Awaitable[None]] | None = getattr(agent, "ready", None)
         # Agents in the event loop wait while it works; so it never does all of its work at once.
         self._turns = asyncio.Lock()
@@ -164,15 +167,16 @@ class Invoker:
             now_s=self._clock.monotonic_s,
         )
         invocation.allowed_tools = self._agent.allowed_tools
+        ask = partial(self._converse, deeds=deeds) if task.turns else self._agent.invoke
         if (watch := self._watch) is None:
-            output, error, taken_ms = await self._ask(invocation, self._agent.invoke(invocation))
+            output, error, taken_ms = await self._ask(invocation, ask(invocation))
         else:
             limit_s = math.inf if self._timeout_s is None else self._timeout_s
             due_s = asyncio.get_running_loop().time() + limit_s
             slot = watch.begin(recorder.run_id, task.task_id, due_s, limit_s)
             invocation.works_here = partial(watch.works_here, slot)
             try:
-                work = self._agent.invoke(invocation)
+                work = ask(invocation)
                 output, error, taken_ms = await self._ask(invocation, work)
             finally:
                 watch.end(slot)
@@ -194,7 +198,8 @@ class Invoker:
             self._surroundings.worlds[task.world].world if invocation.tools.world else None,
         )
         world = invocation.world_changes()
-        decided = error_decision(agent_id, error) if error else Decided(agent_id, output)
+        answered = Decided(agent_id, output, turn=invocation.turn or None)
+        decided = error_decision(agent_id, error) if error else answered
         completed = InvocationCompleted(
             attempt_id,
             agent_id,
@@ -208,6 +213,26 @@ class Invoker:
         if self._keep_deeds:
             deeds += end
         return answer, end
+
+    async def _converse(self, invocation: Invocation, deeds: Sequence[Payload]) -> Any:
+        """Ask the agent turn by turn; the last answer is recorded by who asked for it."""
+        task, output, took_s = invocation.task, None, 0.0
+        for number, turn in enumerate(task.turns, 1):
+            invocation.begin_turn(turn.user)
+            invocation.took_s = 0.0
+            output = await self._agent.invoke(invocation)
+            took_s += invocation.took_s
+            invocation.end_turn(output)
+            decided = Decided(self._agent.agent_id, output, turn=number)
+            if number == len(task.turns):
+                break
+            if turn.stop:
+                so_far = TaskAnswer(task, output, None, None, [], deeds=[*deeds, decided])
+                if self._ends_at(so_far, number):
+                    break
+            invocation.record(decided)
+        invocation.took_s = took_s or None
+        return output
 
     def started(self, task: Task, attempt_id: str) -> InvocationStarted:
         """The first event of an attempt."""

@@ -345,6 +345,11 @@ def _option_problems(
             message = f"task {needing.task_id!r} has {what}, which this agent would not meet"
             remedy = phrase("offer it the tools with {@gateway}")
             problems.append(_of_option(phrase("{@gateway}"), message, remedy))
+    talk = next((task for task in suite.tasks if task.turns), None)
+    if talk is not None and not agent.converses:
+        message = f"task {talk.task_id!r} is a conversation, and this agent takes single turns"
+        remedy = phrase("leave out {@isolate}, or name another agent")
+        problems.append(_of_option(phrase("{@agent}"), message, remedy))
     if "findings" in options.fail_on and "adversarial" not in modes:
         message = "only an adversarial run looks for findings, so this could never fail"
         problems.append(

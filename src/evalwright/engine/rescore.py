@@ -44,6 +44,7 @@ class RecordedAgent:
     allowed_tools: frozenset[str] | None = None
     is_outside = False
     reads_memory = True
+    converses = True
 
     def __init__(self, facts: AgentFacts) -> None:
         self.agent_id = facts.agent_id

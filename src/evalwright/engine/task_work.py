@@ -99,6 +99,7 @@ class TaskWork:
             count=history.tally.add_usage,
             has_budget=self._has_budget,
             watch=resources.watch,
+            ends_at=self.checker.ends_at,
         )
 
     async def work_on(self, index: int) -> tuple[TaskAnswer, bool]:

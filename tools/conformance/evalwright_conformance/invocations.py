@@ -98,6 +98,7 @@ class StagedAgent:
         self.model_class = agent.model_class
         self.is_outside = agent.is_outside
         self.reads_memory = agent.reads_memory
+        self.converses = agent.converses
         self.allowed_tools: frozenset[str] | None = frozenset(registered.tool_allowlist)
         self._agent = agent
         self._staging = staging

@@ -87,6 +87,7 @@ class IsolatedAgent:
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = False
         self.reads_memory = True
+        self.converses = False
         self._loads = loads
         self._code = code
         self._processes: set[AgentSlot] = set()

@@ -52,6 +52,7 @@ _NO_TASKS = Problem(
     "there are no tasks",
     "add some to `tasks` or `data`; by `defaults` alone `evalwright score` scores recorded traces",
 )
+_NO_INPUT = '"input" is a required property', "or `turns`, for a conversation"
 _ONE_OPERATION = Problem(
     "$", "a tool of a world does one thing", f"write one of {', '.join(WORLD_OPERATIONS)}"
 )
@@ -162,6 +163,12 @@ def read_document(
         problems = [
             _NO_TASKS if each.path == "$" and "anyOf" in each.message else each for each in problems
         ]
+    problems = [
+        Problem(each.path, *_NO_INPUT)
+        if "'anyOf'" in each.message and _ENTRY.fullmatch(each.path)
+        else each
+        for each in problems
+    ]
     problems = [
         _ONE_OPERATION.below(each.path) if "'oneOf'" in each.message else each for each in problems
     ]

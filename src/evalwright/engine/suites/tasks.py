@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,7 +10,15 @@ import msgspec
 
 from evalwright.contracts.errors import Problem
 from evalwright.contracts.messages import Text
-from evalwright.contracts.suite import Expected, Fixtures, Task, ToolFault, ToolResponse, World
+from evalwright.contracts.suite import (
+    Expected,
+    Fixtures,
+    Task,
+    ToolFault,
+    ToolResponse,
+    UserTurn,
+    World,
+)
 from evalwright.engine.suites.ids import content_id, part_of_id
 from evalwright.engine.suites.problems import Missing
 from evalwright.engine.suites.templates import BadTemplate, Render, Templates, TooMuch
@@ -19,6 +27,8 @@ from evalwright.scoring.checks.base import CodeAsk
 from evalwright.scoring.checks.table import prepare_checks
 from evalwright.trace.model import text_of
 
+_OF_ALL_TURNS = ("state", "max")
+MOST_TITLE = 500  # characters
 MOST_COMBINED = 10_000  # tasks of one matrix
 MOST_PROBLEMS = 1000
 _NAMED = re.compile(r"\{\{ *(?:row\.)?([\w.]+)")
@@ -107,7 +117,13 @@ class Recipe:
         self._shared = shared
         self.checks = CheckList(entry.get("checks", []), f"{path}.checks", shared)
         self._more = shared.checks
-        if not self.checks.documents and not self._more.documents:
+        self._entry_turns: list[Any] = entry.get("turns", [])
+        in_turns = any(turn.get("checks") for turn in self._entry_turns)
+        if "turns" in entry and "input" in entry:
+            shared.problems.add(
+                f"{path}.input", "a conversation has turns, not an input", "leave it out"
+            )
+        if not self.checks.documents and not self._more.documents and not in_turns:
             remedy = "add checks here, or to defaults"
             shared.problems.add(path, "no checks, so that every answer would pass", remedy)
         self.tags = shared.tags
@@ -134,6 +150,9 @@ class Recipe:
             shared.problems.add(f"{path}.checks", message, "name one with `world`")
         self._constant: Expected | None = None
         self.columns: Mapping[str, str] = {}  # of the fields of rows
+        self._render_turns = self.compiled("turns")
+        if self._render_turns is None:
+            self._turns = self._made_turns(self._entry_turns)
         self.input = self.compiled("input")
         self.expected = self.compiled("expected")
         self.title = self.compiled("title")
@@ -162,6 +181,13 @@ class Recipe:
         if self._responses is not None and fixtures is not None:
             responses = msgspec.convert(self._responses(values), list[ToolResponse])
             fixtures = msgspec.structs.replace(fixtures, tool_responses=responses)
+        turns = (
+            self._turns
+            if self._render_turns is None
+            else self._made_turns(self._render_turns(values))
+        )
+        if turns:
+            given, title = said_in(turns), title or turns[0].user[:MOST_TITLE]
         return Task(
             task_id,
             given,
@@ -175,7 +201,23 @@ class Recipe:
             title,
             self._world,
             self._faults,
+            turns,
         )
+
+    def _made_turns(self, documents: list[Any]) -> list[UserTurn]:
+        for index, document in enumerate(documents):
+            place, checks = f"{self.path}.turns[{index}].checks", document.get("checks", [])
+            problems = self._shared.problems
+            problems.see_checks(checks, place)
+            for name in _OF_ALL_TURNS:
+                if any(name in check for check in checks):
+                    message = f"`{name}` is of a whole conversation"
+                    problems.add(place, message, "add it to the checks of the task")
+            asking = [each for each in prepare_checks(checks, place)[0] if each.asks]
+            if document.get("stop") and asking:
+                message = f"`stop` cannot wait for what {asking[0].name} asks"
+                problems.add(f"{self.path}.turns[{index}].stop", message, "leave it out")
+        return msgspec.convert(documents, list[UserTurn])
 
     def begin_task(self) -> None:
         self._shared.templates.begin_task()
@@ -183,7 +225,7 @@ class Recipe:
     @property
     def has_templates(self) -> bool:
         is_constant = self.checks.is_constant and self._more.is_constant
-        rendered = (self.input, self.expected, self.title, self._responses)
+        rendered = (self.input, self.expected, self.title, self._responses, self._render_turns)
         return not is_constant or any(each is not None for each in rendered)
 
     def _checks(self, values: Mapping[str, Any], where: Callable[[Any], str]) -> Expected:
@@ -256,13 +298,19 @@ def _is_surely_right(check: dict[str, Any]) -> bool:
     return name in _ANY_TEXT and isinstance(argument, str) and bool(argument)
 
 
+def said_in(turns: Sequence[UserTurn]) -> list[dict[str, Any]]:
+    """The input of a conversation: what the user says."""
+    return [{"role": "user", "content": turn.user} for turn in turns]
+
+
 def tasks_of_entry(
     entry: Mapping[str, Any], shared: Mapping[str, Any], recipe: Recipe, problems: Problems
 ) -> Iterator[Task]:
     """The task of an entry as written, or those of its matrix; `shared` are the suite's `vars`."""
     if not recipe.has_templates and not entry.get("matrix"):
         given, reference = entry.get("input"), entry.get("expected", msgspec.UNSET)
-        task_id = entry.get("id") or content_id("task", given, reference)
+        asked = entry.get("turns", given)
+        task_id = entry.get("id") or content_id("task", asked, reference)
         yield recipe.task(task_id, given, reference, {}, recipe.tags, entry.get("title", ""))
         return
     for suffix, variables in _combinations(entry, shared, recipe.path, problems):
@@ -276,7 +324,8 @@ def tasks_of_entry(
                 values["expected"] = reference
             given = recipe.input(values) if recipe.input else entry.get("input")
             values["input"] = given
-            task_id = entry.get("id") or content_id("task", given, reference)
+            asked = entry.get("turns", given)
+            task_id = entry.get("id") or content_id("task", asked, reference)
             task_id = f"{task_id}-{suffix}" if suffix else task_id
             title = text_of(recipe.title(values)) if recipe.title else entry.get("title", "")
             yield recipe.task(task_id, given, reference, values, recipe.tags, title)

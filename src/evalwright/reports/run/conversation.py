@@ -50,7 +50,7 @@ def conversation_of(
     `longest`.
     """
     talk = _ConversationReader(agent, address, _by_step(findings), longest)
-    talk.steps.append(TalkStep("user", "asked", readable(asked), by="User"))
+    talk.ask(asked)
     for event in events:
         try:
             talk.add(event)
@@ -108,8 +108,20 @@ class _ConversationReader:
         self._findings = findings
         self._calls: dict[str, TalkStep] = {}
         self._answer: TalkStep | None = None
+        self._turns: list[str] = []  # what the user says later in a conversation
+        self._answers: dict[int, TalkStep] = {}  # by the turn of a conversation
         self._started_us = 0
         self._usage: list[ProviderUsage] = []  # of models, since the last word of the agent
+
+    def ask(self, asked: Any) -> None:
+        """What the user says: in a conversation, one message after the other."""
+        if isinstance(asked, list) and all(
+            isinstance(each, dict) and each.get("role") == "user" for each in asked
+        ):
+            said = [str(each.get("content", "")) for each in asked]
+            self._turns = said[1:]
+            asked = said[0] if said else asked
+        self.steps.append(TalkStep("user", "asked", readable(asked), by="User"))
 
     def add(self, event: Event) -> None:
         if event.type == InvocationStarted.TYPE:
@@ -134,12 +146,13 @@ class _ConversationReader:
             for change in event.decode(WorldChanged).changes:
                 self.steps.append(TalkStep("note", f"s{event.sequence}", _told_change(change)))
         elif event.type == Decided.TYPE:
-            self._answered(event, event.decode(Decided).decision)
+            self._answered(event, event.decode(Decided))
         elif event.type == Checked.TYPE and self._answer is not None:
-            failed = [each for each in event.decode(Checked).checks if not each.passed]
-            told = [FailedCheck(each.check, _why(each)) for each in failed]
-            self._answer.failed = [*self._answer.failed, *told]
-            self._answer.bad = self._answer.bad or bool(failed)
+            for each in event.decode(Checked).checks:
+                if not each.passed:
+                    step = self._answers.get(each.turn or 0, self._answer)
+                    step.failed = [*step.failed, FailedCheck(each.check, _why(each))]
+                    step.bad = True
 
     def _add(self, event: Event, step: TalkStep) -> None:
         step.id = f"s{event.sequence}"
@@ -181,8 +194,8 @@ class _ConversationReader:
             step.bad = step.bad or any(each.severity in _GRAVE for each in remarks)
             step.is_open = True
 
-    def _answered(self, event: Event, decision: Any) -> None:
-        text, more = self._payload(event.sequence, readable(decision))
+    def _answered(self, event: Event, decided: Decided) -> None:
+        text, more = self._payload(event.sequence, readable(decided.decision))
         step = TalkStep("agent", "", text or "", by=self._agent, more=more)
         facts = list(dict.fromkeys(each.model for each in self._usage))
         if self._started_us:
@@ -198,6 +211,11 @@ class _ConversationReader:
         self._answer = step
         self._add(event, step)
         step.findings = [*step.findings, *self._findings.get(None, ())]
+        if decided.turn is not None:
+            self._answers[decided.turn] = step
+            if decided.turn <= len(self._turns):
+                said = self._turns[decided.turn - 1]
+                self.steps.append(TalkStep("user", f"turn{decided.turn + 1}", said, by="User"))
 
     def _payload(self, sequence: int, text: str | None) -> tuple[str | None, str]:
         if text is None or len(text) <= self._longest:

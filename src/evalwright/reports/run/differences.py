@@ -54,7 +54,8 @@ def render_checks(
         score = "" if check.score in (0, 1) else f"  {style.dim(f'score {check.score:.4g}')}"
         said, frame = without_frames(check.reason) if check.broken else (check.reason, None)
         reason = f"  {one_line(said, limit)}" if said else ""
-        yield f"{mark} {style.bold(printable(check.check))}{score}{reason}"
+        turn = "" if check.turn is None else f"turn {check.turn}: "
+        yield f"{mark} {turn}{style.bold(printable(check.check))}{score}{reason}"
         if frame:
             yield f"  at        {frame}"
         if check.passed:

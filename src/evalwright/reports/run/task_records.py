@@ -59,6 +59,7 @@ class CheckRecord(msgspec.Struct, frozen=True):
     actual: Any
     reason: str
     weight: float | UnsetType = UNSET  # where it is not 1
+    turn: int | UnsetType = UNSET  # of a conversation, where it is about one answer of several
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, rename="camel"):
@@ -352,4 +353,5 @@ def _check_record(result: CheckResult) -> CheckRecord:
         result.actual,
         result.reason,
         UNSET if result.weight == 1 else result.weight,
+        UNSET if result.turn is None else result.turn,
     )

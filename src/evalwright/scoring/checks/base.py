@@ -87,6 +87,13 @@ class EmbeddingAsk(Ask, frozen=True):
     text: str
 
 
+class TurnAsk(Ask, frozen=True):
+    """What a check of one turn of a conversation must be told, of the answer in that turn."""
+
+    turn: int
+    ask: Ask
+
+
 class JudgeSays(NamedTuple):
     """What judges said of the statements of a `JudgeAsk`, in their order."""
 
@@ -165,6 +172,7 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
     coverage: Coverage = NOTHING_OBSERVED
     told: Answers = {}  # what checks ask
     world: EndState | None = None
+    turns: "Sequence[Examined]" = ()  # of a conversation: the answer in each turn
     make_trace: Callable[[], Trace] | None = None
     find_signals: Callable[[], Sequence[Signal]] | None = None
     whole: "Examined | None" = None  # the answer that this one has only a part of
@@ -398,6 +406,11 @@ class AnswerCheck(msgspec.Struct, kw_only=True, dict=True, eq=False):
         return cls(**{cls.main or cls.__struct_fields__[0]: argument})
 
     @property
+    def turn(self) -> int | None:
+        """The turn of a conversation that it is about; None: the whole of it."""
+        return None
+
+    @property
     def asks(self) -> Sequence[Ask]:
         """What it must be told before it can look at an answer."""
         return ()
@@ -466,6 +479,7 @@ def run_checks(checks: Sequence[AnswerCheck], examined: Examined) -> list[CheckR
                 reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}…",
                 _ONE if check.weight == 1 else check.weight,
                 found.broken and not found.passed,
+                check.turn,
                 None if found.passed else found.cause,
             )
         )
