@@ -291,7 +291,8 @@ class TestMap:
         self._data, self._times = WORK / f"{name}.db", WORK / f"{name}.json"
         if not self._times.exists():
             settings = WORK / "coverage.ini"
-            settings.write_text("[run]\nsource_pkgs = evalwright\n")
+            package = f"evalwright/{room}".replace("/", ".")
+            settings.write_text(f"[run]\nsource_pkgs = {package}\n")  # others are not traced
             coverage = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
             run_tests(
                 copy,

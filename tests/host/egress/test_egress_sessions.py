@@ -94,6 +94,18 @@ def test_a_proxy_of_the_environment_is_not_used(endpoint, monkeypatch):
     assert (len(endpoint.requests), len(proxy.requests)) == (1, 0)
 
 
+def test_what_a_server_sets_as_cookies_is_not_sent_back():
+    async def call(url: str) -> None:
+        async with Egress(PRIVATE).session(https_only=False) as session:
+            for _ in range(2):
+                await session.post(url)
+
+    cookie = {"Set-Cookie": "who=tenant-a"}
+    with serving(lambda request: Reply(b"{}", 200, cookie)) as endpoint:
+        asyncio.run(call(f"http://localhost:{endpoint.port}/"))
+    assert [each.headers.get("Cookie") for each in endpoint.requests] == [None, None]
+
+
 def test_a_session_for_https_refuses_http(endpoint):
     async def call() -> None:
         async with Egress(PRIVATE).session(https_only=True) as session:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import stat
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from evalwright.contracts.errors import BadInput, StoreError
+from evalwright.contracts.errors import StoreError
 from evalwright.host.access.egress import Egress
-from evalwright.host.access.vault import VARIABLE, Vault, WrongKey
+from evalwright.host.access.vault import VARIABLE
 from evalwright.store.records import RecordChange
 from evalwright.store.sqlite.log import SqliteLog
 from evalwright.store.upkeep import SqliteUpkeep
@@ -188,78 +187,6 @@ def test_what_happens_while_the_key_is_away_is_delivered_when_it_is_back(tmp_pat
         [lane] = served.host.webhooks.lanes()
         assert lane.subscription.secret is not None
         assert webhook_id == lane.subscription.webhook_id
-
-
-# The vault.
-
-
-def test_a_secret_is_opened_for_its_purpose_by_who_has_the_key(tmp_path):
-    vault = Vault(tmp_path / "key")
-    sealed = vault.seal(b"secret", PURPOSE)
-    assert sealed != vault.seal(b"secret", PURPOSE)
-    assert Vault(tmp_path / "key").open(sealed, PURPOSE) == b"secret"
-    with pytest.raises(WrongKey, match="other is missing"):
-        Vault(tmp_path / "other").open(sealed, PURPOSE)
-    Vault(tmp_path / "other").seal(b"secret", PURPOSE)
-    for other, purpose in ((vault, "webhook acme/wh_2"), (Vault(tmp_path / "other"), PURPOSE)):
-        with pytest.raises(WrongKey, match="put the other key back"):
-            other.open(sealed, purpose)
-
-
-@pytest.mark.parametrize("damage", ["", "v1", "v1:x", "v2:{}", "v1:12345678:!", "{}x", "{}===="])
-def test_what_was_not_sealed_here_is_not_opened(tmp_path, damage):
-    vault = Vault(tmp_path / "key")
-    sealed = vault.seal(b"secret", PURPOSE)
-    with pytest.raises(WrongKey):
-        vault.open(damage.replace("{}", sealed), PURPOSE)
-
-
-def test_a_key_in_the_environment_needs_no_file(tmp_path):
-    environment = {VARIABLE: "0123456789abcdef" * 4}
-    vault = Vault.for_database(str(tmp_path / "host.db"), environment)
-    vault.check()
-    assert vault.open(vault.seal(b"secret", PURPOSE), PURPOSE) == b"secret"
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("text", ["", "00", "x" * 64, "00" * 33])
-def test_a_file_that_holds_no_key_is_refused(tmp_path, text):
-    file = tmp_path / "key"
-    file.write_text(text)
-    file.chmod(0o600)
-    with pytest.raises(BadInput, match="not a key of 64 hex digits"):
-        Vault(file).check()
-
-
-def test_a_key_that_others_may_read_is_refused(tmp_path):
-    file = tmp_path / "key"
-    file.write_text("00" * 32)
-    file.chmod(0o640)
-    with pytest.raises(BadInput, match="chmod 600"):
-        Vault(file).check()
-
-
-@pytest.mark.parametrize(
-    ("put", "reason"),
-    [
-        (Path.mkdir, "Is a directory"),
-        (os.mkfifo, "not a file"),
-        (lambda file: file.symlink_to("missing"), "No such file"),
-        (lambda file: file.symlink_to(file.name), "symbolic links"),
-    ],
-    ids=["folder", "pipe", "dangling link", "endless link"],
-)
-def test_what_is_in_the_place_of_the_key_is_refused_at_once(tmp_path, put, reason):
-    put(tmp_path / "key")
-    with pytest.raises(BadInput, match=f"key: the key .*{reason}"):
-        Vault(tmp_path / "key").check()
-
-
-def test_a_key_that_cannot_be_written_names_the_variable(tmp_path):
-    vault = Vault(tmp_path / "missing" / "key")
-    vault.check()
-    with pytest.raises(StoreError, match=f"set {VARIABLE} instead"):
-        vault.seal(b"secret", PURPOSE)
 
 
 def test_serve_refuses_a_key_that_is_too_short(evalwright: Evalwright):
