@@ -11,7 +11,16 @@ from log_events import a_start, types_of
 from evalwright.cli.output import COMMAND_LINE
 from evalwright.contracts.errors import BadInput, StoreUnavailable
 from evalwright.contracts.messages import IN_LOGS
-from evalwright.store.location import VARIABLE, Outage, chosen_path, open_log, unavailable
+from evalwright.store import location
+from evalwright.store.location import (
+    VARIABLE,
+    Anchor,
+    Misplaced,
+    Outage,
+    chosen_path,
+    open_log,
+    unavailable,
+)
 from evalwright.store.sqlite.log import SqliteLog
 
 
@@ -189,3 +198,56 @@ def test_a_lasting_outage_names_options_in_the_words_of_whoever_is_told(
     assert refused.value.told(COMMAND_LINE).endswith("name a writable file with --db")
     assert caplog.messages == [f"{refused.value.told(IN_LOGS)}; trying again"]
     assert "a writable file with --db; trying again" in caplog.text
+
+
+# Files that are not where they were opened, and how long an outage is borne.
+
+
+def test_files_that_are_not_where_they_were_opened_are_not_written_to(tmp_path: Path) -> None:
+    file, beside = tmp_path / "log.db", tmp_path / "log.db-wal"
+    anchor = Anchor(file)
+    anchor.check()  # SQLite makes them when it first writes
+    file.touch()
+    beside.touch()
+    anchor.check()
+    for moved, name in ((file, "file"), (beside, "-wal file")):
+        moved.rename(tmp_path / "away")
+        with pytest.raises(Misplaced) as gone:
+            anchor.check()
+        assert str(gone.value) == f"its {name} is moved away or deleted; put it back"
+        moved.touch()
+        with pytest.raises(Misplaced) as another:
+            anchor.check()
+        why = f"another file is in the place of its {name}; put the original back"
+        assert str(another.value) == why
+        (tmp_path / "away").rename(moved)
+        anchor.check()
+
+
+def test_an_outage_is_told_once_it_lasts_and_refuses_those_who_cannot_wait(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now, slept = [1000.0], list[float]()
+    monkeypatch.setattr(location.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(location.time, "sleep", slept.append)
+    outage = Outage(1000.0)
+    refusal = StoreUnavailable("log.db: the disk is full", "full")
+    outage.go_on(refusal)
+    outage.end("log.db")
+    assert caplog.messages == []
+    now[0] += location.QUIET_SECONDS + 1
+    for _ in range(2):
+        outage.go_on(refusal)
+    outage.refuse_after(outage.seconds + 1)
+    with pytest.raises(StoreUnavailable, match="the disk is full") as refused:
+        outage.refuse_after(outage.seconds)
+    assert refused.value.reason == "full"
+    outage.end("log.db")
+    assert caplog.messages == [
+        "log.db: the disk is full; trying again",
+        f"log.db: the event log is written again, after {outage.seconds:.0f} s",
+    ]
+    for _ in range(20):
+        outage.wait()
+    assert slept[:2] == [location.FIRST_DELAY_SECONDS, 2 * location.FIRST_DELAY_SECONDS]
+    assert slept[-1] == max(slept) == location.LONGEST_DELAY_SECONDS

@@ -2,12 +2,14 @@
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from log_events import Place, a_score, a_start, an_end, an_event, opened, raw_connection, written
 
 from evalwright.contracts.errors import LogConflict, RunNotFound, RunPruned
-from evalwright.store import checksums
+from evalwright.store import checksums, location, upkeep
 from evalwright.store.protocol import EventLog
 from evalwright.store.upkeep import PRUNE_RUN
 
@@ -186,3 +188,34 @@ def test_a_restored_run_is_found_by_those_who_knew_it_before_it_was_pruned(
 
     assert len(list(other.read("run"))) == len(other.edges("run")) == other.facts("run").events == 2
     other.close()
+
+
+@pytest.mark.sqlite_only
+def test_what_was_pruned_is_in_no_file_once_it_is_erased(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages that somebody reads stay until they are let go, and large files are left alone."""
+    database = Path(log.place)
+
+    def files_with_it() -> list[str]:
+        return [
+            each.name
+            for each in sorted(database.parent.iterdir())
+            if b"A very private matter" in each.read_bytes()
+        ]
+
+    log.append("run", [a_start(), an_event(body='{"said":"A very private matter"}'), an_end()])
+    written(log)
+    log.upkeep.prune(["run"], "old", ())
+    with closing(sqlite3.connect(database)) as reader, monkeypatch.context() as patched:
+        patched.setattr(location, "BUSY_SECONDS", 0.05)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchone()
+        assert log.upkeep.erase_deleted() is False
+    assert files_with_it() != []
+    with monkeypatch.context() as patched:
+        patched.setattr(upkeep, "MOST_REWRITTEN", 0)
+        assert log.upkeep.erase_deleted() is False
+    assert files_with_it() != []
+    assert log.upkeep.erase_deleted() is True
+    assert files_with_it() == []

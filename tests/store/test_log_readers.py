@@ -61,6 +61,20 @@ def test_one_share_leaves_a_thread_to_the_others(threads: ReadingThreads) -> Non
     assert [done.result(PATIENCE) for done in mine] == [f"mine {n}" for n in range(9)]
 
 
+def test_when_one_read_of_a_share_ends_one_more_of_it_begins(threads: ReadingThreads) -> None:
+    first, others = Gate(), Gate()
+    reads = [threads.submit("acme", lambda: first.read("one"))]
+    reads += [threads.submit("acme", lambda n=n: others.read(n)) for n in ("two", "three", "four")]
+    first.wait_for(1)
+    others.wait_for(1)
+    first.open()
+    others.wait_for(1)
+    assert threads.submit("other", lambda: "read").result(PATIENCE) == "read"
+    assert others.names == ["two", "three"]
+    others.open()
+    assert [read.result(PATIENCE) for read in reads] == ["one", "two", "three", "four"]
+
+
 def test_shares_take_turns_however_much_one_asks_for() -> None:
     threads, gate = ReadingThreads(most=1, most_per_share=1), Gate()
     first = threads.submit("acme", lambda: gate.read("first"))
