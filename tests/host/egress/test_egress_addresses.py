@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.host.access.egress.addresses import kind_of
+from evalwright.host.access.egress import EgressRefused
+from evalwright.host.access.egress.addresses import kind_of, literal_address
 
 V4 = st.ip_addresses(v=4)
 V6 = st.ip_addresses(v=6)
@@ -97,3 +98,10 @@ def test_an_address_that_carries_another_is_what_the_other_is(carried, rest):
 def test_the_spelling_of_a_mapped_address_does_not_matter():
     spellings = ["::ffff:127.0.0.1", "::ffff:7f00:1", "0:0:0:0:0:ffff:7f00:0001"]
     assert {kind_of(IPv6Address(text)) for text in spellings} == {kind_of(IPv4Address("127.0.0.1"))}
+
+
+def test_a_host_name_has_at_most_253_characters():
+    longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+    assert (len(longest), literal_address(longest)) == (253, None)
+    with pytest.raises(EgressRefused, match="is not a valid host name"):
+        literal_address(f"{longest}d")
