@@ -1,4 +1,4 @@
-"""Photograph every page of `evalwright view`, with the demo's runs, into `docs/images/pages`.
+"""Photograph every page of `evalwright view` and the reports in files into `docs/images/pages`.
 
 Each at 1280 and 390 pixels, light and dark: `python tools/screenshots.py`. It needs playwright
 and a Chromium. A picture keeps its 256 most frequent colours, so that the folder stays below 3 MB.
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
+from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
@@ -51,6 +52,11 @@ REDUCE = """async (png) => {
   for (const each of of) text += String.fromCharCode(places.get(each));
   return [bitmap.width, bitmap.height, known.flat(), btoa(text)];
 }"""
+PROMPTS = {
+    "support.md": "# Support agent\n\nYou are the support agent of Acme. Be reasonably helpful.\n\n"
+    "## Rules\n- Never show keys.\n- Refunds above $50 need a photo of the damage.\n",
+    "summary.md": "Summarise the ticket below in some sentences, or so.\n\n{{ticket}}\n",
+}
 FIXED = ("suites", "signals", "review", "start", "agents", "prompts", "trends")
 
 
@@ -102,6 +108,26 @@ def addresses(page: Page, base: str) -> dict[str, str]:
     }
 
 
+def reports(folder: Path, environment: dict[str, str], before: str, after: str) -> dict[str, str]:
+    """The reports in files and their addresses: a comparison, one of its cases, a run, prompts."""
+    prompts = folder / "prompts"
+    prompts.mkdir()
+    for name, text in PROMPTS.items():
+        (prompts / name).write_text(text)
+    report, run, linted = (folder / name for name in ("report", "run.html", "prompts.html"))
+    for asked in (
+        ["compare", before, after, "--out", str(report), "--fail-on", "none"],
+        ["show", after, "--html", str(run)],
+        ["prompts", str(prompts), "-t", "0", "-o", str(linted), "--quiet"],
+    ):
+        subprocess.run(
+            [*COMMAND, *asked], env=environment, check=False, stdout=subprocess.DEVNULL, cwd=folder
+        )
+    case = max(report.glob("case-*.html"), key=lambda path: path.stat().st_size)
+    places = {"compare": report / "report.html", "case": case, "run": run, "prompts": linted}
+    return {f"report-{name}": path.as_uri() for name, path in places.items()}
+
+
 def reduced(page: Page, png: bytes) -> bytes:
     """A PNG with a palette."""
     width, height, palette, told = page.evaluate(REDUCE, base64.b64encode(png).decode())
@@ -149,8 +175,12 @@ def main() -> None:
             visitor = chromium.new_context()
             page = visitor.new_page()
             page.goto(url)
-            for name, address in addresses(page, base_of(url)).items():
+            known = addresses(page, base_of(url))
+            for name, address in known.items():
                 photograph(visitor, name, f"{base_of(url)}{address}")
+            new, old = parse_qs(urlsplit(known["matrix"]).query)["run"]
+            for name, address in reports(Path(folder), environment, old, new).items():
+                photograph(stranger, name, address)
         with viewing(empty) as url:
             visitor = chromium.new_context()
             visitor.new_page().goto(url)
