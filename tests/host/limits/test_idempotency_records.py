@@ -280,3 +280,41 @@ def test_however_many_are_old_all_are_forgotten_a_thousand_at_a_time(records: Re
 
 def test_the_clock_is_that_of_the_wall(records: Records) -> None:
     assert Idempotency(records, VAULT)._now is time.time
+
+
+SECRET = b'{"secretFingerprint": "ab12", "secret": "s3cret"}'
+
+
+def test_a_response_that_is_not_to_be_stored_is_sealed_and_shown_to_who_has_the_key(
+    store: Idempotency, records: Records, clock: Clock
+) -> None:
+    response = Response(SECRET, 201, {"Cache-Control": "no-store"})
+    asyncio.run(a_ticket(store).finish(response))
+    _, _, entry = kept(records)
+    assert "body" not in entry
+    assert "s3cret" not in str(entry)
+    again = enter(store)
+    assert isinstance(again, Response)
+    assert (again.status_code, again.body) == (201, SECRET)
+    other = Idempotency(records, Vault(Path(), "another key, only used in these tests"), clock)
+    assert refused(other) == {
+        "status": 409,
+        "code": "conflict",
+        "message": "the response held a secret and cannot be shown again",
+        "details": None,
+        "headers": None,
+    }
+
+
+def test_secrets_that_were_kept_in_clear_text_are_sealed(
+    store: Idempotency, records: Records
+) -> None:
+    for key, body in (("order", SECRET), ("other", b'{"secret": "of a user"}')):
+        asyncio.run(a_ticket(store, key=key).finish(Response(body, 201)))
+    (change,) = store.seal_secrets()
+    assert b"s3cret" not in (change.body or b"")
+    records.write([change]).result()
+    assert store.seal_secrets() == []
+    again = enter(store)
+    assert isinstance(again, Response)
+    assert again.body == SECRET
