@@ -48,7 +48,7 @@ def problems(path: Place) -> list[str]:
     else:
         with inspected(path) as inspection:
             found = [*inspection.problems()]
-    return [f"{each.place}: {each.message}" for each in found]
+    return [f"{each.rule} of {each.place}: {each.message}" for each in found]
 
 
 def a_run(log: EventLog) -> None:
@@ -81,12 +81,18 @@ def test_what_two_processes_append_to_one_run_has_one_checksum(log: EventLog, pa
         ("UPDATE events SET type = 'note' WHERE seq = 2", "run run, event 2, note: "),
         ("UPDATE events SET task_id = 'other' WHERE seq = 1", "run run, event 1, agent.decided: "),
         ("UPDATE events SET at_us = 6 WHERE seq = 1", "run run, event 1, agent.decided: "),
-        ("UPDATE events SET checksum = NULL WHERE seq = 1", "run run: events of the run are "),
-        ("DELETE FROM events WHERE seq = 1", "run run: events of the run are missing"),
+        (
+            "UPDATE events SET checksum = NULL WHERE seq = 1",
+            "checksum of run run: events of the run are ",
+        ),
+        ("DELETE FROM events WHERE seq = 1", "checksum of run run: events of the run are missing"),
         ("UPDATE events SET seq = CASE seq WHEN 1 THEN 7 WHEN 2 THEN 1 ELSE seq END", "exchanged"),
         ("UPDATE runs SET run_id = 'nur'", "run nur, event 0, run.started: "),
-        ("UPDATE {facts} SET status = 'paused'", "the list shows another status"),
-        ("UPDATE {facts} SET summed = 0, checksum = 0", "run run: events of the run are "),
+        ("UPDATE {facts} SET status = 'paused'", "facts of run run: the list shows another status"),
+        (
+            "UPDATE {facts} SET summed = 0, checksum = 0",
+            "checksum of run run: events of the run are ",
+        ),
     ],
 )
 def test_what_was_changed_is_reported_with_its_run_and_place(
