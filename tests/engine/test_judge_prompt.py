@@ -226,6 +226,18 @@ def test_the_first_sample_is_taken_at_temperature_0_and_the_others_vary_by_seed(
     assert len({sample.messages for sample in samples}) == 1
 
 
+def test_an_answer_has_room_for_every_name_and_reason():
+    def room(*names: str) -> int | None:
+        return judge_request([Question(name, "Is it?") for name in names], INPUT, "yes").max_tokens
+
+    one = room("a")
+    assert one is not None
+    assert one > THINKING_TOKENS + LONGEST_REASON // 2
+    assert room("a" * 401) == one + 200
+    assert room("a", "b") == 2 * one - THINKING_TOKENS + 1  # a half is left of each
+    assert room(*map(str, range(100))) == MOST_TOKENS
+
+
 def test_the_version_changes_with_the_prompt():
     """When this fails, the prompt has changed: give PROMPT_VERSION a new value, then its digest."""
     parts = [judge_request(given, INPUT, "yes") for given in (QUESTIONS, SAFETY_QUESTIONS)]

@@ -9,7 +9,7 @@ import pytest
 
 from evalwright.agents.protocol import Surroundings
 from evalwright.comparison.recordings import Recordings
-from evalwright.contracts.events import Decided, RunStarted, ToolCalled
+from evalwright.contracts.events import Decided, InvocationCompleted, RunStarted, ToolCalled
 from evalwright.contracts.redaction import Redactor
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.yaml_loader import load_yaml
@@ -72,6 +72,9 @@ def test_a_run_of_traces_names_its_source_and_holds_what_was_recorded(workshop: 
     assert started.tags == ["recorded"]
     assert events[Decided.TYPE].decode(Decided).decision == "At 9."
     assert events[ToolCalled.TYPE].decode(ToolCalled).inputs == {"query": "hours"}
+    completed = events[InvocationCompleted.TYPE].decode(InvocationCompleted)
+    assert completed.unmeasured == ["turns", "tokens", "latency"]
+    assert outcome.summary.tasks[0].latency_ms is None
 
 
 def test_known_secrets_in_traces_do_not_reach_the_log(workshop: Workshop) -> None:
