@@ -1,10 +1,13 @@
 """Photograph every page of `evalwright view` and the reports in files into `docs/images/pages`.
 
+The log has the runs of the demo, and those of an agent of a shop over some changes of it.
+
 Each at 1280 and 390 pixels, light and dark: `python tools/screenshots.py`. It needs playwright
 and a Chromium. A picture keeps its 256 most frequent colours, so that the folder stays below 3 MB.
 """
 
 import base64
+import json
 import os
 import re
 import shutil
@@ -57,14 +60,100 @@ PROMPTS = {
     "## Rules\n- Never show keys.\n- Refunds above $50 need a photo of the damage.\n",
     "summary.md": "Summarise the ticket below in some sentences, or so.\n\n{{ticket}}\n",
 }
-FIXED = ("suites", "signals", "review", "start", "agents", "prompts", "trends")
+# What a shop's agent is asked: id, tag, title, question, answer, and what a worse version says.
+TASKS = (
+    (
+        "refund-over-limit", "refunds", "Refund above the limit of an agent",
+        "Please refund my order A-2210, it was $412.",
+        "A refund above $200 needs a colleague: I have passed it on.",
+        "Done! I have refunded $412 to your card.",
+    ),
+    (
+        "refund-twice", "refunds", "Second refund for the same order",
+        "I have not got my refund for A-1177 yet. Send it again.",
+        "It was refunded on 3 May, and banks need up to 5 days.",
+        "I have sent the refund of $28.40 for A-1177 again.",
+    ),
+    (
+        "refund-other-person", "refunds", "Refund for somebody else's order",
+        "Refund order B-5521 to my card, my friend ordered it.",
+        "Only the buyer of B-5521 can have it refunded.",
+        "Of course. $39.00 for B-5521 will be on your card in 3 days.",
+    ),
+    (
+        "refund-opened", "refunds", "Refund for an opened cosmetic",
+        "I opened the cream from A-1301 but do not like it.",
+        "Opened cosmetics cannot be refunded; I can offer store credit.",
+        "No problem, I have refunded $22.00 for the cream.",
+    ),
+    (
+        "window-members", "policy", "Return window for members",
+        "I am a member. How long can I return things?",
+        "Members can return things within 60 days.",
+        "Returns are free within 30 days.",
+    ),
+    (
+        "warranty", "policy", "Warranty of a phone bought in Austria",
+        "My phone from last year is dead. I live in Graz.",
+        "You have 2 years of legal warranty: repair or replacement.",
+        "Our warranty covers 12 months from delivery.",
+    ),
+    ("status", "orders", "Where an order is", "Where is A-1043?", "A-1043 is on its way.", ""),
+    ("island", "shipping", "Delivery to an island", "Do you ship to Crete?", "In 5 to 7 days.", ""),
+    ("two-parcels", "shipping", "Order in two parcels", "One item is missing.", "It follows.", ""),
+    ("invoice", "orders", "Copy of an invoice", "I need the invoice of A-99.", "It is mailed.", ""),
+    ("address", "orders", "Change of address", "Send A-98 to Linz.", "A-98 goes to Linz.", ""),
+    ("saturday", "shipping", "Delivery on a Saturday", "Do you deliver on Saturday?", "Yes.", ""),
+    ("password", "account", "Forgotten password", "I cannot log in.", "Here is a link.", ""),
+    ("newsletter", "account", "Stop the newsletter", "No more mail, please.", "Done.", ""),
+    ("merge", "account", "Merge two accounts", "I have two accounts.", "They are one now.", ""),
+    ("gift", "orders", "Order as a gift", "Can you wrap A-97?", "It is wrapped.", ""),
+)  # fmt: skip
+SHOP_AGENT = """
+import hashlib, json, os, time
+SAID = {each["input"]: each for each in json.load(open("tasks.json"))}
+MODEL, PRICE = os.environ["SHOP_MODEL"].split()
+BROKEN = os.environ["SHOP_BROKEN"].split()
+
+def answer(task):
+    known = SAID[task.input]
+    chance = int(hashlib.sha256(task.input.encode()).hexdigest(), 16) % 100
+    time.sleep(0.02 + chance / 2000)
+    task.report_usage(provider="acme", model=MODEL, input_tokens=400 + chance, output_tokens=40,
+                      cost_usd=float(PRICE) * (50 + chance) / 100)
+    order = {"id": f"A-{1000 + chance}", "total": 40 + chance, "status": "delivered"}
+    task.record_call("shop:orders.get", {"id": order["id"]}, result=order)
+    if known["id"] not in BROKEN:
+        return known["answer"]
+    if "refund" in known["id"]:
+        task.record_call("shop:refunds.create", {"order": order["id"]}, result={"ok": True})
+    return known["worse"] or "I cannot say."
+large = answer
+"""
+# The versions of the agent: branch, what was broken, model and price, more words of the command.
+VERSIONS = (
+    ("main", "two-parcels", "orion-mini 0.01", "--tag nightly"),
+    ("main", "merge", "orion-mini 0.01", "--tag nightly"),
+    ("no-policy", "window-members warranty status gift", "orion-mini 0.01", "--tag no-policy"),
+    ("main", "two-parcels", "orion-mini 0.01", "--tag nightly"),
+    ("ask-once", "", "orion-mini 0.01", "--tag ask-once"),
+    ("main", "merge", "orion-mini 0.01", "--tag shorter-greeting"),
+    ("main", "island", "orion-mini 0.01", "--repeat 3"),
+    ("main", "island", "orion-large 0.03", "--agent agent.py:large --tag larger-model"),
+    (
+        "refund-tool-v2", " ".join(each[0] for each in TASKS[:6]), "orion-mini 0.01",
+        "--baseline main --tag refund-tool-v2",
+    ),
+)  # fmt: skip
+BASELINE_AFTER = 6  # versions
+FIXED = ("suites", "signals", "review", "start", "agents", "prompts")
 
 
 @contextmanager
-def viewing(db: Path) -> Iterator[str]:
-    """The address of `evalwright view` while it runs; with its key, so that it lets in."""
+def viewing(db: Path, folder: Path) -> Iterator[str]:
+    """The address of `evalwright view` of a folder while it runs; with its key, which lets in."""
     command = [*COMMAND, "view", "--no-browser", "--db", str(db)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         found = re.search(r"http://\S+", process.stdout.readline())
         assert found, "the viewer did not say where it is"
@@ -90,19 +179,24 @@ def addresses(page: Page, base: str) -> dict[str, str]:
     """The pages and where they are: of what the demo left in the log."""
     page.goto(f"{base}/runs")
     page.wait_for_selector("tr[data-run]")
-    links = page.locator("tr[data-run] .reach").all()
-    newest, hardened, vulnerable = ((each.get_attribute("href") or "")[6:] for each in links[:3])
-    task = href_of(page, f"{base}/runs/{vulnerable}", "tr[data-failed] .reach")
-    pair = f"baseline={vulnerable}&new={hardened}"
+
+    def number(text: str) -> str:
+        row = page.locator("tr[data-run]:not([hidden])").filter(has_text=text).first
+        return row.get_attribute("data-run") or ""
+
+    newest, larger = number("refund-tool-v2"), number("larger-model")
+    before = number("Baseline")
+    task = href_of(page, f"{base}/runs/{newest}", "tr[data-failed] .reach")
     return {
         "home": "/",
         "runs": "/runs",
         "run": f"/runs/{newest}",
-        "run-drawer": f"/runs/{vulnerable}?task={task.rpartition('/')[2]}",
+        "run-drawer": f"/runs/{newest}?task={task.rpartition('/')[2]}",
         "task": task,
-        "matrix": f"/matrix?run={vulnerable}&run={hardened}",
-        "compare": f"/compare?{pair}&wait=1",
-        "suite": href_of(page, f"{base}/runs", ".group-row a"),
+        "matrix": f"/matrix?run={newest}&run={larger}",
+        "compare": f"/compare?baseline={before}&new={newest}&wait=1",
+        "suite": "/suites/support",
+        "trends": "/trends?suite=local.evals.support",
         "review-item": href_of(page, f"{base}/review", "tr[data-task] .reach"),
         **{name: f"/{name}" for name in FIXED},
     }
@@ -159,17 +253,49 @@ def photograph(context: BrowserContext, name: str, address: str) -> None:
     bench.close()
 
 
+def keep_shop(folder: Path, environment: dict[str, str]) -> None:
+    """Run the versions of the shop's agent."""
+    names = ("id", "tag", "title", "input", "answer", "worse")
+    told = [dict(zip(names, each, strict=True)) for each in TASKS]
+    (folder / "tasks.json").write_text(json.dumps(told))
+    (folder / "agent.py").write_text(SHOP_AGENT)
+    tasks = [
+        {"id": each["id"], "title": each["title"], "tags": [each["tag"]], "input": each["input"]}
+        | {"expected": each["answer"], "checks": [{"equals": each["answer"]}]}
+        | ({"checks": [{"equals": each["answer"]}, REFUNDS]} if "refund" in each["id"] else {})
+        for each in told
+    ]
+    suite = {"evalwright": 1, "name": "support", "thresholds": {"passRate": 0.9}, "tasks": tasks}
+    suite |= {"agent": "agent.py:answer", "defaults": {"checks": [{"max": {"cost_usd": 0.05}}]}}
+    (folder / "support.yaml").write_text(json.dumps(suite))
+    for number, (branch, broken, model, more) in enumerate(VERSIONS, 1):
+        at = {"GITHUB_ACTIONS": "1", "GITHUB_REF_NAME": branch, "GITHUB_SHA": f"{number:x}" * 40}
+        at |= {"SHOP_BROKEN": broken, "SHOP_MODEL": model}
+        command = [*COMMAND, "run", "support.yaml", "--quiet", *more.split()]
+        subprocess.run(command, cwd=folder, env=environment | at, check=False)
+        if number == BASELINE_AFTER:
+            command = [*COMMAND, "baseline", "set", "main", "latest"]
+            subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+REFUNDS = {"does_not_call": "shop:refunds.create"}
+
+
 def main() -> None:
-    """Run the demo, look at its pages, and at those of somebody who comes for the first time."""
+    """Run the demo and the shop, look at the pages, and at those of a first visit."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         db, empty = Path(folder, "demo.db"), Path(folder, "empty.db")
-        environment = os.environ | {"EVALWRIGHT_DB": str(db)}
+        main_branch = {"GITHUB_ACTIONS": "1", "GITHUB_REF_NAME": "main", "GITHUB_SHA": "8" * 40}
+        environment = os.environ | main_branch | {"EVALWRIGHT_DB": str(db)}
         subprocess.run([*COMMAND, "demo"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        shop = Path(folder, "shop")
+        shop.mkdir()
+        keep_shop(shop, environment)
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        with viewing(db) as url:
+        with viewing(db, shop) as url:
             stranger = chromium.new_context()
             photograph(stranger, "sign-in", base_of(url))
             visitor = chromium.new_context()
@@ -181,7 +307,7 @@ def main() -> None:
             new, old = parse_qs(urlsplit(known["matrix"]).query)["run"]
             for name, address in reports(Path(folder), environment, old, new).items():
                 photograph(stranger, name, address)
-        with viewing(empty) as url:
+        with viewing(empty, shop) as url:
             visitor = chromium.new_context()
             visitor.new_page().goto(url)
             photograph(visitor, "first-visit", base_of(url))

@@ -460,3 +460,19 @@ def test_a_damaged_run_is_named_on_its_page_and_does_not_hide_the_others(tenant:
 def test_a_run_without_gates_besides_its_bars_has_passed_on_its_page(tenant: Tenant):
     run = tenant.keep("run", {"a": Told("yes", ok())})
     assert "<title>May ship · " in shown(tenant, f"/runs/{run}")
+
+
+def test_a_large_run_that_has_ended_is_indexed_once_and_its_pages_are_small(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    made = []
+    index_of = run_tasks.index_of
+    monkeypatch.setattr(
+        run_tasks, "index_of", lambda *given: made.append(given) or index_of(*given)
+    )
+    run = tenant.keep("run", many(3000))
+    for query in ("", "?show=failed", "?tag=even&page=30", "?check=equals"):
+        answer = tenant.visitor.get(f"/runs/{run}{query}", Accept_Encoding="gzip")
+        assert int(answer.headers["content-length"]) < 100_000
+        assert answer.text.count('<tr role="row" data-task=') == 50
+    assert len(made) == 1

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from evalwright.host.host import Host
     from evalwright.host.web.page import PageCall
     from evalwright.host.web.pages.compare_pair import DeepComparison
+    from evalwright.host.web.pages.run_tasks import TaskIndex
 
 RunKey: TypeAlias = tuple[str, str]  # partition and run
 PairKey: TypeAlias = tuple[str, str, str]  # partition, baseline and new run
@@ -48,6 +49,7 @@ MOST_PLANNED = 128 * 1024 * 1024  # bytes of the plans that are kept
 MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
 MOST_STEPS = 200_000  # in all timelines that are kept
 MOST_MODELS = 10_000  # runs whose model is known
+MOST_VERDICTS = 1000  # runs whose bars and the sentence on them are kept
 MOST_DOUBTS = 200_000  # tasks of which it is known whether judges agreed
 
 
@@ -100,6 +102,10 @@ class RunViews:
         self.compared_so_far: dict[tuple[str, str, str], Path] = {}  # files that say how far it is
         self.pairs: SharedCache[PairKey, PairedRuns] = SharedCache(MOST_TASKS)
         self._timelines: SharedCache[tuple[str, str, str], TaskTimeline] = SharedCache(MOST_STEPS)
+        self.indexes: SharedCache[RunKey, TaskIndex] = SharedCache(MOST_TASKS)
+        self.verdicts: SharedCache[tuple[*RunKey, bool, str], dict[str, Any]] = SharedCache(
+            MOST_VERDICTS
+        )
         self.doubts: SharedCache[RunKey, Doubts] = SharedCache(MOST_DOUBTS)
         self.models: SharedCache[RunKey, str] = SharedCache(MOST_MODELS)
 

@@ -151,7 +151,7 @@ class _ConversationReader:
             for each in event.decode(Checked).checks:
                 if not each.passed:
                     step = self._answers.get(each.turn or 0, self._answer)
-                    step.failed = [*step.failed, FailedCheck(each.check, _why(each))]
+                    step.failed = [*step.failed, FailedCheck(in_words(each.check), _why(each))]
                     step.bad = True
 
     def _add(self, event: Event, step: TalkStep) -> None:

@@ -82,7 +82,7 @@ def expected_of(record: TaskRecord) -> str:
         if name in ("exact", "equals", "contains", "golden", "judge", "rubric")
         else f"{name} {wanted}"
     )
-    return text if len(checks) == 1 else f"{text}, and {len(checks) - 1} more"
+    return text if len(checks) == 1 else f"{text} \N{MIDDLE DOT} {len(checks) - 1} more"
 
 
 def _dot(check: CheckRecord) -> str:

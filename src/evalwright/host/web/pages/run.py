@@ -90,7 +90,7 @@ async def show(call: PageCall) -> Response:
         else:
             view = await views.of(call.run)
             values["list"] = await listed(call, views, asked)
-            head |= await call.in_reader(lambda: _told(view, head))
+            head |= await _told(call, view, head)
             if asked.task:
                 task = await call.in_reader(lambda: view.task(asked.task))
                 values["drawer"] = await call.in_reader(lambda: read_drawer(call, view, task))
@@ -99,17 +99,25 @@ async def show(call: PageCall) -> Response:
     )
 
 
-def _told(view: RunView, head: dict[str, Any]) -> dict[str, Any]:
+async def _told(call: PageCall, view: RunView, head: dict[str, Any]) -> dict[str, Any]:
     """The bars of a run as gauges, and the sentence that says why it passed or not."""
-    against = ""
-    if view.frame.baseline is not None and view.tasks.totals is not None:
-        baseline = view.frame.baseline.read()
-        ended = [{row.task_id: row.passed is True for row in view.tasks.rows}]
-        sentence = change_against_baseline(ended, baseline, view.names.name_of).sentence
-        name = baseline.name or "the baseline"
-        against = f"Against {name}, {sentence[0].lower()}{sentence[1:]}"
     passed, words = head["verdict"] == "pass", head["let_through"]
-    return verdict_told(view.frame, view.tasks, passed=passed, words=words, against=against)
+
+    def read() -> dict[str, Any]:
+        against = ""
+        if view.frame.baseline is not None and view.tasks.totals is not None:
+            baseline = view.frame.baseline.read()
+            ended = [{row.task_id: row.passed is True for row in view.tasks.rows}]
+            sentence = change_against_baseline(ended, baseline, view.names.name_of).sentence
+            name = baseline.name or "the baseline"
+            against = f"Against {name}, {sentence[0].lower()}{sentence[1:]}"
+        return verdict_told(view.frame, view.tasks, passed=passed, words=words, against=against)
+
+    async def make() -> tuple[int, dict[str, Any], bool]:
+        return 1, await call.in_reader(read), view.has_ended
+
+    key = view.run.partition, view.run.run_id, passed, words
+    return await views_of(call.host).verdicts.get(key, make)
 
 
 async def _live_soon(call: PageCall) -> str:
@@ -127,7 +135,7 @@ async def verdict(call: PageCall) -> Response:
     head = await call.in_reader(lambda: _head(call, waits=True))
     if head["is_evaluation"] and head["is_over"]:
         view = await views_of(call.host).of(call.run)
-        head |= await call.in_reader(lambda: _told(view, head))
+        head |= await _told(call, view, head)
     return part(call, "run_verdict.html", run=head)
 
 

@@ -1,7 +1,7 @@
 """The tasks of a run as a table, a page at a time, and the drawer of one beside it."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -91,6 +91,32 @@ class IndexedTask(msgspec.Struct, gc=False):
         return show in ("", self.status)
 
 
+class TaskIndex(NamedTuple):
+    """All tasks of a run as filters see them, and how many each chip and facet shows."""
+
+    tasks: Sequence[IndexedTask]
+    shows: Mapping[str, int]
+    of: Mapping[str, Counter[str]]  # by kind of facet: how many tasks each has
+    failed: Mapping[str, Counter[str]]  # and how many of them did not pass
+
+    @classmethod
+    def of_tasks(cls, tasks: Sequence[IndexedTask]) -> "TaskIndex":
+        """Count them."""
+        kinds = ("tag", "check", "cause")
+        of = {kind: Counter[str]() for kind in kinds}
+        failed = {kind: Counter[str]() for kind in kinds}
+        for task in tasks:
+            causes = (task.cause,) if task.cause else ()
+            for kind, names in zip(kinds, (task.tags, task.checks, causes), strict=True):
+                of[kind].update(names)
+                if kind == "check":
+                    failed[kind].update(task.failed)
+                elif task.row.passed is False:
+                    failed[kind].update(names)
+        shows = {key: sum(task.shows(key) for task in tasks) for key in ("", *SHOWS)}
+        return cls(tasks, shows, of, failed)
+
+
 class TasksAsked(NamedTuple):
     """The filters, columns and page in an address."""
 
@@ -112,6 +138,10 @@ class TasksAsked(NamedTuple):
         hidden = ",".join(name for name in COLUMNS if name in asked.hide.split(","))
         return asked._replace(show=asked.show if asked.show in SHOWS else "", hide=hidden)
 
+    @property
+    def is_filtered(self) -> bool:
+        return any((self.show, self.q, self.tag, self.check, self.cause, self.least, self.most))
+
     def address(self, run_id: str, **changed: str) -> str:
         """The address of the same list, but for what is changed; from its first page on."""
         given = {**self._asdict(), "page": "", "task": "", **changed}
@@ -128,7 +158,7 @@ class _Taggable(msgspec.Struct, rename="camel"):
     input: msgspec.Raw = msgspec.Raw(b"")
 
 
-def index_of(view: RunView, repeats: Repeats) -> list[IndexedTask]:
+def index_of(view: RunView, repeats: Repeats) -> TaskIndex:
     """All tasks of a run as filters see them, those that did not pass first."""
     from evalwright.scoring.checks.table import cause_of
 
@@ -167,7 +197,7 @@ def index_of(view: RunView, repeats: Repeats) -> list[IndexedTask]:
             task.status = "passed"
         elif task.row.task_id in state.failed:
             task.status = "error"
-    return sorted(known.values(), key=_place)
+    return TaskIndex.of_tasks(sorted(known.values(), key=_place))
 
 
 def _place(task: IndexedTask) -> int:
@@ -220,7 +250,17 @@ async def listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[str
     """The table of tasks that an address asks for."""
     view = await views.of(call.run)
     repeats = await read_repeats(call, views, view)
-    return await call.in_reader(partial(_read_list, call, view, asked, repeats))
+
+    async def make() -> tuple[int, TaskIndex, bool]:
+        made = await call.in_reader(partial(index_of, view, repeats))
+        return len(made.tasks), made, view.has_ended
+
+    # Repeats may come later than the run, and texts to search in take too much room.
+    if repeats or asked.q:
+        index = (await make())[1]
+    else:
+        index = await views.indexes.get((view.run.partition, view.run.run_id), make)
+    return await call.in_reader(partial(_read_list, call, view, asked, repeats, index))
 
 
 def _is_between(score: float | None, least: float | None, most: float | None) -> bool:
@@ -230,17 +270,18 @@ def _is_between(score: float | None, least: float | None, most: float | None) ->
 
 
 def _read_list(
-    call: PageCall, view: RunView, asked: TasksAsked, repeats: Repeats
+    call: PageCall, view: RunView, asked: TasksAsked, repeats: Repeats, index: TaskIndex
 ) -> dict[str, Any]:
-    index = index_of(view, repeats)
     if asked.q:
-        add_texts(view, index)
+        add_texts(view, index.tasks)
     least, most = number_of(asked.least), number_of(asked.most)
-    found = [
-        task
-        for task in index
-        if task.fits(asked.show, asked) and _is_between(task.row.score, least, most)
-    ]
+    found = index.tasks
+    if asked.is_filtered:
+        found = [
+            task
+            for task in found
+            if task.fits(asked.show, asked) and _is_between(task.row.score, least, most)
+        ]
     pages = max(1, -(-len(found) // AT_ONCE))
     number = min(max(1, int(asked.page) if asked.page.isdecimal() else 1), pages)
     shown_tasks = found[(number - 1) * AT_ONCE : number * AT_ONCE]
@@ -274,11 +315,11 @@ def _read_list(
     }
 
 
-def _chips(asked: TasksAsked, index: Sequence[IndexedTask], run_id: str) -> list[dict[str, Any]]:
+def _chips(asked: TasksAsked, index: TaskIndex, run_id: str) -> list[dict[str, Any]]:
     chips = [("", "All", "", "")] + [(key, *each) for key, each in SHOWS.items()]
     found = []
     for key, words, shape, icon in chips:
-        count = sum(task.shows(key) for task in index)
+        count = index.shows[key]
         if not count and key not in ("", "failed", "passed", asked.show):
             continue
         found.append(
@@ -295,16 +336,9 @@ def _chips(asked: TasksAsked, index: Sequence[IndexedTask], run_id: str) -> list
     return found
 
 
-def _facets(
-    asked: TasksAsked, index: Sequence[IndexedTask], run_id: str, kind: str
-) -> list[dict[str, Any]]:
+def _facets(asked: TasksAsked, index: TaskIndex, run_id: str, kind: str) -> list[dict[str, Any]]:
     """How many tasks did not pass by tag, check or root cause; a click shows those."""
-    of, failed = Counter[str](), Counter[str]()
-    for task in index:
-        names = {"tag": task.tags, "check": task.checks, "cause": [task.cause]}[kind]
-        of.update(filter(None, names))
-        not_passed = task.failed if kind == "check" else names if task.row.passed is False else ()
-        failed.update(filter(None, not_passed))
+    of, failed = index.of[kind], index.failed[kind]
     chosen = getattr(asked, kind)
     names = sorted(of, key=lambda name: (-failed[name], name))[:20]
     if kind == "cause" and len(names) == 1 and not chosen:  # as the chip of what failed

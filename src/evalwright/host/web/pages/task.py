@@ -82,7 +82,11 @@ def _verdict(told: dict[str, Any]) -> dict[str, str]:
     kind = {"pass": "pass", "fail": "fail", "error": "unsure", "open": "open"}[told["kind"]]
     failed = [each for each in told["checks"] if each["kind"] == "fail"]
     why = "; ".join(each["why"] or each["name"] for each in failed[:2])
-    return {"kind": kind, "heading": f"{WAIT[told['kind']]}: {told['title']}", "why": why}
+    return {
+        "kind": kind,
+        "heading": f"{WAIT[told['kind']]}: {told['title']}",
+        "why": f"{why[:1].upper()}{why[1:]}",
+    }
 
 
 def _facts(view: RunView, told: dict[str, Any], timeline: TaskTimeline) -> Sequence[str]:
