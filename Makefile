@@ -133,7 +133,7 @@ bench-checks: setup ## measure checks: each alone, on hostile outputs, and in a 
 bench-page: setup ## measure the page of a run of 10,000 tasks: CPU, size, first view
 	$(BIN)/python benchmarks/run_page/bench.py
 
-bench-web: setup ## measure the pages next to Inspect View (installs it) on one log of 10,000 samples
+bench-web: setup ## measure the pages next to Inspect View and promptfoo view (installs them) on 10,000 samples
 	$(BIN)/python benchmarks/web/bench.py
 
 bench-log: setup ## measure the log by weight (large suites) and by length (10 million events, 4 GB of disk)

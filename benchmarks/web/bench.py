@@ -1,9 +1,11 @@
-"""The pages beside Inspect View, on the same log of 10,000 samples, and a run of 100,000 tasks.
+"""The pages beside Inspect View and promptfoo view, on 10,000 samples, and a run of 100,000 tasks.
 
 python benchmarks/web/bench.py [--samples 10000] [--tasks 100000] [--repeat 5] [--skip-peers]
 """
 
 import argparse
+import json
+import os
 import re
 import shutil
 import statistics
@@ -26,10 +28,27 @@ from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 from environments import environment, version  # noqa: E402 - found by the line above
 
 MB = 1_000_000
+BROWSERS = ("chromium", "chromium-browser", "chromium-headless-shell")
 EVALWRIGHT = str(Path(sys.executable).with_name("evalwright"))
 PEER_LOG = HERE.parent / "peers" / "inspect_ai_log.py"
 PEER_PORT = 7591
+PROMPTFOO = "promptfoo@0.121.20"
+PROMPTFOO_PORT = 7592
+PROMPTFOO_FOLDER = HERE.parent / ".envs" / "promptfoo"
+PROVIDER = """module.exports = class {
+  id() { return "recorded"; }
+  async callApi(prompt, context) { return { output: context.vars.answer }; }
+};
+"""
 SUITE = 'evalwright: 1\nname: orders\ndefaults:\n  checks:\n    - contains: "Order A-"\n'
+READ_SAMPLES = """
+import json, sys
+from inspect_ai.log import read_eval_log
+for each in read_eval_log(sys.argv[1]).samples:
+    told = {"id": each.id, "input": each.input, "target": each.target}
+    print(json.dumps(told | {"answer": each.output.completion}))
+"""
+FIRST_BYTE = """performance.getEntriesByType('navigation')[0].responseStart"""
 SENT = """['resource', 'navigation'].flatMap((kind) => performance.getEntriesByType(kind))
   .reduce((sum, each) => sum + each.transferSize, 0)"""
 ROWS = """(sign) => document.body?.innerText.includes(sign) && performance.now()"""
@@ -38,6 +57,7 @@ ROWS = """(sign) => document.body?.innerText.includes(sign) && performance.now()
 class Seen(NamedTuple):
     """What a visitor notices of a page, and what its tab takes."""
 
+    first_byte_ms: float  # of the page; the rows of the others come with later answers
     first_row_s: float
     heap_mb: float
     tab_mb: float
@@ -54,47 +74,50 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="evalwright-bench-") as name:
         folder = Path(name)
         if not options.skip_peers:
-            beside_inspect_view(folder, options.samples, options.repeat)
+            beside_peers(folder, options.samples, options.repeat)
         large_run(folder, options.tasks, options.repeat)
 
 
-def beside_inspect_view(folder: Path, samples: int, repeat: int) -> None:
+def beside_peers(folder: Path, samples: int, repeat: int) -> None:
     logs = folder / "logs"
     logs.mkdir()
     python = str(environment("inspect-ai") / "python")
-    command = [python, str(PEER_LOG), str(logs / "orders.eval"), str(samples)]
-    subprocess.run(command, check=True)
+    subprocess.run([python, str(PEER_LOG), str(logs / "orders.eval"), str(samples)], check=True)
     (folder / "suite.yaml").write_text(SUITE)
-    command = [
-        EVALWRIGHT,
-        "score",
-        str(logs / "orders.eval"),
-        "--suite",
-        str(folder / "suite.yaml"),
-    ]
-    database = folder / "orders.db"
+    database, suite = folder / "orders.db", str(folder / "suite.yaml")
+    command = [EVALWRIGHT, "score", str(logs / "orders.eval"), "--suite", suite]
     subprocess.run([*command, "--db", str(database), "--quiet"], check=False, capture_output=True)
-    with our_view(database) as (url, link), their_view(logs) as theirs:
-        seen: dict[str, list[Seen]] = {"evalwright view": [], "Inspect View": []}
+    with (
+        our_view(database) as (url, link),
+        inspect_view(logs) as inspect,
+        promptfoo_view(folder / "promptfoo", logs / "orders.eval") as promptfoo,
+    ):
         run = run_of(url, link)
-        for _ in range(repeat):  # in turns: a slow moment of the machine is a slow one for both
-            seen["evalwright view"].append(visit(f"{url}{run.path}", "task-", run.cookie))
-            seen["Inspect View"].append(visit(f"{theirs}/#/tasks/orders.eval/samples", "task-0"))
-    print(f"{samples:,} samples; inspect-ai {version('inspect-ai')}; median and best of {repeat}")
-    print(f"{'':17}{'first row':>16}{'JS heap':>16}{'tab':>18}{'sent':>12}")
+        viewers = {
+            "evalwright view": (f"{url}{run.path}", "task-"),
+            "Inspect View": (f"{inspect}/#/tasks/orders.eval/samples", "task-0"),
+            "promptfoo view": (promptfoo, "Order A-"),
+        }
+        seen: dict[str, list[Seen]] = {name: [] for name in viewers}
+        for _ in range(repeat):  # in turns: a slow moment of the machine is a slow one for all
+            for name, (address, sign) in viewers.items():
+                cookie = run.cookie if address.startswith(url) else None
+                seen[name].append(visit(address, sign, cookie))
+    versions = f"inspect-ai {version('inspect-ai')}, {PROMPTFOO}"
+    print(f"{samples:,} samples; {versions}; median and best of {repeat}")
+    print(f"{'':17}{'first byte':>19}{'first row':>19}{'JS heap':>20}{'tab':>20}{'sent':>11}")
     for name, of in seen.items():
-        print(f"{name:17}{told(of, 'first_row_s', 's')}{told(of, 'heap_mb', 'MB')}", end="")
-        print(
-            f"{told(of, 'tab_mb', 'MB')}  {statistics.median(each.sent_kb for each in of):.0f} KB"
-        )
+        print(f"{name:17}{told(of, 'first_byte_ms', 'ms')}{told(of, 'first_row_s', 's')}", end="")
+        print(f"{told(of, 'heap_mb', 'MB')}{told(of, 'tab_mb', 'MB')}", end="")
+        print(f"{statistics.median(each.sent_kb for each in of):8.0f} KB")
 
 
 def told(seen: list[Seen], name: str, unit: str) -> str:
     values = [getattr(each, name) for each in seen]
-    return f"{statistics.median(values):8.2f} {min(values):6.2f} {unit}"
+    return f"{statistics.median(values):9.2f}{min(values):7.2f} {unit}"
 
 
-# The two viewers.
+# The viewers.
 
 
 @contextmanager
@@ -111,7 +134,7 @@ def our_view(database: Path) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def their_view(logs: Path) -> Iterator[str]:
+def inspect_view(logs: Path) -> Iterator[str]:
     """`inspect view`: its address."""
     command = str(environment("inspect-ai") / "inspect")
     given = ["view", "start", "--log-dir", str(logs), "--port", str(PEER_PORT)]
@@ -122,6 +145,57 @@ def their_view(logs: Path) -> Iterator[str]:
             yield address
         finally:
             process.terminate()
+
+
+@contextmanager
+def promptfoo_view(folder: Path, log: Path) -> Iterator[str]:
+    """`promptfoo view`, with an evaluation that answers what the log has: its address."""
+    if not (PROMPTFOO_FOLDER / ".ready").exists():
+        PROMPTFOO_FOLDER.mkdir(parents=True, exist_ok=True)
+        (PROMPTFOO_FOLDER / "package.json").write_text('{"private": true}')
+        command = ["npm", "install", "--no-audit", "--no-fund", PROMPTFOO]
+        subprocess.run(command, cwd=PROMPTFOO_FOLDER, check=True, stdout=subprocess.DEVNULL)
+        (PROMPTFOO_FOLDER / ".ready").touch()
+    folder.mkdir()
+    (folder / "provider.js").write_text(PROVIDER)
+    with (folder / "tests.jsonl").open("w") as tests:
+        for sample in samples_of(log):
+            wanted = {"type": "contains", "value": sample["target"]}
+            given = {"question": sample["input"], "answer": sample["answer"]}
+            test = {"description": sample["id"], "vars": given, "assert": [wanted]}
+            tests.write(json.dumps(test) + "\n")
+    config = {
+        "prompts": ["{{question}}"],
+        "providers": ["file://provider.js"],
+        "tests": "file://tests.jsonl",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    quiet = ("TELEMETRY", "UPDATE", "REMOTE_GENERATION")
+    env = os.environ | {f"PROMPTFOO_DISABLE_{name}": "1" for name in quiet}
+    env["PROMPTFOO_CONFIG_DIR"] = str(folder / "home")
+    program = str(PROMPTFOO_FOLDER / "node_modules" / ".bin" / "promptfoo")
+    command = [program, "eval", "-c", "config.json", "--no-cache", "--no-table", "-j", "8"]
+    subprocess.run(command, cwd=folder, env=env, check=False, capture_output=True)
+    command = [program, "view", "-n", "-p", str(PROMPTFOO_PORT)]
+    with subprocess.Popen(
+        command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            address = f"http://127.0.0.1:{PROMPTFOO_PORT}"
+            wait_for(address)
+            answer = urllib.request.urlopen(f"{address}/api/results").read()
+            yield f"{address}/eval/{json.loads(answer)['data'][0]['evalId']}"
+        finally:
+            process.terminate()
+
+
+def samples_of(log: Path) -> Iterator[dict[str, str]]:
+    """What was asked, expected and answered, from a log of inspect-ai."""
+    python = str(environment("inspect-ai") / "python")
+    found = subprocess.run(
+        [python, "-c", READ_SAMPLES, str(log)], check=True, capture_output=True, text=True
+    )
+    return map(json.loads, found.stdout.splitlines())
 
 
 def wait_for(address: str) -> None:
@@ -144,7 +218,7 @@ def run_of(url: str, link: str) -> OpenedRun:
     """The only run of a log, and the cookie that the link was exchanged for."""
     opener = urllib.request.build_opener(NoRedirect)
     cookie = opener.open(link).headers["Set-Cookie"].partition(";")[0]
-    asked = urllib.request.Request(f"{url}/runs", headers={"Cookie": cookie})
+    asked = urllib.request.Request(f"{url}/runs?wait=1", headers={"Cookie": cookie})
     page = urllib.request.urlopen(asked).read().decode()
     found = re.search(r'href="(/runs/[^"/]+)"', page)
     assert found, "the list of runs shows none"
@@ -164,7 +238,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 def visit(address: str, sign: str, cookie: tuple[str, str] | None = None) -> Seen:
     """Open an address, and wait until a text stands on the page."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         context = browser.new_context(viewport={"width": 1280, "height": 900})
@@ -175,7 +249,8 @@ def visit(address: str, sign: str, cookie: tuple[str, str] | None = None) -> See
         page.goto(address, wait_until="commit")
         first_row = page.wait_for_function(ROWS, arg=sign, polling="raf").json_value() / 1000
         page.wait_for_timeout(1500)
-        seen = Seen(first_row, heap_mb(page), tab_mb(browser), sent_kb(page))
+        first_byte = page.evaluate(FIRST_BYTE)
+        seen = Seen(first_byte, first_row, heap_mb(page), tab_mb(browser), sent_kb(page))
         browser.close()
     return seen
 
@@ -226,7 +301,7 @@ def large_run(folder: Path, tasks: int, repeat: int) -> None:
         first = answered(f"{url}{run.path}", run.cookie)
         answered(f"{url}{run.path}", run.cookie, part=True)
         again = [answered(f"{url}{run.path}", run.cookie) for _ in range(repeat)]
-    print(f"\na run of {tasks:,} tasks: first byte, size")
+    print(f"\na run of {tasks:,} tasks: first byte, size compressed")
     print(f"first visit, tasks follow   {1000 * first[0]:6.1f} ms  {first[1] / 1000:5.1f} KB")
     times = [each[0] for each in again]
     median = 1000 * statistics.median(times)
@@ -234,8 +309,9 @@ def large_run(folder: Path, tasks: int, repeat: int) -> None:
 
 
 def answered(address: str, cookie: tuple[str, str], *, part: bool = False) -> tuple[float, int]:
-    """How long the first byte took, and how many bytes there were, not compressed."""
-    headers = {"Cookie": "=".join(cookie), **({"HX-Request": "true"} if part else {})}
+    """How long the first byte took, and how many bytes there were, compressed as for browsers."""
+    headers = {"Cookie": "=".join(cookie), "Accept-Encoding": "gzip"}
+    headers |= {"HX-Request": "true"} if part else {}
     request = urllib.request.Request(address, headers=headers)
     began = time.perf_counter()
     with urllib.request.urlopen(request) as answer:
