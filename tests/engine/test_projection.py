@@ -11,6 +11,7 @@ from evalwright.contracts.coverage import Coverage
 from evalwright.contracts.events import (
     Checked,
     Decided,
+    ErrorDetail,
     Event,
     Found,
     InvocationCompleted,
@@ -24,7 +25,7 @@ from evalwright.contracts.events import (
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.engine.projection import ProjectedTask, RunProjection, project_tasks
+from evalwright.engine.projection import ProjectedTask, RunProjection, RunState, project_tasks
 
 TASK = a_suite(1).tasks[0]
 FACTS = AgentFacts(AGENT_ID, "agent.py")
@@ -123,3 +124,18 @@ def test_a_run_is_the_same_however_many_events_come_at_a_time():
         seen.append((run.tasks[TASK.task_id].current.has_answer, run.tasks[TASK.task_id].scored))
     assert seen == [(False, None)] * 3 + [(True, None)] * 2 + [(True, a_score())]
     assert run.tasks[TASK.task_id].current.checked == checked(passed=True)
+
+
+def test_a_task_has_failed_while_there_is_an_error_in_place_of_its_last_answer():
+    """Pages that are live go by it, before there is a score."""
+    broken = InvocationCompleted("inv-0001", AGENT_ID, "failed")
+    unsaid = Checked([], 0.0, False, error=ErrorDetail("scoring_timeout", "too slow"))
+    state = RunState()
+    seen = []
+    for payload in (started(), broken, started(), *answered("yes"), unsaid, a_score(TASK.task_id)):
+        for event in events_of([payload]):
+            state.add(event)
+        seen.append(state.failed == {TASK.task_id})
+    assert seen == [False, True, True, True, False, True, True]
+    assert state.attempts == {TASK.task_id: 2}
+    assert (state.scored, state.open_invocations) == ({TASK.task_id}, {})
