@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from evalwright.attacks.derived import is_derived
 from evalwright.contracts import amounts
+from evalwright.contracts.coverage import coverage_in_words
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.events import EvalStarted, Planned
 from evalwright.contracts.run_plan import FIRST_RULE
@@ -316,7 +317,9 @@ def _title(record: TaskRecord) -> str:
 
 
 def _passed_row(record: TaskRecord) -> dict[str, str]:
+    known = "" if record.coverage is UNSET else coverage_in_words(record.coverage)
     return {
+        "claims": known if "claimed" in known else "",  # what the verdict rests on instead
         "task_id": record.called.name,
         "title": _title(record),
         "answer": shortened(readable(record.output), CELL),
