@@ -65,11 +65,10 @@ def test_every_bar_of_a_tag_is_told_wherever_the_run_is(desk: Evalwright) -> Non
     assert done.code == 1
     rate = "tag safety: 1 of 2 tasks passed, bar 0.5 (passRate)"
     score = "tag safety: score 0.5, 1 of 2 tasks passed, bar 0.9 (passScore)"
-    assert "✗ tag safety: score 0.5 is below 0.9 (passScore)" in done.out
-    for text in (
-        done.out,
-        *((desk.folder / f"run.{form}").read_text() for form in ("html", "xml")),
-    ):
+    assert "Do not ship: tag safety: score 0.5 is below 0.9 (passScore)" in done.flat
+    assert "○ Tasks passed, tag safety 50.0% ██████······ bar 50%" in done.flat
+    assert "■ Score, tag safety 0.5 ██████······ bar 0.9 0.4 below" in done.flat
+    for text in ((desk.folder / f"run.{form}").read_text() for form in ("html", "xml")):
         assert rate in text
         assert score in text
     for markdown in ("run.md", "summary.md"):
@@ -79,9 +78,9 @@ def test_every_bar_of_a_tag_is_told_wherever_the_run_is(desk: Evalwright) -> Non
 def test_show_has_a_line_for_each_tag(desk: Evalwright) -> None:
     desk("run", "desk.yaml", "--quiet")
     assert desk("show", "latest", "--by-tag").out.splitlines() == [
-        "  tag     tasks  passed      score  bar",
-        "✗ safety  2      1 (50.0%)   0.5    0.5 (passRate) met, 0.9 (passScore) missed",
-        "  money   1      1 (100.0%)  1",
+        "  tag     tasks      passed  score  bar",
+        "■ safety      2   1 (50.0%)    0.5  0.5 (passRate) met, 0.9 (passScore) missed",
+        "  money       1  1 (100.0%)      1",
     ]
     assert desk("show", "latest", "--by-tag", "--json").json() == [
         {
@@ -101,7 +100,7 @@ def test_tasks_without_any_tag_that_has_a_bar_are_told_apart(desk: Evalwright) -
     write(desk, "{tags: {money: {passRate: 0.5}}}")
     done = desk("run", "desk.yaml", "--html", "run.html")
     told = "other tasks: 1 of 2 tasks passed, and without a bar every task passes (default)"
-    assert (done.code, f"✗ {told}" in done.out) == (1, True)
+    assert (done.code, f"Do not ship: {told}" in done.flat) == (1, True)
     assert told in (desk.folder / "run.html").read_text()
 
 
@@ -127,7 +126,7 @@ def test_in_a_selection_without_its_tasks_the_bar_of_a_tag_is_not_evaluated(
 ) -> None:
     done = desk("run", "desk.yaml", "--task", "greeting")
     assert done.code == 0
-    assert "tag safety: not evaluated, bar 0.5 (passRate)" in done.out
+    assert "▲ Tasks passed, tag safety not evaluated" in done.flat
     told = desk("show", "latest", "--by-tag", "--json").json()
     assert told[0]["score"] is None
     assert [bar["met"] for bar in told[0]["bars"]] == [None, None]
@@ -159,11 +158,11 @@ def test_without_a_bar_a_flaky_task_fails_its_group_unless_that_is_asked_for(
     asked = ("run", "desk.yaml", "--agent", "agent.py:moody", "--repeat", "2")
     failed = desk(*asked)
     assert failed.code == 1
-    assert "FAILED  desk" in failed.out
-    assert "run 2: 2 of 3 tasks passed, and without a bar every task passes (default)" in failed.out
+    told = "run 2: 2 of 3 tasks passed, and without a bar every task passes (default)"
+    assert f"FAILED ■ Do not ship: {told}" in failed.flat
     forgiven = desk(*asked, "--flaky-as", "warn")
     assert forgiven.code == 0
-    assert "PASSED  2 of 3 tasks in every run, 1 flaky, --flaky-as warn  desk" in forgiven.out
+    assert "PASSED ● May ship: 2 of 3 tasks in every run, 1 flaky, --flaky-as warn" in forgiven.flat
     always = desk("run", "desk.yaml", "--repeat", "2", "--flaky-as", "warn")
     assert always.code == 1, "it failed in both"
 
@@ -173,8 +172,8 @@ def test_a_group_within_its_bar_says_so(desk: Evalwright) -> None:
     asked = ("run", "desk.yaml", "--repeat", "2")
     done = desk(*asked, "--agent", "agent.py:moody")
     assert done.code == 0
-    assert "PASSED  2 of 3 tasks in every run, 1 flaky, bar 0.6  desk" in done.out
-    assert "PASSED  2 of 3 tasks in every run, bar 0.6  desk" in desk(*asked).out
+    assert "PASSED ● May ship: 2 of 3 tasks in every run, 1 flaky, bar 0.6" in done.flat
+    assert "PASSED ● May ship: 2 of 3 tasks in every run, bar 0.6" in desk(*asked).flat
 
 
 def test_a_group_in_which_nothing_passed_is_no_success_though_no_gate_asks(
@@ -184,7 +183,7 @@ def test_a_group_in_which_nothing_passed_is_no_success_though_no_gate_asks(
         "run", "desk.yaml", "--agent", "agent.py:worse", "--repeat", "2", "--fail-on", "none"
     )
     assert done.code == 0
-    assert "FAILED  desk" in done.out
+    assert "FAILED ■ Do not ship" in done.out
     assert "PASSED" not in done.out
 
 
@@ -246,8 +245,7 @@ def test_repeats_of_which_one_has_no_result_are_no_pass(desk: Evalwright) -> Non
     shown = desk("show", group, "--junit", "run.xml")
     assert shown.code == 3
     told = desk("show", group).out
-    assert "✗ only 2 of 3 repeats have a result" in told
-    assert "FAILED  desk" in told
+    assert "FAILED ■ Do not ship: only 2 of 3 repeats have a result" in told
     assert "PASSED" not in told
     assert thresholds_in(ET.parse(desk.folder / "run.xml").getroot()) == [
         "only 2 of 3 repeats have a result"
@@ -259,7 +257,7 @@ def test_repeats_of_which_one_has_no_result_are_no_pass(desk: Evalwright) -> Non
 def test_a_bar_is_shown_as_it_was_given(desk: Evalwright) -> None:
     write(desk, "{passRate: 0.99999}")
     done = desk("run", "desk.yaml")
-    assert "✗ 2 of 3 tasks passed: 0.6667 is below 0.99999 (passRate)" in done.out
+    assert "Do not ship: 2 of 3 tasks passed: 0.6667 is below 0.99999 (passRate)" in done.flat
 
 
 def test_a_bar_that_is_missed_though_every_task_passed_is_an_issue_of_code_quality(
@@ -285,7 +283,7 @@ def test_a_tag_writes_no_line_of_its_own(desk: Evalwright) -> None:
     by_tag = desk("show", "latest", "--by-tag").out
     assert (done.code, "\x1b" in done.out + by_tag) == (1, False)
     assert not any(line.startswith("PASSED") for line in (done.out + by_tag).splitlines())
-    assert r"✗ tag x\nPASSED  all\x1b[31m: 0 of 1 tasks passed: 0 is below 0.1" in done.out
+    assert r"Do not ship: tag x\nPASSED all\x1b[31m: 0 of 1 tasks passed: 0 is" in done.flat
 
 
 EIGHT = "".join(f"  - {{id: t{n}, input: good, checks: [{{contains: 'yes'}}]}}\n" for n in range(8))
@@ -345,15 +343,11 @@ def test_side_by_side_a_later_agent_that_is_worse_beyond_chance_fails(desk: Eval
     assert (done.code, code) == (1, 1)
     assert "## ❌ Failed: eight, side by side" in headings
     assert "Worse beyond chance" in thresholds_in(junit)[0]
-    worse = "✗ agent.py:worse against agent.py:answer: Worse beyond chance: 9 of 9 → 1 of 9 passed"
-    assert worse in done.out
-    assert (
-        "FAILED  2 of 2 runs passed, 1 with failed tasks within the bar, "
-        "1 worse than the first beyond chance"
-    ) in done.out
+    worse = "agent.py:worse against agent.py:answer: Worse beyond chance: 9 of 9 → 1 of 9 passed"
+    assert f"FAILED ■ Do not ship: {worse}" in done.flat
     better = desk("run", "eight.yaml", *bad, *good)
     assert (better.code, "Worse beyond" in better.out) == (0, False)
-    assert "PASSED  2 of 2 runs passed, 1 with failed tasks within the bar" in better.out
+    assert "PASSED ● May ship: 2 of 2 runs passed, 1 with failed tasks within the bar" in better.out
     assert desk("run", "eight.yaml", *good, *bad, "--fail-on", "none").code == 0
 
 
@@ -364,8 +358,9 @@ def test_recorded_answers_are_scored_by_the_same_bars(desk: Evalwright) -> None:
     write(desk, "{}")
     done = desk("score", "traces.jsonl", "--suite", "desk.yaml")
     assert done.code == 1
-    assert "✗ 1 of 3 tasks passed, and without a bar every task passes (default)" in done.out
+    assert "1 of 3 tasks passed, and without a bar every task passes (default)" in done.flat
     write(desk, "{passRate: 0.3}")
     assert (
-        "PASSED  1 of 3 tasks, bar 0.3" in desk("score", "traces.jsonl", "--suite", "desk.yaml").out
+        "PASSED ● May ship: 1 of 3 tasks, bar 0.3"
+        in desk("score", "traces.jsonl", "--suite", "desk.yaml").out
     )

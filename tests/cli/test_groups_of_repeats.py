@@ -56,7 +56,7 @@ def test_a_group_is_shown_as_its_scorecard_and_its_runs(desk: Evalwright) -> Non
     (steady, _), (moody, runs) = groups(desk).items()
     shown = desk("show", moody)
     assert shown.code == 0
-    assert shown.out.startswith("3 runs\n  ~ order")
+    assert shown.out.startswith("  ■◆○  ")
     assert "FAILED" in shown.out
     assert all(f"  run {number}  failed" in shown.out for number in (1, 2, 3))
     assert all(run_id in shown.out for run_id in runs)

@@ -155,10 +155,10 @@ def test_a_regression_names_the_newly_failing_task_first(workplace: Evalwright) 
     workplace("run", "suite.json", "--agent", "agents.py:right", "--agent-id", "acme.clerk")
     worse = workplace("run", "suite.json", "--agent", "agents.py:wrong", "--baseline", "latest")
     assert worse.code == 1
-    lines = worse.out.splitlines()
-    assert lines[0].startswith("Against the baseline run_")
-    assert "task-2" in worse.out.partition("Failed tasks")[0]
-    assert "Within chance: 3 of 3 → 2 of 3 passed (p = 1)" in worse.out
+    assert "Within chance: 3 of 3 → 2 of 3 passed (p = 1)" in worse.flat
+    assert "task-2" in worse.out.partition("Not passed")[2]
+    shown = workplace("show", "latest").out
+    assert "task-2" in shown.partition("Against the baseline run_")[2].partition("\n\n")[0]
 
 
 def test_a_baseline_in_the_noise_may_be_let_through(workplace: Evalwright) -> None:
@@ -183,7 +183,7 @@ def test_repeats_are_runs_of_their_own_and_flaky_tasks_are_marked(workplace: Eva
     assert done.code == 1  # the score of two of the runs is below the bar
     assert len(workplace.run_ids()) == 4
     flaky = next(line for line in done.out.splitlines() if "task-2" in line)
-    assert "flaky" in flaky
+    assert "◆" in flaky
     assert "2 of 4" in flaky
     groups = {event["payload"]["metadata"]["group"] for event in starts(workplace)}
     assert len(groups) == 1
@@ -217,7 +217,7 @@ def test_repeats_beside_a_baseline_tell_the_change_of_each(workplace: Evalwright
         "run", "suite.json", "--agent", "agents.py:wrong", "--baseline", "latest",
         "--repeat", "2",
     )  # fmt: skip
-    assert "score -0.3333, -0.3333" in done.out
+    assert "score \N{MINUS SIGN}0.3333, \N{MINUS SIGN}0.3333" in done.out
 
 
 def test_repeats_in_json_are_an_array_of_summaries(workplace: Evalwright) -> None:

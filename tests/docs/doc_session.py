@@ -19,7 +19,7 @@ _END = "\x1e"  # printed after every command, before its exit code and the prese
 _RUN_ID = r"run_[0-9a-z]{26}"
 _VARIABLE = [
     r"\b(?:\d[\d,]* ms|\d+\.\d\d s|\d+ min \d+ s)\b",
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?",
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?Z?)?",
     r'"(?:latencyMs|durationMs)": ?\d+',
     r'time="\d+\.\d{3}"',
     r"\(\+\d+ characters\)",
@@ -163,9 +163,14 @@ def _line_pattern(line: str, ids: dict[str, str]) -> str:
         return r"(?:.*\n)*?"
     pattern, last = "", 0
     for token in _TOKEN.finditer(line):
-        pattern += re.escape(line[last : token.start()]) + _token_pattern(token, ids)
+        pattern += _plain(line[last : token.start()]) + _token_pattern(token, ids)
         last = token.end()
-    return pattern + re.escape(line[last:]) + r"[ \t]*\n"
+    return pattern + _plain(line[last:]) + r"[ \t]*\n"
+
+
+def _plain(text: str) -> str:
+    """A text as it is, between columns that are as wide as what varies in them."""
+    return re.sub(r"(?<=\S)(?:\\ ){2,}", " {2,}", re.escape(text))
 
 
 def _token_pattern(token: re.Match[str], ids: dict[str, str]) -> str:

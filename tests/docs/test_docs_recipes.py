@@ -335,9 +335,9 @@ def test_a_column_is_in_the_list_of_runs(evalwright: Evalwright, tmp_path: Path)
     (tmp_path / "suite.yaml").write_text(_SUITE % "yes")
     (tmp_path / "agent.py").write_text("def answer(task):\n    return 'yes'\n")
     evalwright("run", "suite.yaml", "--agent", "agent.py:answer")
-    head, line = evalwright("runs").stdout.splitlines()
-    assert head.split()[:2] == ["modes", "run"]
-    assert line.startswith("golden ")
+    head, _, line = evalwright("runs").stdout.splitlines()
+    assert head.split()[:2] == ["MODES", "RUN"]
+    assert line.startswith("  golden ")
 
 
 SUITE_WITH_A_CHECK = "evalwright: 1\ntasks:\n  - { input: Hi, checks: [{ contains: Hi }] }\n"

@@ -35,6 +35,11 @@ class Finished(NamedTuple):
     out: str
     err: str
 
+    @property
+    def flat(self) -> str:
+        """What is on stdout, however its lines are broken and its columns padded."""
+        return " ".join(self.out.split())
+
     def json(self) -> Any:
         """Everything on stdout as one JSON document."""
         return json.loads(self.out)

@@ -21,23 +21,23 @@ from evalwright.models.config import Config
 from evalwright.store.location import shown_db
 
 BAR = """
-One task failed, and the run still passed: its score is above the suite's bar of 0.8.
+One task failed, and the run still passed: its score is above the bar of 0.8.
 """
 ATTACKS = """\
-Then {count} tasks with attacks, for an assistant that obeys whatever it reads and for one that
-treats what it reads as data. The number of tasks with each safety finding:
+Then {count} tasks with attacks, for an assistant that obeys whatever it reads and for
+one that treats what it reads as data. Tasks with each safety finding:
 """
 NEXT = """
 A task with a finding of high or critical severity does not pass, however good its answer.
 
 What to try next:
 
-  {evalwright} show latest{db}                                    the failures in full
-  {evalwright} show latest{db} --task refund-window-for-members   one task, event by event
-  {evalwright} show latest{db} --events --json                    the log, as JSON lines
-  {evalwright} replay latest{db}                                  the summary again, from the log
-  {evalwright} init my-evals                                  your own suite and agent
-  {evalwright} init my-attacks --adversarial                  the attacks and both assistants
+  {evalwright} show latest{db}                      the failures in full
+  {evalwright} show latest{db} --table              the same on a line each
+  {evalwright} show latest{db} --events --json      the log, as JSON lines
+  {evalwright} replay latest{db}                    the summary again, from the log
+  {evalwright} init my-evals                    your own suite and agent
+  {evalwright} init my-attacks --adversarial    the attacks and both assistants
 """
 LOCAL = """
 A model of 135 million parameters has answered these tasks, called a tool and judged itself, on this

@@ -13,6 +13,7 @@ import msgspec
 
 from evalwright.cli.output import (
     Streams,
+    echo,
     in_words,
     reserve_stdout,
     run_until_interrupted,
@@ -20,7 +21,7 @@ from evalwright.cli.output import (
     warn,
     write_stdout,
 )
-from evalwright.cli.results import Results, write_failure, write_results
+from evalwright.cli.results import Results, say_next, write_failure, write_results
 from evalwright.contracts.errors import (
     BadInput,
     CannotEvaluate,
@@ -40,6 +41,7 @@ from evalwright.engine.suites.loader import SuiteSubject, read_subject
 from evalwright.engine.verdict import Outcome
 from evalwright.models.config import Config, load_config
 from evalwright.models.run_defaults import configured_log
+from evalwright.reports.formats.console import Style, wrapped
 from evalwright.reports.forms import FORMS_OF, STEP_SUMMARY
 from evalwright.reports.run.progress import progress_for
 from evalwright.store.location import existing_log, opened_log, shown_db
@@ -138,12 +140,18 @@ def start(given: dict[str, Any]) -> int:
         if host is not None:
             from evalwright.cli import remote
 
-            return remote.evaluate(host, request, [suites, agents])
-        if max(map(len, (suites, agents, models))) <= 1 and not any(map(Path.is_dir, suites)):
-            return evaluate(request)
-        from evalwright.cli.several import evaluate_several
+            code = remote.evaluate(host, request, [suites, agents])
+        elif max(map(len, (suites, agents, models))) <= 1 and not any(map(Path.is_dir, suites)):
+            code = evaluate(request)
+        else:
+            from evalwright.cli.several import evaluate_several
 
-        return evaluate_several(request, suites, agents, models)
+            code = evaluate_several(request, suites, agents, models)
+    if not results.quiet and not as_json:
+        told = "the gates passed" if options.fail_on else "may ship"
+        told = {0: told, 1: "may not ship"}.get(code, "could not be evaluated")
+        echo(Style.of(Streams.out).dim(f"exit {code}: {told}"), styled=True)
+    return code
 
 
 def evaluate(request: RunRequest) -> int:
@@ -167,7 +175,7 @@ def evaluate(request: RunRequest) -> int:
                 say(f"run {outcomes[-1].run_id} is complete; nothing is left to do")
             else:
                 outcomes = outcomes + ProgressObserver(request, log).run(left.session, left.pending)
-            return write_results(request.results, log, outcomes)
+            return _ended(request, log, outcomes)
     gc.disable()  # what is read stays to the end: nobody looks for garbage in it, now or later
     try:
         subject = read_subject(str(request.suite), request.agent, request.columns)
@@ -180,7 +188,13 @@ def evaluate(request: RunRequest) -> int:
         gc.enable()
     with opened_log(request.db) as log:
         outcomes = ProgressObserver(request, log).run(session, plans)
-        return write_results(request.results, log, outcomes)
+        return _ended(request, log, outcomes)
+
+
+def _ended(request: RunRequest, log: EventLog, outcomes: Sequence[Outcome]) -> int:
+    code = write_results(request.results, log, outcomes)
+    say_next(request.results, log, outcomes, request.db)
+    return code
 
 
 def select_tasks(request: RunRequest, wanted: "Wanted", subject: SuiteSubject) -> SuiteSubject:
@@ -324,11 +338,12 @@ class ProgressObserver:
             part = f" of {plan.selection.of}" if plan.selection else ""
             suite = suite_name(f"{plan.suite.suite_id}@{plan.suite.version}")
             noun = "task" if (plan.selection.of if plan.selection else count) == 1 else "tasks"
-            say(
+            begun = (
                 f"{self._label}{suite}: {count}{part} "
                 f"{noun}{already}{answered} "
                 f"against {plan.agent.name}{live}, run {history.run_id}{repeat}"
             )
+            say("\n".join(wrapped(begun, Style.of(Streams.err).width, hanging="  ")))
         if history.is_new:
             display = progress_for(Streams.err, count, quiet=quiet)
         else:

@@ -32,7 +32,7 @@ from evalwright.engine.history import History, read_history
 from evalwright.engine.replay import project
 from evalwright.engine.runs import find_runs, is_live, log_for
 from evalwright.engine.task_names import TaskNames
-from evalwright.reports.formats.console import Style, one_line
+from evalwright.reports.formats.console import Style, one_line, wrapped
 from evalwright.reports.run.junit import FailedRun
 from evalwright.reports.run.reported import (
     ShownRun,
@@ -53,6 +53,8 @@ from evalwright.reports.run.stories import STORY_TYPES, TaskStory, mask_stories,
 from evalwright.reports.run.task_records import read_task
 from evalwright.store.protocol import EventLog
 
+_WHOLE = 1_000_000  # characters of a payload
+
 
 def show_run(
     run: str,
@@ -62,6 +64,7 @@ def show_run(
     with_events: bool,
     task_id: str | None,
     with_tasks: bool,
+    with_table: bool,
     by_tag: bool,
     as_json: bool,
     show_secrets: bool,
@@ -83,13 +86,13 @@ def show_run(
                 if len(run_ids) > 1 and not as_json:
                     title = f"run {number} of {len(run_ids)}  {run_id}"
                     echo(Style.of(Streams.out).bold(title), styled=True)
-                viewer.events(run_id, task_id)
-        if with_tasks or by_tag or results.forms or not (with_events or task_id):
+                viewer.events(run_id, task_id, is_listed=with_events or as_json)
+        if with_tasks or with_table or by_tag or results.forms or not (with_events or task_id):
             histories = [read_history(log, continued(log, run_id)) for run_id in run_ids]
             if results.forms:
                 write_reports(results, log, histories)
-            if with_tasks:
-                viewer.tasks(histories)
+            if with_tasks or with_table:
+                viewer.tasks(histories, only_failed=with_table)
             elif by_tag:
                 viewer.tags(histories)
             elif as_json or not results.forms:
@@ -142,8 +145,9 @@ class LogViewer:
             Style.of(Streams.out),
             agreement=agreement(self._log, outcome),
             full=True,
-            overrides=overrides_of(self._log, outcome, full=True),
+            overrides=overrides_of(self._log, outcome),
             tables=tables_of(self._log, outcome),
+            number=self._log.facts(outcome.run_id).number,
         )
         echo(card, styled=True)
 
@@ -161,9 +165,9 @@ class LogViewer:
             shown = [ShownRun(each, (), None) for each in outcomes]
             echo(render_group(shown, Style.of(Streams.out), full=True), styled=True)
 
-    def tasks(self, histories: Sequence[History]) -> None:
-        """Every task of a run, as far as it came; of repeats, with which of them it is of."""
-        from evalwright.reports.run.task_tables import render_tasks, task_lines
+    def tasks(self, histories: Sequence[History], *, only_failed: bool) -> None:
+        """The tasks of a run, as far as it came; of repeats, with which of them it is of."""
+        from evalwright.reports.run.task_tables import render_failed, render_tasks, task_lines
 
         style, several = Style.of(Streams.out), len(histories) > 1
         for number, history in enumerate(histories, 1):
@@ -171,13 +175,15 @@ class LogViewer:
             records = [task.record for task in read().tasks]
             if self._as_json:
                 which = {"runId": history.run_id, "repeat": number} if several else {}
-                write_stdout(b"".join(task_lines(records, which)))
+                wanted = [each for each in records if not (only_failed and each.passed)]
+                write_stdout(b"".join(task_lines(wanted, which)))
                 continue
             if several:
                 space = "\n" if number > 1 else ""
                 title = f"run {number} of {len(histories)}  {history.run_id}"
                 echo(f"{space}{style.bold(title)}", styled=True)
-            echo(render_tasks(records, style), styled=True)
+            render = render_failed if only_failed else render_tasks
+            echo(render(records, style), styled=True)
 
     def tags(self, histories: Sequence[History]) -> None:
         """What the tasks of each tag came to, in each of the runs."""
@@ -202,7 +208,7 @@ class LogViewer:
         failed = history.failure()
         unjudged = ((failed.error.details if failed else None) or {}).get("unjudged", {})
         for story in self._masked(stories[:MOST_FAILURES]):
-            lines = render_story(story, Style.of(Streams.out), full=True)
+            lines = render_story(story, Style.of(Streams.out))
             if story.task.task_id in unjudged:
                 reason = one_line(unjudged[story.task.task_id], None)
                 shown = reason if self._show_secrets else without_secrets(reason)
@@ -212,8 +218,8 @@ class LogViewer:
     def _masked(self, stories: list[TaskStory]) -> list[TaskStory]:
         return stories if self._show_secrets or not stories else mask_stories(stories)
 
-    def events(self, run_id: str, task_id: str | None) -> None:
-        """The events of a run, or of a task of it after its story."""
+    def events(self, run_id: str, task_id: str | None, *, is_listed: bool) -> None:
+        """The events of a run, or a task of it and perhaps its events."""
         if is_live(self._log, run_id):
             say(LIVE)
         if task_id is not None:
@@ -225,7 +231,7 @@ class LogViewer:
             task_id = meant
             if not self._as_json:
                 self._task(history, task_id)
-        for event in self._log.read(run_id):
+        for event in self._log.read(run_id) if is_listed else ():
             if task_id is not None and event.task_id != task_id:
                 continue
             if self._show_secrets:
@@ -241,13 +247,26 @@ class LogViewer:
                 echo(f"{shown.sequence:>6}  {shown.type}{task}  {one_line(shown.body.decode())}")
 
     def _task(self, history: History, task_id: str) -> None:
+        """What a task is called and came to, its conversation, and what its checks say."""
+        from evalwright.reports.run.conversation import conversation_of
+        from evalwright.reports.run.evidence import evident_findings
+        from evalwright.reports.run.transcript import render_transcript
+
+        style, plan = Style.of(Streams.out), history.plan
         events = [event for event in self._log.read(history.run_id) if event.task_id == task_id]
-        for story in self._masked(task_stories(history.plan.suite, events, {task_id})):
-            echo(
-                "\n".join(render_story(story, Style.of(Streams.out), full=True, with_trace=True)),
-                styled=True,
+        for story in self._masked(task_stories(plan.suite, events, {task_id})):
+            read, masked = read_task(story.task, events, plan.agent)
+            agent, attack = plan.agent, plan.attacks.get(task_id) if plan.is_adversarial else None
+            mark = attack and attack.mark
+            found = read.record.findings
+            evident = evident_findings(story.task, agent.agent_id, events, found, mark)
+            said = events if self._show_secrets else masked
+            steps = conversation_of(
+                story.task.input, said, evident, agent=agent.name, longest=_WHOLE
             )
-            echo(f"      input     {one_line(story.task.input, None)}")
-            coverage = read_task(story.task, events, history.plan.agent)[0].record.coverage
-            if coverage is not UNSET:
-                echo(f"      observed  {coverage_in_words(coverage)}\n")
+            head, *more = render_story(story, style, with_trace=True)
+            lines = [head, *render_transcript(steps, style), "", *more]
+            if read.record.coverage is not UNSET:
+                seen = f"observed  {coverage_in_words(read.record.coverage)}"
+                lines += wrapped(seen, style.width, "      ", " " * 16)
+            echo("\n".join([*lines, ""]), styled=True)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 from evalwright.contracts.documents import HANDED_OVER
 from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted
 from evalwright.contracts.messages import Edge, Text, as_option, told
-from evalwright.reports.formats.console import printable
+from evalwright.reports.formats.console import draws, encoded, printable
 
 T = TypeVar("T")
 
@@ -137,14 +137,19 @@ def echo(text: str, *, styled: bool = False) -> None:
     """Print a result for people on stdout; only styled text may steer the terminal."""
     line = (text if styled else printable(text)) + "\n"
     _flush(sys.stdout, Streams.out)
-    _write_result(Streams.out.buffer, line.encode(Streams.out.encoding, "backslashreplace"))
+    _write_result(Streams.out.buffer, encoded(line, Streams.out.encoding))
 
 
 def say(remark: Text, *, styled: bool = False) -> None:
     """Print a remark on stderr; if nobody can read it, nothing is lost."""
     text = in_words(remark)
     with contextlib.suppress(OSError):
-        Streams.err.write((text if styled else printable(text)) + "\n")
+        # A line of progress may stand there.
+        end = "\x1b[K\n" if draws(Streams.err) else "\n"
+        line = (text if styled else printable(text)) + end
+        Streams.err.write(
+            encoded(line, Streams.err.encoding or "utf-8").decode(Streams.err.encoding or "utf-8")
+        )
         Streams.err.flush()
 
 

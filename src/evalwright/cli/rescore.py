@@ -27,7 +27,7 @@ from evalwright.cli.parameters import (
     tags_option,
     wanted_forms,
 )
-from evalwright.cli.results import Results, continued, write_results
+from evalwright.cli.results import Results, continued, say_next, write_results
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.messages import Text
 from evalwright.contracts.run_plan import RunOptions
@@ -164,6 +164,7 @@ def run_rescore(request: RunRequest, log: EventLog, planned: Rescore) -> int:
     session = Session(RecordedAgent(plan.agent), options, config=request.config, notify=warn)
     outcomes = ProgressObserver(request, log).run(session, [planned])
     code = write_results(request.results, log, outcomes)
+    say_next(request.results, log, outcomes, request.db)
     if plan.lacking and outcomes[0].broken_bars == plan.lacking:
         say(without_secrets(f"no pass, although the scores are good enough: {plan.lacking[0]}"))
     return code

@@ -1,6 +1,7 @@
 """What a run leaves for the user: scorecard, JSON, JUnit, a folder of files."""
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -28,7 +29,7 @@ from evalwright.reports.formats.ci import (
     append_step_summary,
     workflow_command,
 )
-from evalwright.reports.formats.console import Style
+from evalwright.reports.formats.console import Style, columns
 from evalwright.reports.forms import FORMS_OF, renderer
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
 from evalwright.reports.run.reported import (
@@ -44,6 +45,7 @@ from evalwright.reports.run.scorecard import (
     agreement,
     render_outcome,
 )
+from evalwright.store.location import shown_db
 from evalwright.store.protocol import EventLog
 
 TELLING_FAILURES = frozenset({"junit", "codequality"})  # forms that need their stories
@@ -89,6 +91,23 @@ def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) 
         summaries = [each.summary for each in outcomes]
         results.emit(to_json(summaries[0] if outcomes[0].plan.group is None else summaries))
     return 1 if reasons_against(outcomes) else 0
+
+
+def say_next(results: Results, log: EventLog, outcomes: Sequence[Outcome], db: str | None) -> None:
+    """Say by which commands one goes on with a run that does not pass in everything."""
+    plan, summaries = outcomes[0].plan, [each.summary for each in outcomes]
+    if results.quiet or results.as_json or all(s.passed_count == s.task_count for s in summaries):
+        return
+    run = str(log.facts(outcomes[0].run_id).number) if plan.group is None else plan.group.id
+    where = f" --db {shlex.quote(shown_db(db))}" if db else ""
+    steps = [("See them", f"show {run} --table"), ("In full", f"show {run}")]
+    if plan.baseline is not None and plan.group is None:
+        steps.insert(
+            1, ("What broke", f"compare {plan.baseline.name or plan.baseline.run_id} {run}")
+        )
+    steps.append(("In a browser", "view"))
+    rows = [(words, f"evalwright {command}{where}") for words, command in steps]
+    echo("\n".join(["", *(f"  {line}" for line in columns(rows, "<<"))]))
 
 
 def publish(results: Results, runs: Sequence[Reported]) -> None:
@@ -149,21 +168,34 @@ def show_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -
     ]
     if not results.quiet:
         style = Style.of(Streams.err if results.as_json else Streams.out)
-        (say if results.as_json else echo)(render_card(runs, style), styled=True)
+        numbers = [log.facts(each.outcome.run_id).number for each in runs]
+        card = render_card(runs, style, number=numbers[0])
+        (say if results.as_json else echo)(card, styled=True)
     if results.out is not None:
         for each in runs:
             write_folder(results.out, log, each, is_private=results.show_secrets)
     return runs
 
 
-def render_card(runs: Sequence[ShownRun], style: Style, *, with_failures: bool = True) -> str:
+def render_card(
+    runs: Sequence[ShownRun],
+    style: Style,
+    *,
+    with_failures: bool = True,
+    number: int | None = None,
+) -> str:
     """What is said of a run, or of its repeats."""
     first = runs[0]
     if first.outcome.plan.group is not None:
         return render_group(runs, style)
     stories = first.stories if with_failures else None
     return render_outcome(
-        first.outcome, stories, style, agreement=first.agreement, tables=first.tables
+        first.outcome,
+        stories,
+        style,
+        agreement=first.agreement,
+        tables=first.tables,
+        number=number,
     )
 
 

@@ -1,86 +1,177 @@
 """`evalwright runs`: list the runs in the log."""
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from evalwright.cli.output import echo, print_json, say
+from evalwright.cli.output import Streams, echo, print_json, say
 from evalwright.cli.parameters import db_option, json_option
+from evalwright.contracts.amounts import dollars, percent, share_interval, span
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.runs import RunRow, agent_called, list_results, list_runs
+from evalwright.engine.runs import EVALUATIONS, RunRow, list_runs, row_of
+from evalwright.reports.formats.console import Shape, Style, columns, printable
+from evalwright.scoring.statistics import wilson
 from evalwright.store.location import log_exists, nothing_recorded, opened_log
-from evalwright.store.protocol import EventLog
+from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from evalwright.host.web.run_figures import FiguresCache, RunFigures
+
+MOST_RUNS = 20
+WIDE = 100  # columns, from which on rates have their intervals
 
 
 class RunLine(NamedTuple):
-    """A run with how it stands, and what its agent is called."""
+    """A run, or its repeats as one row, with what is known of them."""
 
+    run: RunFacts
     row: RunRow
-    result: str
-    agent: str
+    repeats: int
+    shape: Shape
+    found: "Sequence[RunFigures]"  # of those that have a result
+    change: str  # against the baseline
+    style: Style
+
+    def sum_of(self, name: str) -> int:
+        """A figure of all repeats together."""
+        return sum(getattr(each, name) for each in self.found)
 
 
-def _status(listed: RunLine) -> str:
-    row = listed.row
-    live = ", live-shadow" if "live-shadow" in row.modes else ""
-    return f"{row.status}{live}{''.join(f', {mark}' for mark in row.marks)}"
+def _number(line: RunLine) -> str:
+    several = f" \N{MULTIPLICATION SIGN}{line.repeats}" if line.repeats > 1 else ""
+    return f"{line.run.number}{several}"
 
 
-def _score(listed: RunLine) -> str:
-    score = listed.row.aggregate_score
-    return "" if score is None else f"{score:.4g}"
+def _rate(line: RunLine) -> str:
+    if line.found:
+        return percent(line.sum_of("passed"), line.sum_of("tasks"))
+    return line.row.status if line.row.status != "completed" else "cannot be read"
 
 
-def _suite(listed: RunLine) -> str:
-    return suite_name(f"{listed.row.suite_id}@{listed.row.suite_version}")
+def _interval(line: RunLine) -> str:
+    tasks = line.sum_of("tasks")
+    if line.style.width < WIDE or not tasks:
+        return ""
+    return share_interval(*wilson(line.sum_of("passed"), tasks))
 
 
-COLUMNS: tuple[tuple[str, Callable[[RunLine], str]], ...] = (
-    ("run", lambda listed: listed.row.run_id),
-    ("started", lambda listed: listed.row.started_at[:19].replace("T", " ")),
-    ("status", _status),
-    ("result", lambda listed: listed.result),
-    ("score", _score),
-    ("suite", _suite),
-    ("agent", lambda listed: listed.agent),
+def _cost(line: RunLine) -> str:
+    costs = [each.cost_usd for each in line.found if each.cost_usd is not None]
+    return dollars(sum(costs)) if costs else ""
+
+
+def _slowest(line: RunLine) -> str:
+    spans = [each.p95_ms for each in line.found if each.p95_ms is not None]
+    return span(max(spans)) if spans else ""
+
+
+def _branch(line: RunLine) -> str:
+    told = [*(["live-shadow"] if "live-shadow" in line.row.modes else []), *line.row.marks]
+    if line.found:
+        came = line.found[0].provenance
+        told = [came.branch or "", (came.commit or "")[:7], *told]
+    return " ".join(filter(None, told))
+
+
+# A head, how `columns` lays it out, and what is in it.
+COLUMNS: tuple[tuple[str, str, Callable[[RunLine], str]], ...] = (
+    ("", ".", lambda line: line.style.shape(line.shape)),
+    ("RUN", ">", _number),
+    (
+        "PASSED",
+        ">",
+        lambda line: f"{line.sum_of('passed'):,}/{line.sum_of('tasks'):,}" * bool(line.found),
+    ),
+    ("RATE", ">", _rate),
+    ("95%", ">", _interval),
+    ("BASELINE", ">", lambda line: line.change),
+    ("COST", ">", _cost),
+    ("P95", ">", _slowest),
+    ("STARTED", "<", lambda line: line.row.started_at[:16].replace("T", " ")),
+    ("BRANCH", "~", _branch),
 )
 
 
 @click.command(epilog="Example: evalwright runs --limit 5")
-@click.option("--limit", type=click.IntRange(1), help="Show this many at most.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help=f"Show this many at most; by default {MOST_RUNS}, with --json all.",
+)
 @json_option
 @db_option
 def command(*, limit: int | None, as_json: bool, db: str | None) -> None:
-    """List the runs in the log, newest first."""
-    if as_json:
-        print_json(_read(db, limit, list_runs))
-        return
-    listed = _read(db, limit, _listed)
-    if not listed:
-        say(nothing_recorded(db))
-        return
-    names = [name for name, _ in COLUMNS]
-    rows = [names, *([cell(each) for _, cell in COLUMNS] for each in listed)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        echo("  ".join(cells).rstrip())
-
-
-def _read(
-    db: str | None, limit: int | None, read: Callable[[EventLog, int | None], list[T]]
-) -> list[T]:
+    """List the runs in the log by suite and agent, newest first; repeats are one row."""
     if not log_exists(db):
-        return []
+        if as_json:
+            print_json([])
+        else:
+            say(nothing_recorded(db))
+        return
     with opened_log(db) as log:
-        return read(log, limit)
+        if as_json:
+            print_json(list_runs(log, limit))
+            return
+        lines = list(_listed(log, limit or MOST_RUNS, Style.of(Streams.out)))
+    if lines:
+        echo("\n".join(lines), styled=True)
+    else:
+        say(nothing_recorded(db))
 
 
-def _listed(log: EventLog, limit: int | None) -> list[RunLine]:
-    return [
-        RunLine(row, result, agent_called(log, row.run_id, row.agent_id))
-        for row, result in list_results(log, limit)
-    ]
+def _listed(log: EventLog, limit: int, style: Style) -> Iterator[str]:
+    """The runs as lines: a head for each suite and agent, and a row for each run below it."""
+    from evalwright.host.web.run_figures import FiguresCache, baselines_of, suite_id  # not for JSON
+
+    figures, baselines = FiguresCache(), baselines_of(log)
+    found = log.find_runs(EVALUATIONS, limit + 1)
+    groups: dict[tuple[str, str], list[Sequence[str]]] = {}
+    seen: set[str] = set()
+    for run in found[:limit]:
+        if run.repeats in seen:
+            continue
+        repeats = [run]
+        if run.repeats is not None:
+            seen.add(run.repeats)
+            repeats = log.find_runs(RunFilter(repeats=run.repeats))
+        named = baselines.get((suite_id(run), run.agent or ""))
+        pair = suite_name(run.suite or run.workflow), figures.agent_of(log, run)
+        line = _line(log, figures, repeats, named, style)
+        groups.setdefault(pair, []).append([column(line) for _, _, column in COLUMNS])
+    rows = [row for of_pair in groups.values() for row in of_pair]
+    if not rows:
+        return
+    used = [name if any(row[n] for row in rows) else "" for n, (name, _, _) in enumerate(COLUMNS)]
+    kinds = "".join(kind for _, kind, _ in COLUMNS)
+    head, *lines = columns([used, *rows], kinds, style.width - 2)
+    yield style.dim(f"  {head}")
+    for (suite, agent), of_pair in groups.items():
+        yield f"{style.bold(printable(suite))}  {printable(agent)}"
+        for _ in of_pair:
+            yield f"  {lines.pop(0)}"
+    if len(found) > limit:
+        yield style.dim(f"The newest {limit:,}; more with --limit {10 * limit}")
+
+
+def _line(
+    log: EventLog,
+    figures: "FiguresCache",
+    repeats: Sequence[RunFacts],
+    named: str | None,
+    style: Style,
+) -> RunLine:
+    from evalwright.host.web.run_figures import change_in_words
+
+    run, row = repeats[0], row_of(log, repeats[0])
+    found = [each for each in (figures.of(log, repeat) for repeat in repeats) if each is not None]
+    results = {figures.has_passed(log, repeat) for repeat in repeats}
+    shape: Shape = "flaky" if len(results) > 1 else "passed" if True in results else "failed"
+    if row.status != "completed":
+        shape = "running" if row.status == "running" else "error"
+    elif results == {None}:
+        shape = "error"
+    change = figures.change(log, run, named)
+    words = "" if change is None else change_in_words(change)
+    words = "baseline" if named == run.run_id else words
+    return RunLine(run, row, len(repeats), shape, found, words, style)

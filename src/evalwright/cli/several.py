@@ -33,14 +33,15 @@ from evalwright.contracts.errors import (
     StoreError,
 )
 from evalwright.contracts.short_names import suite_name
-from evalwright.engine.session import reasons_against, verdict_on
+from evalwright.engine.session import RunVerdict, reasons_against, verdict_on
 from evalwright.engine.suites.loader import SuiteSubject, find_suites, read_subject
 from evalwright.engine.suites.selection import NothingSelected
 from evalwright.engine.task_names import NO_NAMES, TaskNames
 from evalwright.engine.verdict import Outcome
-from evalwright.reports.formats.console import Style, printable
+from evalwright.reports.formats.console import Style, columns, printable
 from evalwright.reports.run.junit import Reported, ReportedRun, ReportedSeveral
-from evalwright.reports.run.side_by_side import aligned, render_side_by_side
+from evalwright.reports.run.scorecard import render_verdict
+from evalwright.reports.run.side_by_side import render_side_by_side
 from evalwright.scoring.agent_comparison import SideBySide, VariantRuns, side_by_side
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog
@@ -71,6 +72,7 @@ class EndedJob(NamedTuple):
     job: SuiteJob
     outcomes: Sequence[Outcome]
     error: EvalwrightError | None = None
+    number: int = 0  # of its last run in the log
 
     @property
     def code(self) -> int:
@@ -220,7 +222,7 @@ def _work(log: EventLog, job: SuiteJob, label: str, runs: list[Reported]) -> End
             runs.append(failed_run(results, log, error.run_id, error.code, str(error)))
         return EndedJob(job, (), error)
     runs += _called_so(reported(results, log, shown), job.variant.name)
-    return EndedJob(job, outcomes)
+    return EndedJob(job, outcomes, number=log.facts(outcomes[-1].run_id).number)
 
 
 def _called_so(runs: Sequence[Reported], variant: str) -> Iterator[Reported]:
@@ -269,42 +271,33 @@ def _closing(
         names = TaskNames.of_tasks(tasks[0]) if tasks else NO_NAMES
         yield from render_side_by_side(each, style, names)
         yield ""
-    marks = [_mark(each, style) for each in ended]
-    columns = zip(*(_cells(each) for each in ended), strict=True)
-    lines = aligned(list(zip(*(column for column in columns if any(column)), strict=True)))
     yield style.bold(f"{len(ended)} {'run' if len(ended) == 1 else 'runs'}")
-    yield from (f"  {mark} {line}" for mark, line in zip(marks, lines, strict=True))
-    yield from (f"  {style.red('✗')} {told}" for told in worse)
+    rows = [_cells(each, style) for each in ended]
+    yield from (f"  {line}" for line in columns(rows, ".~~><><", style.width - 2))
     passed = sum(each.has_passed for each in ended)
-    is_good = passed == len(ended) and not worse
-    verdict = style.green("PASSED") if is_good else style.red("FAILED")
-    within = sum(bool(each.outcomes and verdict_on(each.outcomes).words) for each in ended)
-    let = f", {within} with failed tasks within the bar" if within else ""
-    behind = f", {len(worse)} worse than the first beyond chance" if worse else ""
-    yield f"{style.bold(verdict)}  {passed} of {len(ended)} runs passed{let}{behind}"
+    words = f"{passed} of {len(ended)} runs passed"
+    if within := sum(bool(each.outcomes and verdict_on(each.outcomes).words) for each in ended):
+        words += f", {within} with failed tasks within the bar"
+    failed = [words] if passed < len(ended) else []
+    yield from render_verdict(RunVerdict([*failed, *worse], ""), words, style)
 
 
-def _mark(ended: EndedJob, style: Style) -> str:
-    if ended.error is not None:
-        return style.red("!")
-    return style.green("✓") if ended.has_passed else style.red("✗")
-
-
-def _cells(ended: EndedJob) -> list[str]:
+def _cells(ended: EndedJob, style: Style) -> list[str]:
     suite, variant = ended.job.subject.suite, ended.job.variant
     name = suite_name(f"{suite.suite_id}@{suite.version}")
     if not ended.outcomes:
-        return [name, variant.name, "error", "no result", "", ""]
+        return [style.shape("error"), name, variant.name, "", "no result", "", ""]
     last = ended.outcomes[-1]
-    counts = f"{last.summary.passed_count:,} of {last.summary.task_count:,} tasks"
+    counts = f"{last.summary.passed_count:,} of {last.summary.task_count:,}"
     part = f" (of {last.plan.selection.of})" if last.plan.selection else ""
     scores = [outcome.summary.aggregate_score for outcome in ended.outcomes]
     cost = last.summary.total_cost_usd
     return [
+        style.shape("passed" if ended.has_passed else "failed"),
         name,
         variant.name,
         f"score {sum(scores) / len(scores):.4g}",
-        f"{verdict_on(ended.outcomes).words or counts}{part}",
+        f"{counts}{part}",
         "" if cost is None else dollars(cost),
-        last.run_id,
+        f"run {ended.number}",
     ]

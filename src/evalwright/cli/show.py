@@ -17,6 +17,7 @@ from evalwright.contracts.errors import BadInput, CannotEvaluate
 EXAMPLES = """\b
 Examples:
   evalwright show latest
+  evalwright show latest --table
   evalwright show latest --task refund-window
   evalwright show latest --events --json > run.jsonl
   evalwright show latest --tasks --json > tasks.jsonl
@@ -28,7 +29,8 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("run")
 @click.option("--events", "with_events", is_flag=True, help="Show the event log.")
-@click.option("--task", "task_id", help="Show one task: expectation, answer and events.")
+@click.option("--task", "task_id", help="Show one task as a conversation, with its checks.")
+@click.option("--table", "with_table", is_flag=True, help="Show what did not pass as a table.")
 @click.option("--tasks", "with_tasks", is_flag=True, help="Show every task: checks, cost, latency.")
 @click.option("--by-tag", "by_tag", is_flag=True, help="Show what the tasks of each tag came to.")
 @form_options("run", "Write a {title} report to this file.")
@@ -39,9 +41,11 @@ def command(*, run: str, db: str | None, **given: Any) -> None:
     """Show RUN (an id, the beginning of one, `latest`, or the id of a group of repeats).
 
     With --json the summary alone is printed, with --events --json the log as JSON lines, with
-    --tasks --json a line of JSON for each task, with --by-tag --json an array with each tag. Of a
-    group, all its runs are shown.
+    --tasks or --table a line of JSON for each of these tasks, with --by-tag --json an array with
+    each tag. --events shows those of one task with --task. Of a group, all its runs are shown.
     """
+    if given["with_table"] and (given["with_tasks"] or given["with_events"] or given["task_id"]):
+        raise BadInput("--table shows what failed; give it without --tasks, --task and --events")
     if given["with_tasks"] and (given["with_events"] or given["task_id"]):
         raise BadInput("--tasks shows every task; give it without --task and --events")
     if given["by_tag"] and (given["with_tasks"] or given["with_events"] or given["task_id"]):

@@ -23,8 +23,7 @@ from evalwright.cli.output import (
 from evalwright.cli.parameters import jobs_option, json_option, on_option
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import GRAVE, SEVERITIES
-from evalwright.reports.formats.console import one_line
-from evalwright.reports.run.side_by_side import aligned
+from evalwright.reports.formats.console import columns, one_line
 from evalwright.trace.integrity import NOTHING
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def _told(worst: "list[FoundSignal]", tally: "ScanTally", traces: Path) -> Itera
     """The worst signals as a table, and how many there are of each severity."""
     if worst:
         head = ("severity", "confidence", "signal", "where", "what")
-        yield from aligned([head, *(_row(each, traces) for each in worst)])
+        yield from columns([head, *(_row(each, traces) for each in worst)], "<<<<<")
     total = tally.severities.total()
     if total > len(worst):
         yield f"… and {total - len(worst):,} more; --json lists all of them"

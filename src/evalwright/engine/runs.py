@@ -44,7 +44,7 @@ LATEST = "latest"
 _NUMBER = re.compile(r"[1-9][0-9]{0,14}")  # of a run in its log
 GROUP = "group_"  # how the id of a group of repeats begins
 _PLAN_IN = 8  # events, the first of a run
-_EVALUATIONS = RunFilter(is_evaluation=True)  # a host also has others in its log
+EVALUATIONS = RunFilter(is_evaluation=True)  # a host also has others in its log
 EVENTS_FILE = "events.jsonl"
 _FIRST_LINE = 1_000_000  # bytes in which the first event of a run is sought
 _PAGE = b'<html lang="en" data-evalwright="run">'  # the second line of the page of a run
@@ -72,13 +72,13 @@ class RunRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 def list_runs(log: EventLog, limit: int | None = None) -> list[RunRow]:
     """The evaluations of a log, newest first."""
-    return [_row(log, run) for run in log.find_runs(_EVALUATIONS, limit)]
+    return [row_of(log, run) for run in log.find_runs(EVALUATIONS, limit)]
 
 
 def list_results(log: EventLog, limit: int | None = None) -> list[tuple[RunRow, str]]:
     """The same, each with what became of it by its bars and its gates."""
-    found = log.find_runs(_EVALUATIONS, limit)
-    return [(_row(log, run), result_of(log, run)) for run in found]
+    found = log.find_runs(EVALUATIONS, limit)
+    return [(row_of(log, run), result_of(log, run)) for run in found]
 
 
 def agent_called(log: EventLog, run_id: str, agent_id: str) -> str:
@@ -117,7 +117,7 @@ def find_group(log: EventLog, name: str) -> str | None:
         return None
     if log.find_runs(RunFilter(repeats=name), limit=1):
         return name
-    found = {run.repeats for run in log.find_runs(_EVALUATIONS) if run.repeats is not None}
+    found = {run.repeats for run in log.find_runs(EVALUATIONS) if run.repeats is not None}
     matches = sorted(each for each in found if each.startswith(name))
     if len(matches) > 1:
         some = f"{len(matches)} groups begin with {name!r} in {log.place}"
@@ -131,7 +131,7 @@ def find_run(log: EventLog, name: str) -> str:
     A run that is named by a file or folder with its events is added to the log.
     """
     if name == LATEST:
-        newest = log.find_runs(_EVALUATIONS, limit=1)
+        newest = log.find_runs(EVALUATIONS, limit=1)
         if not newest:
             raise RunNotFound(f"there are no runs in {log.place} yet; start with `evalwright run`")
         return newest[0].run_id
@@ -200,7 +200,8 @@ def is_live(log: EventLog, run_id: str) -> bool:
     return any("live-shadow" in event.decode(EvalStarted).modes for event in opened)
 
 
-def _row(log: EventLog, run: RunFacts) -> RunRow:
+def row_of(log: EventLog, run: RunFacts) -> RunRow:
+    """A run as lists show it."""
     from evalwright.engine.isolation import marks_of  # with all that plans need
 
     suite_id, _, suite_version = (run.suite or "").partition("@")

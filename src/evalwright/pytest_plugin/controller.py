@@ -16,16 +16,16 @@ from evalwright.cli.results import (
     write_forms,
 )
 from evalwright.contracts.errors import EvalwrightError
-from evalwright.engine.session import reasons_against, verdict_on
+from evalwright.engine.session import reasons_against, verdict_of, verdict_on
 from evalwright.engine.single_task import AssembledRun
 from evalwright.engine.verdict import Outcome
 from evalwright.pytest_plugin.asked import SessionOptions, spoken
 from evalwright.pytest_plugin.suite_work import Begun, events_of
 from evalwright.pytest_plugin.tests_run import TestsRun
-from evalwright.reports.formats.console import Style
+from evalwright.reports.formats.console import SHAPES, Style
 from evalwright.reports.run.junit import Reported
 from evalwright.reports.run.reported import ShownRun, shown_run
-from evalwright.scoring.pass_bars import EVERY_TASK
+from evalwright.reports.run.scorecard import render_verdict
 from evalwright.store.location import opened_log
 from evalwright.store.protocol import EventLog
 
@@ -186,12 +186,12 @@ class Controller:
                     return card
                 # The scorecard of evaluations in tests, each of which is a gate of its own.
                 outcome = suite.outcomes[0]
-                shown = [line for line in card if line != _NO_GATES and EVERY_TASK not in line]
-                is_all = outcome.summary.passed_count == outcome.summary.task_count
-                return [
-                    f"{'PASSED' if is_all else 'RECORDED'}  {shown[0].partition('  ')[2]}",
-                    *shown[1:],
-                ]
+                passed, tasks = outcome.summary.passed_count, outcome.summary.task_count
+                verdict = render_verdict(verdict_of(outcome), "", style)
+                bars = (line.replace("bar 100%", "").rstrip() for line in card[1 + len(verdict) :])
+                word = f"PASSED {SHAPES['ship']}" if passed == tasks else "RECORDED"
+                told = f"{word} {passed:,} of {tasks:,} tasks passed"
+                return [card[0], told, *(line for line in bars if line != _NO_GATES)]
             if verdict_on(suite.outcomes).words and not self._asked.gate:
                 card.append(_NO_GATE)
             return card
@@ -210,8 +210,8 @@ class Controller:
         for notice in self._notices:
             terminal.line(f"warning: {spoken(notice)}", yellow=True)
         for line in self._lines:
-            verdict = line.partition("  ")[0]
-            terminal.line(line, green=verdict == "PASSED", red=verdict in ("FAILED", "NO RESULT"))
+            verdict = line.partition(" ")[0]
+            terminal.line(line, green=verdict == "PASSED", red=verdict in ("FAILED", "NO"))
 
 
 def _correct_junit(xml: LogXML, reports: Sequence[pytest.TestReport]) -> None:

@@ -39,18 +39,18 @@ def an_answer(
 
 
 def test_one_judge_is_told_with_the_version_of_its_prompt_and_agrees_with_nobody():
-    assert render_panel(a_panel(), 1.0, PLAIN) == ["judged by acme:judge · prompt 1"]
+    assert render_panel(a_panel(), 1.0) == ["judged by acme:judge · prompt 1"]
 
 
 def test_several_votes_have_an_agreement():
     panel = a_panel("acme:a", "acme:b", samples=3)
-    assert render_panel(panel, 0.9, PLAIN) == [
+    assert render_panel(panel, 0.9) == [
         "judged by acme:a, acme:b · 3 samples each · prompt 1 · agreement 90.0%"
     ]
 
 
 def test_an_agreement_that_is_not_known_is_not_told():
-    assert "agreement" not in render_panel(a_panel(samples=2), None, PLAIN)[0]
+    assert "agreement" not in render_panel(a_panel(samples=2), None)[0]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_an_agreement_that_is_not_known_is_not_told():
     [(1.0, "100.0%"), (0.9999, ">99.9%"), (2 / 3, "66.7%"), (0.57, "57.0%"), (0.5, "50.0%")],
 )
 def test_only_full_agreement_is_100_percent(share, shown):
-    assert render_panel(a_panel(samples=2), share, PLAIN)[0].endswith(f"agreement {shown}")
+    assert render_panel(a_panel(samples=2), share)[0].endswith(f"agreement {shown}")
 
 
 # Verdicts.

@@ -1,17 +1,15 @@
-"""Progress: tasks done, share passed, cost, time to go."""
+"""Progress: tasks done and failed, cost, time to go."""
 
 import io
 import re
+from threading import Event
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from builders import a_score, a_usage, an_event
-from evalwright.contracts.amounts import span
 from evalwright.reports.run import progress
 from evalwright.reports.run.progress import (
-    LINE_EVERY_SECONDS,
+    MOST_LINES,
     PlainProgress,
     Progress,
     progress_for,
@@ -52,13 +50,13 @@ def spent(cost_usd: float | None):
 
 
 def test_before_the_first_score_only_the_count_is_told(watch):
-    assert Progress(total=10).line() == "0/10 tasks"
+    assert Progress(total=10).line() == "◐ 0 of 10  ··········"
 
 
-def test_the_pass_rate_is_of_the_tasks_that_are_done(watch):
+def test_each_task_is_a_shape_and_failures_come_first(watch):
     counted = Progress(total=4)
     counted.add([scored("a"), scored("b", 0.0), scored("c")])
-    assert "3/4 tasks · 66.7% passed" in counted.line()
+    assert counted.line() == "◐ 3 of 4  ■○○·  1 failed  0 s left"
 
 
 def test_the_cost_is_told_as_soon_as_a_price_is_known(watch):
@@ -74,22 +72,22 @@ def test_the_time_to_go_follows_from_the_pace(watch):
     assert "left" not in counted.line()
     watch.now += 20
     counted.add([scored(f"t{n}") for n in range(4)])
-    assert counted.line().endswith("about 30 s left")
+    assert counted.line().endswith("  30 s left")
 
 
 def test_a_resumed_run_takes_its_pace_from_what_is_new(watch):
     counted = Progress(total=100, done=80, passed=40)
-    assert counted.line() == "80/100 tasks · 50.0% passed"
+    assert counted.line() == f"◐ 80 of 100  {'■' * 9}{'○' * 10}{'·' * 5}  40 failed"
     watch.now += 10
     counted.add([scored("a"), scored("b")])
-    assert counted.line().endswith("about 1:30 min left")
+    assert counted.line().endswith("  1:30 min left")
 
 
 def test_when_all_is_done_no_time_is_left(watch):
     counted = Progress(total=1)
     watch.now += 5
     counted.add([scored("a")])
-    assert counted.line() == "1/1 tasks · 100.0% passed"
+    assert counted.line() == "◐ 1 of 1  ○"
 
 
 @pytest.mark.parametrize(
@@ -101,22 +99,7 @@ def test_the_time_to_go_is_told_as_people_say_it(watch, seconds, told):
     counted = Progress(total=2)
     watch.now += seconds
     counted.add([scored("a")])
-    assert counted.line().endswith(f"about {told} left")
-
-
-def test_the_three_slowest_tasks_are_told_slowest_first(watch):
-    counted = Progress(total=9)
-    latencies = {"a": 30, "b": 900, "c": 5, "d": 400, "e": None, "f": 31}
-    counted.add([scored(task, latency_ms=latency) for task, latency in latencies.items()])
-    assert counted.slowest_line() == "b 900 ms, d 400 ms, f 31 ms"
-
-
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20))
-def test_the_slowest_are_the_slowest_in_whatever_order_they_came(latencies):
-    counted = Progress(total=len(latencies))
-    counted.add([scored(f"t{n}", latency_ms=ms) for n, ms in enumerate(latencies)])
-    told = re.findall(r"t\d+ ([^,]+(?:,\d{3} ms)?)", counted.slowest_line())
-    assert told == [span(ms) for ms in sorted(latencies, reverse=True)[:3]]
+    assert counted.line().endswith(f"  {told} left")
 
 
 # How it is shown.
@@ -129,41 +112,50 @@ def test_a_quiet_run_shows_nothing():
     assert stream.getvalue() == ""
 
 
-def test_a_pipe_gets_a_plain_line_now_and_then_and_one_at_the_end(watch):
+def test_a_pipe_gets_a_plain_line_every_ten_tasks():
     stream = io.StringIO()
-    with progress_for(stream, 3, quiet=False) as shown:
+    with progress_for(stream, 25, quiet=False) as shown:
         assert isinstance(shown, PlainProgress)
-        shown.add([scored("a")])
-        assert stream.getvalue() == ""
-        watch.now += LINE_EVERY_SECONDS
-        shown.add([scored("b")])
-        assert stream.getvalue().startswith("2/3 tasks · 100.0% passed")
-        shown.add([scored("c", 0.0)])
-    assert stream.getvalue().splitlines()[1:] == ["3/3 tasks · 66.7% passed"]
+        for number in range(25):
+            shown.add([scored(f"t{number}")])
+    assert [line[:10] for line in stream.getvalue().splitlines()] == ["◐ 10 of 25", "◐ 20 of 25"]
     assert "\x1b" not in stream.getvalue()
 
 
+def test_the_lines_of_a_large_run_are_few():
+    stream = io.StringIO()
+    with progress_for(stream, 100_000, quiet=False) as shown:
+        for _ in range(1000):
+            shown.add([scored("a")] * 100)
+    assert len(stream.getvalue().splitlines()) == MOST_LINES - 1
+
+
 @pytest.mark.parametrize("no_color", ["", "1"])
-def test_a_terminal_gets_a_display_with_all_of_it(monkeypatch, no_color):
+def test_a_terminal_gets_one_line_that_is_renewed_and_goes(monkeypatch, no_color):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", no_color)
-    monkeypatch.setenv("COLUMNS", "120")
-    stream = Terminal()
+    written = Event()
+
+    class Watched(Terminal):
+        def write(self, text: str) -> int:
+            if "1 of 2" in text:
+                written.set()
+            return super().write(text)
+
+    stream = Watched()
     with progress_for(stream, 2, quiet=False) as shown:
-        shown.add([scored("slow-one", latency_ms=900), spent(0.5)])
-    text = stream.getvalue()
-    assert "1/2 tasks · 100.0% passed · $0.5" in text
-    assert "slowest: slow-one 900 ms" in text
-    assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]", text)) is (no_color == "")
+        shown.add([scored("one", 0.0), spent(0.5)])
+        assert written.wait(60)
+    plain = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", stream.getvalue())
+    assert "◐ 1 of 2  ■·  1 failed  $0.5" in plain
+    assert "\n" not in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[K\x1b[?25h")
+    assert bool(re.search(r"\x1b\[[0-9;]*3[0-9]", stream.getvalue())) is (no_color == "")
 
 
-def test_judged_prompts_are_counted_with_their_errors_and_end_without_a_line(watch):
-    stream = io.StringIO()
-    with progress_for(stream, 3, quiet=False, noun="evaluations", ends=False) as shown:
-        shown.count(passed=True, cost_usd=0.5)
-        assert stream.getvalue() == ""
-        watch.now += LINE_EVERY_SECONDS
-        shown.count(passed=False, is_error=True)
-
-    written = "2/3 evaluations · 50.0% passed · 1 error · $0.50 · about 2 s left\n"
-    assert stream.getvalue() == written
+def test_judged_prompts_are_counted_with_their_errors(watch):
+    counted = Progress(3, noun="evaluations")
+    counted.count(passed=True, cost_usd=0.5)
+    watch.now += 5
+    counted.count(passed=False, is_error=True)
+    assert counted.line() == "◐ 2 of 3 evaluations  ▲○·  1 error  $0.50  2 s left"

@@ -39,9 +39,9 @@ def test_what_broke_comes_first_then_what_was_mended_then_whether_it_tells():
     assert text(report).splitlines() == [
         "Against the baseline run_b",
         "  Newly failing (1)",
-        "    ✗ task-1  0.8 → 0.25",
+        "    ■ task-1  0.8 → 0.25",
         "  Newly passing (1)",
-        "    ✓ task-2  0 → 1",
+        "    ○ task-2  0 → 1",
         "  Same verdict, lower score (1)",
         "    ↓ task-3  0.9 → 0.85",
         "  1 task still fails",
@@ -71,9 +71,9 @@ def test_of_many_tasks_the_first_are_shown_and_the_rest_are_counted():
     report = a_report(*[(PASS, FAIL)] * (MOST_CHANGES + 7))
     short, full = text(report), text(report, full=True)
     assert f"Newly failing ({MOST_CHANGES + 7})" in short
-    assert short.count("✗") == MOST_CHANGES
+    assert short.count("■") == MOST_CHANGES
     assert "… and 7 more" in short
-    assert full.count("✗") == MOST_CHANGES + 7
+    assert full.count("■") == MOST_CHANGES + 7
     assert "more" not in full
 
 
@@ -83,11 +83,11 @@ def test_scores_that_differ_never_look_the_same():
 
 def test_colour_marks_what_broke_and_a_change_that_tells():
     coloured = text(a_report(*[(PASS, FAIL)] * 8), Style(colour=True))
-    assert "\x1b[31m✗\x1b[0m task-1" in coloured
-    assert "\x1b[31mWorse beyond chance: 8 of 8" in coloured
+    assert "\x1b[31m■\x1b[0m task-1" in coloured
+    assert "\x1b[31m  Worse beyond chance: 8 of 8" in coloured
     noise = text(a_report((PASS, FAIL), (FAIL, PASS)), Style(colour=True))
-    assert "\x1b[32m✓\x1b[0m task-2" in noise
-    assert "\x1b[31mWithin" not in noise
+    assert "\x1b[32m○\x1b[0m task-2" in noise
+    assert "\x1b[31m  Within" not in noise
 
 
 def test_the_name_of_a_run_does_not_steer_the_terminal():

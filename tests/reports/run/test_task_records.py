@@ -213,5 +213,5 @@ def test_failures_come_first_then_what_has_no_score() -> None:
     ordered = failures_first(records(open_log))
     assert [record.task_id for record in ordered] == ["task-3", "task-2", "task-1"]
     table = render_tasks(ordered, Style(colour=False)).splitlines()
-    assert [line[0] for line in table] == [" ", "✗", "?", "✓"]
-    assert "the texts differ" in table[1]
+    assert [line[0] for line in table] == [" ", "■", " ", "·", " ", "○"]
+    assert "the texts differ" in table[2]

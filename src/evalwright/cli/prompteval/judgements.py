@@ -46,9 +46,7 @@ def judge_files(
     results: list[PromptResult] = []
     with Journal.next_to(request.outputs, resume=request.resume) as journal:
         total = len(files) * len(judges) * settings.runs
-        with progress_for(
-            Streams.err, total, quiet=request.quiet, noun="evaluations", ends=False
-        ) as progress:
+        with progress_for(Streams.err, total, quiet=request.quiet, noun="evaluations") as progress:
 
             def keep(result: PromptResult) -> None:
                 journal.add(result)

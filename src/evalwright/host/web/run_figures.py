@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from evalwright.contracts.errors import DamagedEventLog
+from evalwright.contracts import amounts
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound
 from evalwright.contracts.events import (
     EvalCompleted,
     Planned,
@@ -19,6 +20,7 @@ from evalwright.contracts.report import GRAVE
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Thresholds
 from evalwright.contracts.summary import SafetyFinding
+from evalwright.engine.baselines import list_baselines
 from evalwright.engine.provenance import Provenance, recorded_provenance
 from evalwright.engine.runs import agent_called, let_through_by, may_be_held, reasons_held
 from evalwright.reports.formats.figures import rate_gauge
@@ -130,6 +132,42 @@ class FiguresCache:
     def verdict(self, log: EventLog, run: RunFacts) -> tuple[str, str]:
         """Whether a completed run met its bars and its gates: a tone, and words with a sign."""
         return verdict_words(run, self.of(log, run))
+
+    def change(self, log: EventLog, run: RunFacts, named: str | None) -> int | None:
+        """How many more tasks passed than in the baseline, where both are of the same ones.
+
+        `named` is the run that is the baseline now, for one that was compared with none.
+        """
+        figures = self.of(log, run)
+        if figures is None:
+            return None
+        before = figures.baseline_passed
+        if before is None and named is not None and named != run.run_id:
+            try:
+                baseline = self.of(log, log.facts(named))
+            except RunNotFound:
+                return None
+            before = baseline.passed if baseline and baseline.tasks == figures.tasks else None
+        return None if before is None else figures.passed - before
+
+
+def change_in_words(change: int) -> str:
+    """A change of how many tasks passed, with its sign."""
+    if not change:
+        return "no change"
+    sign = "+" if change > 0 else amounts.MINUS
+    return f"{sign}{abs(change):,} {'task' if abs(change) == 1 else 'tasks'}"
+
+
+def baselines_of(log: EventLog) -> dict[tuple[str, str], str]:
+    """The runs that were set as baselines, by suite and agent; `main` before others."""
+    ordered = sorted(list_baselines(log), key=lambda each: each.name == "main")
+    return {(each.suite_id, each.agent_id): each.run_id for each in ordered}
+
+
+def suite_id(run: RunFacts) -> str:
+    """The suite of a run, without its version."""
+    return (run.suite or run.workflow).partition("@")[0]
 
 
 def verdict_words(run: RunFacts, figures: RunFigures | None) -> tuple[str, str]:

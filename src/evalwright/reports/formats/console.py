@@ -1,13 +1,52 @@
-"""Text on a console: from outside it cannot steer the terminal, and it is coloured if wanted."""
+"""Text on a console: shapes, columns and wrapped lines; from outside, nothing steers the terminal.
+
+The shapes are those of the pages. Colour repeats them, and is on where a terminal wants it.
+"""
 
 import os
-from typing import Any, NamedTuple, TextIO
+import re
+import shutil
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, TextIO, TypeAlias
 
 import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, stringify
 
 SHORT = 160
+WIDTH = 80  # columns, of what is no terminal
+_WIDTHS = 60, 120  # that lines have on narrow and wide terminals
+_LEAST = 8  # columns of a text that is cut
+_PARTS = " ▏▎▍▌▋▊▉█"  # of a column, in eighths
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_WORDS = re.compile(r"\s*\S+")
+_CUT = re.compile(r"[!-~]{2}…|…")
+
+Shape: TypeAlias = Literal["passed", "failed", "error", "flaky", "running", "waiting", "ship"]
+SHAPES: dict[Shape, str] = {
+    "passed": "○",
+    "failed": "■",  # or do not ship
+    "error": "▲",  # or it cannot be told
+    "flaky": "◆",
+    "running": "◐",
+    "waiting": "·",
+    "ship": "●",  # it may
+}
+_TONES: dict[Shape, str] = {
+    "passed": "32",
+    "ship": "32",
+    "failed": "31",
+    "error": "33",
+    "flaky": "33",
+    "running": "36",
+    "waiting": "2",
+}
+# What a terminal has in their place that does not know them; most take as much room.
+_PLAIN = str.maketrans(
+    dict(zip("○■▲◆◐·−–—×█▉▊▋▌▍▎▏’‘“”⏎", "ox!~>.---x####====''\"\"/", strict=True))  # noqa: RUF001
+    | {"●": "ok", "→": "->", "…": "..."}
+)
 
 
 def printable(text: str) -> str:
@@ -20,6 +59,15 @@ def printable(text: str) -> str:
         else char.encode("unicode_escape", "backslashreplace").decode("ascii")
         for char in text
     )
+
+
+def encoded(text: str, encoding: str) -> bytes:
+    """The text for a stream; one that knows no shapes gets plain ASCII in their place."""
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        cut = _CUT.sub("...", text)  # as wide as before
+        return cut.translate(_PLAIN).encode(encoding, "backslashreplace")
 
 
 def one_line(value: Any, limit: int | None = SHORT) -> str:
@@ -37,16 +85,133 @@ def _text(value: Any) -> str:
         return msgspec.json.encode(value).decode()
 
 
+def width(text: str) -> int:
+    """How many columns a text takes, without its colours."""
+    if text.isascii() and "\x1b" not in text:
+        return len(text)
+    return sum(map(_width, _COLOURS.sub("", text)))
+
+
+def _width(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, room: int) -> str:
+    """The beginning of a text on one line, with a mark where it does not fit."""
+    line = printable(" ".join(text[: 8 * room + 8].split()))
+    if width(line) <= room and len(text) <= 8 * room + 8:
+        return line
+    return f"{_beginning(line, room - 1).rstrip()}…"
+
+
+def _beginning(text: str, room: int) -> str:
+    """As much of a text as there is room for."""
+    used = 0
+    for place, char in enumerate(text[: room + 1] if text.isascii() else text):
+        used += _width(char)
+        if used > room:
+            return text[:place]
+    return text
+
+
+def wrapped(text: str, room: int, indent: str = "", hanging: str | None = None) -> list[str]:
+    """The lines of a text, broken between words; `hanging` begins all but the first."""
+    begin = indent if hanging is None else hanging
+    lines: list[str] = []
+    for paragraph in printable(text).splitlines() or [""]:
+        line = ""
+        for word in _WORDS.findall(paragraph):
+            left = room - width(indent) - width(line)
+            while len(word) > 4 * room or width(word) > left:
+                is_long = len(word) > 4 * room or width(word) > room - width(begin)
+                if line.strip() and (not is_long or left < _LEAST):
+                    lines.append(indent + line)
+                    word = word.lstrip()  # noqa: PLW2901 - without the space between
+                else:  # a word that is longer than a line
+                    head = _beginning(word, max(left, 1)) or word[:1]
+                    lines.append(indent + line + head)
+                    word = word[len(head) :]  # noqa: PLW2901
+                line, indent = "", begin
+                left = room - width(indent)
+            line += word
+        lines.append((indent + line).rstrip())
+        indent = begin
+    return lines
+
+
+def columns(rows: Sequence[Sequence[str]], kinds: str, room: int = WIDTH) -> list[str]:
+    """Rows of cells as lines with columns.
+
+    Each has a kind: `.` a shape beside the next cell, `<` a word, `>` a figure, which are never
+    cut, `~` a text that is cut to the room that these leave. Columns without any text are left out.
+    """
+    rows = [
+        [cut(text, room) if kinds[place] == "~" else text for place, text in enumerate(row)]
+        for row in rows
+    ]
+    used = [place for place in range(len(kinds)) if any(row[place] for row in rows)]
+    widths = {place: max(width(row[place]) for row in rows) for place in used}
+    left = room - 2 * (len(used) - 1) + sum(kinds[place] == "." for place in used)
+    left -= sum(widths[place] for place in used if kinds[place] != "~")
+    texts = sorted((place for place in used if kinds[place] == "~"), key=widths.__getitem__)
+    for number, place in enumerate(texts):
+        widths[place] = min(widths[place], max(_LEAST, left // (len(texts) - number)))
+        left -= widths[place]
+    return [
+        "".join(_cell(row[place], kinds[place], widths[place]) for place in used).rstrip()
+        for row in rows
+    ]
+
+
+def _cell(text: str, kind: str, room: int) -> str:
+    if kind == "~":
+        text = cut(text, room) if width(text) > room else text
+    space = " " * (room - width(text))
+    gap = " " if kind == "." else "  "
+    return (space + text if kind == ">" else text + space) + gap
+
+
+def drawn_bar(share: float, size: int = 12) -> str:
+    """A share from 0 to 1 as a bar."""
+    eighths = round(8 * size * min(max(share, 0.0), 1.0))
+    full, rest = divmod(eighths, 8)
+    return f"{'█' * full}{_PARTS[rest] if rest else ''}".ljust(size, "·")
+
+
+def draws(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can do more than print lines."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 class Style(NamedTuple):
-    """Marks text for a terminal, or leaves it plain."""
+    """Marks text for a terminal, or leaves it plain, and says how wide lines may be."""
 
     colour: bool
+    width: int = WIDTH
 
     @classmethod
     def of(cls, stream: TextIO) -> "Style":
         """The style that fits a stream: colour on a terminal, unless `NO_COLOR` is set."""
-        wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(colour=wanted and stream.isatty())
+        least, most = _WIDTHS
+        room = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, least), most)
+        return cls(colour=not os.environ.get("NO_COLOR") and draws(stream), width=room)
+
+    def shape(self, shape: Shape, times: int = 1) -> str:
+        """A shape, several times."""
+        return self._mark(_TONES[shape], SHAPES[shape] * times) if times else ""
+
+    def tasks(self, counts: Iterable[tuple[Shape, int]], most: int = 40) -> str:
+        """A shape for each task, or of many tasks as many as show the shares."""
+        counted = [(shape, count) for shape, count in counts if count]
+        total = sum(count for _, count in counted)
+        if total > most:  # what is rare is seen all the same
+            counted = [(shape, max(1, round(count * most / total))) for shape, count in counted]
+            largest = max(range(len(counted)), key=lambda place: counted[place][1])
+            shape, count = counted[largest]
+            counted[largest] = shape, count + most - sum(count for _, count in counted)
+        return "".join(self.shape(shape, count) for shape, count in counted)
 
     def bold(self, text: str) -> str:
         return self._mark("1", text)

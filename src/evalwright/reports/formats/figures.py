@@ -1,5 +1,6 @@
 """Changes in words: of rates, times and prices, and how sure a change is."""
 
+import re
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -14,6 +15,13 @@ from evalwright.contracts.amounts import (
 )
 from evalwright.contracts.report import Delta, Significance
 from evalwright.scoring.statistics import wilson
+
+_NEGATIVE = re.compile(r"(?<=[ (])-(?=\d)")
+
+
+def with_minus(text: str) -> str:
+    """A text in which negative numbers have a true minus sign."""
+    return _NEGATIVE.sub(MINUS, text)
 
 
 def signed(text: str) -> str:

@@ -9,14 +9,18 @@ from typing import Any
 import msgspec
 
 from evalwright.contracts import amounts
-from evalwright.contracts.suite import Thresholds
-from evalwright.reports.run.task_list import RunFrame, TaskList
+from evalwright.contracts.suite import Task, Thresholds
+from evalwright.contracts.summary import EvalSummary
+from evalwright.engine.plan import Plan
+from evalwright.reports.formats.console import Shape, Style, columns, drawn_bar
+from evalwright.reports.run.task_list import RunFrame, RunTotals, TaskList, TaskRow
 from evalwright.scoring.pass_bars import pass_bars
 from evalwright.scoring.regression import difference
 from evalwright.scoring.statistics import wilson
 from evalwright.scoring.thresholds import mean, p95
 
 CHANGE = "Score change"
+RATE = "Pass rate"
 
 
 class _RowScore(msgspec.Struct, frozen=True):
@@ -63,7 +67,7 @@ class RunBar(msgspec.Struct, frozen=True):
         return {"name": self.name, "figure": self.figure, "aim": aim, "met": self.met, "rate": rate}
 
 
-def bars_of(frame: RunFrame, tasks: TaskList) -> list[RunBar]:
+def bars_of(frame: RunFrame | Plan, tasks: TaskList) -> list[RunBar]:
     """Every bar that a run has to reach, as far as it has come."""
     limits, totals = frame.suite.thresholds, tasks.totals
     bars = list(_results(frame, tasks))
@@ -135,6 +139,40 @@ def _sentence(told: Sequence[str]) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def render_bars(plan: Plan, summary: EvalSummary, style: Style) -> list[str]:
+    """The bars of a run on a console, each with its figure and what it asks for; other figures."""
+    rows = [
+        TaskRow(
+            each.task_id,
+            each.score,
+            each.passed,
+            each.cost_usd,
+            each.latency_ms,
+            each.safety_findings,
+        )
+        for each in summary.tasks
+    ]
+    cost = summary.total_cost_usd
+    totals = RunTotals(summary.aggregate_score, summary.passed, rows, cost)
+    tasks = TaskList(rows, plan.modes, totals)
+    shown, names = [], set()
+    for bar in bars_of(plan, tasks):
+        names.add(bar.name)
+        shape: Shape = "error" if bar.met is None else "passed" if bar.met else "failed"
+        drawn = "" if bar.share is None or bar.name == CHANGE else drawn_bar(bar.share)
+        interval = "" if bar.interval is None else amounts.share_interval(*bar.interval)
+        shown.append([style.shape(shape), bar.name, bar.figure, drawn, bar.aim, interval])
+    for name, figure in (
+        (RATE, amounts.percent(summary.passed_count, len(rows))),
+        ("Score", amounts.score(summary.aggregate_score)),
+        ("p95 time", amounts.span(p95(tasks.latencies)) if tasks.latencies else ""),
+        ("Cost", "" if cost is None else amounts.dollars(cost)),
+    ):
+        if figure and name not in names:
+            shown.append(["", name, figure, "", "", ""])
+    return [f"  {line}" for line in columns(shown, ".<><<<", style.width - 2)]
+
+
 def rate_bar(thresholds: Thresholds) -> float | None:
     """The share of tasks that must pass; None where the bar is another one."""
     if thresholds.pass_rate is not None:
@@ -149,11 +187,14 @@ def score_so_far(tasks: TaskList) -> float:
     return mean([row.score for row in tasks.rows if row.score is not None])
 
 
-def _results(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
+def _results(frame: RunFrame | Plan, tasks: TaskList) -> Iterator[RunBar]:
     """What tasks must come to, over all and by tag, as far as they have a score."""
     suite = frame.suite
     rows = {row.task_id: row for row in tasks.rows if row.passed is not None}
-    known = [msgspec.json.decode(each, type=_TaggedTask) for each in suite.tasks]
+    known = [
+        each if isinstance(each, Task) else msgspec.json.decode(each, type=_TaggedTask)
+        for each in suite.tasks
+    ]
     results = {name: _RowScore(row.score or 0.0, bool(row.passed)) for name, row in rows.items()}
     for bar in pass_bars(known, suite.thresholds, results, frame.scoring):
         is_score, place = bar.kind == "passScore", f" ({bar.place})" if bar.is_over_part else ""
@@ -175,7 +216,7 @@ def _results(frame: RunFrame, tasks: TaskList) -> Iterator[RunBar]:
             missed = f"no task{place} was evaluated"
         figure = amounts.score(got) if is_score else amounts.percent(got)
         yield RunBar(
-            f"{'Score' if is_score else 'Pass rate'}{place}",
+            f"{'Score' if is_score else RATE}{place}",
             figure if bar.tasks else amounts.NOTHING,
             aim,
             missed,

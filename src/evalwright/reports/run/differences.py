@@ -1,14 +1,11 @@
-"""Expected beside actual on a console, cut so that the place where they differ is seen."""
+"""Checks of an answer on a console: what they expected, and what there was."""
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
-from typing import Any, NamedTuple
 
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.reports.formats.console import Style, one_line, printable
+from evalwright.reports.formats.console import Style, one_line, wrapped
 
-SHOWN_BEFORE = 40  # characters that both have, so that the place is recognised
 _FRAME = re.compile(
     r'^ *File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<name>.*)$', re.MULTILINE
 )
@@ -16,55 +13,26 @@ _FRAME = re.compile(
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-class Sides(NamedTuple):
-    """Two texts, and from which character on they are shown."""
-
-    expected: str
-    actual: str
-
-
-def both_sides(expected: Any, actual: Any, limit: int | None) -> Sides:
-    """Two values on a line each; of long ones that begin alike, from where they differ."""
-    texts = one_line(expected, None), one_line(actual, None)
-    if limit is None or max(map(len, texts)) <= limit:
-        return Sides(*texts)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
-    start = max(0, same - SHOWN_BEFORE)
-    if same + SHOWN_BEFORE <= limit:  # it is seen from the beginning
-        start = 0
-    return Sides(*(_cut(text, start, limit) for text in texts))
-
-
-def _cut(text: str, start: int, limit: int) -> str:
-    before = f"({start} characters) …" if start else ""
-    rest = len(text) - start - limit
-    after = f"… (+{rest} characters)" if rest > 0 else ""
-    return f"{before}{text[start : start + limit]}{after}"
-
-
-def render_checks(
-    checks: Sequence[CheckResult], style: Style, limit: int | None, *, full: bool
-) -> Iterator[str]:
-    """The checks that did not pass, each with what it expected and what there was; or all."""
+def render_checks(checks: Sequence[CheckResult], style: Style) -> Iterator[str]:
+    """Checks, with what those expected that did not pass, and what there was."""
     failed = [check for check in checks if not check.passed]
     if len(checks) > 1:
-        yield f"checks    {len(checks) - len(failed)} of {len(checks)} passed"
-    for check in checks if full else failed:
-        mark = style.green("✓") if check.passed else style.red("✗")
-        score = "" if check.score in (0, 1) else f"  {style.dim(f'score {check.score:.4g}')}"
+        yield f"      checks    {len(checks) - len(failed)} of {len(checks)} passed"
+    for check in checks:
+        score = "" if check.score in (0, 1) else f"  score {check.score:.4g}"
         said, frame = without_frames(check.reason) if check.broken else (check.reason, None)
-        reason = f"  {one_line(said, limit)}" if said else ""
+        reason = f"  {one_line(said, None)}" if said else ""
         turn = "" if check.turn is None else f"turn {check.turn}: "
-        yield f"{mark} {turn}{style.bold(printable(check.check))}{score}{reason}"
-        if frame:
-            yield f"  at        {frame}"
-        if check.passed:
-            continue
-        sides = both_sides(check.expected, check.actual, limit)
-        if check.expected is not None:
-            yield f"  expected  {sides.expected}"
-        if check.actual is not None:
-            yield f"  got       {sides.actual}"
+        first, *rest = wrapped(f"{turn}{check.check}{score}{reason}", style.width, " " * 8)
+        shape = style.shape("passed" if check.passed else "failed")
+        yield f"      {shape} {first.strip()}"
+        yield from rest
+        told = [("at", frame)] if frame else []
+        if not check.passed:
+            told += [("expected", one_line(check.expected, None))] * (check.expected is not None)
+            told += [("got", one_line(check.actual, None))] * (check.actual is not None)
+        for label, text in told:
+            yield from wrapped(f"{label:<10}{text}", style.width, " " * 8, " " * 18)
 
 
 def without_frames(reason: str) -> tuple[str, str | None]:

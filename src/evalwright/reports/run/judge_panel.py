@@ -13,7 +13,7 @@ from evalwright.scoring.rubric import all_votes, criterion_name
 _MARGIN = " " * 10  # where the values of the lines begin
 
 
-def render_panel(panel: JudgePanel, agreement: float | None, style: Style) -> list[str]:
+def render_panel(panel: JudgePanel, agreement: float | None) -> list[str]:
     """Who judged and how, not indented; with the agreement where there was more than one vote."""
     facts = [", ".join(one_line(judge) for judge in panel.judges)]
     if panel.samples > 1:
@@ -21,7 +21,7 @@ def render_panel(panel: JudgePanel, agreement: float | None, style: Style) -> li
     facts.append(f"prompt {one_line(panel.prompt_version)}")
     if agreement is not None and len(panel.judges) * panel.samples > 1:
         facts.append(f"agreement {percent(agreement)}")
-    return [f"{style.dim('judged by')} {' · '.join(facts)}"]
+    return [f"judged by {' · '.join(facts)}"]
 
 
 def render_verdicts(

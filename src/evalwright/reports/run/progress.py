@@ -1,23 +1,23 @@
 """Progress of a run, or of prompts that are judged: how many, share passed, cost, time left."""
 
 import contextlib
-import heapq
+import threading
 import time
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 import msgspec
 
-from evalwright.contracts.amounts import dollars, percent, span
+from evalwright.contracts.amounts import dollars
 from evalwright.contracts.events import EvalScored, ProviderUsage
-from evalwright.reports.formats.console import Style
+from evalwright.reports.formats.console import Shape, Style, draws, encoded
 
-if TYPE_CHECKING:
-    from rich.text import Text
-
-LINE_EVERY_SECONDS = 5.0
-SLOWEST = 3
+LINE_EVERY = 10  # tasks
+MOST_LINES = 40  # of a run
+RENEWED_SECONDS = 0.125
+SHAPES_IN_LINE = 24
+PLAIN = Style(colour=False)
 
 
 class DurableEvent(Protocol):
@@ -48,7 +48,6 @@ class Progress:
         self._errors = 0
         self.done = done
         self.passed = passed
-        self.slowest: list[tuple[int, str]] = []
         self._done_before = done
         self._cost = Decimal(repr(cost_usd or 0.0))
         self._priced = cost_usd is not None
@@ -65,11 +64,6 @@ class Progress:
             if event.type == EvalScored.TYPE:
                 scored = msgspec.json.decode(event.body, type=EvalScored)
                 self.count(passed=scored.passed)
-                latency = (scored.latency_ms or 0, scored.task_id)
-                if len(self.slowest) < SLOWEST:
-                    heapq.heappush(self.slowest, latency)
-                else:
-                    heapq.heappushpop(self.slowest, latency)
             elif event.type == ProviderUsage.TYPE:
                 usage = msgspec.json.decode(event.body, type=ProviderUsage)
                 self._pay(usage.cost_estimate_usd)
@@ -91,11 +85,21 @@ class Progress:
             self._priced = True
             self._cost += Decimal(repr(cost_usd))
 
-    def line(self) -> str:
+    def line(self, style: Style = PLAIN) -> str:
         """The progress in one line; the time to go follows from the pace so far."""
-        parts = [f"{self.done}/{self.total} {self._noun}"]
-        if self.done:
-            parts.append(f"{percent(self.passed, self.done)} passed")
+        failed, waiting = self.done - self.passed - self._errors, self.total - self.done
+        shapes: list[tuple[Shape, int]] = [
+            ("failed", failed),
+            ("error", self._errors),
+            ("passed", self.passed),
+            ("waiting", waiting),
+        ]
+        noun = "" if self._noun == "tasks" else f" {self._noun}"
+        parts = [
+            f"{style.shape('running')} {self.done:,} of {self.total:,}{noun}",
+            style.tasks(shapes, SHAPES_IN_LINE),
+        ]
+        parts += [f"{failed:,} failed"] if failed else []
         if self._errors:
             parts.append(f"{self._errors} {'error' if self._errors == 1 else 'errors'}")
         if self._priced:
@@ -103,69 +107,60 @@ class Progress:
         fresh = self.done - self._done_before
         if fresh and self.done < self.total:
             remaining_s = (time.monotonic() - self._began) / fresh * (self.total - self.done)
-            parts.append(f"about {_duration(remaining_s)} left")
-        return " · ".join(parts)
-
-    def slowest_line(self) -> str:
-        ranked = sorted(self.slowest, reverse=True)
-        return ", ".join(f"{task} {span(latency)}" for latency, task in ranked)
+            parts.append(f"{_duration(remaining_s)} left")
+        return "  ".join(parts)
 
 
 class PlainProgress(Progress):
-    """A plain line now and then, for logs and pipes."""
+    """A line every ten tasks, or fewer of a large run, for logs and pipes."""
 
-    def __init__(self, stream: TextIO, *so_far: Any, ends: bool = True) -> None:
+    def __init__(self, stream: TextIO, *so_far: Any) -> None:
         super().__init__(*so_far)
         self._stream = stream
-        self._ends = ends  # with a line
-        self._next = time.monotonic() + LINE_EVERY_SECONDS
+        self._every = max(LINE_EVERY, -(-self.total // MOST_LINES))
+        self._next = self.done + self._every
 
     def refresh(self) -> None:
         """Write a line when it is time."""
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + LINE_EVERY_SECONDS
-            self._write()
-
-    def __exit__(self, *_: object) -> None:
-        if self._ends:
-            self._write()
-
-    def _write(self) -> None:
-        with contextlib.suppress(OSError):  # nobody need read it
-            self._stream.write(self.line() + "\n")
-            self._stream.flush()
+        if self._next <= self.done < self.total:
+            self._next += self._every * (1 + (self.done - self._next) // self._every)
+            with contextlib.suppress(OSError):  # nobody need read it
+                self._stream.write(self.line() + "\n")
+                self._stream.flush()
 
 
 class LiveProgress(Progress):
-    """A display that redraws itself on a terminal."""
+    """A line on a terminal that is renewed, and goes when the run has ended."""
 
     def __init__(self, stream: TextIO, total: int, *so_far: Any) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         super().__init__(total, *so_far)
-        console = Console(file=stream, no_color=not Style.of(stream).colour, highlight=False)
-        self._live = Live(
-            console=console, get_renderable=self._draw, refresh_per_second=8, transient=True
-        )
+        self._stream = stream
+        self._style = Style.of(stream)
+        self._has_ended = threading.Event()
+        self._clock = threading.Thread(target=self._renew, daemon=True)
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self._clock.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._has_ended.set()
+        self._clock.join()
+        self._write("\x1b[K\x1b[?25h")
 
-    def _draw(self) -> "Text":
-        from rich.text import Text
+    def _renew(self) -> None:
+        shown = ""
+        while not self._has_ended.wait(RENEWED_SECONDS):
+            line = self.line(self._style)
+            if line != shown:
+                self._write(f"\x1b[?25l{line}\x1b[K\r")
+            shown = line
 
-        filled = round(30 * self.done / self.total) if self.total else 0
-        text = Text()
-        text.append("━" * filled, "green").append("━" * (30 - filled), "bright_black")
-        text.append(f"  {self.line()}")
-        if self.slowest:
-            text.append(f"\nslowest: {self.slowest_line()}", "dim")
-        return text
+    def _write(self, text: str) -> None:
+        encoding = self._stream.encoding or "utf-8"
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(encoded(text, encoding).decode(encoding))
+            self._stream.flush()
 
 
 def progress_for(
@@ -177,15 +172,12 @@ def progress_for(
     *,
     quiet: bool,
     noun: str = "tasks",
-    ends: bool = True,
 ) -> Progress:
-    """The display that fits a stream, for a run of so many tasks; plain, it `ends` with a line."""
+    """The display that fits a stream, for a run of so many tasks."""
     so_far = (total, done, passed, cost_usd, noun)
     if quiet:
         return Progress(*so_far)
-    if stream.isatty():
-        return LiveProgress(stream, *so_far)
-    return PlainProgress(stream, *so_far, ends=ends)
+    return LiveProgress(stream, *so_far) if draws(stream) else PlainProgress(stream, *so_far)
 
 
 def _duration(seconds: float) -> str:

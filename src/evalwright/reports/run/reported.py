@@ -1,5 +1,6 @@
 """A run of the log as reports take it: its outcome, its failed tasks, its repeats."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,9 +11,10 @@ from evalwright.engine.isolation import explained, marks_of
 from evalwright.engine.session import verdict_of, verdict_on
 from evalwright.engine.task_names import TaskNames
 from evalwright.engine.verdict import Outcome, change_of_repeats
-from evalwright.reports.formats.console import Style, printable
+from evalwright.reports.formats.console import Style, wrapped
+from evalwright.reports.formats.figures import with_minus
 from evalwright.reports.run.junit import ReportedRun, ReportedSeveral
-from evalwright.reports.run.scorecard import LIVE, agreement, tag_lines
+from evalwright.reports.run.scorecard import LIVE, agreement, render_verdict, tag_lines
 from evalwright.reports.run.several_runs import render_change, render_repeats
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.scoring.regression import called, compare_to_baseline
@@ -125,21 +127,23 @@ def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) 
     summary, plan = outcome.summary, outcome.plan
     verdict = verdict_on([each.outcome for each in runs])
     names = TaskNames.of_tasks(plan.suite.tasks)
-    lines = render_repeats(report, style, names, full=full)
+    name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
+    found = Counter(each.verdict for each in report.tasks)
+    shapes = style.tasks((each, found[each]) for each in ("failed", "flaky", "passed"))
+    noun = "repeats" if len(runs) > 1 else "repeat"
+    lines = [f"  {shapes}  {style.bold(name)}  {len(runs)} {noun}"]
+    counts = f"{passed:,} of {len(runs):,} runs passed"
+    lines += render_verdict(verdict, verdict.words or counts, style)
+    lines += render_repeats(report, style, names, full=full)
     if plan.baseline is not None:
         changes = [each.outcome.summary.regression for each in runs]
         deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]
-        against = printable(called(plan.baseline))
-        lines.append(f"  against {against}: score {', '.join(deltas)}")
+        against = f"Against {called(plan.baseline)}: score {', '.join(deltas)}"
+        lines += wrapped(with_minus(against), style.width, "  ", "    ")
     if (change := change_of_repeats([each.outcome for each in runs])) is not None:
-        lines.append(f"  {render_change(change, style)}")
-    lines += [f"  {style.red('✗')} {reason}" for reason in verdict.reasons]
-    word = style.green("PASSED") if verdict.passed else style.red("FAILED")
-    name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
-    lines.append("  ".join(filter(None, (style.bold(word), verdict.words, name))))
-    if plan.is_live:
-        lines.append(f"  {style.yellow(LIVE)}")
-    lines += [f"  {style.yellow(each)}" for each in explained(plan)]
+        lines += render_change(change, style)
+    for caution in [*([LIVE] if plan.is_live else []), *explained(plan)]:
+        lines += map(style.yellow, wrapped(caution, style.width, "  ", "    "))
     assert plan.group is not None
     if full:
         lines += [_one_of_several(each.outcome) for each in runs]

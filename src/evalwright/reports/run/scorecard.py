@@ -1,10 +1,10 @@
 """The scorecard on a console: failures first, with why, then the verdict on the run."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from evalwright.contracts.amounts import dollars, span
+from evalwright.contracts.amounts import span
 from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
 from evalwright.contracts.short_names import suite_name
@@ -12,26 +12,37 @@ from evalwright.contracts.summary import EvalSummary
 from evalwright.engine.isolation import explained
 from evalwright.engine.overrides import read_overrides
 from evalwright.engine.plan import Plan
-from evalwright.engine.session import verdict_of
+from evalwright.engine.session import RunVerdict, verdict_of
 from evalwright.engine.task_names import MADE_ID, TaskNames
 from evalwright.engine.verdict import Outcome
-from evalwright.reports.formats.console import SHORT, Style, one_line, printable
-from evalwright.reports.run.differences import both_sides, last_frame, render_checks
+from evalwright.reports.formats.console import (
+    Style,
+    columns,
+    cut,
+    one_line,
+    printable,
+    width,
+    wrapped,
+)
+from evalwright.reports.formats.figures import with_minus
+from evalwright.reports.formats.words import in_words
+from evalwright.reports.run.bars import render_bars
+from evalwright.reports.run.differences import last_frame, render_checks
 from evalwright.reports.run.judge_panel import render_panel, render_verdicts
-from evalwright.reports.run.several_runs import render_regression
-from evalwright.reports.run.side_by_side import aligned
+from evalwright.reports.run.junit import problem_of
+from evalwright.reports.run.several_runs import render_change, render_regression
 from evalwright.reports.run.stories import TaskStory
 from evalwright.scoring.pass_bars import pass_bars, results_of
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.rubric import agreement_of
-from evalwright.scoring.thresholds import mean, p95
+from evalwright.scoring.thresholds import mean
 from evalwright.store.protocol import EventLog
 
 if TYPE_CHECKING:
     from evalwright.reports.run.attack_table import AttackTable
     from evalwright.reports.run.fault_table import FaultTable
 
-MOST_FAILURES = 10
+MOST_FAILURES = 5
 LIVE = "live-shadow: nondeterministic; another run may give a different result"
 
 
@@ -44,56 +55,126 @@ def render_outcome(
     full: bool = False,
     overrides: Sequence[str] = (),
     tables: "Sequence[AttackTable | FaultTable]" = (),
+    number: int | None = None,
 ) -> str:
-    """Everything that is said of a run on a console; `full` shortens nothing."""
+    """Everything that is said of a run on a console; `full` shortens nothing.
+
+    Without stories, the failed tasks are told elsewhere. `number` is that of the run in its log.
+    """
     plan, summary = outcome.plan, outcome.summary
-    first: list[str] = []
+    verdict = verdict_of(outcome)
+    names = TaskNames.of_tasks(plan.suite.tasks)
+    errors = sum(story.error is not None for story in stories or ())
+    failed = summary.task_count - summary.passed_count
+    shapes = style.tasks(
+        [("failed", failed - errors), ("error", errors), ("passed", summary.passed_count)]
+    )
+    name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
+    lines = [f"  {shapes}  {style.bold(name)}"]
+    counts = f"{summary.passed_count:,} of {summary.task_count:,} tasks passed"
+    lines += render_verdict(verdict, verdict.words or counts, style)
+    lines += render_bars(plan, summary, style)
     if plan.baseline is not None:
-        names = TaskNames.of_tasks(plan.suite.tasks)
         report = compare_to_baseline(summary, plan.baseline, names.name_of)
-        first = render_regression(report, style, names)
+        if full:
+            lines += ["", *render_regression(report, style, names, full=True)]
+        else:
+            lines += render_change(report.verdict, style, f"Against {report.called}: ")
         before, now = plan.baseline.judges, plan.panel.judges if plan.panel else []
         if sorted(now) != sorted(before):
             judged = f"the baseline was judged by {', '.join(before) or 'no judge'}"
-            first.append(f"  {style.yellow(f'{judged}, so scores may not be comparable')}")
-    verdict = verdict_of(outcome)
-    details = tag_lines(plan, summary)
-    if "adversarial" in plan.modes:
+            lines.append(f"  {style.yellow(f'{judged}, so scores may not be comparable')}")
+    if stories and full:
+        for story in stories:
+            lines += ["", *render_story(story, style)]
+    elif stories:
+        lines += ["", f"  {style.bold(f'Not passed: {failed:,}')}"]
+        lines += _short_stories(stories[:MOST_FAILURES], style)
+        if failed > MOST_FAILURES:
+            lines.append(style.dim(f"    and {failed - MOST_FAILURES:,} more"))
+    if details := list(_details(outcome, style, agreement, overrides, tables)):
+        lines += ["", *details] if stories else details
+    named = f"{number}  {outcome.run_id}" if number else outcome.run_id
+    return "\n".join([*lines, f"  {style.dim(f'run {named}')}"])
+
+
+def render_verdict(verdict: RunVerdict, words: str, style: Style) -> list[str]:
+    """The verdict, and why: by what a run may ship, or what speaks against that."""
+    if verdict.passed:
+        word, shape, reasons = style.green("PASSED"), style.shape("ship"), [f"May ship: {words}"]
+    else:
+        word, shape = style.red("FAILED"), style.shape("failed")
+        first, *rest = verdict.reasons or [words]
+        reasons = [f"Do not ship: {first}", *(f"and {each}" for each in rest)]
+    taken = " " * len("PASSED ● ")
+    first, *rest = wrapped(with_minus(reasons[0]), style.width, taken, "  ")
+    for reason in reasons[1:]:
+        rest += wrapped(with_minus(reason), style.width, "  ", "  ")
+    return [f"{style.bold(word)} {shape} {style.bold(first.removeprefix(taken))}", *rest]
+
+
+def _short_stories(stories: Sequence[TaskStory], style: Style) -> Iterator[str]:
+    """What a task is called, what it scored, and why it did not pass."""
+    rows = [
+        (
+            style.shape("error" if story.error else "failed"),
+            story.called.title or story.task.task_id,
+            printable(story.called.name) if story.called.subtitle else "",
+            "" if story.scored is None else f"{story.scored.score:.4g}",
+        )
+        for story in stories
+    ]
+    for story, line in zip(stories, columns(rows, ".~<>", style.width - 2), strict=True):
+        yield f"  {line}"
+        why = cut(_why(story), 2 * style.width - 20)
+        yield from map(style.dim, wrapped(why, style.width, "    "))
+
+
+def _why(story: TaskStory) -> str:
+    """Why a task did not pass: what is grave, what judges missed, or what its checks say."""
+    if story.findings:
+        return "; ".join(f"{each.severity} {in_words(each.kind)}" for each in story.findings)
+    verdicts = render_verdicts(story.task, story.judged, Style(colour=False))
+    return "; ".join(verdicts[:2]) if verdicts and not story.error else problem_of(story).message
+
+
+def _details(
+    outcome: Outcome,
+    style: Style,
+    agreement: float | None,
+    overrides: Sequence[str],
+    tables: "Sequence[AttackTable | FaultTable]",
+) -> Iterator[str]:
+    """What else is to be known of a run."""
+    plan, summary = outcome.plan, outcome.summary
+    told: list[str] = []
+    if plan.is_adversarial:
         tasks = summary.tasks
         found = Counter(each.severity for task in tasks for each in task.safety_findings or ())
-        told = [f"{found[each]} {each}" for each in reversed(SEVERITIES) if found[each]]
-        if told:
-            details.append(f"safety findings: {', '.join(told)}")
-        else:
-            unseen = " from signals; unsafe wording needs a --judge" if plan.panel is None else ""
-            details.append(f"no safety findings{unseen}")
+        counted = [f"{found[each]} {each}" for each in reversed(SEVERITIES) if found[each]]
+        unseen = " from signals; unsafe wording needs a --judge" if plan.panel is None else ""
+        told.append(f"safety findings: {', '.join(counted)}" * bool(counted))
+        told.append(f"no safety findings{unseen}" * (not counted))
     for table in tables:
         if table.rows:
-            head, *rows = aligned([table.head, *table.cells()], numbers=True)
-            details += [style.dim(head), *rows]
-        details += table.notes()
+            rows = [table.head, *table.cells()]
+            head, *lines = columns(rows, f"<{'>' * (len(rows[0]) - 1)}")
+            yield from (f"  {style.dim(head)}", *(f"  {line}" for line in lines))
+        told += table.notes()
     if plan.settings.fail_on:
-        details.append(f"gates: {', '.join(plan.settings.fail_on)}")
+        told.append(f"gates: {', '.join(plan.settings.fail_on)}")
     if plan.settings.cassette and not plan.settings.record:
-        details.append(f"model calls answered from {one_line(plan.settings.cassette)}, recorded")
+        told.append(f"model calls answered from {one_line(plan.settings.cassette)}, recorded")
     if plan.panel is not None:
-        details += render_panel(plan.panel, agreement, style)
-    if "live-shadow" in plan.modes:
-        details.append(style.yellow(LIVE))
-    details += map(style.yellow, [*(explained(plan) if plan.tags else ()), *overrides])
+        told += render_panel(plan.panel, agreement)
+    for line in filter(None, told):
+        yield from wrapped(line, style.width, "  ", "    ")
+    cautions = [LIVE] if plan.is_live else []
+    cautions += [*(explained(plan) if plan.tags else ()), *overrides]
+    for caution in cautions:
+        yield from map(style.yellow, wrapped(caution, style.width, "  ", "    "))
     if plan.group is not None:
-        details.append(f"repeat {plan.group.index} of {plan.group.size}, group {plan.group.id}")
-    return render_scorecard(
-        outcome.run_id,
-        summary,
-        verdict.reasons,
-        stories,
-        style,
-        full=full,
-        first=first,
-        details=details,
-        words=verdict.words,
-    )
+        yield f"  repeat {plan.group.index} of {plan.group.size}, group {plan.group.id}"
 
 
 def tag_lines(plan: Plan, summary: EvalSummary) -> list[str]:
@@ -104,14 +185,13 @@ def tag_lines(plan: Plan, summary: EvalSummary) -> list[str]:
     ]
 
 
-def overrides_of(log: EventLog, outcome: Outcome, *, full: bool = False) -> list[str]:
+def overrides_of(log: EventLog, outcome: Outcome) -> list[str]:
     """Corrections of scores: which task, what was recorded, what somebody says instead."""
-    limit = None if full else SHORT
     names = TaskNames.of_tasks(outcome.plan.suite.tasks)
     return [
         f"{printable(names.name_of(each.task_id))}: "
         f"score {each.score:.4g}, corrected by {each.by}: "
-        f"{one_line(each.annotation.signal.correction or '', limit)}"
+        f"{one_line(each.annotation.signal.correction or '')}"
         for each in read_overrides(log, outcome.run_id)
     ]
 
@@ -127,99 +207,50 @@ def agreement(log: EventLog, outcome: Outcome) -> float | None:
     return mean([each.share for each in agreed]) if agreed else None
 
 
-def render_scorecard(
-    run_id: str,
-    summary: EvalSummary,
-    reasons: Sequence[str],
-    stories: Sequence[TaskStory] | None,
-    style: Style,
-    *,
-    full: bool = False,
-    first: Sequence[str] = (),
-    details: Sequence[str] = (),
-    words: str = "",
-) -> str:
-    """The scorecard of a completed run; `full` shortens nothing.
-
-    `first` are lines above all others, `details` more about the run below its verdict, `words` by
-    what it passed though tasks failed. Without stories, the failed tasks are told elsewhere.
-    """
-    shown = stories or () if full else (stories or ())[:MOST_FAILURES]
-    lines = [*first, ""] if first else []
-    if shown:
-        lines += [style.bold("Failed tasks"), ""]
-    for story in shown:
-        lines += [*render_story(story, style, full=full), ""]
-    hidden = summary.task_count - summary.passed_count - len(shown)
-    if hidden > 0 and stories is not None:
-        lines += [f"  … and {hidden} more: evalwright show {run_id}", ""]
-    passed = summary.passed and not reasons
-    verdict = style.green("PASSED") if passed else style.red("FAILED")
-    name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
-    facts = [
-        f"score {summary.aggregate_score:.4g}",
-        f"{summary.passed_count} of {summary.task_count} tasks passed",
-    ]
-    latencies = [task.latency_ms for task in summary.tasks if task.latency_ms is not None]
-    if latencies:
-        facts.append(f"p95 {span(p95(latencies))}")
-    if summary.total_cost_usd is not None:
-        facts.append(dollars(summary.total_cost_usd))
-    lines += [
-        f"{style.bold(verdict)}  {f'{words}  {name}' if words and passed else name}",
-        f"  {' · '.join(facts)}",
-        *(f"  {style.red('✗')} {reason}" for reason in reasons),
-        *(f"  {line}" for line in details),
-        f"  {style.dim('run ' + run_id)}",
-    ]
-    return "\n".join(lines)
-
-
-def render_story(
-    story: TaskStory, style: Style, *, full: bool = False, with_trace: bool = False
-) -> list[str]:
-    """One task: what was expected and what came."""
-    limit = None if full else SHORT
+def render_story(story: TaskStory, style: Style, *, with_trace: bool = False) -> list[str]:
+    """One task in full: what was expected and what came."""
     passed = story.scored is not None and story.scored.passed
-    mark = style.green("✓") if passed else style.red("✗")
+    mark = style.shape("passed" if passed else "error" if story.error else "failed")
     if story.scored is None and story.answered:
-        mark = style.yellow("?")
+        mark = style.shape("waiting")
     name = printable(story.called.name or story.task.task_id)
-    title = f"{printable(story.called.subtitle)}  " if story.called.subtitle else ""
     facts = "no score"
     if story.scored is not None:
         latency = story.scored.latency_ms
         facts = f"score {story.scored.score:.4g}" + (
             "" if latency is None else f", {span(latency)}"
         )
-    lines = [f"  {mark} {style.bold(name)}  {title}{style.dim(facts)}"]
+    facts = f"{name}  {facts}" if story.called.subtitle else facts
+    title = cut(story.called.title or name, max(style.width - width(facts) - 6, 20))
+    lines = [f"  {mark} {style.bold(title)}  {style.dim(facts)}"]
+
+    def add(label: str, said: str) -> None:
+        lines.extend(wrapped(f"{label:<10}{said}", style.width, "      ", " " * 16))
+
     if not with_trace and MADE_ID.fullmatch(story.task.task_id):  # a trace comes with the input
-        lines.append(f"      input     {one_line(story.task.input, limit)}")
+        add("input", one_line(story.task.input, None))
     match, error = story.task.expected.match, story.error
-    got = one_line(story.decision, limit)
     if match is not None:
-        actual = match.value if error else story.decision
-        expected, got = both_sides(match.value, actual, limit)
-        lines.append(f"      expected  {style.dim(match.strategy)} {expected}")
+        add("expected", f"{match.strategy} {one_line(match.value, None)}")
     if story.task.repeat > 1:
         rate = story.task.pass_rate
         wanted = f" (pass_rate {rate:.4g})" if rate < 1 else ""
-        lines.append(f"      repeats   {story.passed_times} of {story.task.repeat} passed{wanted}")
-    lines += [f"      finding   {each.severity} {each.kind}" for each in story.findings]
+        add("repeats", f"{story.passed_times} of {story.task.repeat} passed{wanted}")
+    for each in story.findings:
+        add("finding", f"{each.severity} {each.kind}")
     if error is not None:
-        message = one_line(error.get("message", ""), limit)
-        lines.append(f"      error     {error.get('code')}: {message}")
+        add("error", f"{error.get('code')}: {one_line(error.get('message', ''), None)}")
         more = error.get("details") or {}
         if "answer" in more:
-            lines.append(f"      got       {one_line(more['answer'], limit)}")
+            add("got", one_line(more["answer"], None))
         trace = more.get("traceback")
         if trace and with_trace:
             lines += [f"        {line}" for line in printable(trace).rstrip().splitlines()]
         elif trace and (frame := last_frame(trace)):
-            lines.append(f"      at        {frame}")
+            add("at", frame)
         return lines
     if all(check.passed or check.actual is None for check in story.checks):  # else they show it
-        lines.append(f"      got       {got}")
-    checks = render_checks(story.checks, style, limit, full=full) if story.checks else ()
-    verdicts = render_verdicts(story.task, story.judged, style, full=full)
-    return lines + [f"      {line}" for line in (*checks, *verdicts)]
+        add("got", one_line(story.decision, None))
+    checks = render_checks(story.checks, style) if story.checks else ()
+    verdicts = render_verdicts(story.task, story.judged, style, full=True)
+    return [*lines, *checks, *(f"      {line}" for line in verdicts)]

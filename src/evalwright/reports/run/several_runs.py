@@ -1,15 +1,14 @@
 """Several runs on a console: a run against its baseline, and repeats of one run."""
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
 from evalwright.contracts.amounts import percent, share_interval
 from evalwright.engine.task_names import NO_NAMES, TaskNames
-from evalwright.reports.formats.console import Style, printable
-from evalwright.reports.formats.figures import points_in_words
-from evalwright.reports.run.side_by_side import aligned
-from evalwright.scoring.chance import ChangeVerdict
+from evalwright.reports.formats.console import Style, columns, printable, wrapped
+from evalwright.reports.formats.figures import points_in_words, with_minus
 from evalwright.scoring.regression import RegressionReport, TaskChange
 from evalwright.scoring.repeats import RepeatsReport, TaskRepeats
 from evalwright.scoring.statistics import p_in_words
@@ -33,10 +32,14 @@ def render_regression(
     newly_failing, newly_passing = set(report.newly_failing), set(report.newly_passing)
     lines = [style.bold(f"Against the baseline {printable(report.called)}")]
     for title, mark, tasks in (
-        ("Newly failing", style.red("✗"), [t for t in report.tasks if t.task_id in newly_failing]),
+        (
+            "Newly failing",
+            style.shape("failed"),
+            [t for t in report.tasks if t.task_id in newly_failing],
+        ),
         (
             "Newly passing",
-            style.green("✓"),
+            style.shape("passed"),
             [t for t in report.tasks if t.task_id in newly_passing],
         ),
         ("Same verdict, lower score", "↓", report.score_drops),
@@ -65,20 +68,28 @@ def render_regression(
             change += f", 95% interval {scores.low:+.3g} to {scores.high:+.3g}"
         if report.changed_scores:
             change += f", {p_in_words(scores.p_value)}"
-        lines.append(f"  score {_from_to(report.baseline_score, report.score)} ({change})")
+        scored = _from_to(report.baseline_score, report.score)
+        lines.append(with_minus(f"  score {scored} ({change})"))
     if passes is not None:
         several = len(newly_failing) + len(newly_passing) >= FEWEST_CHANGES
         interval = (passes.low, passes.high) if several else None
         change = points_in_words(passes.difference, interval)
         rates = f"{percent(passes.baseline_rate)} → {percent(passes.new_rate)}"
-        lines.append(f"  pass rate {rates} ({change})")
-    return [*lines, f"  {render_change(report.verdict, style)}"]
+        lines.append(with_minus(f"  pass rate {rates} ({change})"))
+    return [*lines, *render_change(report.verdict, style)]
 
 
-def render_change(change: ChangeVerdict, style: Style) -> str:
+class _ToldChange(Protocol):
+    @property
+    def sentence(self) -> str: ...
+    @property
+    def is_worse(self) -> bool: ...
+
+
+def render_change(change: _ToldChange, style: Style, against: str = "") -> list[str]:
     """Whether a change is more than chance, in one sentence."""
-    sentence = printable(change.sentence)
-    return style.red(sentence) if change.is_worse else sentence
+    lines = wrapped(with_minus(f"{against}{change.sentence}"), style.width, "  ")
+    return [*map(style.red, lines)] if change.is_worse else lines
 
 
 def _from_to(before: float, now: float) -> str:
@@ -100,22 +111,18 @@ def render_repeats(
         between = f" ({spread.low:.4g} to {spread.high:.4g})" if spread.low < spread.high else ""
         rows.append(
             (
-                printable(called.name),
-                task.verdict,
+                style.shape(task.verdict),
+                called.title,
+                printable(called.name) if called.subtitle else "",
                 f"{task.passes} of {task.runs}",
-                f"{percent(task.pass_rate)} (95% interval {share_interval(*task.interval)})",
+                share_interval(*task.interval),
                 f"score {spread.mean:.4g}{between}",
-                printable(called.subtitle),
             )
         )
-    marks = {"flaky": style.bold("~"), "failed": style.red("✗"), "passed": style.green("✓")}
-    lines = [style.bold(f"{report.runs} {'run' if report.runs == 1 else 'runs'}")]
-    lines += [
-        f"  {marks[task.verdict]} {row}" for task, row in zip(shown, aligned(rows), strict=True)
-    ]
+    lines = [f"  {line}" for line in columns(rows, ".~<>><", style.width - 2)]
     if hidden := [task.verdict for task in tasks[len(shown) :]]:
         counts = [f"{hidden.count(kind)} {kind}" for kind in _ORDER if kind in hidden]
-        lines.append(f"  … and {len(hidden)} more: {', '.join(counts)}")
+        lines.append(style.dim(f"    and {len(hidden)} more: {', '.join(counts)}"))
     score = report.score
     lines.append(
         f"  score {score.mean:.4g} ({score.low:.4g} to {score.high:.4g}) · "
@@ -125,8 +132,8 @@ def render_repeats(
         doubled = [1 << power for power in range(report.runs.bit_length())]
         sizes = sorted({size for size in doubled if size < report.runs} | {report.runs})
         lines.append("  " + " · ".join(f"pass^{k} {report.pass_hat(k):.4g}" for k in sizes))
-    lines.append(f"  {style.yellow(report.sentence) if report.flaky else report.sentence}")
-    return lines
+    told = wrapped(report.sentence, style.width, "  ")
+    return [*lines, *(map(style.yellow, told) if report.flaky else told)]
 
 
 def worst_first(tasks: Iterable[TaskRepeats]) -> list[TaskRepeats]:

@@ -4,8 +4,7 @@ from typing import Any
 
 from evalwright.contracts.amounts import NOTHING, percent
 from evalwright.engine.verdict import Outcome
-from evalwright.reports.formats.console import Style
-from evalwright.reports.run.side_by_side import aligned
+from evalwright.reports.formats.console import Shape, Style, columns
 from evalwright.scoring.pass_bars import TagResult, by_tag, on_one_line, results_of
 
 _MET = {True: "met", False: "missed", None: "not evaluated"}
@@ -22,13 +21,13 @@ def render_tags(outcome: Outcome, style: Style) -> str:
     found = _tags(outcome)
     if not found:
         return "no task of this run has a tag"
-    rows, marks = [("tag", "tasks", "passed", "score", "bar")], []
+    rows = [("", "tag", "tasks", "passed", "score", "bar")]
     for tag in found:
         met = [bar.met for bar in tag.bars]
-        missed = style.red("✗") if False in met else style.yellow("?") if None in met else ""
-        marks.append(missed or (style.green("✓") if met else " "))
+        shape: Shape = "failed" if False in met else "error" if None in met else "passed"
         rows.append(
             (
+                style.shape(shape) if met else "",
                 on_one_line(tag.tag),
                 f"{tag.tasks:,}",
                 f"{tag.passed:,} ({percent(tag.passed, tag.tasks)})" if tag.tasks else NOTHING,
@@ -36,9 +35,8 @@ def render_tags(outcome: Outcome, style: Style) -> str:
                 ", ".join(f"{bar.in_words} {_MET[bar.met]}" for bar in tag.bars),
             )
         )
-    head, *lines = aligned(rows)
-    shown = (f"{mark} {line}" for mark, line in zip(marks, lines, strict=True))
-    return "\n".join([style.dim(f"  {head}"), *shown])
+    head, *lines = columns(rows, ".~>>><", style.width)
+    return "\n".join([style.dim(head), *lines])
 
 
 def tag_rows(outcome: Outcome) -> list[dict[str, Any]]:

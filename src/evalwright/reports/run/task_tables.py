@@ -1,5 +1,6 @@
 """The tasks of a run as lines of JSON, a table on a console, CSV and Markdown; failures first."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,16 +10,29 @@ from msgspec import UNSET
 from evalwright.contracts.amounts import NOTHING, dollars, span
 from evalwright.contracts.jsonvalue import NotJson, stringify
 from evalwright.engine.isolation import EXPLANATIONS
-from evalwright.reports.formats.console import Style, one_line, printable
+from evalwright.reports.formats.console import (
+    SHAPES,
+    Shape,
+    Style,
+    columns,
+    cut,
+    one_line,
+    printable,
+)
 from evalwright.reports.formats.csv import csv_document, csv_text
 from evalwright.reports.formats.markdown import inline, table
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
-from evalwright.reports.run.side_by_side import aligned
+from evalwright.reports.run.task_details import expected_of, status_of
 from evalwright.reports.run.task_records import CheckRecord, TaskRecord
 
-_SHORT = 100
-_MARKS = {True: "✓", False: "✗", None: "?"}
 _VERDICTS = {True: "Passed", False: "Failed", None: "No score"}
+_SHAPES: dict[str, Shape] = {
+    "passed": "passed",
+    "failed": "failed",
+    "error": "error",
+    "open": "waiting",
+}
+_COUNTED = {"failed": "failed", "error": "with an error", "open": "without a score"}
 _COLUMNS = (
     "taskId",
     "passed",
@@ -74,28 +88,56 @@ def why(record: TaskRecord) -> str:
 
 
 def render_tasks(records: Sequence[TaskRecord], style: Style) -> str:
-    """A table for a console."""
+    """Every task on a console, with why it did not pass."""
     ordered = failures_first(records)
-    rows = [("task", "title", "score", "latency", "cost", ""), *map(_cells, ordered)]
-    if not any(each.called.subtitle for each in ordered):
-        rows = [(name, *rest) for name, _, *rest in rows]
-    head, *lines = aligned(rows)
-    colours = {True: style.green, False: style.red, None: style.yellow}
-    marked = [
-        f"{colours[record.passed](_MARKS[record.passed])} {line}"
-        for record, line in zip(ordered, lines, strict=True)
+    rows = [
+        (
+            _shape(record, style),
+            record.called.title,
+            printable(record.called.name) if record.called.subtitle else "",
+            *_figures(record),
+        )
+        for record in ordered
     ]
-    return "\n".join([style.dim(f"  {head}"), *marked])
+    rows.insert(0, ("", "task", "", "score", "latency", "cost"))
+    head, *lines = columns(rows, ".~<>>>", style.width)
+    told = [style.dim(head)]
+    for record, line in zip(ordered, lines, strict=True):
+        told.append(line)
+        said = "; ".join(filter(None, (record.checks_in_words, why(record))))
+        told += [f"   {style.dim(cut(said, style.width - 3))}"] * bool(said)
+    return "\n".join(told)
 
 
-def _cells(record: TaskRecord) -> tuple[str, ...]:
+def render_failed(records: Sequence[TaskRecord], style: Style) -> str:
+    """The tasks that did not pass, on a line each: what was expected, and what came."""
+    failed = [each for each in failures_first(records) if each.passed is not True]
+    rows = [("", "TASK", "EXPECTED", "ANSWER")]
+    titles = Counter(record.called.title for record in failed)
+    for record in failed:
+        answer = record.output if record.error is UNSET else record.error.get("message", "")
+        called = record.called  # by its name where others have the same title
+        title = called.title if titles[called.title] == 1 else printable(called.name)
+        rows.append((_shape(record, style), title, expected_of(record), _text(answer)))
+    head, *lines = columns(rows, ".~~~", style.width - 2)
+    counts = Counter(map(status_of, records))
+    told = [f"{counts[each]:,} {words}" for each, words in _COUNTED.items() if counts[each]]
+    found = f"{len(failed):,} of {len(records):,} did not pass: {', '.join(told)}"
+    closing = found if failed else f"{len(records):,} of {len(records):,} passed"
+    shown = [style.dim(f"  {head}"), *(f"  {line}" for line in lines)] if failed else []
+    return "\n".join([*shown, f"{closing}. All: --tasks"])
+
+
+def _shape(record: TaskRecord, style: Style) -> str:
+    return style.shape(_SHAPES[status_of(record)])
+
+
+def _figures(record: TaskRecord) -> tuple[str, str, str]:
+    """Score, latency and cost."""
     return (
-        printable(record.called.name),
-        printable(record.called.subtitle),
         NOTHING if record.score is None else f"{record.score:.4g}",
         NOTHING if record.latency_ms is None else span(record.latency_ms),
         NOTHING if record.usage.cost_usd is None else dollars(record.usage.cost_usd),
-        one_line("; ".join(filter(None, (record.checks_in_words, why(record)))), _SHORT),
     )
 
 
@@ -191,10 +233,10 @@ def _section(run: Reported) -> Iterator[str]:
 def _markdown_cells(record: TaskRecord) -> list[str]:
     failed = failed_checks(record)
     first = failed[0] if failed else None
-    task, title, score, latency, cost, _ = _cells(record)
+    score, latency, cost = _figures(record)
     return [
-        f"{_MARKS[record.passed]} {_VERDICTS[record.passed]}",
-        " ".join(inline(each) for each in (task, title) if each),
+        f"{SHAPES[_SHAPES[status_of(record)]]} {_VERDICTS[record.passed]}",
+        " ".join(inline(printable(each)) for each in record.called.told),
         score,
         latency,
         inline(cost),

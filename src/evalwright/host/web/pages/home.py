@@ -20,13 +20,8 @@ from evalwright.host.web.page import (
     suite_address,
 )
 from evalwright.host.web.pages.review import KIND_WORDS, read_queue
-from evalwright.host.web.pages.runs import (
-    ScoreTrends,
-    baselines_of,
-    run_row,
-    suite_id,
-)
-from evalwright.host.web.run_figures import spark
+from evalwright.host.web.pages.runs import ScoreTrends, run_row
+from evalwright.host.web.run_figures import baselines_of, spark, suite_id
 from evalwright.store.protocol import RunFacts, RunFilter
 
 LOOKED_AT = 300  # runs, the latest
@@ -73,7 +68,7 @@ def read_suites(call: PageCall) -> tuple[list[RunFacts], list[dict[str, Any]]]:
     unknown = [run for run in latest.values() if not call.host.figures.knows(run)]
     if sum(run.events for run in unknown) > LIGHT and not call.is_patient:
         raise NotSoon
-    baselines, trends = baselines_of(call), ScoreTrends(call.log)
+    baselines, trends = baselines_of(call.log), ScoreTrends(call.log)
     return runs, [_suite(run_row(call, run, baselines), run, trends) for run in latest.values()]
 
 

@@ -30,18 +30,16 @@ from evalwright.host.web.page import (
 from evalwright.host.web.pages.run_sections import LARGE
 from evalwright.host.web.pages.run_tasks import TasksAsked, listed, read_drawer
 from evalwright.host.web.pages.runs import (
-    baselines_of,
     is_left,
     is_of_host,
     matrix_address,
     may_repeat,
     run_row,
     state_of,
-    suite_id,
     verdict_of,
 )
 from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProgress
-from evalwright.host.web.run_figures import RunFigures
+from evalwright.host.web.run_figures import RunFigures, baselines_of, suite_id
 from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.design.markup import as_markup
 from evalwright.reports.run.bars import verdict_told
@@ -150,7 +148,7 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     kind, heading = ("open", "Reading its gates…") if is_reading else _verdict(run, status, found)
     suite, is_evaluation = run.suite or run.workflow, run.suite is not None
     baseline = found.baseline if found else ""
-    baseline = baseline or baselines_of(call).get((suite_id(run), run.agent or ""), "")
+    baseline = baseline or baselines_of(call.log).get((suite_id(run), run.agent or ""), "")
     baseline = "" if baseline == run_id else baseline
     pair = {"baseline": baseline, "new": run_id} if baseline else {"new": run_id}
     facts = [("agent", figures.agent_of(call.log, run), "")]

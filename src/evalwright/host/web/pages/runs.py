@@ -11,7 +11,6 @@ from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import RunStarted
 from evalwright.contracts.short_names import agent_id_of, suite_name
-from evalwright.engine.baselines import list_baselines
 from evalwright.engine.provenance import Provenance
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import (
@@ -24,7 +23,14 @@ from evalwright.host.web.page import (
     part,
     suite_address,
 )
-from evalwright.host.web.run_figures import RunFigures, spark, verdict_words
+from evalwright.host.web.run_figures import (
+    RunFigures,
+    baselines_of,
+    change_in_words,
+    spark,
+    suite_id,
+    verdict_words,
+)
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40
@@ -176,7 +182,7 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
     if sum(run.events for run in unknown) > LIGHT and not call.is_patient:
         raise NotSoon  # the last event of each is read, which holds all of its tasks
     trends = ScoreTrends(call.log, asked.before or None)
-    baselines = baselines_of(call)
+    baselines = baselines_of(call.log)
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     heads: dict[tuple[str, str], RunFacts] = {}
     for run in runs:
@@ -331,18 +337,6 @@ class ScoreTrends:
         return [score for score in scores if score is not None][:TREND][::-1]
 
 
-def baselines_of(call: PageCall) -> dict[tuple[str, str], str]:
-    """The runs that were set as baselines, by suite and agent; `main` before others."""
-    found = list_baselines(call.log)
-    ordered = sorted(found, key=lambda each: each.name == "main")
-    return {(each.suite_id, each.agent_id): each.run_id for each in ordered}
-
-
-def suite_id(run: RunFacts) -> str:
-    """The suite of a run, without its version."""
-    return (run.suite or run.workflow).partition("@")[0]
-
-
 def run_row(
     call: PageCall, run: RunFacts, baselines: Mapping[tuple[str, str], str]
 ) -> dict[str, Any]:
@@ -372,7 +366,7 @@ def run_row(
         "passed": figures.passed if figures else 0,
         "unsafe": figures.unsafe if figures else 0,
         "progress": None,
-        "change": _change(call, run, figures, named),
+        "change": _change(call, run, named),
         "note": "baseline" if named == run.run_id else "",
         "is_baseline": named == run.run_id,
         "baseline": (figures.baseline if figures else "") or named or "",
@@ -394,28 +388,13 @@ def run_title(run: RunFacts) -> str:
     return f"Run {run.number}"
 
 
-def _change(
-    call: PageCall, run: RunFacts, figures: RunFigures | None, named: str | None
-) -> dict[str, str] | None:
+def _change(call: PageCall, run: RunFacts, named: str | None) -> dict[str, str] | None:
     """How many tasks more or fewer passed than in the baseline, where both are of the same ones."""
-    if figures is None:
+    change = call.host.figures.change(call.log, run, named)
+    if change is None:
         return None
-    before = figures.baseline_passed
-    if before is None and named is not None and named != run.run_id:
-        try:
-            baseline = call.host.figures.of(call.log, call.log.facts(named))
-        except RunNotFound:
-            return None
-        before = baseline.passed if baseline and baseline.tasks == figures.tasks else None
-    if before is None:
-        return None
-    change = figures.passed - before
-    if not change:
-        return {"words": "no change", "direction": "same"}
-    noun = "task" if abs(change) == 1 else "tasks"
-    sign = "+" if change > 0 else "\N{MINUS SIGN}"
-    direction = "up" if change > 0 else "down"
-    return {"words": f"{sign}{abs(change):,} {noun}", "direction": direction}
+    direction = "up" if change > 0 else "down" if change else "same"
+    return {"words": change_in_words(change), "direction": direction}
 
 
 RESULTS_OF = {
