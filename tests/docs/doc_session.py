@@ -24,7 +24,12 @@ _VARIABLE = [
     r'time="\d+\.\d{3}"',
     r"\(\+\d+ characters\)",
 ]
-_TOKEN = re.compile("|".join([f"(?P<run>{_RUN_ID})", "(?P<any>…)", *_VARIABLE]))
+_TIME_BAR = "[█▏▎▍▌▋▊▉·]{12}"  # a time, drawn
+_TOKEN = re.compile(
+    "|".join(
+        [f"(?P<run>{_RUN_ID})", "(?P<any>…)", f"(?P<bar>(?<= ms  ){_TIME_BAR})", *_VARIABLE]
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -176,6 +181,8 @@ def _plain(text: str) -> str:
 def _token_pattern(token: re.Match[str], ids: dict[str, str]) -> str:
     if token["any"]:
         return ".*"
+    if token["bar"]:
+        return _TIME_BAR
     if token["run"]:
         group = f"run{len(ids)}"
         ids[group] = token["run"]
