@@ -66,8 +66,8 @@ def test_every_bar_of_a_tag_is_told_wherever_the_run_is(desk: Evalwright) -> Non
     rate = "tag safety: 1 of 2 tasks passed, bar 0.5 (passRate)"
     score = "tag safety: score 0.5, 1 of 2 tasks passed, bar 0.9 (passScore)"
     assert "Do not ship: tag safety: score 0.5 is below 0.9 (passScore)" in done.flat
-    assert "○ Tasks passed, tag safety 50.0% ██████······ bar 50%" in done.flat
-    assert "■ Score, tag safety 0.5 ██████······ bar 0.9 0.4 below" in done.flat
+    assert "○ Pass rate (tag safety) 50.0% ██████······ bar 50%" in done.flat
+    assert "■ Score (tag safety) 0.5 ██████······ bar 0.9" in done.flat
     for text in ((desk.folder / f"run.{form}").read_text() for form in ("html", "xml")):
         assert rate in text
         assert score in text
@@ -126,7 +126,7 @@ def test_in_a_selection_without_its_tasks_the_bar_of_a_tag_is_not_evaluated(
 ) -> None:
     done = desk("run", "desk.yaml", "--task", "greeting")
     assert done.code == 0
-    assert "▲ Tasks passed, tag safety not evaluated" in done.flat
+    assert "▲ Pass rate (tag safety) \N{EN DASH}" in done.flat
     told = desk("show", "latest", "--by-tag", "--json").json()
     assert told[0]["score"] is None
     assert [bar["met"] for bar in told[0]["bars"]] == [None, None]

@@ -26,9 +26,7 @@ _VARIABLE = [
 ]
 _TIME_BAR = "[█▏▎▍▌▋▊▉·]{12}"  # a time, drawn
 _TOKEN = re.compile(
-    "|".join(
-        [f"(?P<run>{_RUN_ID})", "(?P<any>…)", f"(?P<bar>(?<= ms  ){_TIME_BAR})", *_VARIABLE]
-    )
+    "|".join([f"(?P<run>{_RUN_ID})", "(?P<any>…)", f"(?P<bar>(?<= ms  ){_TIME_BAR})", *_VARIABLE])
 )
 
 
