@@ -64,7 +64,7 @@ class PageCall(ApiCall):
         self.folder = folder  # where that was, whose suites may be run
         self.session = WebSession("", NOBODY)
         self.form: dict[str, list[str]] = {}
-        self.menu: list[dict[str, Any]] = []  # what the layout links to: name, address, icon, count
+        self.menu: list[dict[str, Any]] = []  # what the layout links to: name, address, icon
         self._numbered: dict[str, str] = {}  # ids of runs by the numbers that the address has
         self.weight = 0  # events of what the page is made of, as far as it is known
 

@@ -209,7 +209,7 @@ class Site:
             if session is not None:
                 call.session, call.principal = session, session.principal
                 call.menu = [
-                    {"name": entry.menu, "address": entry.path, "icon": entry.icon, "count": 0}
+                    {"name": entry.menu, "address": entry.path, "icon": entry.icon}
                     for entry in PAGES
                     if entry.menu and any(map(call.may, entry.scopes or ()))
                 ]
