@@ -79,6 +79,14 @@ def test_a_good_answer_becomes_a_task_with_fixtures_and_checks() -> None:
     }
 
 
+def test_what_the_user_says_later_is_expected_of_calls_and_what_the_agent_says_is_not() -> None:
+    talk = (said("assistant", "I call it aa11bb22cc33dd44."), said("user", "9f8b1c2d3e4f5a6b"))
+    asked = call("orders.get", "shipped", id="9f8b1c2d3e4f5a6b", reference="aa11bb22cc33dd44")
+    task = made(recorded("Where is it?", *talk, *asked))
+    wanted = {"tool": "orders.get", "args": {"id": "9f8b1c2d3e4f5a6b"}}
+    assert task["checks"][0] == {"calls": wanted}
+
+
 def test_calls_that_wait_for_each_other_are_expected_in_order() -> None:
     task = made(recorded("Mail A-17", *ORDER, *call("mail.send", "ok", to="desk")))
     wanted = [
