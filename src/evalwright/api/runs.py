@@ -146,7 +146,7 @@ class RunResult:
                 yield msgspec.json.decode(event.to_json())
 
     def report(self) -> str:
-        """The scorecard as `evalwright run` prints it: failures first, secrets masked."""
+        """The scorecard as `evalwright show` prints it: failed tasks in full, secrets masked."""
         from evalwright.reports.formats.console import Style
         from evalwright.reports.run.reported import render_group, shown_run
         from evalwright.reports.run.scorecard import overrides_of, render_outcome
@@ -156,10 +156,17 @@ class RunResult:
             shown = [shown_run(log, outcome) for outcome in self._outcomes]
             if not self._alone:
                 return render_group(shown, style)
-            said = overrides_of(log, first)
+            said, number = overrides_of(log, first), log.facts(first.run_id).number
         _, stories, agreement, tables = shown[0]
         return render_outcome(
-            first, stories, style, agreement=agreement, overrides=said, tables=tables
+            first,
+            stories,
+            style,
+            agreement=agreement,
+            overrides=said,
+            tables=tables,
+            full=True,
+            number=number,
         )
 
     def html(self) -> str:
