@@ -6,18 +6,22 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from builders import a_rubric_task, a_suite, a_task
 from evalwright.contracts.run_plan import (
     Baseline,
     BaselineTask,
     LeftOut,
 )
+from evalwright.contracts.suite import Task, Thresholds, World
 from evalwright.contracts.summary import EvalSummary, TaskResult
 from evalwright.scoring.regression import (
     RegressionReport,
     called,
     change_against_baseline,
     compare_to_baseline,
+    left_out_tasks,
     verdicts_of,
 )
 from evalwright.scoring.thresholds import mean
@@ -49,6 +53,52 @@ def compared(before: list[Result], now: list[Result]) -> RegressionReport:
 
 def of_pairs(both: list[tuple[Result, Result]]) -> RegressionReport:
     return compared([before for before, _ in both], [now for _, now in both])
+
+
+# What can be compared.
+
+
+def test_tasks_that_are_not_the_same_in_both_suites_are_left_out():
+    """A title changes nothing; the bar of rubric tasks and the world of a task belong to them."""
+    shop, bank = World({"orders": [{"id": "A"}]}, {}), World({"accounts": []}, {})
+    task, rubric = a_task("same"), a_rubric_task("rubric")
+    before = a_suite([task, rubric, a_task("other"), a_task("gone"), at_shop("world")])
+    now = a_suite(
+        [
+            replace(task, title="A title"),
+            rubric,
+            a_task("other", value="no"),
+            at_shop("world"),
+            a_task("new"),
+        ]
+    )
+    assert left_out_tasks(before, now) == LeftOut(["other"], ["new"], ["gone"])
+    barred = replace(now, thresholds=Thresholds(pass_score=0.9))
+    assert left_out_tasks(before, barred).changed == ["rubric", "other"]
+    as_now = replace(before, worlds={"shop": shop})
+    for world, changed in ((shop, ["other"]), (bank, ["other", "world"])):
+        assert left_out_tasks(as_now, replace(now, worlds={"shop": world})).changed == changed
+    assert left_out_tasks(before, replace(now, worlds={"shop": shop})).changed == [
+        *("other", "world")
+    ]
+
+
+def test_what_a_recorded_suite_lacks_is_no_change():
+    def redact(text: bytes) -> bytes:
+        return text.replace(b"s3cret", b"[masked]")
+
+    before, now = (
+        replace(
+            a_suite([at_shop("one", input=said)]), worlds={"shop": World({"k": [{"v": said}]}, {})}
+        )
+        for said in ("[masked]", "s3cret")
+    )
+    assert left_out_tasks(before, now, redact) == LeftOut([], [], [])
+    assert left_out_tasks(before, now).changed == ["one"]
+
+
+def at_shop(task_id: str, **fields: str) -> Task:
+    return replace(a_task(task_id, **fields), world="shop")
 
 
 # What changed.
