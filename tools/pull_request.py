@@ -170,7 +170,7 @@ class Job:
         code = max(self._codes)
         summary = self._summary.read_text("utf-8") if self._summary.exists() else ""
         if code > BELOW_BAR:
-            verdict = f"## ⛔ Could not be evaluated: exit code {code}"
+            verdict = f"## ▲ Could not be evaluated: exit code {code}"
             summary = f"{verdict}\n\nThe log of the job says why.\n\n{summary}"
         (self._report / "summary.md").write_text(summary, "utf-8")
         append("GITHUB_STEP_SUMMARY", shortened(summary, MOST_SUMMARY // 4))

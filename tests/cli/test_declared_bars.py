@@ -212,9 +212,9 @@ def test_reports_on_repeats_that_may_be_flaky_say_that_they_passed(desk: Evalwri
     assert code == 0
     words = "2 of 3 tasks in every run, 1 flaky, --flaky-as warn"
     assert f"## Passed {words}: desk, 2 repeats" in headings
-    assert f"## ✅ Passed {words}: desk, 2 repeats" in headings
+    assert f"## ● Passed {words}: desk, 2 repeats" in headings
     assert "\n## Failed" not in headings
-    assert "\n## ❌" not in headings
+    assert "\n## ■" not in headings
     assert junit.findall(f".//property[@name='verdictOnAllRepeats'][@value='Passed {words}']")
     assert thresholds_in(junit) == []
     assert notes.startswith("::warning file=desk.yaml,line=6,title=secret failed::")
@@ -227,7 +227,7 @@ def test_reports_on_repeats_that_must_not_be_flaky_say_that_they_failed(desk: Ev
     code, headings, junit, notes = reported(desk, *asked, "--flaky-as", "fail", "--html", "a.html")
     assert code == 1
     assert "## Failed: desk, 2 repeats" in headings
-    assert "## ❌ Failed: desk, 2 repeats" in headings
+    assert "## ■ Failed: desk, 2 repeats" in headings
     assert len(junit.findall(".//property[@name='verdictOnAllRepeats'][@value='Failed']")) == 2
     assert thresholds_in(junit) == ["1 flaky, and --flaky-as is fail"]
     assert "1 flaky, and --flaky-as is fail" in notes
@@ -341,7 +341,7 @@ def test_side_by_side_a_later_agent_that_is_worse_beyond_chance_fails(desk: Eval
     done = desk("run", "eight.yaml", *good, *bad)
     code, headings, junit, _ = reported(desk, "run", "eight.yaml", *good, *bad)
     assert (done.code, code) == (1, 1)
-    assert "## ❌ Failed: eight, side by side" in headings
+    assert "## ■ Failed: eight, side by side" in headings
     assert "Worse beyond chance" in thresholds_in(junit)[0]
     worse = "agent.py:worse against agent.py:answer: Worse beyond chance: 9 of 9 → 1 of 9 passed"
     assert f"FAILED ■ Do not ship: {worse}" in done.flat

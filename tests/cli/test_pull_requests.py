@@ -47,7 +47,7 @@ def summary_of(desk: Evalwright) -> str:
 def test_a_run_that_passes_says_so_and_annotates_nothing(desk: Evalwright) -> None:
     done = desk("run", "evals/desk.yaml", "--github")
     assert done.code == 0
-    assert summary_of(desk).startswith("## ✅ Passed: desk")
+    assert summary_of(desk).startswith("## ● Passed: desk")
     assert "::error" not in done.out
 
 
@@ -59,7 +59,7 @@ def test_a_summary_that_nobody_reads_is_not_waited_for(
     assert desk("run", "evals/desk.yaml").code == 0
     with open(os.open(desk.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:  # noqa: PTH123
         assert desk("run", "evals/desk.yaml").code == 0
-        assert reader.read().startswith("## ✅ Passed".encode())
+        assert reader.read().startswith("## ● Passed".encode())
 
 
 def test_two_reports_in_one_place_are_refused(desk: Evalwright) -> None:
@@ -82,7 +82,7 @@ def test_failed_tasks_are_named_in_the_summary_and_at_their_lines(
     assert done.code == 1
     assert "::error file=evals/desk.yaml,line=9,title=order failed::contains" in done.out
     assert "::error file=evals/rows.csv,line=2,title=sum failed::contains" in done.out
-    told = summary_of(desk).partition("## ❌ Failed")[2]
+    told = summary_of(desk).partition("## ■ Failed")[2]
     assert "| score | 1 | 0.3333 | -0.6667 (95% interval" in told
     assert "**Newly failing (2)**: `order`, `sum`" in told
     assert "| `order` (new) where? | contains: “shipped” is not in the output |" in told
@@ -129,7 +129,7 @@ def test_a_run_without_a_result_is_an_error_and_several_suites_share_one_summary
     assert done.code == 3
     told = summary_of(desk)
     assert told.count("## ") == 2
-    assert "## ⛔ No result: agent\\_unavailable" in told or "## ⛔ No result: agent_unav" in told
+    assert "## ▲ No result: agent\\_unavailable" in told or "## ▲ No result: agent_unav" in told
     assert "::error file=evals/broken.yaml,line=1,title=No result%3A agent_unavailable" in done.out
 
 

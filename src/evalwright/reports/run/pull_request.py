@@ -29,7 +29,7 @@ from evalwright.scoring.statistics import p_in_words
 from evalwright.scoring.thresholds import p95
 
 MOST_TASKS = 50
-_MARKS = {True: "✅", False: "❌"}
+_MARKS = {True: "●", False: "■"}
 _SHORT = 200
 _THRESHOLD = "evalwright/threshold"
 _UNKNOWN = "evalwright"  # a code quality issue must have a path
@@ -48,7 +48,7 @@ def _section(run: Reported) -> Iterator[str]:
         yield from (f"**{inline(run.change)}**", "") if run.change else ()
         return
     if isinstance(run, FailedRun):
-        yield from (f"## ⛔ No result: {inline(run.code)}", "", inline(run.message), "")
+        yield from (f"## ▲ No result: {inline(run.code)}", "", inline(run.message), "")
         return
     if run.repeats is None:
         yield from (f"## {_MARKS[run.passed]} {inline(run.verdict)}: {inline(run.name)}", "")
