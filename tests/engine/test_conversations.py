@@ -99,6 +99,26 @@ def test_a_conversation_ends_where_it_is_told_to_stop() -> None:
     assert run.tasks["talk"].output == "What is your order number?"
 
 
+def test_a_conversation_that_ended_early_passes_no_threshold(tmp_path: Path) -> None:
+    turns = [ew.turn(ASKED[0], checks=[ew.contains("never")], stop=True), ew.turn(ASKED[1])]
+    polite = ew.not_(ew.contains("fool"))
+    run = ew.run([talk(turns, polite, threshold=0.5)], by_task, db=tmp_path / "a.db")
+    assert not run.passed
+    last = run.tasks["talk"].checks[-1]
+    assert (last.check, last.reason) == ("turns", "the conversation ended before turn 2")
+    goes_on = ew.Suite("suite", tasks=[talk([ew.turn(each) for each in ASKED[:2]], polite)])
+    with opened_log(str(tmp_path / "a.db")) as log:
+        made = plan_rescore(log, run.id, goes_on.subject(), "suite", RunOptions())
+        assert not asyncio.run(made.run(log)).summary.passed
+
+
+def test_a_check_without_weight_stops_no_conversation() -> None:
+    shown = ew.contains("never", weight=0)
+    turns = [ew.turn(ASKED[0], checks=[shown], stop=True), ew.turn(ASKED[1])]
+    run = ew.run([talk(turns, ew.contains("Too late"))], by_task)
+    assert run.passed, run.report()
+
+
 def test_own_checks_see_what_was_said_before_and_the_answer(tmp_path: Path) -> None:
     seen: list[tuple[int, str]] = []
 

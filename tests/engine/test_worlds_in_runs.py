@@ -142,6 +142,17 @@ def test_a_replay_and_new_checks_need_no_world(tmp_path: Path) -> None:
         rescored(moved, ew.state(changed=True))
 
 
+@pytest.mark.parametrize(
+    "check", [ew.state("$.refundz", changed=True), ew.state("$[0]", equals=[])]
+)
+def test_nothing_passes_that_looks_at_a_collection_which_is_not_there(check: Any) -> None:
+    task = ew.Task("early", input="A-18", world=SHOP, checks=[ew.not_(check)])
+    run = ew.run([task], refund)
+    (result,) = run.tasks["early"].checks
+    assert not run.passed
+    assert "there are: orders, refunds" in result.reason
+
+
 def test_recorded_answers_are_scored_where_the_functions_of_a_world_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

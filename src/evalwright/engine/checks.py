@@ -14,7 +14,7 @@ from evalwright.contracts.run_plan import FIRST_RULE, SuiteSource
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.engine.examination import Seen, checks_of, examined
+from evalwright.engine.examination import Seen, checks_of, examined, turn_answers
 from evalwright.engine.invocation import Repetition, TaskAnswer
 from evalwright.engine.plan import Plan
 from evalwright.scoring.checks.base import (
@@ -150,7 +150,7 @@ class SuiteChecker:
             self._asks = CheckAsks(
                 resources.panel, planned.code, resources.embedder, plan.settings.task_timeout_s
             )
-        self.looks_at_deeds = any(
+        self.looks_at_deeds = any(task.turns for task in plan.suite.tasks) or any(
             not check.output_alone for checks in self.by_task.values() for check in checks
         )
         self._code = planned.code
@@ -174,7 +174,8 @@ class SuiteChecker:
 
     def ends_at(self, answer: TaskAnswer, turn: int) -> bool:
         """Whether a conversation ends at a turn, as one of its checks failed."""
-        checks = [each for each in self.by_task[answer.task.task_id] if each.turn == turn]
+        of_turn = [each for each in self.by_task[answer.task.task_id] if each.turn == turn]
+        checks = [each for each in of_turn if each.weight]  # one without weight is only shown
         seen = examined(answer, self._agent_id)
         return not all(each.outcome(seen).passed for each in checks)
 
@@ -193,6 +194,12 @@ class SuiteChecker:
         if task.expected.kind != "checks":  # its log has the score alone, or why there is none
             failed = [Checked([], 0.0, False, error=seen.error)] if seen.error else []
             return [*failed, scored_as(answer, check_score, findings, passed=passed)]
+        if passed and (answered := len(turn_answers(answer))) < len(task.turns):
+            # Nobody knows what the agent would have said, however low the threshold is.
+            reason = f"the conversation ended before turn {answered + 1}"
+            wanted = len(task.turns)
+            results.append(CheckResult("turns", False, 0.0, wanted, answered, reason, 0.0, True))
+            passed = False
         if findings and is_blocking(findings):
             results.append(unsafe_check(findings))
             passed = False

@@ -52,16 +52,19 @@ class State(Json):
     def evaluate(self, examined: Examined) -> CheckOutcome:
         if examined.world is None:
             return cannot_tell(self.expected, NO_WORLD)
+        before = examined.world.before
+        if (first := next(iter(self.parts), None)) is not None and first not in before:
+            known = ", ".join(before) or "none"
+            why = f"the world has no collection {first!r}; there are: {known}"
+            return cannot_tell(self.expected, why)
         found = super().evaluate(examined.part(_end))
         wanted = [
             self.argument[each] == (each == "changed") for each in _ITSELF if each in self.argument
         ]
         if not found.passed or not wanted:
             return found
-        before, after = (
-            value_at(each, self.parts)[0] for each in (examined.world.before, examined.world.after)
-        )
-        has_changed = before is ABSENT or not json_equal(before, after)
+        was, now = (value_at(each, self.parts)[0] for each in (before, examined.world.after))
+        has_changed = was is ABSENT or not json_equal(was, now)
         if wanted == [has_changed] * len(wanted):
             return found
         reason = f"{self.argument.get('path', '$')} " + (
