@@ -92,6 +92,8 @@ def test_the_age_of_the_baseline_and_what_cannot_be_compared_are_said(
     page = shown(tenant, f"/compare?run={pair[1]}&run={other}")
     assert "other version of the suite, 1.0.0 before, 2.0.0 now" in page
     assert "not compared: removed: b, c, d, e" in page
+    same = tenant.keep("same", {"a": Told("x", ok())}, version="2.0.0")
+    assert "Compare with care" not in shown(tenant, f"/compare?run={other}&run={same}")
 
 
 def test_runs_without_a_common_task_are_not_called_good(tenant: Tenant, pair: tuple[str, str]):

@@ -81,6 +81,14 @@ def shown(tenant: Tenant, path: str, **headers: str) -> str:
     return answer.text
 
 
+def test_nothing_is_shown_as_expected_of_a_task_without_checks(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes")})
+    page = shown(tenant, f"/runs/{run}")
+    (cell,) = re.findall(r'<td [^>]*class="c-expected[^>]*>(.*?)</td>', page)
+    assert re.sub(r"<[^>]+>", "", cell) == ""
+    assert "<dt>Expected</dt>" not in shown(tenant, f"/runs/{run}/tasks/a")
+
+
 def test_a_failure_shows_the_words_that_differ_and_links_to_its_trace(tenant: Tenant):
     differs = bad("equals", "shipped on Monday by van", actual="shipped on Friday by van")
     run = tenant.keep("run", {"a-1": Told("yes", ok()), "b-2": Told("no", differs)})

@@ -6,7 +6,14 @@ from html import unescape
 import pytest
 
 from builders import AGENT_ID, a_usage
-from evalwright.contracts.events import Found, Payload, Reasoned, ToolCalled, ToolReturned
+from evalwright.contracts.events import (
+    Decided,
+    Found,
+    Payload,
+    Reasoned,
+    ToolCalled,
+    ToolReturned,
+)
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.host.web import run_views
 from host.server import ServedHost
@@ -63,6 +70,17 @@ def test_the_page_says_first_how_the_task_came_out_and_why(tenant: Tenant):
     assert re.search(r'data-verdict="fail".*?<h1[^>]*>Failed: .*?it is too short', page, re.DOTALL)
     assert len(re.findall(r"<h1", page)) == 1
     assert 'data-verdict="pass"' in shown(tenant, f"/runs/{run}/tasks/b")
+
+
+def test_each_turn_of_a_conversation_stands_before_the_answer_to_it(tenant: Tenant):
+    said = [{"role": "user", "content": text} for text in ("My money back.", "It is A-17.")]
+    turns = [Decided(AGENT_ID, "Which order?", turn=1), *calls(1)]
+    run = tenant.keep("run", {"a": Told("Too late.", ok(), question=said, more=turns)})
+    page = shown(tenant, f"/runs/{run}/tasks/a")
+    talk = page[page.index('id="asked"') :]
+    words = ("My money back.", "Which order?", "It is A-17.", "shop:get", "Too late.")
+    places = [talk.index(each) for each in words]
+    assert places == sorted(places)
 
 
 def test_every_step_has_a_link_of_its_own(tenant: Tenant):

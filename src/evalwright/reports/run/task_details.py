@@ -42,6 +42,7 @@ def row_of(record: TaskRecord, address: str, drawer: str = "") -> dict[str, Any]
     status = status_of(record)
     usage = record.usage
     said = record.error.get("message", "") if record.error is not UNSET else readable(record.output)
+    wanted = expected_of(record)
     return {
         "task_id": record.called.name,
         "title": record.title or record.called.subtitle or record.called.name,
@@ -50,7 +51,7 @@ def row_of(record: TaskRecord, address: str, drawer: str = "") -> dict[str, Any]
         "word": WORDS[status],
         "failed": status in ("failed", "error"),
         "input": shortened(asked(record.input) or readable(record.input), CELL),
-        "expected": shortened(expected_of(record), CELL),
+        "expected": shortened(wanted, CELL) if wanted else "",
         "answer": "" if status == "open" else shortened(said, CELL),
         "checks": [(in_words(each.check), _dot(each)) for each in record.checks],
         "score": amounts.NOTHING if record.score is None else f"{record.score:.2f}",
@@ -168,9 +169,9 @@ def _versus(record: TaskRecord) -> tuple[Marked, Marked]:
     for check in record.checks:
         if not check.passed and isinstance(check.expected, str) and isinstance(check.actual, str):
             return marked_versions(shown(check.expected), shown(check.actual))
-    expected = shortened(expected_of(record), LONG)
+    wanted = expected_of(record)
     answer = shortened(readable(record.output), LONG)
-    return [(False, expected)] if expected else [], [(False, answer)]
+    return [(False, shortened(wanted, LONG))] if wanted else [], [(False, answer)]
 
 
 def check_of(check: CheckRecord) -> dict[str, Any]:

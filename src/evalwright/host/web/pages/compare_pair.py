@@ -137,7 +137,7 @@ def pair_told(compared: ComparedPair, asked: CompareAsked) -> dict[str, Any]:
     return {
         "runs": [_run_told(side) for side in (pair.before, pair.after)],
         "age": _age_words(pair.age_s),
-        "warnings": pair.warnings(),
+        "warnings": list(pair.warnings()),
         "verdict": {"kind": shape, "heading": heading, "why": sentence},
         "sentences": list(_sentences(compared)),
         "difference": None

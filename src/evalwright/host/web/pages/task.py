@@ -117,7 +117,7 @@ def _spans(
     """The requests of models and the calls of tools, those that took longest, in their order."""
     timed = [step for step in timeline.steps if step.kind in ("model", "call")]
     longest = sorted(timed, key=lambda step: -step.took_us)[:MOST_SPANS]
-    numbers = [int(step.id[1:]) for step in told["steps"] if step.id != "asked"]
+    numbers = [int(step.id[1:]) for step in told["steps"] if step.kind != "user"]
     on_page = {step.id for step in here}
 
     def address(sequence: int) -> str:
