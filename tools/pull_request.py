@@ -170,7 +170,7 @@ class Job:
         code = max(self._codes)
         summary = self._summary.read_text("utf-8") if self._summary.exists() else ""
         if code > BELOW_BAR:
-            verdict = f"## ▲ Could not be evaluated: exit code {code}"
+            verdict = f"### ▲ Could not be evaluated: exit code {code}"
             summary = f"{verdict}\n\nThe log of the job says why.\n\n{summary}"
         (self._report / "summary.md").write_text(summary, "utf-8")
         append("GITHUB_STEP_SUMMARY", shortened(summary, MOST_SUMMARY // 4))
@@ -329,7 +329,9 @@ def comment_text(marker: str, summary: Path) -> str:
     text = shortened(summary.read_text("utf-8"), MOST_COMMENT).strip()
     server, run = os.environ.get("GITHUB_SERVER_URL", ""), os.environ.get("GITHUB_RUN_ID", "")
     link = f"{server}/{os.environ['GITHUB_REPOSITORY']}/actions/runs/{run}"
-    return f"{marker}\n{text}\n\n[Report and log]({link})\n"
+    is_short = text.startswith("### ●") and text.count("\n") == 2  # it may ship, in two lines
+    gap = " " if is_short else "\n\n"
+    return f"{marker}\n{text}{gap}[Report and log]({link})\n"
 
 
 def shortened(text: str, most: int) -> str:

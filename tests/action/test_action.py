@@ -65,11 +65,11 @@ def test_a_pull_request_is_compared_with_its_target_in_one_comment(
     (_, comment) = github.comments
     marker, verdict, *rest = comment["body"].splitlines()
     assert marker == "<!-- evalwright:ci/evals -->"
-    assert verdict.startswith("## ■ Failed: desk")
+    assert verdict.startswith("### ■ Do not ship: 1 of 2 tasks passed")
     text = "\n".join(rest)
-    assert "| score | 1 | 0.5 | -0.5 (95% interval" in text
+    assert "| ■ Pass rate: not met | 50.0% | 100.0% | every task must pass |" in text
     link = "https://github.example/acme/shop/blob/abc123/desk.evals.yaml#L8"
-    assert f"**Newly failing (1)**: [`order`]({link})" in text
+    assert f"**Start here:** [where?]({link}) `order`: contains" in text
     assert "sk-proj-Ab3" not in comment["body"] + worse.log
     assert github.seen_tokens == {None}, "the token stays with the API"
     kept = [file for file in Path(worse.outputs["report"]).rglob("*") if file.is_file()]
@@ -79,8 +79,8 @@ def test_a_pull_request_is_compared_with_its_target_in_one_comment(
     mended = workflow.pull_request(suites="desk.evals.yaml")
     assert mended.code == 0, mended.log
     assert [each["user"]["login"] for each in github.comments] == ["somebody", BOT]
-    assert "## ● Passed" in github.comments[1]["body"]
-    assert "## ● Passed" in mended.summary
+    assert github.comments[1]["body"].count("\n\n") == 1, "a verdict and a line"
+    assert "### ● May ship" in mended.summary
 
 
 def test_without_a_baseline_or_with_a_new_suite_the_job_goes_on(
@@ -100,7 +100,7 @@ def test_without_a_baseline_or_with_a_new_suite_the_job_goes_on(
     )
     assert both.code == 0, both.log
     assert "there is no baseline main of new yet" in both.log
-    assert both.summary.count("## ● Passed") == 2
+    assert both.summary.count("### ● May ship") == 2
 
 
 def test_a_comment_that_may_not_be_written_loses_nothing(
@@ -138,7 +138,7 @@ def test_what_could_not_be_evaluated_fails_whatever_was_asked_and_says_so(
 ) -> None:
     gone = workflow.pull_request(suites="gone.evals.yaml", fail="false")
     assert gone.code == 2, gone.log
-    assert "## ▲ Could not be evaluated: exit code 2" in github.comments[0]["body"]
+    assert "### ▲ Could not be evaluated: exit code 2" in github.comments[0]["body"]
     no_tool = workflow.pull_request(suites="desk.evals.yaml", command="false", fail="false")
     assert no_tool.code == 3, no_tool.log
     assert no_tool.outputs["passed"] == "false"

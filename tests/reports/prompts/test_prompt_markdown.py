@@ -59,7 +59,7 @@ def test_the_report_has_the_form_of_the_specification():
 
 ## Results by File
 
-### ✅ cot.md — 83.5% (Proficient)
+### ○ cot.md — 83.5% (Proficient)
 
 | Criterion | Score | Grade |
 |-----------|-------|-------|
@@ -72,7 +72,7 @@ def test_the_report_has_the_form_of_the_specification():
 
 **Summary:** A clear prompt.
 
-### ❌ base.md — 61% (Developing)
+### ■ base.md — 61% (Developing)
 
 | Criterion | Score | Grade |
 |-----------|-------|-------|
@@ -99,12 +99,12 @@ def test_the_report_has_the_form_of_the_specification():
 
 def test_files_of_the_same_name_are_told_apart_by_their_paths():
     text = markdown([a_result("a/x.md"), a_result("b/x.md"), a_result("b/y.md")])
-    assert re.findall(r"### ✅ (\S+)", text) == ["a/x.md", "b/x.md", "y.md"]
+    assert re.findall(r"### ○ (\S+)", text) == ["a/x.md", "b/x.md", "y.md"]
 
 
 def test_an_error_has_its_code_and_its_message_and_counts_as_neither_passed_nor_failed():
     text = markdown([a_result("a.md"), an_error("b.md", "timeout", "no answer in 60 s")])
-    assert "### ⛔ b.md — error (timeout)\n\n**Error:** timeout: no answer in 60 s\n" in text
+    assert "### ▲ b.md — error (timeout)\n\n**Error:** timeout: no answer in 60 s\n" in text
     assert "| Passed | 1 (50%) |\n| Failed | 0 (0%) |\n| Errors | 1 (50%) |" in text
 
 
@@ -112,7 +112,7 @@ def test_several_runs_are_one_section_with_their_spread():
     results = [a_result("a.md", score, run=run) for run, score in enumerate((8.0, 7.0, 6.0), 1)]
     text = markdown(results)
     assert text.count("### ") == 1
-    assert "### ❌ a.md — 70% (Competent)" in text  # one run is below the threshold
+    assert "### ■ a.md — 70% (Competent)" in text  # one run is below the threshold
     assert (
         "**Runs:** 3, mean 70%, sd 10.0, 95% interval 45.2 to 94.8%, "
         "2 at or above the threshold, flip rate 0.67" in text
@@ -122,7 +122,7 @@ def test_several_runs_are_one_section_with_their_spread():
 
 def test_a_run_that_failed_beside_runs_that_passed_is_an_error():
     text = markdown([a_result("a.md"), an_error("a.md", run=2), a_result("a.md", run=3)])
-    assert "### ⛔ a.md — 80% (Proficient), error (permission_denied)" in text
+    assert "### ▲ a.md — 80% (Proficient), error (permission_denied)" in text
     assert "**Error in run 2:** permission_denied: 403 Forbidden" in text
 
 
@@ -139,7 +139,7 @@ def test_several_models_are_compared_and_not_averaged():
     assert "| phi4 | 80% | 3 | 0 |\n| mistral | 70% | 3 | 1 |" in text
     assert "| phi4 | +5 |\n| mistral | \N{MINUS SIGN}5 |" in text
     assert "| phi4, mistral | 2 | +10 | 10.0 |" in text
-    assert "### ✅ a.md — 90% (Exceptional), phi4" in text
+    assert "### ○ a.md — 90% (Exceptional), phi4" in text
 
 
 def test_a_single_model_is_not_compared():
@@ -230,7 +230,7 @@ class TestTheStepSummary:
     def test_it_is_short_and_shows_the_worst_first(self):
         results = [a_result(f"{n}.md", 5.0 if n % 2 else 9.0) for n in range(200)]
         text = render_step_summary([*results, an_error("lost.md")], a_context()).decode()
-        assert text.startswith("# Prompts: ⛔ 1 of 201 could not be evaluated\n")
+        assert text.startswith("# Prompts: ▲ 1 of 201 could not be evaluated\n")
         rows = [line for line in text.splitlines() if ".md |" in line]
         assert "lost.md" in rows[0]
         assert len(rows) == 20
@@ -238,7 +238,7 @@ class TestTheStepSummary:
 
     def test_all_well_needs_no_table_of_files(self):
         text = render_step_summary([a_result()], a_context()).decode()
-        assert text.startswith("# Prompts: ✅ all 1 passed\n")
+        assert text.startswith("# Prompts: ○ all 1 passed\n")
         assert "To Look At" not in text
 
     def test_it_is_added_to_what_the_job_has_said_already(self, tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ class TestTheStepSummary:
         place.write_text("before\n")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place))
         append_step_summary(render_step_summary([a_result()], a_context()))
-        assert place.read_text().startswith("before\n# Prompts: ✅")
+        assert place.read_text().startswith("before\n# Prompts: ○")
 
     def test_a_place_that_cannot_be_written_fails_nothing(self, tmp_path, monkeypatch):
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "none" / "summary.md"))

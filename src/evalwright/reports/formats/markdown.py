@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from html import escape
 
 from evalwright.reports.formats.console import printable
 
@@ -28,7 +29,15 @@ def item(text: str) -> str:
     return f"- \\{line}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table; its cells are Markdown already."""
-    ruler = "|".join("-" * (len(name) + 2) for name in head)
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], figures: int = 0) -> list[str]:
+    """A table; its cells are Markdown already, and the last columns may be figures."""
+    dashes = ["-" * (len(name) + 2) for name in head]
+    aligned = [f"{each[1:]}:" for each in dashes[len(head) - figures :]]
+    ruler = "|".join([*dashes[: len(head) - figures], *aligned])
     return [f"| {' | '.join(head)} |", f"|{ruler}|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def folded(title: str, lines: Iterable[str]) -> list[str]:
+    """Markdown that is shown when somebody opens it, under a title in plain text."""
+    summary = f"<details><summary>{escape(printable(title))}</summary>"
+    return [summary, "", *lines, "", "</details>", ""]

@@ -10,7 +10,7 @@ from evalwright.contracts.amounts import dollars
 from evalwright.contracts.prompt_result import PromptResult, grade
 from evalwright.prompts.agreement import RunSpread
 from evalwright.prompts.results import percent
-from evalwright.reports.formats.console import one_line
+from evalwright.reports.formats.console import SHAPES, one_line
 from evalwright.reports.formats.markdown import inline, item, table
 from evalwright.reports.prompts.change_words import change_section, points
 from evalwright.reports.prompts.context import ReportContext
@@ -21,10 +21,10 @@ _MOST = 20  # rows of a table on that page
 _MOST_PASSED_OVER = 200
 _LONGEST = 160  # characters of a cell in it
 SIGNS: dict[FileStatus, str] = {
-    "passed": "✅",
-    "skipped": "⏭️",
-    "failed": "❌",
-    "error": "⛔",
+    "passed": SHAPES["passed"],
+    "skipped": SHAPES["waiting"],
+    "failed": SHAPES["failed"],
+    "error": SHAPES["error"],
 }
 
 

@@ -139,8 +139,8 @@ def _sentence(told: Sequence[str]) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def render_bars(plan: Plan, summary: EvalSummary, style: Style) -> list[str]:
-    """The bars of a run on a console, each with its figure and what it asks for; other figures."""
+def tasks_of(plan: Plan, summary: EvalSummary) -> TaskList:
+    """The tasks of a run as its summary has them, for its bars."""
     rows = [
         TaskRow(
             each.task_id,
@@ -152,9 +152,13 @@ def render_bars(plan: Plan, summary: EvalSummary, style: Style) -> list[str]:
         )
         for each in summary.tasks
     ]
-    cost = summary.total_cost_usd
-    totals = RunTotals(summary.aggregate_score, summary.passed, rows, cost)
-    tasks = TaskList(rows, plan.modes, totals)
+    totals = RunTotals(summary.aggregate_score, summary.passed, rows, summary.total_cost_usd)
+    return TaskList(rows, plan.modes, totals)
+
+
+def render_bars(plan: Plan, summary: EvalSummary, style: Style) -> list[str]:
+    """The bars of a run on a console, each with its figure and what it asks for; other figures."""
+    tasks, cost = tasks_of(plan, summary), summary.total_cost_usd
     shown, names = [], set()
     for bar in bars_of(plan, tasks):
         names.add(bar.name)
@@ -163,7 +167,7 @@ def render_bars(plan: Plan, summary: EvalSummary, style: Style) -> list[str]:
         interval = "" if bar.interval is None else amounts.share_interval(*bar.interval)
         shown.append([style.shape(shape), bar.name, bar.figure, drawn, bar.aim, interval])
     for name, figure in (
-        (RATE, amounts.percent(summary.passed_count, len(rows))),
+        (RATE, amounts.percent(summary.passed_count, summary.task_count)),
         ("Score", amounts.score(summary.aggregate_score)),
         ("p95 time", amounts.span(p95(tasks.latencies)) if tasks.latencies else ""),
         ("Cost", "" if cost is None else amounts.dollars(cost)),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from evalwright.engine.task_names import TaskNames
     from evalwright.reports.formats.ci import NotedFile
     from evalwright.reports.run.attack_table import AttackTable
+    from evalwright.reports.run.bars import RunBar
     from evalwright.reports.run.fault_table import FaultTable
     from evalwright.reports.run.task_records import RunReading, TaskRecord
     from evalwright.scoring.regression import RegressionReport
@@ -55,6 +56,7 @@ class ReportedRun(NamedTuple):
     file: "NotedFile | None" = None
     words: str = ""  # by what it passed though tasks failed
     tables: "Sequence[AttackTable | FaultTable]" = ()
+    bars: "Sequence[RunBar]" = ()
     tag_bars: Sequence[str] = ()  # a line for each tag that has a bar
     repeat: str = ""  # which of several repeats it is
     repeats: ReportedSeveral | None = None  # of them all, where it is one

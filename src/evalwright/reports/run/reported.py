@@ -13,6 +13,7 @@ from evalwright.engine.task_names import TaskNames
 from evalwright.engine.verdict import Outcome, change_of_repeats
 from evalwright.reports.formats.console import Style, wrapped
 from evalwright.reports.formats.figures import with_minus
+from evalwright.reports.run.bars import bars_of, tasks_of
 from evalwright.reports.run.junit import ReportedRun, ReportedSeveral
 from evalwright.reports.run.scorecard import LIVE, agreement, render_verdict, tag_lines
 from evalwright.reports.run.several_runs import render_change, render_repeats
@@ -90,6 +91,7 @@ def _reported_run(log: EventLog, run: ShownRun, *, show_secrets: bool) -> Report
         task_reader(log, outcome.run_id, show_secrets=show_secrets),
         compare_to_baseline(summary, plan.baseline, names.name_of) if plan.baseline else None,
         words=verdict.words,
+        bars=bars_of(plan, tasks_of(plan, summary)),
         tag_bars=tag_lines(plan, summary),
         tables=run.tables,
         repeat=f"{group.index} of {group.size}" if group else "",
