@@ -165,7 +165,7 @@ def test_a_comparison_is_summarised_and_annotated(
     sides = ("--baseline", "before", "--new", "after", "--out", "report")
     done = desk("compare", *sides, "--github", "--codequality", "q.json")
     assert done.code == 1
-    assert summary_of(desk).startswith("# Do not ship yet: 2 cases got worse")
+    assert summary_of(desk).startswith("### ■ Do not ship yet: 2 cases got worse")
     assert "::error title=order%3A got worse::“shipped” is not in the output" in done.out
     assert {issue["check_name"] for issue in quality(desk)} == {"evalwright/regression"}
 

@@ -27,7 +27,7 @@ def unescaped(line: str, char: str) -> int:
 
 
 def test_the_verdict_comes_first_and_the_numbers_after(text: str) -> None:
-    assert text.startswith("# Do not ship yet: 2 cases got worse")
+    assert text.startswith("### ■ Do not ship yet: 2 cases got worse")
     assert "| passed of 5 | 4 | " in text
 
 
@@ -39,14 +39,14 @@ def test_every_row_of_a_table_has_the_cells_of_its_head(text: str) -> None:
 
 
 def test_nothing_of_a_run_becomes_markup(text: str) -> None:
-    body = text.partition("| case |")[2]
+    body = text.partition("| case |")[2].replace("<details>", "").replace("</details>", "")
     for char in "<>`[]@#*":
         assert unescaped(body, char) == 0, char
     assert all(char.isprintable() or char == "\n" for char in body)
 
 
 def test_what_needs_a_look_is_listed_gated_first(text: str) -> None:
-    rows = text.partition("| --- | --- | --- | --- |\n")[2].splitlines()
+    rows = text.partition("|------|------|-----|------|\n")[2].partition("\n\n")[0].splitlines()
     assert rows[0].startswith("| gated Case gated |")
     assert {row.split()[1][:5] for row in rows} == {"gated", "worse", "lost"}
 

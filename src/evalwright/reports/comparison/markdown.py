@@ -5,58 +5,72 @@ import msgspec
 from evalwright.comparison.summary import facts_of
 from evalwright.contracts.report import Item
 from evalwright.engine.task_names import case_called
+from evalwright.reports.comparison.case_page import divergence_words
 from evalwright.reports.comparison.machine import MachineReport
 from evalwright.reports.formats.ci import MOST_NOTES, Note, quality_issue, quality_report
-from evalwright.reports.formats.console import one_line
-from evalwright.reports.formats.figures import pass_rates
-from evalwright.reports.formats.markdown import inline
-from evalwright.reports.formats.words import CHANGES
+from evalwright.reports.formats.console import SHAPES, Shape, one_line
+from evalwright.reports.formats.figures import pass_rates, with_minus
+from evalwright.reports.formats.markdown import folded, inline, table
+from evalwright.reports.formats.words import CHANGES, in_words
 
 _MOST_CASES = 25
+# By the first words of the verdict; whatever else it begins with, it speaks of no reason not to.
+_SHAPES: dict[str, Shape] = {
+    "Do not ship yet": "failed",
+    "Cannot tell": "error",
+    "Nothing to compare": "error",
+}
 
 
 def render_markdown(report: MachineReport) -> bytes:
-    """The verdict, the numbers, and the cases that need a look."""
+    """The verdict, how sure it is, the numbers, one case to start with; the others folded."""
     summary = report.summary
-    lines = [f"# {inline(summary.verdict)}", ""]
-    causes = summary.root_cause_breakdown_baseline, summary.root_cause_breakdown
-    severities = [
-        msgspec.to_builtins(each)
-        for each in (
-            summary.security.signal_counts_baseline,
-            summary.security.signal_counts_new,
-        )
-    ]
-    counted = [(inline(cause), causes[0][cause], count) for cause, count in causes[1].items()]
-    counted += [
-        (f"signals: {each}", severities[0][each], severities[1][each])
-        for each in reversed(severities[1])
-    ]
-    rows = [f"| {name} | {old} | {new} |" for name, old, new in counted if old or new]
-    if (judged := summary.judged).cases:
-        rows.insert(0, f"| passed of {judged.cases} | {judged.baseline_pass} | {judged.new_pass} |")
-    if rows:
-        lines += ["| | baseline | new |", "| --- | ---: | ---: |", *rows, ""]
+    shape = _SHAPES.get(summary.verdict.partition(":")[0], "ship")
+    lines = [f"### {SHAPES[shape]} {inline(summary.verdict)}", ""]
     if summary.significance is not msgspec.UNSET:
         found = summary.significance
-        lines += [f"**{inline(found.sentence)}** {inline(pass_rates(found))}", ""]
+        lines += [f"**{inline(found.sentence)}** {inline(with_minus(pass_rates(found)))}", ""]
+    security, judged = summary.security, summary.judged
+    old, new = (
+        msgspec.to_builtins(each)
+        for each in (security.signal_counts_baseline, security.signal_counts_new)
+    )
+    causes = summary.root_cause_breakdown_baseline, summary.root_cause_breakdown
+    rows = [
+        (inline(in_words(cause)), causes[0][cause], count) for cause, count in causes[1].items()
+    ]
+    rows += [(f"signals: {each}", old[each], new[each]) for each in reversed(new)]
+    rows = [row for row in rows if row[1] or row[2]]
+    if judged.cases:
+        rows.insert(0, (f"passed of {judged.cases}", judged.baseline_pass, judged.new_pass))
+    if rows and shape != "ship":
+        counts = [[name, f"{before:,}", f"{now:,}"] for name, before, now in rows]
+        lines += [*table(["", "baseline", "new"], counts, 2), ""]
     if items := _worth_a_look(report):
-        lines += ["| case | what | why | gate |", "| --- | --- | --- | --- |"]
-    for item in items[:_MOST_CASES]:
-        root = "" if item.new_root is msgspec.UNSET else item.new_root
-        ruling = item.governance_preview.new
-        cells = (
-            " ".join(case_called(item.case_id, item.title).told),
-            f"{CHANGES[item.told_change].words.lower()} {root}".strip(),
-            "; ".join(one_line(each.message, 120) for each in item.failed_assertions.new[:2]),
-            f"{ruling.recommendation}: {one_line(ruling.reason, 120)}",
-        )
-        lines.append(f"| {' | '.join(inline(one_line(cell, 300)) for cell in cells)} |")
-    if len(items) > _MOST_CASES:
-        lines += ["", f"… and {len(items) - _MOST_CASES} more, all in `report.html`."]
+        first = items[0]
+        why = divergence_words(first) or _why(first)
+        named = inline(case_called(first.case_id, first.title).title or first.case_id)
+        lines += [f"**Start here:** {named}: {inline(one_line(why, 300))}", ""]
+        shown = table(["case", "what", "why", "gate"], map(_cells, items[:_MOST_CASES]))
+        if len(items) > _MOST_CASES:
+            shown += ["", f"… and {len(items) - _MOST_CASES} more, all in `report.html`."]
+        count = "1 case needs" if len(items) == 1 else f"{len(items):,} cases need"
+        lines += folded(f"{count} a look", shown)
     if report.pairing is not None:
-        lines += ["", inline(report.pairing.note)]
+        lines += folded("How far to trust it", [inline(report.pairing.note)])
     return ("\n".join(lines).rstrip() + "\n").encode()
+
+
+def _cells(item: Item) -> list[str]:
+    root = "" if item.new_root is msgspec.UNSET else in_words(item.new_root)
+    ruling = item.governance_preview.new
+    cells = (
+        " ".join(case_called(item.case_id, item.title).told),
+        f"{CHANGES[item.told_change].words.lower()} {root}".strip(),
+        "; ".join(one_line(each.message, 120) for each in item.failed_assertions.new[:2]),
+        f"{ruling.recommendation}: {one_line(ruling.reason, 120)}",
+    )
+    return [inline(one_line(cell, 300)) for cell in cells]
 
 
 def notes_on(report: MachineReport) -> list[Note]:

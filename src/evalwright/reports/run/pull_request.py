@@ -176,7 +176,7 @@ def _bars(run: ReportedRun) -> Iterator[Sequence[str]]:
 
 def _trust(run: ReportedRun) -> Iterator[str]:
     """How sure the change is, and how far the result depends on more than the suite."""
-    if (change := run.change) is not None:
+    if (change := run.change) is not None and not run.passed:
         if change.score_change is not None:
             low, high = change.score_change.low, change.score_change.high
             sure = p_in_words(change.score_change.p_value)
