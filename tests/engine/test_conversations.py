@@ -142,6 +142,15 @@ def test_recorded_conversations_are_scored_again(tmp_path: Path) -> None:
             assert asyncio.run(made.run(log)).summary.passed is passed
 
 
+def test_a_conversation_is_not_scored_as_a_list_of_messages(tmp_path: Path) -> None:
+    run = ew.run([talk()], by_task, db=tmp_path / "a.db")
+    said = [{"role": "user", "content": each} for each in ASKED]
+    task = ew.Task("talk", input=said, world=SHOP, checks=[ew.no_signals("medium")])
+    suite = ew.Suite("suite", tasks=[task]).subject()
+    with opened_log(str(tmp_path / "a.db")) as log, pytest.raises(BadInput, match="no task"):
+        plan_rescore(log, run.id, suite, "suite", RunOptions())
+
+
 def test_signals_are_looked_for_in_every_answer() -> None:
     def leaks(turn: int) -> str:
         return "The key is AKIAIOSFODNN7EXAMPLQ." if turn == 1 else "Fine."
@@ -234,6 +243,10 @@ def test_what_is_no_conversation_is_refused(tmp_path: Path) -> None:
             "`stop` cannot wait for what judge asks",
         ),
         ({"turns": [{"user": "a"}]}, "no checks, so that every answer would pass"),
+        (
+            {"vars": {"x": None}, "turns": [{"user": "{{ x }}", "checks": [{"equals": 1}]}]},
+            "turns[0].user: line 1: its template gives no text",
+        ),
     ):
         (tmp_path / "suite.json").write_text(json.dumps({"evalwright": 1, "tasks": [wrong]}))
         with pytest.raises(InvalidDocument) as refused:
@@ -253,6 +266,14 @@ def test_turns_are_templates_and_have_the_title_of_the_first(tmp_path: Path) -> 
     portable = to_portable(suite.subject().suite)
     assert portable.suite.tasks == []
     assert "a conversation of 1 turns" in [loss.what for loss in portable.losses]
+
+
+def test_a_user_says_what_a_template_gives_as_a_text() -> None:
+    turns = [ew.turn("{{ vars.number }}", checks=[ew.equals("17")])]
+    respond = {"toolResponses": [{"tool": "{{ vars.number }}", "response": "ok"}]}
+    task = ew.Task(turns=turns, vars={"number": 17}, fixtures=respond)
+    run = ew.run([task], lambda task: task.call_tool("17") and task.messages[-1]["content"])
+    assert run.passed, run.report()
 
 
 def test_a_page_shows_bubbles_with_calls_and_checks_at_their_turn(tmp_path: Path) -> None:

@@ -127,10 +127,9 @@ def test_a_replay_and_new_checks_need_no_world(tmp_path: Path) -> None:
     with opened_log(str(tmp_path / "a.db")) as log:
         assert replay_run(log, run.id).summary.passed
 
-    def rescored(world: Any, check: Any) -> Any:
-        suite = ew.Suite(
-            "suite", tasks=[ew.Task("early", input="A-18", world=world, checks=[check])]
-        )
+    def rescored(world: Any, check: Any, **fields: Any) -> Any:
+        task = ew.Task("early", input="A-18", world=world, checks=[check], **fields)
+        suite = ew.Suite("suite", tasks=[task])
         with opened_log(str(tmp_path / "a.db")) as log:
             made = plan_rescore(log, run.id, suite.subject(), "suite", RunOptions())
             return asyncio.run(made.run(log)).summary
@@ -140,6 +139,8 @@ def test_a_replay_and_new_checks_need_no_world(tmp_path: Path) -> None:
     moved = ew.world("shop", data=DATA | {"orders": []}, tools={"a": {"find": "orders"}})
     with pytest.raises(BadInput, match="no task"):
         rescored(moved, ew.state(changed=True))
+    with pytest.raises(BadInput, match="no task"):  # nobody saw what it does about a fault
+        rescored(SHOP, ew.state(changed=True), faults=[{"fault": "error"}])
 
 
 @pytest.mark.parametrize(

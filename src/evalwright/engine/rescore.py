@@ -184,16 +184,16 @@ def _fitting(
 
     One that was to be repeated more often than it was has not been answered.
     """
-    inputs = {task.task_id: task.input for task in before.tasks}
+    asked = {task.task_id: _asked(task) for task in before.tasks}
     worlds = {task.task_id: task.world for task in before.tasks}
     same: dict[tuple[str, str], bool] = {}  # whether two worlds have the same data
     repeats = {task.task_id: task.repeat for task in before.tasks}
     wanted = {task.task_id for task in suite.tasks}
-    new = [task.task_id for task in suite.tasks if task.task_id not in inputs]
-    removed = [task_id for task_id in inputs if task_id not in wanted]
+    new = [task.task_id for task in suite.tasks if task.task_id not in asked]
+    removed = [task_id for task_id in asked if task_id not in wanted]
     kept, changed, unanswered = [], [], []
     for task in suite.tasks:
-        if task.task_id not in inputs:
+        if task.task_id not in asked:
             continue
         world, world_before = task.world, worlds[task.task_id]
         if world and (world, world_before) not in same:
@@ -201,7 +201,7 @@ def _fitting(
             same[world, world_before] = (
                 world_before in before.worlds and data == before.worlds[world_before].data
             )
-        if task.input != inputs[task.task_id] or not same.get((world, world_before), True):
+        if _asked(task) != asked[task.task_id] or not same.get((world, world_before), True):
             changed.append(task.task_id)
             continue
         made = len(answered[task.task_id][0]) if task.task_id in answered else 0
@@ -215,6 +215,11 @@ def _fitting(
         _UNANSWERED: unanswered,
         "removed": removed,
     }
+
+
+def _asked(task: Task) -> Any:
+    """What an agent met, besides its world: with other faults it might have answered otherwise."""
+    return task.input, bool(task.turns), task.faults
 
 
 def named_briefly(names: Sequence[str]) -> str:

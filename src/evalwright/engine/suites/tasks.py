@@ -138,8 +138,9 @@ class Recipe:
         self._fixtures: Fixtures | None = fixtures and msgspec.convert(fixtures, Fixtures)
         place = f"{path}.fixtures" if "fixtures" in entry else "$.defaults.fixtures"
         self._responses: Render | None = None
+        self._responses_place = f"{place}.toolResponses"
         if fixtures and shared.templates.may_be and "toolResponses" in fixtures:
-            self._responses = shared.compile(fixtures["toolResponses"], f"{place}.toolResponses")
+            self._responses = shared.compile(fixtures["toolResponses"], self._responses_place)
         self._world: str = entry.get("world", given["world"])
         faults: list[Any] = entry.get("faults", given["faults"])
         self._faults = msgspec.convert(faults, list[ToolFault])
@@ -179,12 +180,15 @@ class Recipe:
             expected = self._checks(values, lambda check: self._row(place, number, check))
         fixtures = self._fixtures
         if self._responses is not None and fixtures is not None:
-            responses = msgspec.convert(self._responses(values), list[ToolResponse])
+            documents = _with_texts(self._responses(values), "tool", self._responses_place)
+            responses = msgspec.convert(documents, list[ToolResponse])
             fixtures = msgspec.structs.replace(fixtures, tool_responses=responses)
         turns = (
             self._turns
             if self._render_turns is None
-            else self._made_turns(self._render_turns(values))
+            else self._made_turns(
+                _with_texts(self._render_turns(values), "user", f"{self.path}.turns")
+            )
         )
         if turns:
             given, title = said_in(turns), title or turns[0].user[:MOST_TITLE]
@@ -296,6 +300,15 @@ def _is_surely_right(check: dict[str, Any]) -> bool:
         return False
     ((name, argument),) = check.items()
     return name in _ANY_TEXT and isinstance(argument, str) and bool(argument)
+
+
+def _with_texts(documents: list[Any], field: str, path: str) -> list[Any]:
+    """Rendered documents with a text in a field, whatever its template gave."""
+    texts = [text_of(each[field]) for each in documents]
+    if "" in texts:
+        where = f"{path}[{texts.index('')}].{field}"
+        raise BadTemplate("its template gives no text", "give its variables a value", where)
+    return [{**each, field: text} for each, text in zip(documents, texts, strict=True)]
 
 
 def said_in(turns: Sequence[UserTurn]) -> list[dict[str, Any]]:
