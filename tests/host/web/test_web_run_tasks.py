@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from html import unescape
 from typing import ClassVar
 
 import msgspec
@@ -79,6 +80,12 @@ def shown(tenant: Tenant, path: str, **headers: str) -> str:
     answer = tenant.visitor.get(path, **headers)
     assert answer.status == 200, answer.text
     return answer.text
+
+
+def test_what_must_not_be_names_its_check_once(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes", bad("not", {"not": {"contains": "sorry"}}))})
+    for page in (shown(tenant, f"/runs/{run}"), shown(tenant, f"/runs/{run}/tasks/a")):
+        assert 'not {"contains":"sorry"}' in unescape(page)
 
 
 def test_nothing_is_shown_as_expected_of_a_task_without_checks(tenant: Tenant):

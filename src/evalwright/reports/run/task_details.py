@@ -77,13 +77,20 @@ def expected_of(record: TaskRecord) -> str:
     if not checks:
         return ""
     first, name = checks[0], in_words(checks[0].check)
-    wanted = shown(first.expected)
+    wanted = shown(_wanted(first))
     text = (
         wanted
         if name in ("exact", "equals", "contains", "golden", "judge", "rubric")
         else f"{name} {wanted}"
     )
     return text if len(checks) == 1 else f"{text} \N{MIDDLE DOT} {len(checks) - 1} more"
+
+
+def _wanted(check: CheckRecord) -> Any:
+    """What a check asks for; `not` names itself in it, and its name is shown already."""
+    if check.check == "not" and isinstance(check.expected, dict):
+        return check.expected.get("not", check.expected)
+    return check.expected
 
 
 def _dot(check: CheckRecord) -> str:
@@ -176,7 +183,7 @@ def _versus(record: TaskRecord) -> tuple[Marked, Marked]:
 
 def check_of(check: CheckRecord) -> dict[str, Any]:
     """A check with its result and why."""
-    expected = shortened(check.expected, CELL)
+    expected = shortened(_wanted(check), CELL)
     why = check.reason
     if not why and not check.passed:
         why = f"expected {expected}, got {shortened(check.actual, CELL)}"
