@@ -103,7 +103,7 @@ def say_next(results: Results, log: EventLog, outcomes: Sequence[Outcome], db: s
     steps = [("See them", f"show {run} --table"), ("In full", f"show {run}")]
     if plan.baseline is not None and plan.group is None:
         steps.insert(
-            1, ("What broke", f"compare {plan.baseline.name or plan.baseline.run_id} {run}")
+            1, ("What changed", f"compare {plan.baseline.name or plan.baseline.run_id} {run}")
         )
     steps.append(("In a browser", "view"))
     rows = [(words, f"evalwright {command}{where}") for words, command in steps]
