@@ -48,7 +48,7 @@ def test_two_equal_runs_pass(evalwright: Evalwright, pair: Pair) -> None:
     pair.add(a_case("one", **KINDLY), a_response(), a_response())
     done = compare(evalwright)
     assert done.code == 0, done.err
-    assert "Nothing blocks shipping" in done.out
+    assert "Nothing blocks shipping" in done.flat
     assert items_of(evalwright.folder / "report")["one"]["change"] == "still_passing"
 
 
@@ -60,7 +60,7 @@ def test_a_run_that_fails_as_before_is_not_called_fit_to_ship(
     done = compare(evalwright)
     assert done.code == 0, "nothing got worse"
     assert "blocks shipping" not in done.out
-    assert "No regression: no case got worse or asks for a gate, 1 case fails" in done.out
+    assert "No regression: no case got worse or asks for a gate, 1 case fails" in done.flat
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_regression_fails_unless_it_is_not_asked_for(
     asked = ("--fail-on", fail_on) if fail_on else ()
     done = compare(evalwright, *asked)
     assert done.code == code
-    assert "1 case got worse" in done.out
+    assert "1 case got worse" in done.flat
     item = items_of(evalwright.folder / "report")["worse"]
     assert item["new_root"] == "wrong_tool_choice"
     assert item["preventable_by_policy"] is True
@@ -81,6 +81,25 @@ def test_a_regression_fails_unless_it_is_not_asked_for(
     assert item["failed_assertions"]["new"][0]["expected"] == ["look_up"]
     assert item["failed_assertions"]["new"][0]["actual"] == ["guess"]
     assert "baseline_root" not in item
+
+
+def test_at_most_five_cases_are_shown_with_their_cause_and_where_the_runs_part(
+    evalwright: Evalwright, pair: Pair
+) -> None:
+    for number in range(7):
+        a_regression(pair, f"case-{number}")
+    done = compare(evalwright)
+    lines = done.out.splitlines()
+    assert lines[0].startswith("FAILED ■ Do not ship yet: 7 cases got worse")
+    assert (
+        done.out.count("Wrong tool choice")
+        == done.out.count("baseline has this step: look_up")
+        == 5
+    )
+    assert "    and 2 more" in lines
+    assert lines[-1] == "exit 1: may not ship"
+    assert max(map(len, lines)) <= 80
+    assert "\N{MINUS SIGN}100.0 points" in done.out
 
 
 def test_a_leaked_secret_beside_a_high_risk_action_asks_for_a_gate(
@@ -103,7 +122,7 @@ def test_an_error_on_both_sides_is_no_pass(evalwright: Evalwright, pair: Pair) -
     pair.add(a_case("one", **KINDLY), a_failure(), a_failure())
     done = compare(evalwright)
     assert done.code == 1
-    assert "1 case has no answer" in done.out
+    assert "1 case has no answer" in done.flat
     item = items_of(evalwright.folder / "report")["one"]
     assert (item["baseline_pass"], item["new_pass"]) == (False, False)
 
@@ -470,7 +489,7 @@ def test_a_leaked_key_fails_even_where_no_gate_is_asked_for(
     pair.add(a_case("one", **KINDLY), a_response(), a_response(output=f"Use {SECRET}"))
     done = compare(evalwright)
     assert done.code == 1
-    assert "1 case has a new severe signal" in done.out
+    assert "1 case has a new severe signal" in done.flat
     assert compare(evalwright, "--fail-on", "gate").code == 0
 
 
@@ -485,7 +504,7 @@ def test_a_baseline_without_any_answer_is_no_baseline(evalwright: Evalwright, pa
     pair.add(a_case("one", **KINDLY), None, a_response())
     done = compare(evalwright)
     assert done.code == 1
-    assert "the baseline answered nothing" in done.out
+    assert "the baseline answered nothing" in done.flat
 
 
 def test_nothing_to_compare_is_bad_input(evalwright: Evalwright, pair: Pair) -> None:

@@ -92,7 +92,7 @@ def test_groups_are_compared_with_all_their_repeats(desk: Evalwright) -> None:
     steady, moody = groups(desk)
     done = desk("compare", steady, moody, "--out", "report")
     assert done.code == 1
-    assert done.out.startswith("Do not ship yet: 2 cases got worse (3 compared")
+    assert done.flat.startswith("FAILED ■ Do not ship yet: 2 cases got worse (3 compared")
     report = json.loads((desk.folder / "report/compare-report.json").read_text())
     assert report["report_id"] == f"{steady}..{moody}"
     items = {item["case_id"]: item for item in report["items"]}
@@ -108,10 +108,12 @@ def test_groups_are_compared_with_all_their_repeats(desk: Evalwright) -> None:
 
 def test_a_group_is_compared_with_a_run_and_with_itself(desk: Evalwright) -> None:
     (steady, runs), (moody, _) = groups(desk).items()
-    assert desk("compare", runs[0], moody).out.startswith("Do not ship yet: 2 cases got worse")
+    assert desk("compare", runs[0], moody).flat.startswith(
+        "FAILED ■ Do not ship yet: 2 cases got worse"
+    )
     same = desk("compare", moody, moody)
     assert same.code == 0
-    assert same.out.startswith("No change: a run compared with itself")
+    assert same.flat.startswith("PASSED ● No change: a run compared with itself")
     assert not list(desk.folder.glob("evalwright-*"))  # without --out no report is kept
     assert desk("compare", steady, moody, "--json").json()["summary"]["regressions"] == 2
 

@@ -59,7 +59,7 @@ def test_a_pair_of_runs_is_told_in_one_sentence(desk: Evalwright, tmp_path) -> N
         *("compare", before, after, "--out", str(tmp_path / "report")),
         *("--markdown", str(tmp_path / "pair.md"), "--junit", str(tmp_path / "pair.xml")),
         env={"GITHUB_STEP_SUMMARY": str(tmp_path / "pair-job.md")},
-    ).out
+    ).flat
     told["page"] = html.unescape((tmp_path / "report" / "report.html").read_text())
     told |= {name: (tmp_path / f"{name}.md").read_text() for name in ("pair", "pair-job")}
     told["pair.xml"] = html.unescape((tmp_path / "pair.xml").read_text())
@@ -95,7 +95,7 @@ def test_repeats_decide_together_and_name_the_task_that_broke(desk: Evalwright, 
         "page": html.unescape((tmp_path / "run-1.html").read_text()),
         "markdown": (tmp_path / "run.md").read_text(),
         "shown": desk("show", after).flat,
-        "compared": desk("compare", before, after).out,
+        "compared": desk("compare", before, after).flat,
         "python": ew.load(after, db=desk.db).sentence or "",
         "notebook": html.unescape(ew.load(after, db=desk.db)._repr_html_()),
     }
@@ -127,7 +127,7 @@ def test_a_row_without_an_id_is_called_by_its_name_in_the_sentence(
         "console": ran.flat,
         "page": html.unescape((tmp_path / "run-1.html").read_text()),
         "python": ew.load(after, db=desk.db).sentence or "",
-        "compare": compared.out,
+        "compare": compared.flat,
         "report": html.unescape((report / "report.html").read_text()),
         "json": json.loads((report / "compare-report.json").read_text())["summary"]["significance"][
             "sentence"
@@ -140,7 +140,7 @@ def test_a_row_without_an_id_is_called_by_its_name_in_the_sentence(
     (name,) = set(re.findall(r"how-long-may-i-wait-[0-9a-f]{4}", told["console"]))
     assert f"\n{name} differs in 4 of 4 repeats\n" in desk("diff", before, after).out
     assert desk("show", after, "--task", name).out.count("got       wrong") == 4
-    for text in (compared.out, *(path.read_text() for path in tmp_path.glob("pair.*"))):
+    for text in (compared.flat, *(path.read_text() for path in tmp_path.glob("pair.*"))):
         assert "how-long-may-i-wait-" in text
         assert "row-" not in text
 
@@ -159,7 +159,7 @@ def test_one_run_is_put_beside_all_repeats_of_a_group_that_is_named(desk: Evalwr
         "4 repeats on each side would show whether a task broke."
     )
     assert sentence in ran.flat
-    assert sentence in desk("compare", before, newest(desk, "runId")).out
+    assert sentence in desk("compare", before, newest(desk, "runId")).flat
 
 
 def test_repeats_as_a_baseline_count_together_whichever_was_the_last(desk: Evalwright) -> None:
@@ -175,6 +175,6 @@ def test_repeats_as_a_baseline_count_together_whichever_was_the_last(desk: Evalw
     shown = desk("show", "latest").out
     assert "pass rate 91.7% → 91.7%" in shown
     assert "score 0.9444 → 0.9167" in shown
-    compared = desk("compare", before, newest(desk, "runId")).out
+    compared = desk("compare", before, newest(desk, "runId")).flat
     assert "1 case fails as before" in compared
     assert "pass rate 91.7% → 91.7%" in compared

@@ -53,7 +53,7 @@ def test_the_first_line_says_what_differs_and_what_can_be_decided_is(
 ) -> None:
     a_changed_pair(pair)
     done = compare(evalwright, "--fail-on", fail_on)
-    assert done.out.splitlines()[0] == SENTENCE
+    assert done.flat.startswith(f"▲ {SENTENCE} ")
     assert done.code == code
     assert ("--cases" in done.err) is (code == 3)
 
@@ -70,7 +70,7 @@ def test_nothing_that_is_written_speaks_of_shipping_or_of_a_rate(
     for text in (done.out, *pages, *written):
         assert not [words for words in NOWHERE if words in text]
     assert SENTENCE in (report / "report.html").read_text()
-    assert (evalwright.folder / "m.md").read_text().startswith(f"# {SENTENCE}")
+    assert (evalwright.folder / "m.md").read_text().startswith(f"### ▲ {SENTENCE}")
     cases = ET.fromstring((evalwright.folder / "j.xml").read_bytes()).iter("testcase")
     skipped = [case.findall("skipped") for case in cases]
     assert {each.attrib["type"] for (each,) in skipped} == {"nothing_expected"}
@@ -98,7 +98,7 @@ def test_where_nothing_differs_it_cannot_be_told_either(evalwright: Evalwright, 
     pair.add(a_case(), a_response(), a_response())
     done = compare(evalwright)
     words = "nothing was expected of 1 case. Answers and calls are the same."
-    assert done.out.startswith(f"Cannot tell: {words}")
+    assert done.flat.startswith(f"▲ Cannot tell: {words}")
     assert done.code == 3
     assert compare(evalwright, "--fail-on", "changes").code == 0
 
@@ -125,7 +125,7 @@ def test_what_is_expected_is_judged_and_the_rest_is_counted_apart(
     assert done.code == 0
     assert (
         "1 compared, pass rate 0.0% → 100.0%; nothing was expected of 8 more: answers differ in 6, "
-        "calls in 3, 1 new high signal)" in done.out
+        "calls in 3, 1 new high signal)" in done.flat
     )
     items = items_of(evalwright.folder / "report")
     assert "expected" not in items["judged"]
@@ -153,5 +153,5 @@ def test_in_python_such_a_comparison_neither_passed_nor_failed(tmp_path: Path, p
 def test_a_run_beside_itself_is_no_change(evalwright: Evalwright, pair: Pair) -> None:
     pair.add(a_case(), a_response(), a_response())
     done = evalwright("compare", "runs/new", "runs/new")
-    assert done.out.splitlines()[0] == "No change: a run compared with itself (1 compared)."
+    assert done.flat.startswith("PASSED ● No change: a run compared with itself (1 compared).")
     assert done.code == 0

@@ -1,6 +1,7 @@
 """`evalwright compare`: two runs side by side, a report folder, and a gate."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -31,9 +32,9 @@ from evalwright.cli.parameters import (
 )
 from evalwright.contracts.errors import BadInput
 from evalwright.reports.formats.ci import append_step_summary, workflow_command
-from evalwright.reports.formats.figures import pass_rates
+from evalwright.reports.formats.console import Style
 from evalwright.reports.forms import STEP_SUMMARY, renderer
-from evalwright.store.location import open_existing_log
+from evalwright.store.location import open_existing_log, shown_db
 
 _PROGRESS_EVERY = 500
 
@@ -99,7 +100,8 @@ def command(
     opens anywhere: report.html, compare-report.json, a page for each case, and copies of the data
     behind it. Secrets and personal data are masked.
     """
-    from evalwright.reports.comparison.folder import CompareOptions, compare_runs  # not to complete
+    from evalwright.reports.comparison.console import render_comparison  # not to complete
+    from evalwright.reports.comparison.folder import CompareOptions, compare_runs
 
     forms = wanted_forms("comparison", asked)
     named = _sides(sides, baseline, new)
@@ -119,18 +121,7 @@ def command(
         result = {"summary": report.summary, "quality_flags": report.quality}
         emit(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
     else:
-        summary = report.summary
-        lines = [summary.verdict]
-        if summary.significance is not msgspec.UNSET:
-            lines += [summary.significance.sentence, pass_rates(summary.significance)]
-        causes = [
-            f"{name} {count}" for name, count in summary.root_cause_breakdown.items() if count
-        ]
-        if causes:
-            lines.append(f"Root causes: {', '.join(causes)}")
-        if summary.security.top_signal_kinds_new:
-            lines.append(f"Signals: {', '.join(summary.security.top_signal_kinds_new)}")
-        echo("\n".join(lines))
+        echo(render_comparison(report, Style.of(Streams.out)), styled=True)
         for note in report.notes:
             say(f"note: {note}")
         if not report.quality.self_contained:
@@ -139,7 +130,12 @@ def command(
         if options.show_secrets:
             say("note: secrets and personal data are NOT masked; do not pass this report on")
         if out is not None:
-            echo(f"Report: {out / 'report.html'}")
+            echo(f"\n  Report: {out / 'report.html'}")
+        else:
+            words = ["evalwright", "compare", *named, "--out", "report"]
+            words += [] if options.cases is None else ["--cases", str(options.cases)]
+            words += ["--db", shown_db(db)] if db else []
+            echo(f"\n  As a folder  {shlex.join(words)}")
     summary = report.summary
     fails = {
         "any": report.blocks_shipping,
@@ -149,13 +145,19 @@ def command(
         "changes": summary.differing.answers + summary.differing.calls > 0,
         "none": False,
     }
-    if fails[fail_on] is None:
+    code = {None: 3, True: 1, False: 0}[fails[fail_on]]
+    if code == 3:
         say(
             f"evalwright: --fail-on {fail_on}: nothing was expected; say with --cases what is, or "
             "ask for what can be told: --fail-on signals, changes, gate or none"
         )
-        return 3
-    return 1 if fails[fail_on] else 0
+    if not as_json:
+        ends = {0: "may ship", 1: "may not ship"}
+        if fail_on != "any":
+            ends = {0: "the gate passed", 1: "the gate failed"}
+        told = f"exit {code}: {ends.get(code, 'cannot tell')}"
+        echo(Style.of(Streams.out).dim(told), styled=True)
+    return code
 
 
 def _sides(given: Sequence[str], baseline: str | None, new: str | None) -> tuple[str, str]:

@@ -267,6 +267,7 @@ class WrittenReport(msgspec.Struct, frozen=True):
     blocks_shipping: bool | None  # whether there is any reason not to ship; None: cannot tell
     quality: QualityFlags
     notes: tuple[str, ...]
+    rows: list[OverviewRow]  # of its table, the first of them
 
 
 def compare_runs(
@@ -552,4 +553,4 @@ class _ReportBuild:
             shutil.copyfileobj(items, file, _BUFFER)
             file.write(b"\n  ]\n}\n")
         shutil.rmtree(self._work)
-        return WrittenReport(summary, against, quality, notes)
+        return WrittenReport(summary, against, quality, notes, first_rows)
