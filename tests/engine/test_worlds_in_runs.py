@@ -154,6 +154,14 @@ def test_nothing_passes_that_looks_at_a_collection_which_is_not_there(check: Any
     assert "there are: orders, refunds" in result.reason
 
 
+def test_what_was_meant_is_looked_for_among_few_and_short_names() -> None:
+    data = {f"{'r' * 300}{number}": [] for number in range(2000)}
+    tools = {f"t{number}": {"get": "r" * 300} for number in range(900)}
+    world = ew.world("shop", data=data, tools=tools)
+    with pytest.raises(InvalidDocument, match=r"there are: r+, .* and others"):
+        ew.Suite("s", tasks=[ew.Task("t", input=1, world=world, checks=[ew.equals(1)])]).subject()
+
+
 def test_recorded_answers_are_scored_where_the_functions_of_a_world_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

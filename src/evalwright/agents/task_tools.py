@@ -55,7 +55,8 @@ class TaskTools:
         self._seed = f"{seed}:{task.task_id}" if task else ""
         self._prepared = world
         self.world = None if world is None else WorldState(world, self._seed)
-        self._fixtures: dict[str, list[tuple[Mapping[str, Any], list[Any]]]] = {}
+        # Of each tool, by the arguments as text: the arguments, and the answers in order.
+        self._fixtures: dict[str, dict[str, tuple[Mapping[str, Any], list[Any]]]] = {}
         self._used: dict[int, int] = {}  # answers of a list
         fixtures = task.fixtures if task else None
         for entry in fixtures.tool_responses if fixtures else ():
@@ -105,7 +106,7 @@ class TaskTools:
     ) -> ToolReply | LaterReply:
         given = msgspec.json.decode(arguments)
         answers = max(
-            (each for each in self._fixtures.get(tool, ()) if _fits(each[0], given)),
+            (each for each in self._fixtures.get(tool, {}).values() if _fits(each[0], given)),
             key=lambda each: _size(each[0]),
             default=None,
         )
@@ -149,12 +150,8 @@ class TaskTools:
     def _add_fixture(self, entry: ToolResponse) -> None:
         response = None if entry.response is msgspec.UNSET else entry.response
         args = entry.args or {}
-        entries = self._fixtures.setdefault(entry.tool, [])
-        for known, responses in entries:
-            if json_equal(known, args):
-                responses.append(response)
-                return
-        entries.append((args, [response]))
+        by_args = self._fixtures.setdefault(entry.tool, {})
+        by_args.setdefault(canonical(args), (args, []))[1].append(response)
 
 
 class _Striking:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from evalwright.engine.suites.tasks import Problems
 
 _IDENTIFIED = ("get", "update", "delete")  # by a field that rows have
+_MOST_NAMES = 50  # among which the one that was meant is looked for
+_LONGEST_NAME = 50
+_MOST_TOLD = 20
 
 
 class WorldReading:
@@ -45,8 +49,12 @@ class WorldReading:
             if data is not None:
                 tools = msgspec.convert(document["tools"], dict[str, WorldTool])
                 worlds[name] = World(data, tools)
+                fields = {
+                    collection: dict.fromkeys(field for row in rows for field in row)
+                    for collection, rows in data.items()
+                }
                 for tool_name, tool in tools.items():
-                    self._check_tool(tool, data, child(f"{place}.tools", tool_name))
+                    self._check_tool(tool, fields, child(f"{place}.tools", tool_name))
         return worlds
 
     def _data(self, given: Any, place: str) -> dict[str, Any] | None:
@@ -79,21 +87,21 @@ class WorldReading:
                 return None
         return data
 
-    def _check_tool(self, tool: WorldTool, data: Mapping[str, Any], place: str) -> None:
+    def _check_tool(
+        self, tool: WorldTool, fields: Mapping[str, Mapping[str, None]], place: str
+    ) -> None:
         operation, target, by = tool.operation, tool.target, tool.by
         if operation == "python":
             if (missing := self._missing_code(target)) is not None:
                 others = "use get, find, create, update or delete"
                 remedy = missing.remedy if self._allow_code else others
                 self._problems.add(f"{place}.python", missing.message, remedy)
-        elif target not in data:
+        elif target not in fields:
             message = f"the world has no collection {target!r}"
-            self._problems.add(f"{place}.{operation}", message, _meant(target, data))
-        elif operation in _IDENTIFIED and data[target]:
-            fields = dict.fromkeys(field for row in data[target] for field in row)
-            if by not in fields:
-                message = f"no row of {target} has a field {by!r}"
-                self._problems.add(f"{place}.by", message, _meant(by, fields))
+            self._problems.add(f"{place}.{operation}", message, _meant(target, fields))
+        elif operation in _IDENTIFIED and fields[target] and by not in fields[target]:
+            message = f"no row of {target} has a field {by!r}"
+            self._problems.add(f"{place}.by", message, _meant(by, fields[target]))
 
 
 def check_use(
@@ -112,14 +120,16 @@ def check_use(
     known = worlds.get(world)
     if world and known is None:  # what is wrong with it is told
         return
-    tools = [each.tool for each in fixtures.tool_responses] if fixtures else []
-    tools += known.tools if known else ()
+    in_fixtures = {each.tool for each in fixtures.tool_responses} if fixtures and faults else ()
+    in_world = known.tools if known else ()
     for index, fault in enumerate(faults):
         place = f"{path}.faults[{index}]"
-        if fault.tool is not None and fault.tool not in tools:
+        if fault.tool is not None and not (fault.tool in in_world or fault.tool in in_fixtures):
             message = f"the suite answers no tool {fault.tool!r} in this task"
-            problems.add(f"{place}.tool", message, _meant(fault.tool, tools))
-        elif not tools:
+            problems.add(
+                f"{place}.tool", message, _meant(fault.tool, chain(in_world, sorted(in_fixtures)))
+            )
+        elif not (in_world or in_fixtures):
             message = "the suite answers no tool in this task, so nothing could go wrong"
             problems.add(place, message, "name a world, or give fixtures with toolResponses")
         if fault.seconds is not None and fault.fault != "slow":
@@ -127,7 +137,11 @@ def check_use(
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    known = list(dict.fromkeys(known))
-    if close := get_close_matches(name, known, 1):
+    names = [*islice(known, _MOST_NAMES)]
+    short = [each for each in names if len(each) <= _LONGEST_NAME]
+    if len(name) <= _LONGEST_NAME and (close := get_close_matches(name, short, 1)):
         return f"did you mean {close[0]}?"
-    return f"there are: {', '.join(known)}" if known else "there are none"
+    if not names:
+        return "there are none"
+    told = ", ".join(f"{each:.{_LONGEST_NAME}}" for each in names[:_MOST_TOLD])
+    return f"there are: {told}" + (" and others" if len(names) > _MOST_TOLD else "")
