@@ -15,7 +15,7 @@ from subjects.forking import IS_POSSIBLE, the_forge
 from subjects.waiting import eventually
 
 pytestmark = pytest.mark.skipif(not IS_POSSIBLE, reason="commands are not forked here")
-VARIABLE = re.compile(r"run_[0-9a-z]{26}|\d+ ms|[\d.]+ s")
+VARIABLE = re.compile(r"run_[0-9a-z]{26}|\d+ ms|[\d.]+ s|\b(?:run|show) \d+")
 SLEEPER = """
 import os, pathlib, time
 

@@ -230,6 +230,7 @@ def test_the_types_of_our_own_bear_our_name():
     ours = [name for name in PAYLOADS if name not in listed]
     assert ours == [
         "evalwright.planned",
+        "evalwright.worldChanged",
         "evalwright.judged",
         "evalwright.found",
         "evalwright.checked",

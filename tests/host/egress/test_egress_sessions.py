@@ -98,7 +98,8 @@ def test_what_a_server_sets_as_cookies_is_not_sent_back():
     async def call(url: str) -> None:
         async with Egress(PRIVATE).session(https_only=False) as session:
             for _ in range(2):
-                await session.post(url)
+                async with session.post(url) as response:
+                    await response.read()
 
     cookie = {"Set-Cookie": "who=tenant-a"}
     with serving(lambda request: Reply(b"{}", 200, cookie)) as endpoint:

@@ -94,6 +94,8 @@ def warnings(before: ComparedSide, after: ComparedSide) -> str:
 
 def test_runs_that_are_alike_are_compared_without_a_warning():
     assert warnings(a_side({"a": 1.0}), a_side({"a": 0.0}, at_us=1)) == ""
+    beside_it = a_side({"a": 0.0}, at_us=1, modes=["golden", "regression"])
+    assert warnings(a_side({"a": 1.0}), beside_it) == ""
 
 
 def test_what_makes_runs_hard_to_compare_is_said():
@@ -105,6 +107,7 @@ def test_what_makes_runs_hard_to_compare_is_said():
         (a_side({"a": 1.0}), "not compared: new: b"),
         (a_side(plain, changed=["b"]), "not compared: changed: b"),
         (a_side(plain, panel=panel), "judged by acme:judge, the new run by no judge"),
+        (a_side(plain, modes=["rubric"]), "Other modes: rubric before, golden now."),
         (a_side(plain, modes=["live-shadow"]), "live-shadow run is not deterministic"),
         (a_side(plain, status="cancelled"), "The baseline is cancelled"),
         (a_side(plain, status="running"), "The baseline is not ended"),
