@@ -115,6 +115,7 @@ def test_a_flipped_bit_is_reported_or_changes_nothing_that_is_read(
     [
         (["UPDATE events SET body = replace(body, 'yes', 'Yes') WHERE run = 3"], "run"),
         (["UPDATE events SET type = 'evalwright.note' WHERE run = 3 AND seq = 7"], "event 7"),
+        (["ALTER TABLE run_facts RENAME COLUMN summed TO sunmed"], "no column 'summed'"),
         (["UPDATE events SET task_id = 'task-9' WHERE run = 3 AND task_id = 'task-1'"], "event"),
         (["UPDATE events SET at_us = at_us + 1 WHERE run = 3 AND seq = 5"], "event 5"),
         (["UPDATE events SET checksum = NULL WHERE run = 3 AND seq = 5"], "missing, added"),

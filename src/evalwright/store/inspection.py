@@ -320,6 +320,8 @@ def _changed_events(connection: sqlite3.Connection) -> Iterator[LogProblem]:
                 )
     except _DAMAGED as error:
         yield LogProblem("checksum", "file", f"cannot be checked: {in_one_line(error)}")
+    except KeyError as column:  # its name is damaged
+        yield LogProblem("checksum", "file", f"cannot be checked: there is no column {column}")
 
 
 def place_in_log(run_id: str | None, sequence: int | None, detail: str | None) -> str:
