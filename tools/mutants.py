@@ -1,9 +1,11 @@
 """Mutation testing: change the code in sampled places and list the changes that no test notices.
 
-Room by room, the tests of the room run once, to learn which test runs which line. Then a sample of
-changes is drawn by a seed; each is made in a copy of the source, where the quickest tests that run
-its line have a bounded time to notice it. What takes longer is killed, and counts as noticed. A
-change that no test of the room runs counts as survived.
+Room by room, the tests of the room run once, to learn which test runs which line, and what it
+costs. Then a sample of changes is drawn by a seed; each is made in a copy of the source, where the
+tests that run its line are tried, the quickest first. A test that takes far longer than it did
+hangs, and that counts as noticed, if it ends on the unchanged source. So a busy machine neither
+kills a change nor lets it live. A change that no test of the room runs counts as survived; one
+whose tests would take minutes is counted apart when those that were tried do not notice it.
 
     make mutants
     python tools/mutants.py --sample 50 --seed 7
@@ -18,31 +20,43 @@ import argparse
 import ast
 import contextlib
 import hashlib
+import importlib
 import json
+import multiprocessing
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
+import time
 import tomllib
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / ".mutants"
 GOAL = 0.92
-MOST_TESTED_S = 20.0  # of tests that are tried for a change, as long as they took unchanged
-MOST_TESTS = 300
-STARTING_S = 40.0  # that pytest may need beside its tests
-MAPPING_S = 1800.0  # that the tests of a room may take, once
-PYTEST = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "mutants_on_pytest")
+PORTIONS = (
+    (4, 60),
+    (16, 300),
+    (100, 1500),
+)  # seconds of tests that a change is tried with, and how many
+PYTEST = ("-q", "-n", "0", "-p", "no:cacheprovider", "-p", "mutants_on_pytest")
+SERVER = f"mutants-{os.getpid()}"
+# What a session of pytest has to import itself: our own, and the plugins whose asserts it rewrites.
+NOT_SHARED = {
+    *("evalwright", "__main__", "conftest", "mutants_on_pytest"),
+    *("_hypothesis_pytestplugin", "pytest_cov", "schemathesis", "xdist"),
+    *(path.stem for path in (ROOT / "tests").rglob("*") if path.suffix in ("", ".py")),
+}
 
 # The rooms, and the tests that are theirs. Left out are those that start processes or take
 # seconds, and find what quicker tests find.
@@ -246,41 +260,113 @@ def changes_of(room: str, copy: Path) -> list[Change]:
     return found
 
 
-def environment(copy: Path) -> dict[str, str]:
-    """That of the tests: the copy comes before the source, and nothing is compiled for later."""
-    path = os.pathsep.join([str(copy), str(ROOT / "tools")])
-    return {
-        **os.environ,
-        "PYTHONPATH": path,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HYPOTHESIS_STORAGE_DIRECTORY": str(WORK / "hypothesis"),
-    }
+class Cost(NamedTuple):
+    """What a test took when it ran on the unchanged source: by the clock, and of the processor."""
+
+    seconds: float
+    cpu: float
+
+    def exceeded(self, seconds: float, cpu: float) -> bool:
+        """Whether it hangs: a busy machine makes a test late, and hardly takes more of the CPU."""
+        return seconds > 45 + 10 * self.seconds or cpu > 20 + 5 * self.cpu
 
 
-def run_tests(copy: Path, arguments: Sequence[str], most_s: float, **more: str) -> int | None:
-    """The exit code of pytest; None if it had to be killed, with all that it started."""
-    with (WORK / f"{copy.name}.out").open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, *PYTEST, *arguments],
-            cwd=ROOT,
-            env={**environment(copy), **more},
-            stdout=out,
-            stderr=out,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(most_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+class Session(NamedTuple):
+    """What came of a session of pytest; the code is None if it had to be killed."""
+
+    code: int | None
+    costs: dict[str, Cost]  # of the tests that passed
+    failed: list[str]
+    running: str  # the test that ran last
+    imported: list[str]
+
+
+def run_tests(copy: Path, arguments: Sequence[str], costs: dict[str, Cost], **more: str) -> Session:
+    """Run pytest in a fork, which need not import anew what does not change.
+
+    With the costs of the tests that run, one that hangs is killed, with all that it started.
+    """
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        become_pytest(copy, arguments, MUTANTS_NOTES=str(writing), **more)
+    os.close(writing)
+    passed, failed = dict[str, Cost](), list[str]()
+    imported, running, notes = list[str](), "", b""
+    code, since, cpu_before, looked = None, time.monotonic(), 0.0, 0.0
+    while True:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        while select.select([reading], [], [], 0 if ended else 0.05)[0]:
+            data = os.read(reading, 1 << 16)
+            if not data:
+                break
+            *lines, notes = (notes + data).split(b"\n")
+            for kind, what, *figures in map(json.loads, lines):
+                if kind == "started":
+                    running, since, cpu_before = what, time.monotonic(), cpu_of(process)
+                elif kind == "passed":
+                    passed[what] = Cost(*figures)
+                elif kind == "failed":
+                    failed.append(what)
+                else:
+                    imported = what
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            break
+        now = time.monotonic()
+        if costs and now - looked > 2:
+            looked, usual = now, costs.get(running, Cost(0, 0))
+            if usual.exceeded(now - since, cpu_of(process) - cpu_before):
+                break
+    os.close(reading)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
+    if code is None:
+        os.waitpid(process, 0)
+    return Session(code, passed, failed, running, imported)
+
+
+def become_pytest(copy: Path, arguments: Sequence[str], **more: str) -> NoReturn:
+    """Run pytest with a copy of the source, and end."""
+    code = 3
+    try:
+        os.setsid()
+        out = os.open(WORK / f"{copy.name}.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number in (1, 2):
+            os.dup2(out, number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.chdir(ROOT)
+        sys.path[:0] = [str(copy), str(ROOT / "tools")]
+        sys.argv[:] = ["pytest"]
+        os.environ |= {
+            "PYTHONPATH": os.pathsep.join(sys.path[:2]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(WORK / "hypothesis"),
+            "PYTEST_XDIST_TESTRUNUID": SERVER,
+            **more,
+        }
+        sys.dont_write_bytecode = bool(os.environ["PYTHONDONTWRITEBYTECODE"])
+        code = int(pytest.main([*PYTEST, *arguments]))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def cpu_of(session: int) -> float:
+    """The CPU seconds of the processes of a session and of those that they waited for."""
+    ticks = 0
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = place.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class TestMap:
-    """Which tests of a room run which lines, and how long they take."""
+    """Which tests of a room run which lines, and what they cost."""
 
     def __init__(self, room: str, tests: Sequence[str], copy: Path) -> None:
         digest = hashlib.sha256(json.dumps([room, *tests]).encode())
@@ -288,25 +374,26 @@ class TestMap:
             for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
                 digest.update(path.read_bytes())
         name = f"{room.replace('/', '-')}-{digest.hexdigest()[:16]}"
-        self._data, self._times = WORK / f"{name}.db", WORK / f"{name}.json"
-        if not self._times.exists():
+        self._data, kept = WORK / f"{name}.db", WORK / f"{name}.json"
+        if not kept.exists():
             settings = WORK / "coverage.ini"
             package = f"evalwright/{room}".replace("/", ".")
             settings.write_text(f"[run]\nsource_pkgs = {package}\n")  # others are not traced
             coverage = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
-            run_tests(
-                copy,
-                [*coverage, *LEFT_OUT, *tests],
-                MAPPING_S,
-                COVERAGE_FILE=str(self._data),
-                MUTANTS_TIMES=str(self._times),
+            arguments = [*coverage, *LEFT_OUT, *tests]
+            session = run_tests(
+                copy, arguments, {}, COVERAGE_FILE=str(self._data), PYTHONDONTWRITEBYTECODE=""
             )
-        if not self._times.exists():
-            sys.exit(f"the tests of {room} did not end: see {WORK / copy.name}.out")
-        self.seconds: dict[str, float] = json.loads(self._times.read_text())  # of those that pass
+            if not session.costs:
+                sys.exit(f"the tests of {room} did not run: see {WORK / copy.name}.out")
+            if session.failed:
+                print(f"{room}: left out, since they fail: {' '.join(session.failed)}", flush=True)
+            kept.write_text(json.dumps([session.costs, session.imported]))
+        costs, self.imported = json.loads(kept.read_text())
+        self.costs = {test: Cost(*figures) for test, figures in costs.items()}
 
     def covering(self, change: Change) -> list[str]:
-        """The tests that run a changed line, the quickest first, as far as there is time."""
+        """The tests that run a changed line, the quickest first."""
         from coverage.numbits import numbits_to_nums
 
         with sqlite3.connect(self._data) as db:
@@ -321,36 +408,47 @@ class TestMap:
             for context, numbits in rows
             if not change.lines.isdisjoint(numbits_to_nums(numbits))
         }
+        return sorted(tests & self.costs.keys(), key=lambda each: self.costs[each])
+
+
+def portions(tests: Sequence[str], costs: dict[str, Cost]) -> Iterator[list[str]]:
+    """Tests in ever larger portions, as far as there is time: most changes fall to the first."""
+    rest = list(tests)
+    for seconds, most in PORTIONS:
         chosen, spent = list[str](), 0.0
-        for test in sorted(tests & self.seconds.keys(), key=lambda each: self.seconds[each]):
-            spent += self.seconds[test]
-            if chosen and (spent > MOST_TESTED_S or len(chosen) == MOST_TESTS):
-                break
-            chosen.append(test)
-        return chosen
+        while rest and len(chosen) < most and (not chosen or spent < seconds):
+            spent += costs[rest[0]].seconds
+            chosen.append(rest.pop(0))
+        if chosen:
+            yield chosen
 
 
-def try_change(change: Change, tests: Sequence[str], seconds: float, copy: Path) -> str:
-    """What became of a change: `killed`, `timeout`, `survived`, `undecided`, or `no test`."""
+def try_change(change: Change, known: TestMap, copy: Path) -> tuple[str, str]:
+    """What became of a change, and the test that noticed it."""
+    tests, tried = known.covering(change), 0
     if not tests:
-        return "no test"
+        return "no test", ""
     path = copy / change.file
     source = path.read_bytes()
-    chosen = WORK / f"{copy.name}.tests"
-    chosen.write_text("\n".join(tests))
-    arguments, most_s = ["-x", "--no-cov", f"@{chosen}"], STARTING_S + 3 * seconds
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         compiled.unlink()
-    try:
-        path.write_bytes(change.applied(source))
-        code = run_tests(copy, arguments, most_s)
-    finally:
-        path.write_bytes(source)
-    if code == 0:
-        return "survived"
-    if code != 1 and run_tests(copy, arguments, most_s) != 0:  # no test said that it failed
-        return "undecided"
-    return "timeout" if code is None else "killed"
+    chosen = WORK / f"{copy.name}.tests"
+    for portion in portions(tests, known.costs):
+        chosen.write_text("\n".join(portion))
+        try:
+            path.write_bytes(change.applied(source))
+            session = run_tests(copy, ["-x", f"@{chosen}"], known.costs)
+        finally:
+            path.write_bytes(source)
+        if session.failed:
+            return "killed", session.failed[0]
+        if session.code != 0:  # no test said that it failed: it hangs, or nothing could be loaded
+            chosen.write_text(session.running or portion[0])
+            again = run_tests(copy, [f"@{chosen}"], known.costs)
+            became = "timeout" if session.code is None else "killed"
+            return ("undecided" if again.code else became), ""
+        tried += len(portion)
+    return ("survived" if tried == len(tests) else "not tried by all"), ""
 
 
 def reasons() -> dict[str, str]:
@@ -380,42 +478,80 @@ def main() -> int:
     rooms = {given.room: ROOMS.get(given.room, [])} if given.room else ROOMS
     WORK.mkdir(exist_ok=True)
     (WORK / ".gitignore").write_text("*\n")
-    ready = SimpleQueue[Path]()
-    first = None
-    for copy in copies(given.workers):
-        first = first or copy
-        ready.put(copy)
-    assert first is not None
-    excused, all_counts = reasons(), Counter[str]()
-    every = {room: changes_of(room, first) for room in rooms}
+    ready = list(copies(given.workers))
+    all_counts = Counter[str]()
+    every = {room: changes_of(room, ready[0]) for room in rooms}
     whole = sum(map(len, every.values()))
-    for room, possible in every.items():
-        number = min(len(possible), max(1, round(given.sample * len(possible) / whole)))
-        drawn = random.Random(f"{given.seed} {room}").sample(possible, number)
-        known = TestMap(room, given.tests or rooms[room], first)
-        print(f"\n{room}: {len(drawn)} of {len(possible)} changes, seed {given.seed}", flush=True)
-        sources = {change.file: (first / change.file).read_bytes() for change in drawn}
-
-        def attempt(change: Change, known: TestMap = known) -> tuple[Change, str]:
-            tests, copy = known.covering(change), ready.get()
-            try:
-                seconds = sum(known.seconds[each] for each in tests)
-                return change, try_change(change, tests, seconds, copy)
-            finally:
-                ready.put(copy)
-
-        counts = Counter[str]()
-        with ThreadPoolExecutor(given.workers) as pool:
-            for change, became in pool.map(attempt, drawn):
-                counts[became] += 1
-                if became in {"survived", "no test"}:
-                    shown = change.shown(sources[change.file])
-                    reason = excused.get(shown, "none given")
-                    print(f"{change.name}: {became}\n{shown}\n  reason: {reason}", flush=True)
-        all_counts += counts
-        print(f"{room}: {told(counts)}", flush=True)
+    with one_server_of_tests():
+        for room, possible in every.items():
+            number = min(len(possible), max(1, round(given.sample * len(possible) / whole)))
+            drawn = random.Random(f"{given.seed} {room}").sample(possible, number)
+            known = TestMap(room, given.tests or rooms[room], ready[0])
+            print(
+                f"\n{room}: {len(drawn)} of {len(possible)} changes, seed {given.seed}", flush=True
+            )
+            counts = try_changes(drawn, known, ready)
+            all_counts += counts
+            print(f"{room}: {told(counts)}", flush=True)
     print(f"\nall: {told(all_counts)}; goal {GOAL:.0%}")
     return 0 if share_killed(all_counts) >= GOAL else 1
+
+
+def try_changes(drawn: Sequence[Change], known: TestMap, ready: Sequence[Path]) -> Counter[str]:
+    """Try each change in a process of its copy, and print those that live."""
+    for module in known.imported:
+        if module.partition(".")[0] not in NOT_SHARED:
+            with contextlib.suppress(Exception):
+                importlib.import_module(module)
+    sources = {change.file: (ready[0] / change.file).read_bytes() for change in drawn}
+    excused, counts, noticing = reasons(), Counter[str](), dict[str, int]()
+    context = multiprocessing.get_context("fork")
+    tasks, results = context.SimpleQueue(), context.SimpleQueue()
+
+    def work(copy: Path) -> None:
+        while (number := tasks.get()) is not None:
+            try:
+                results.put((number, *try_change(drawn[number], known, copy)))
+            except BaseException:
+                results.put((number, "undecided", ""))
+                raise
+
+    for number in (*range(len(drawn)), *(None for _ in ready)):
+        tasks.put(number)
+    workers = [context.Process(target=work, args=(copy,)) for copy in ready]
+    for worker in workers:
+        worker.start()
+    for _ in drawn:
+        number, became, test = results.get()
+        counts[became] += 1
+        if test:
+            noticing[test] = noticing.get(test, 0) + 1
+        if became not in {"killed", "timeout"}:
+            change = drawn[number]
+            shown = change.shown(sources[change.file])
+            reason = excused.get(shown, "none given")
+            print(f"{change.name}: {became}\n{shown}\n  reason: {reason}", flush=True)
+    for worker in workers:
+        worker.join()
+    chosen = WORK / "noticing.tests"
+    chosen.write_text("\n".join(noticing))
+    for test in run_tests(ready[0], [f"@{chosen}"], known.costs).failed if noticing else []:
+        print(f"{test} also fails on the unchanged source: what it noticed is undecided")
+        counts["killed"] -= noticing[test]
+        counts["undecided"] += noticing[test]
+    return counts
+
+
+@contextlib.contextmanager
+def one_server_of_tests() -> Iterator[None]:
+    """Keep the PostgreSQL of the tests running between their sessions, where there is one."""
+    sys.path.append(str(ROOT / "tests"))
+    from postgres_server import NoPostgres, binaries, shared_server
+
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(NoPostgres):
+            stack.enter_context(shared_server(SERVER, binaries()))
+        yield
 
 
 def share_killed(counts: Counter[str]) -> float:
@@ -424,7 +560,7 @@ def share_killed(counts: Counter[str]) -> float:
 
 
 def decided(counts: Counter[str]) -> int:
-    return counts.total() - counts["undecided"]
+    return counts.total() - counts["undecided"] - counts["not tried by all"]
 
 
 def told(counts: Counter[str]) -> str:

@@ -1,13 +1,36 @@
-"""A pytest plugin for `make mutants`: writes down which tests pass, and how long each takes."""
+"""A pytest plugin for `make mutants`: notes which tests start, how they end and what they cost."""
 
 import json
 import os
-from pathlib import Path
+import sys
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-_seconds: dict[str, float] = {}
 _failed: set[str] = set()
+_seconds: dict[str, float] = {}
+_started = 0.0
+
+
+def _note(*parts: object) -> None:
+    os.write(int(os.environ["MUTANTS_NOTES"]), json.dumps(parts).encode() + b"\n")
+
+
+def _cpu() -> float:
+    return sum(os.times()[:4])
+
+
+def pytest_configure() -> None:
+    """A busy machine is no failure: nothing that is slow is one."""
+    settings.register_profile("mutants", deadline=None, suppress_health_check=list(HealthCheck))
+    settings.load_profile("mutants")
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Say what runs now."""
+    global _started
+    _started = _cpu()
+    _note("started", nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -17,8 +40,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _failed.add(report.nodeid)
 
 
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """Say how it ended, and what it took by the clock and of the processor."""
+    outcome = "failed" if nodeid in _failed else "passed"
+    _note(outcome, nodeid, _seconds.get(nodeid, 0.0), _cpu() - _started)
+
+
 def pytest_sessionfinish() -> None:
-    """Keep those that pass, where that is asked for."""
-    if file := os.environ.get("MUTANTS_TIMES"):
-        passed = {test: took for test, took in _seconds.items() if test not in _failed}
-        Path(file).write_text(json.dumps(passed))
+    """Say what was imported, so that the next session need not."""
+    _note("imported", sorted(sys.modules))
