@@ -347,7 +347,7 @@ def become_pytest(copy: Path, arguments: Sequence[str], **more: str) -> NoReturn
         }
         sys.dont_write_bytecode = bool(os.environ["PYTHONDONTWRITEBYTECODE"])
         code = int(pytest.main([*PYTEST, *arguments]))
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - the process ends with it
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -510,11 +510,11 @@ def try_changes(drawn: Sequence[Change], known: TestMap, ready: Sequence[Path]) 
 
     def work(copy: Path) -> None:
         while (number := tasks.get()) is not None:
+            became = "undecided", ""
             try:
-                results.put((number, *try_change(drawn[number], known, copy)))
-            except BaseException:
-                results.put((number, "undecided", ""))
-                raise
+                became = try_change(drawn[number], known, copy)
+            finally:
+                results.put((number, *became))
 
     for number in (*range(len(drawn)), *(None for _ in ready)):
         tasks.put(number)

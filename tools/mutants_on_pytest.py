@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 _failed: set[str] = set()
 _seconds: dict[str, float] = {}
-_started = 0.0
+_started: dict[str, float] = {}
 
 
 def _note(*parts: object) -> None:
@@ -28,8 +28,7 @@ def pytest_configure() -> None:
 
 def pytest_runtest_logstart(nodeid: str) -> None:
     """Say what runs now."""
-    global _started
-    _started = _cpu()
+    _started[nodeid] = _cpu()
     _note("started", nodeid)
 
 
@@ -43,7 +42,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_runtest_logfinish(nodeid: str) -> None:
     """Say how it ended, and what it took by the clock and of the processor."""
     outcome = "failed" if nodeid in _failed else "passed"
-    _note(outcome, nodeid, _seconds.get(nodeid, 0.0), _cpu() - _started)
+    _note(outcome, nodeid, _seconds.get(nodeid, 0.0), _cpu() - _started[nodeid])
 
 
 def pytest_sessionfinish() -> None:

@@ -453,12 +453,19 @@ def test_importing_it_loads_nothing_from_elsewhere():
 def test_runs_at_the_same_time_leave_the_collection_of_garbage_as_it_was(db):
     usual = gc.get_threshold()
 
-    async def slow(task):
-        await asyncio.sleep(0.05)
-        return expected_of(task.id)
-
     async def both():
-        return await asyncio.gather(ew.arun(SUITE, right, db=db), ew.arun(SUITE, slow, db=db))
+        has_ended = asyncio.Event()
+
+        async def slow(task):
+            await has_ended.wait()
+            return expected_of(task.id)
+
+        async def first():
+            run = await ew.arun(SUITE, right, db=db)
+            has_ended.set()
+            return run
+
+        return await asyncio.gather(first(), ew.arun(SUITE, slow, db=db))
 
     assert all(run.passed for run in asyncio.run(both()))
     assert gc.get_threshold() == usual

@@ -12,6 +12,7 @@ import pytest
 
 from evalwright.contracts.schema import PROMPT_RESULT, check_schema
 from subjects.command import Evalwright, Finished
+from subjects.waiting import eventually
 
 GOOD = """---
 title: Order status
@@ -398,7 +399,6 @@ def test_json_lines_can_be_resumed_too(library: Evalwright) -> None:
 def interrupted(library: Evalwright) -> list[str]:
     """The command that an interrupt ended while the second file was being judged."""
     import signal
-    import time
 
     rules = [
         {"when": {"output": "evaluation_steps"}, "json": {"steps": ["a", "b", "c"]}},
@@ -409,9 +409,7 @@ def interrupted(library: Evalwright) -> list[str]:
     command = ["prompts", "prompts", "-t", "1", "-m", "scripted:judge.json", "-o", "out.json"]
     process = library.start(*command, env={"XDG_CACHE_HOME": str(library.folder / "cache")})
     journal = library.folder / "out.json.partial.jsonl"
-    while not (journal.exists() and journal.stat().st_size):
-        assert process.poll() is None
-        time.sleep(0.01)
+    eventually(lambda: process.poll() is not None or (journal.exists() and journal.stat().st_size))
     process.send_signal(signal.SIGINT)
     assert library.finish(process).code == 130
     a_judge(library, verdict(clarity=2))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -34,11 +35,15 @@ def answer(task):
     return "take {TOKEN}" if question == "leak" else question
 """
 KILLED = """
-import os, time
+import os, sqlite3
+
+SCORED = "SELECT count(*) FROM events WHERE type = 'eval.scored'"
 
 def answer(task):
     if task.input["question"] == "break":
-        time.sleep(0.2)
+        log = sqlite3.connect(os.environ["LOG"])
+        while log.execute(SCORED).fetchone()[0] < 2:
+            pass
         os.kill(os.getpid(), 9)
 """
 
@@ -50,6 +55,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Evalwright:
     (evalwright.folder / "suite.yaml").write_text(SUITE)
     (evalwright.folder / "agent.py").write_text(AGENT)
     assert evalwright("run", "suite.yaml", "--quiet").code == 1
+    return evalwright
+
+
+@pytest.fixture
+def again(ran: Evalwright, tmp_path: Path) -> Evalwright:
+    """The same folder with a log of its own."""
+    evalwright = Evalwright(ran.folder)
+    evalwright.db = tmp_path / "log.db"
     return evalwright
 
 
@@ -86,10 +99,10 @@ def test_csv_and_markdown_hold_every_task_and_no_formula(ran: Evalwright) -> Non
     assert TOKEN not in (ran.folder / "tasks.csv").read_text() + text
 
 
-def test_a_run_writes_them_too(ran: Evalwright) -> None:
-    done = ran("run", "suite.yaml", "--quiet", "--db", "2.db", "--csv", "tasks.csv")
+def test_a_run_writes_them_too(again: Evalwright) -> None:
+    done = again("run", "suite.yaml", "--quiet", "--csv", "tasks.csv")
     assert done.code == 1
-    assert (ran.folder / "tasks.csv").read_text().count("\n") == 5
+    assert (again.folder / "tasks.csv").read_text().count("\n") == 5
 
 
 def test_a_page_is_a_run_that_other_commands_take(
@@ -117,20 +130,23 @@ def test_a_page_with_a_masked_secret_cannot_stand_for_the_run(ran: Evalwright) -
     assert "secrets are masked in this page" in done.err
 
 
-def test_several_runs_have_a_page_each_and_one_that_sets_them_side_by_side(ran: Evalwright) -> None:
-    ran("run", "suite.yaml", "--quiet", "--db", "2.db", "--repeat", "2", "--html", "two.html")
-    names = sorted(path.name for path in ran.folder.glob("two*"))
+def test_several_runs_have_a_page_each_and_one_that_sets_them_side_by_side(
+    again: Evalwright,
+) -> None:
+    again("run", "suite.yaml", "--quiet", "--repeat", "2", "--html", "two.html")
+    names = sorted(path.name for path in again.folder.glob("two*"))
     assert names == ["two-1.html", "two-2.html", "two.html"]
-    matrix = (ran.folder / "two.html").read_text()
+    matrix = (again.folder / "two.html").read_text()
     assert matrix.count("data-cell=") == 2 * matrix.count('<tr role="row" data-task=')
     assert 'href="two-2.html#q=' in matrix
 
 
-def test_a_run_without_a_result_shows_how_far_it_came(ran: Evalwright) -> None:
-    (ran.folder / "killed.py").write_text(KILLED)
+def test_a_run_without_a_result_shows_how_far_it_came(again: Evalwright) -> None:
+    (again.folder / "killed.py").write_text(KILLED)
     agent = ("--agent", "killed.py:answer", "--concurrency", "1")
-    ran("run", "suite.yaml", "--quiet", *agent, "--db", "3.db")
-    done = ran("show", "latest", "--db", "3.db", "--tasks", "--json", "--markdown", "tasks.md")
+    again("run", "suite.yaml", "--quiet", *agent, env={"LOG": str(again.db)})
+    done = again("show", "latest", "--tasks", "--json", "--markdown", "tasks.md")
     assert done.code == 3
-    assert {json.loads(line)["passed"] for line in done.out.splitlines()} >= {None}
-    assert (ran.folder / "tasks.md").read_text().startswith("## No result: incomplete")
+    passed = [json.loads(line)["passed"] for line in done.out.splitlines()]
+    assert passed == [False, False, None, None]
+    assert (again.folder / "tasks.md").read_text().startswith("## No result: incomplete")

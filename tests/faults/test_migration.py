@@ -23,6 +23,7 @@ from evalwright.store.sqlite import migration
 from evalwright.store.sqlite.log import SqliteLog
 from faults import old_logs
 from faults.soaking import scaled, seeds
+from subjects.waiting import eventually
 
 RUNS, TASKS = 12, 40
 
@@ -238,13 +239,16 @@ def test_opening_waits_until_the_older_process_has_ended_and_says_so(
     with an_old_process(path) as process:
         told = ""
 
-        def end_it_once_it_is_waited_for() -> None:
+        def is_waited_for() -> bool:
             nonlocal told
-            deadline = time.monotonic() + 60
-            while "waiting" not in told and time.monotonic() < deadline:
-                time.sleep(0.01)
-                told += capfd.readouterr().err
-            process.kill()
+            told += capfd.readouterr().err
+            return "waiting" in told
+
+        def end_it_once_it_is_waited_for() -> None:
+            try:
+                eventually(is_waited_for)
+            finally:
+                process.kill()
 
         thread = threading.Thread(target=end_it_once_it_is_waited_for)
         thread.start()

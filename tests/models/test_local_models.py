@@ -11,8 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from evalwright.models.config import Config, parse_config
 from evalwright.models.load import Providers
 from evalwright.models.protocol import Model
 from subjects.command import Evalwright
+from subjects.waiting import eventually
 
 STAND_IN = Path(__file__).parents[1] / "subjects" / "llama" / "xllamacpp.py"
 SOON_S = 120
@@ -91,13 +91,6 @@ def load(name: str = "local:smollm2", config: Config | None = None) -> Model:
     return Providers(config or Config(), {}).load(name)
 
 
-def until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not happened():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.02)
-
-
 def is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -150,7 +143,7 @@ def test_a_process_that_somebody_ended_is_started_again(llama: Llama) -> None:
     model = load()
     ask(model)
     os.kill(llama.starts[0], signal.SIGKILL)
-    until(lambda: next(iter(local._SERVERS.values())).address is None)
+    eventually(lambda: next(iter(local._SERVERS.values())).address is None)
     assert ask(model).text == "Yes."
     assert len(llama.starts) == 2
 
@@ -158,7 +151,7 @@ def test_a_process_that_somebody_ended_is_started_again(llama: Llama) -> None:
 def test_it_stops_when_it_is_told_to(llama: Llama) -> None:
     ask(load())
     local._stop_all()
-    until(lambda: not is_alive(llama.starts[0]))
+    eventually(lambda: not is_alive(llama.starts[0]))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +239,7 @@ def test_the_process_is_one_for_a_command_and_ends_with_it(place: Evalwright, ll
     assert done.code in (0, 1), done.err
     assert len(llama.starts) == 1
     assert llama.requests
-    until(lambda: not is_alive(llama.starts[0]))
+    eventually(lambda: not is_alive(llama.starts[0]))
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -255,10 +248,10 @@ def test_the_process_ends_however_the_command_does(
 ) -> None:
     llama.says("hang")
     command = place.start(*RUN, env=llama.environment)
-    until(lambda: bool(llama.requests))
+    eventually(lambda: bool(llama.requests))
     command.send_signal(how)
     command.wait(SOON_S)
-    until(lambda: not is_alive(llama.starts[0]))
+    eventually(lambda: not is_alive(llama.starts[0]))
 
 
 def test_the_process_ends_also_if_the_command_was_gone_before_the_model_was_loaded(

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from evalwright.cli.signals import command
 from evalwright.scans import spread
 from evalwright.scans.spread import LocalProcesses
 from subjects.command import COMMAND
+from subjects.waiting import eventually
 
 DAMAGED = b"{]\n"
 
@@ -60,13 +60,16 @@ def at_work(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[bytes]", list[in
     traces.write_bytes(lines(100) * 800)
     line = [COMMAND, "signals", "--traces", traces, "--out", tmp_path / "out.jsonl", "--jobs", "2"]
     with subprocess.Popen(line, stderr=subprocess.PIPE, start_new_session=True) as process:
-        children: list[int] = []
-        while len(children) < 2 and process.poll() is None:
-            time.sleep(0.02)
-            children = children_of(process.pid)
+        children = two_children_of(process)
         yield process, children
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def two_children_of(process: "subprocess.Popen[bytes]") -> list[int]:
+    """Its children, once it has two of them or none any more."""
+    eventually(lambda: len(children_of(process.pid)) == 2 or process.poll() is not None)
+    return children_of(process.pid)
 
 
 def children_of(pid: int) -> list[int]:
@@ -106,10 +109,7 @@ def test_an_interrupt_while_the_baseline_is_read_ends_all_processes_too(tmp_path
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}
     with subprocess.Popen(line, cwd=tmp_path, env=environment, start_new_session=True) as process:
-        children: list[int] = []
-        while len(children) < 2 and process.poll() is None:
-            time.sleep(0.02)
-            children = children_of(process.pid)
+        children = two_children_of(process)
         os.killpg(process.pid, signal.SIGTERM)
         assert process.wait(240) == 130
     assert not any(map(is_running, children))

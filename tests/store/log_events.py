@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -111,11 +110,3 @@ def types_of(path: Place, run_id: str = "run") -> list[str]:
     rows = rows_of(path, run_id)
     assert [sequence for sequence, _ in rows] == list(range(len(rows)))
     return [kind for _, kind in rows]
-
-
-def eventually(condition: Callable[[], object], what: str) -> None:
-    """Wait until the condition holds; fail when it does not before the deadline."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
-        time.sleep(0.001)

@@ -16,7 +16,6 @@ from log_events import (
     Place,
     a_start,
     an_event,
-    eventually,
     nobody_can_write,
     numbered,
     opened,
@@ -30,6 +29,7 @@ from evalwright.store.protocol import EventLog
 from evalwright.store.sqlite import file_writer
 from evalwright.store.sqlite import log as sqlite
 from evalwright.store.sqlite.log import SqliteLog
+from subjects.waiting import eventually
 
 pytestmark = pytest.mark.both_databases
 

@@ -15,7 +15,6 @@ from log_events import (
     a_start,
     an_end,
     an_event,
-    eventually,
     nobody_can_write,
     numbered,
     opened,
@@ -28,6 +27,7 @@ from evalwright.contracts.errors import LogConflict
 from evalwright.store import writer
 from evalwright.store.protocol import EventLog, NewEvent
 from evalwright.store.sqlite import log as sqlite
+from subjects.waiting import eventually
 
 pytestmark = pytest.mark.both_databases
 

@@ -17,7 +17,6 @@ from log_events import (
     a_start,
     an_event,
     asked,
-    eventually,
     numbered,
     opened,
     postgres_connection,
@@ -35,6 +34,7 @@ from evalwright.store.postgres.schema import EVERY_TENANT, ROLE
 from evalwright.store.postgres.writer import PostgresWriter
 from evalwright.store.protocol import NewEvent
 from postgres_server import PostgresServer, database_of
+from subjects.waiting import eventually
 
 GONE = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'evalwright'"

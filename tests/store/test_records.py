@@ -12,7 +12,6 @@ from log_events import (
     a_start,
     an_end,
     an_event,
-    eventually,
     nobody_can_write,
     numbered,
     opened,
@@ -25,6 +24,7 @@ from evalwright.contracts.errors import LogConflict, StoreError
 from evalwright.store.location import Patience
 from evalwright.store.protocol import EventLog
 from evalwright.store.records import RecordChange, RecordConflict
+from subjects.waiting import eventually
 
 pytestmark = pytest.mark.both_databases
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from evalwright.reports.comparison import folder
 from evalwright.scans.spread import LocalProcesses
 from reported import names_in, write
 from subjects.command import Evalwright
+from subjects.waiting import eventually
 
 CASES = 70
 BATCH = 30  # so that there are more than two
@@ -274,9 +274,8 @@ def test_a_signal_stops_the_command_in_good_order(
     process = evalwright.start(
         *("compare", "--baseline", "runs/baseline", "--new", "runs/new", "--out", "report")
     )
-    while not any(name.startswith(".report.") for name in names_in(evalwright.folder)):
-        assert process.poll() is None
-        time.sleep(0.005)
+    eventually(lambda: process.poll() is not None or any(evalwright.folder.glob(".report.*")))
+    assert process.poll() is None
     os.killpg(process.pid, number)
     done = evalwright.finish(process)
     assert (done.code, done.err) == (130, "evalwright: interrupted\n")
