@@ -44,7 +44,7 @@ class Reply(NamedTuple):
 def refuse_option_names(body: bytes, sent: bytes = b"") -> None:
     """A client over HTTP has no command line, so nothing that it is sent may name an option.
 
-    What it sent itself may be repeated to it. A download is compressed: it holds any bytes by chance.
+    What it sent itself may be repeated to it. A download is compressed: it may hold any bytes.
     """
     if body.startswith(b"PK\x03\x04"):
         return
