@@ -230,10 +230,11 @@ def test_the_events_of_a_task_are_found_wherever_they_are(log: EventLog) -> None
     events = [a_start(), an_event(task_id="a"), *others, a_score("a"), a_score("b")]
     write(log, "run", events)
 
-    assert log.upkeep.sequences_of("run", "a") == [1, 102]
-    assert log.upkeep.sequences_of("run", "never") == []
-    assert log.upkeep.sequences_of("unknown", "a") == []
-    assert log.for_tenant("acme").upkeep.sequences_of("run", "a") == []
+    assert log.upkeep.sequences_of("run", ["a"]) == {"a": [1, 102]}
+    assert log.upkeep.sequences_of("run", ["b", "never", "a"])["b"] == [*range(2, 102), 103]
+    assert log.upkeep.sequences_of("run", ["never"]) == {}
+    assert log.upkeep.sequences_of("unknown", ["a"]) == {}
+    assert log.for_tenant("acme").upkeep.sequences_of("run", ["a"]) == {}
 
 
 @pytest.mark.sqlite_only

@@ -74,8 +74,8 @@ class Upkeep(Protocol):
     def scored_at(self, run_id: str, task_ids: Sequence[str]) -> dict[str, int]:
         """The sequences of the scores of tasks, of those that have one; an index finds them."""
 
-    def sequences_of(self, run_id: str, task_id: str) -> list[int]:
-        """The sequences of the events of a task, in order; no index finds them."""
+    def sequences_of(self, run_id: str, task_ids: Sequence[str]) -> dict[str, list[int]]:
+        """The sequences of the events of tasks, in order; the run is searched once for all."""
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         """What the tenants have whose names begin with a prefix.
@@ -144,13 +144,21 @@ class SqliteUpkeep:
         )
         return dict(rows)
 
-    def sequences_of(self, run_id: str, task_id: str) -> list[int]:
+    def sequences_of(self, run_id: str, task_ids: Sequence[str]) -> dict[str, list[int]]:
         rows = self._database.query(
-            "SELECT seq FROM events WHERE run = (SELECT run FROM runs WHERE run_id = :run_id"  # noqa: S608
-            f"{self._mine.format(table='runs')}) AND +task_id = :task_id ORDER BY seq",
-            {"run_id": run_id, "task_id": task_id, "tenant": self._tenant},
+            "SELECT task_id, seq FROM events WHERE run = (SELECT run FROM runs"  # noqa: S608
+            f" WHERE run_id = :run_id{self._mine.format(table='runs')})"
+            " AND +task_id IN (SELECT value FROM json_each(:task_ids)) ORDER BY seq",
+            {
+                "run_id": run_id,
+                "task_ids": msgspec.json.encode(task_ids).decode(),
+                "tenant": self._tenant,
+            },
         )
-        return [sequence for (sequence,) in rows]
+        found: dict[str, list[int]] = {}
+        for task_id, sequence in rows:
+            found.setdefault(task_id, []).append(sequence)
+        return found
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         statement = (

@@ -4,6 +4,7 @@ import gzip
 import re
 from html import unescape
 from typing import ClassVar
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -72,7 +73,7 @@ def tenant(lasting: ServedHost) -> Tenant:
 
 def make_runs_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs of ten events be large."""
-    for module in (run_page, run_sections, run_tasks):
+    for module in (run_page, run_sections):
         monkeypatch.setattr(module, "LARGE", 10)
 
 
@@ -202,11 +203,34 @@ def test_a_search_looks_at_questions_and_answers_but_at_no_secret(tenant: Tenant
     told = {
         "a": Told(f"the key is {TOKEN}", ok(), question={"question": "Where is my parcel?"}),
         "b": Told("on its way", ok()),
+        "c": Told('he said "NO" to the Päckchen', bad()),
     }
     run = tenant.keep("run", told)
-    for words, found in [("PARCEL", ["a"]), ("on its way", ["b"]), (TOKEN, []), (TOKEN[:12], [])]:
-        page = shown(tenant, f"/runs/{run}?q={words.replace(' ', '+')}")
+    for words, found in [
+        ("PARCEL", ["a"]),
+        ("on its way", ["b"]),
+        ("its on", []),
+        ('said "no"', ["c"]),
+        ("PÄCK", ["c"]),
+        ("the", ["c", "a"]),
+        (TOKEN, []),
+        (TOKEN[:12], []),
+    ]:
+        page = shown(tenant, f"/runs/{run}?q={quote(words)}")
         assert re.findall(r'data-task="([^"]+)"', page) == found
+
+
+def test_a_search_that_finds_very_many_tasks_ends_and_says_so(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_tasks, "MOST_FOUND", 3)
+    run = tenant.keep("run", many(20))
+    page = shown(tenant, f"/runs/{run}?q=task-0000")
+    assert page.count("data-task=") == 3
+    assert "The first 3 tasks that fit" in page
+    page = shown(tenant, f"/runs/{run}?q=task-0000&show=failed")
+    assert page.count("data-task=") == 1
+    assert "that fit" not in page
 
 
 def test_tasks_are_counted_by_tag_check_and_cause_and_filtered_by_them(tenant: Tenant):

@@ -48,7 +48,7 @@ def a_run(
         "pass" if score == 1 else "fail",
         "Passed" if score == 1 else "Failed",
         f"#{model}",
-        lambda _: None,
+        lambda _: {},
         lambda name: f"#{model}-{name}",
     )
 

@@ -23,6 +23,7 @@ from evalwright.reports.run.task_list import (
     TaskList,
     TaskRow,
     one_task,
+    read_events_of,
     read_frame,
     read_task_events,
     recorded_tasks,
@@ -172,6 +173,10 @@ def test_the_events_of_a_task_are_found_among_those_of_others(log: SqliteLog):
         found = read_task_events(log, RUN_ID, "task-7", last=place)
         assert [each.type for each in found] == [each.type for each in mine]
     assert read_task_events(log, RUN_ID, "unknown") == []
+    several = read_events_of(log, RUN_ID, [a_task(each) for each in ("task-9", "task-7", "x")])
+    assert several["task-7"] == [each for each in log.read(RUN_ID) if each.task_id == "task-7"]
+    assert several["task-9"] == [each for each in log.read(RUN_ID) if each.task_id == "task-9"]
+    assert several["x"] == []
 
 
 def test_an_attempt_that_was_begun_anew_is_left_out_and_every_repetition_kept(log: SqliteLog):

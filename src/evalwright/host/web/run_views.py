@@ -26,7 +26,6 @@ from evalwright.reports.run.task_list import (
     TaskList,
     one_task,
     read_frame,
-    read_near_score,
     read_task_events,
     recorded_tasks,
 )
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from evalwright.host.host import Host
     from evalwright.host.web.page import PageCall
     from evalwright.host.web.pages.compare_pair import DeepComparison
-    from evalwright.host.web.pages.run_tasks import TaskIndex
+    from evalwright.host.web.pages.run_tasks import TaskIndex, TasksAsked
 
 RunKey: TypeAlias = tuple[str, str]  # partition and run
 PairKey: TypeAlias = tuple[str, str, str]  # partition, baseline and new run
@@ -48,6 +47,7 @@ MOST_TASKS = 600_000  # in all lists that are kept
 MOST_PLANNED = 128 * 1024 * 1024  # bytes of the plans that are kept
 MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
 MOST_STEPS = 200_000  # in all timelines that are kept
+MOST_DRAWN = 16_000_000  # characters of tables that are kept
 MOST_MODELS = 10_000  # runs whose model is known
 MOST_VERDICTS = 1000  # runs whose bars and the sentence on them are kept
 MOST_DOUBTS = 200_000  # tasks of which it is known whether judges agreed
@@ -87,9 +87,6 @@ class RunView(NamedTuple):
         """The events of a task; `last` is where its score is."""
         return read_task_events(self.run.log, self.run.run_id, task.task_id, task.repeat, last)
 
-    def near(self, task: Task, last: int | None) -> list[Event] | None:
-        return read_near_score(self.run.log, self.run.run_id, task.task_id, task.repeat, last)
-
 
 class RunViews:
     """The views of the runs of a host; used on one event loop."""
@@ -103,6 +100,10 @@ class RunViews:
         self.pairs: SharedCache[PairKey, PairedRuns] = SharedCache(MOST_TASKS)
         self._timelines: SharedCache[tuple[str, str, str], TaskTimeline] = SharedCache(MOST_STEPS)
         self.indexes: SharedCache[RunKey, TaskIndex] = SharedCache(MOST_TASKS)
+        # Tables of tasks as they are shown, by what an address asks for
+        self.lists: SharedCache[tuple[*RunKey, TasksAsked], dict[str, Any]] = SharedCache(
+            MOST_DRAWN
+        )
         self.verdicts: SharedCache[tuple[*RunKey, bool, str], dict[str, Any]] = SharedCache(
             MOST_VERDICTS
         )

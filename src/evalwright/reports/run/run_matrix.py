@@ -3,7 +3,7 @@
 A page of a host and a file draw the same matrix; each says where its runs are read and linked to.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import ceil, floor, log10
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ class MatrixRun(NamedTuple):
     kind: str  # pass or fail, or another status
     word: str
     address: str
-    read: Callable[[str], TaskRecord | None]  # a task as it may be shown
+    read: Callable[[Sequence[str]], Mapping[str, TaskRecord]]  # tasks as they may be shown
     address_of: Callable[[str], str]  # of a task, by its name
 
     @property
@@ -134,7 +134,7 @@ class RunMatrix:
             "columns": [
                 self._column(run, name) for run, name in zip(self.runs, self.names, strict=True)
             ],
-            "rows": [self._row(task_id) for task_id in tasks],
+            "rows": self._rows(tasks),
             "is_wide": len(self.runs) > FEW,
         }
 
@@ -253,7 +253,14 @@ class RunMatrix:
 
     # The tasks.
 
-    def _row(self, task_id: str) -> dict[str, Any]:
+    def _rows(self, tasks: Sequence[str]) -> list[dict[str, Any]]:
+        records = [
+            run.read([task_id for task_id in tasks if task_id in run.tasks.places])
+            for run in self.runs
+        ]
+        return [self._row(task_id, [each.get(task_id) for each in records]) for task_id in tasks]
+
+    def _row(self, task_id: str, records: Sequence[TaskRecord | None]) -> dict[str, Any]:
         passed = self.passed[task_id]
         having = next(run for run in self.runs if task_id in run.tasks.places)
         called: TaskName = having.frame.names.of(task_id)
@@ -269,15 +276,17 @@ class RunMatrix:
             "title": called.subtitle or called.name,
             "note": f"Only {odd} {'passes' if value else 'fails'}" if odd else "",
             "input": shortened(asked_of(task.input), CELL) if task else "",
-            "cells": list(self._cells(task_id, called.name, odd)),
+            "cells": list(self._cells(task_id, called.name, odd, records)),
         }
 
-    def _cells(self, task_id: str, called: str, odd: str) -> Iterator[dict[str, Any]]:
-        for run, name, came in zip(self.runs, self.names, self.passed[task_id], strict=True):
+    def _cells(
+        self, task_id: str, called: str, odd: str, records: Sequence[TaskRecord | None]
+    ) -> Iterator[dict[str, Any]]:
+        passed = self.passed[task_id]
+        for run, name, came, record in zip(self.runs, self.names, passed, records, strict=True):
             if task_id not in run.tasks.places:
                 yield {"column": name, "kind": "", "odd": ""}
                 continue
-            record = run.read(task_id)
             status, said = {True: "passed", False: "failed", None: "open"}[came], ""
             if record is not None:
                 status = status_of(record)

@@ -320,13 +320,46 @@ def read_task_events(
     near = read_near_score(log, run_id, task_id, repeat, last)
     if near is not None:
         return near
-    places = log.upkeep.sequences_of(run_id, task_id)
+    places = log.upkeep.sequences_of(run_id, [task_id]).get(task_id, ())
+    return _read_at(log, run_id, task_id, repeat, places)
+
+
+def read_events_of(log: EventLog, run_id: str, tasks: Sequence[Task]) -> dict[str, list[Event]]:
+    """The same of several tasks, for which the run is searched once at most."""
+    scored = log.upkeep.scored_at(run_id, [task.task_id for task in tasks])
+    found, far = dict[str, list[Event]](), list[Task]()
+    for task in tasks:
+        name, last = task.task_id, scored.get(task.task_id)
+        # Where one was invoked long before its score, as if traces were scored, all were.
+        near = (
+            None if far else read_near_score(log, run_id, name, task.repeat, last, _STEPS_BACK[:1])
+        )
+        if near is None:
+            far.append(task)
+        else:
+            found[name] = near
+    if far:
+        places = log.upkeep.sequences_of(run_id, [task.task_id for task in far])
+        for task in far:
+            here = places.get(task.task_id, ())
+            found[task.task_id] = _read_at(log, run_id, task.task_id, task.repeat, here)
+    return found
+
+
+def _read_at(
+    log: EventLog, run_id: str, task_id: str, repeat: int, places: Sequence[int]
+) -> list[Event]:
     found = [event for part in _ranges(places) for event in _read(log, run_id, task_id, *part)]
     return _until_begun(found, set(range(1, repeat + 1)), repeat)
 
 
 def read_near_score(
-    log: EventLog, run_id: str, task_id: str, repeat: int, last: int | None
+    log: EventLog,
+    run_id: str,
+    task_id: str,
+    repeat: int,
+    last: int | None,
+    steps: Sequence[int] = _STEPS_BACK,
 ) -> list[Event] | None:
     """The same, if all of it stands shortly before the score; None if it does not.
 
@@ -336,7 +369,7 @@ def read_near_score(
     end = log.facts(run_id).events - 1 if last is None else last
     missing = set(range(1, repeat + 1))
     parts: list[list[Event]] = []
-    for step in _STEPS_BACK:
+    for step in steps:
         first = max(0, end - step + 1)
         parts.append(_until_begun(_read(log, run_id, task_id, first, end), missing, repeat))
         end = first - 1

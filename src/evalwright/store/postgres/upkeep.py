@@ -33,7 +33,7 @@ _SCORED_AT = (
     " AND run = (SELECT run FROM runs WHERE run_id = $1{mine})"
 )
 _SEQUENCES_OF = (
-    "SELECT seq FROM events WHERE task_id = $2"
+    "SELECT task_id, seq FROM events WHERE task_id = ANY ($2::text[])"
     " AND run = (SELECT run FROM runs WHERE run_id = $1{mine}) ORDER BY seq"
 )
 _SIZES = f"""
@@ -114,9 +114,12 @@ class PostgresUpkeep:
         statement, values = self._mine(_SCORED_AT, run_id, [*map(storable, task_ids)])
         return {restored(task): sequence for task, sequence in self._query(statement, *values)}
 
-    def sequences_of(self, run_id: str, task_id: str) -> list[int]:
-        statement, values = self._mine(_SEQUENCES_OF, run_id, storable(task_id))
-        return [sequence for (sequence,) in self._query(statement, *values)]
+    def sequences_of(self, run_id: str, task_ids: Sequence[str]) -> dict[str, list[int]]:
+        statement, values = self._mine(_SEQUENCES_OF, run_id, [*map(storable, task_ids)])
+        found: dict[str, list[int]] = {}
+        for task, sequence in self._query(statement, *values):
+            found.setdefault(restored(task), []).append(sequence)
+        return found
 
     def sizes(self, prefix: str) -> list[PartitionSize]:
         statement, values = _bounded(_SIZES, prefix)

@@ -18,7 +18,7 @@ from evalwright.host.web.page import (
     run_address,
     task_address,
 )
-from evalwright.host.web.pages.run_tasks import read_near
+from evalwright.host.web.pages.run_tasks import read_records
 from evalwright.host.web.pages.runs import run_row
 from evalwright.host.web.recent_runs import refuse_slow
 from evalwright.host.web.run_views import RunView, views_of
@@ -30,7 +30,6 @@ from evalwright.reports.run.run_matrix import (
     MatrixRun,
     RunMatrix,
 )
-from evalwright.reports.run.task_records import TaskRecord
 from evalwright.store.protocol import RunFilter
 
 AT_ONCE = 25  # tasks of a page
@@ -147,11 +146,6 @@ def _earlier(call: PageCall, runs: Sequence[RunView]) -> list[tuple[float, float
 
 def _column(call: PageCall, run: RunView) -> MatrixRun:
     row = run_row(call, run.facts, {})
-
-    def read(task_id: str) -> TaskRecord | None:
-        found = read_near(run, task_id)
-        return None if found is None else found.record
-
     return MatrixRun(
         run.frame,
         run.tasks,
@@ -159,6 +153,6 @@ def _column(call: PageCall, run: RunView) -> MatrixRun:
         row["kind"],
         row["word"],
         run_address(row["run_id"]),
-        read,
+        partial(read_records, run),
         partial(task_address, row["run_id"]),
     )

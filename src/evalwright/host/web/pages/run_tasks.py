@@ -1,9 +1,11 @@
 """The tasks of a run as a table, a page at a time, and the drawer of one beside it."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -19,23 +21,33 @@ from evalwright.engine.projection import RunState
 from evalwright.engine.task_names import asked as asked_of
 from evalwright.host.web.filters import number_of
 from evalwright.host.web.human_verdicts import verdicts_of
-from evalwright.host.web.page import PageCall, part, review_address, run_address, task_address
+from evalwright.host.web.page import (
+    PageCall,
+    part,
+    render,
+    review_address,
+    run_address,
+    task_address,
+)
 from evalwright.host.web.pages.repeated_runs import Repeats, read_repeats
-from evalwright.host.web.pages.run_sections import LARGE, sections_of
+from evalwright.host.web.pages.run_sections import sections_of
 from evalwright.host.web.pages.runs import may_repeat
 from evalwright.host.web.run_views import RunView, RunViews, scored_at, views_of
+from evalwright.reports.design.markup import as_markup
 from evalwright.reports.formats.text import shortened, shown
 from evalwright.reports.formats.words import in_words
 from evalwright.reports.run.conversation import LONG as SHOWN
 from evalwright.reports.run.conversation import readable
 from evalwright.reports.run.evidence import evident_findings
 from evalwright.reports.run.task_details import CELL, KINDS, MOST_STEPS, WORDS, details_of, row_of
-from evalwright.reports.run.task_list import TaskRow, read_near_score
-from evalwright.reports.run.task_records import ReadTask, read_task
+from evalwright.reports.run.task_list import TaskRow, read_events_of, read_near_score
+from evalwright.reports.run.task_records import TaskRecord, read_task
 
 AT_ONCE = 50  # tasks of a page
 WHOLE = 200_000  # characters of a payload that was asked for
 SEARCHED = 2000  # characters of an input and an answer in which a search looks
+MOST_EVENTS = 1_500_000  # of a run whose checks can be counted and filtered by
+MOST_FOUND = 1000  # tasks by a search, which then ends
 COLUMNS = {
     "input": "Input",
     "expected": "Expected",
@@ -66,7 +78,6 @@ class IndexedTask(msgspec.Struct, gc=False):
     failed: Sequence[str] = ()  # names of checks
     checks: Sequence[str] = ()
     cause: str = ""
-    text: str = ""
     is_flaky: bool = False
     has_changed: bool = False
 
@@ -77,7 +88,6 @@ class IndexedTask(msgspec.Struct, gc=False):
             and (not asked.tag or asked.tag in self.tags)
             and (not asked.check or asked.check in self.failed)
             and (not asked.cause or asked.cause == self.cause)
-            and (not asked.q or asked.q.lower() in self.text)
         )
 
     def shows(self, show: str) -> bool:
@@ -102,18 +112,23 @@ class TaskIndex(NamedTuple):
     @classmethod
     def of_tasks(cls, tasks: Sequence[IndexedTask]) -> "TaskIndex":
         """Count them."""
-        kinds = ("tag", "check", "cause")
-        of = {kind: Counter[str]() for kind in kinds}
-        failed = {kind: Counter[str]() for kind in kinds}
-        for task in tasks:
-            causes = (task.cause,) if task.cause else ()
-            for kind, names in zip(kinds, (task.tags, task.checks, causes), strict=True):
-                of[kind].update(names)
-                if kind == "check":
-                    failed[kind].update(task.failed)
-                elif task.row.passed is False:
-                    failed[kind].update(names)
-        shows = {key: sum(task.shows(key) for task in tasks) for key in ("", *SHOWS)}
+        bad = [task for task in tasks if task.row.passed is False]
+        of = {
+            "tag": Counter(chain.from_iterable(task.tags for task in tasks)),
+            "check": Counter(chain.from_iterable(task.checks for task in tasks)),
+            "cause": Counter(task.cause for task in tasks if task.cause),
+        }
+        failed = {
+            "tag": Counter(chain.from_iterable(task.tags for task in bad)),
+            "check": Counter(chain.from_iterable(task.failed for task in tasks)),
+            "cause": Counter(task.cause for task in bad if task.cause),
+        }
+        shows = Counter(task.status for task in tasks) | {
+            "": len(tasks),
+            "flaky": sum(task.is_flaky for task in tasks),
+            "changed": sum(task.has_changed for task in tasks),
+            "findings": sum(bool(task.row.safety_findings) for task in tasks),
+        }
         return cls(tasks, shows, of, failed)
 
 
@@ -155,7 +170,11 @@ class TasksAsked(NamedTuple):
 class _Taggable(msgspec.Struct, rename="camel"):
     task_id: str
     tags: list[str] = []
-    input: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Asked(msgspec.Struct):
+    input: msgspec.Raw
+    title: str = ""
 
 
 def index_of(view: RunView, repeats: Repeats) -> TaskIndex:
@@ -205,8 +224,8 @@ def _place(task: IndexedTask) -> int:
 
 
 def _told(view: RunView) -> Iterable[Event]:
-    """What says more of tasks than their scores; of a large run, nothing is read."""
-    if view.facts.events > LARGE:
+    """What says more of tasks than their scores; of a very large run, nothing is read."""
+    if view.facts.events > MOST_EVENTS:
         return ()
     return view.run.log.read(view.run.run_id, (InvocationCompleted.TYPE, Checked.TYPE))
 
@@ -221,26 +240,41 @@ def _passed_before(view: RunView) -> dict[str, bool]:
     return dict(zip(ids, (each.passed for each in baseline.tasks), strict=False))
 
 
-def add_texts(view: RunView, tasks: Sequence[IndexedTask]) -> None:
-    """Add what a search looks at: ids, titles, inputs and answers, with secrets masked."""
+def search(view: RunView, tasks: Sequence[IndexedTask], text: str) -> list[IndexedTask]:
+    """The first tasks with a text in id, title, input or answer; what is masked is not found.
+
+    Few texts are taken apart: those that hold the words of what is looked for.
+    """
     from evalwright.signals.masking import mask_text  # with every detector of secrets
 
-    texts = {each.row.task_id: [each.row.task_id, *_names(view, each)] for each in tasks}
-    for raw in view.frame.suite.tasks:
-        task = msgspec.json.decode(raw, type=_Taggable)
-        if task.task_id in texts:
-            texts[task.task_id].append(bytes(task.input)[:SEARCHED].decode("utf-8", "replace"))
+    wanted = text.lower()
+    words = [each.encode() for each in re.findall("[a-z0-9]+", wanted)]
+
+    def may_have(body: bytes) -> bool:
+        is_plain = body.isascii() and b"\\u" not in body
+        return not is_plain or all(map(body.lower().__contains__, words))
+
+    answers: dict[str, list[Event]] = {}
     for event in view.run.log.read(view.run.run_id, (Decided.TYPE,)):
-        if event.task_id in texts:
+        if may_have(event.body):
+            answers.setdefault(event.task_id or "", []).append(event)
+    found = list[IndexedTask]()
+    for task in tasks:
+        task_id = task.row.task_id
+        planned = bytes(view.frame.suite.tasks[view.tasks.places[task_id]])
+        texts = [task_id]
+        if may_have(planned):
+            asked = msgspec.json.decode(planned, type=_Asked)
+            texts += [asked.title, bytes(asked.input)[:SEARCHED].decode("utf-8", "replace")]
+        for event in answers.get(task_id, ()):
             with suppress(msgspec.MsgspecError):  # one damaged task does not hide the others
-                texts[event.task_id].append(shown(event.decode(Decided).decision)[:SEARCHED])
-    for each in tasks:
-        each.text = mask_text("\n".join(texts[each.row.task_id]), personal=False).lower()
-
-
-def _names(view: RunView, task: IndexedTask) -> list[str]:
-    called = view.names.of(task.row.task_id)
-    return [called.name, called.subtitle]
+                texts.append(shown(event.decode(Decided).decision)[:SEARCHED])
+        here = [each for each in texts if wanted in each.lower()]
+        if any(wanted in mask_text(each, personal=False).lower() for each in here):
+            found.append(task)
+        if len(found) > MOST_FOUND:
+            break
+    return found
 
 
 # The list.
@@ -255,12 +289,15 @@ async def listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[str
         made = await call.in_reader(partial(index_of, view, repeats))
         return len(made.tasks), made, view.has_ended
 
-    # Repeats may come later than the run, and texts to search in take too much room.
-    if repeats or asked.q:
-        index = (await make())[1]
-    else:
-        index = await views.indexes.get((view.run.partition, view.run.run_id), make)
-    return await call.in_reader(partial(_read_list, call, view, asked, repeats, index))
+    async def draw() -> tuple[int, dict[str, Any], bool]:
+        key = view.run.partition, view.run.run_id
+        index = (await make())[1] if repeats else await views.indexes.get(key, make)
+        drawn = await call.in_reader(partial(_read_list, call, view, asked, index))
+        # Repeats may come later than the run.
+        return len(str(drawn["table"])), drawn, view.has_ended and not repeats
+
+    drawn = await views.lists.get((view.run.partition, view.run.run_id, asked), draw)
+    return drawn | await call.in_reader(partial(sections_of, call, view, repeats))
 
 
 def _is_between(score: float | None, least: float | None, most: float | None) -> bool:
@@ -270,10 +307,8 @@ def _is_between(score: float | None, least: float | None, most: float | None) ->
 
 
 def _read_list(
-    call: PageCall, view: RunView, asked: TasksAsked, repeats: Repeats, index: TaskIndex
+    call: PageCall, view: RunView, asked: TasksAsked, index: TaskIndex
 ) -> dict[str, Any]:
-    if asked.q:
-        add_texts(view, index.tasks)
     least, most = number_of(asked.least), number_of(asked.most)
     found = index.tasks
     if asked.is_filtered:
@@ -282,9 +317,14 @@ def _read_list(
             for task in found
             if task.fits(asked.show, asked) and _is_between(task.row.score, least, most)
         ]
+    if asked.q:
+        found = search(view, found, asked.q)
+    is_more, found = len(found) > MOST_FOUND, found[:MOST_FOUND] if asked.q else found
     pages = max(1, -(-len(found) // AT_ONCE))
     number = min(max(1, int(asked.page) if asked.page.isdecimal() else 1), pages)
     shown_tasks = found[(number - 1) * AT_ONCE : number * AT_ONCE]
+    records = read_records(view, [each.row.task_id for each in shown_tasks])
+    rows = [_row(view, each, records.get(each.row.task_id)) for each in shown_tasks]
     run_id = view.run.run_id
     hidden = tuple(filter(None, asked.hide.split(",")))
     links = [
@@ -304,14 +344,16 @@ def _read_list(
         "by_check": _facets(asked, index, run_id, "check"),
         "by_cause": _facets(asked, index, run_id, "cause"),
         "columns": [_column(asked, run_id, name, words) for name, words in COLUMNS.items()],
-        "hidden": hidden,
-        "rows": [_row(view, each) for each in shown_tasks],
-        "open": asked.task,
+        "table": as_markup(
+            render(call, "run_table.html", rows=rows, hidden=hidden, open=asked.task)
+        )
+        if rows
+        else "",
         "total": len(found),
+        "is_more": is_more,
         "page": number,
         "last_page": pages,
         "pages": links if pages > 1 else [],
-        **sections_of(call, view, repeats),
     }
 
 
@@ -319,7 +361,7 @@ def _chips(asked: TasksAsked, index: TaskIndex, run_id: str) -> list[dict[str, A
     chips = [("", "All", "", "")] + [(key, *each) for key, each in SHOWS.items()]
     found = []
     for key, words, shape, icon in chips:
-        count = index.shows[key]
+        count = index.shows.get(key, 0)
         if not count and key not in ("", "failed", "passed", asked.show):
             continue
         found.append(
@@ -367,13 +409,12 @@ def _column(asked: TasksAsked, run_id: str, name: str, words: str) -> dict[str, 
     }
 
 
-def _row(view: RunView, indexed: IndexedTask) -> dict[str, Any]:
+def _row(view: RunView, indexed: IndexedTask, record: TaskRecord | None) -> dict[str, Any]:
     called = view.names.of(indexed.row.task_id)
     run_id = view.run.run_id
     address = task_address(run_id, called.name)
     drawer = f"{address}/drawer"
-    read = read_near(view, indexed.row.task_id)
-    if read is None:
+    if record is None:
         row = indexed.row
         status = indexed.status
         task = view.task(row.task_id)
@@ -395,7 +436,7 @@ def _row(view: RunView, indexed: IndexedTask) -> dict[str, Any]:
             "drawer": drawer,
         }
     else:
-        made = row_of(read.record, address, drawer)
+        made = row_of(record, address, drawer)
     notes = [str(made["sub"])]
     if indexed.is_flaky:
         made |= {"kind": "flaky", "word": "Flaky"}
@@ -404,20 +445,15 @@ def _row(view: RunView, indexed: IndexedTask) -> dict[str, Any]:
     return made | {"sub": " · ".join(notes)}
 
 
-def read_near(view: RunView, task_id: str) -> ReadTask | None:
-    """A task as it may be shown, unless it would be searched for long or is damaged."""
-    task = view.task(task_id)
-    place = scored_at(view.run.log, view.run.run_id, task.task_id)
-    try:
-        if view.facts.events <= LARGE:
-            events = view.events(task, place)
-        elif (near := view.near(task, place)) is not None:
-            events = near
-        else:
-            return None
-        return read_task(task, events, view.frame.agent)[0]
-    except msgspec.MsgspecError:  # one damaged task does not hide the others
-        return None
+def read_records(view: RunView, task_ids: Sequence[str]) -> dict[str, TaskRecord]:
+    """Tasks as they may be shown, by their ids; one that is damaged does not hide the others."""
+    tasks = [view.task(task_id) for task_id in task_ids]
+    events, found = read_events_of(view.run.log, view.run.run_id, tasks), dict[str, TaskRecord]()
+    for task in tasks:
+        with suppress(msgspec.MsgspecError):
+            read, _ = read_task(task, events[task.task_id], view.frame.agent)
+            found[task.task_id] = read.record
+    return found
 
 
 # The drawer.
