@@ -19,7 +19,7 @@ from subjects.forking import IS_POSSIBLE, the_forge
 
 COMMAND = Path(sys.executable).with_name("evalwright")
 SUBJECTS = Path(__file__).parent
-WITH_LOG = {"run", "runs", "show", "replay", "rescore", "diff", "demo", "compare"} | {
+WITH_LOG = {"run", "runs", "show", "replay", "rescore", "mutants", "diff", "demo", "compare"} | {
     "score",
     "tasks",
     "db",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -19,6 +19,9 @@ from evalwright.engine.session import verdict_of, verdict_on
 from evalwright.engine.verdict import Outcome, change_of_repeats
 from evalwright.reports.run.task_records import ReadTask, TaskRecord, read_tasks
 from evalwright.store.location import existing_log
+
+if TYPE_CHECKING:
+    from evalwright.engine.mutants import MutationReport
 
 _CALL_EVENTS = {each.TYPE: each for each in (ToolCalled, ToolReturned)}
 
@@ -168,6 +171,27 @@ class RunResult:
             full=True,
             number=number,
         )
+
+    def mutants(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        tasks: Sequence[str] = (),
+        seed: int = 1,
+        most: int | None = None,
+    ) -> "MutationReport":
+        """What the suite notices of damaged answers, as `evalwright mutants` has it; no judges."""
+        from evalwright.api.suite_run import complete_here
+        from evalwright.engine.mutants import MutantOptions, Mutants
+
+        with existing_log(str(self._db)) as log:
+            mutants = Mutants(log, self.id, MutantOptions(kinds, tasks, seed, most))
+        try:
+            if mutants.has_asks:
+                complete_here(mutants.ask())
+        finally:
+            mutants.close()
+        return mutants.report()
 
     def html(self) -> str:
         """The run as one self-contained page, as `--html` writes it; secrets are masked."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "replay": "Rebuild a run's summary from its log; nothing is invoked.",
     "rescore": "Score the recorded answers of a run again; nothing is invoked.",
     "score": "Score recorded traces by a suite; nothing is invoked.",
+    "mutants": "Damage recorded answers on purpose: would the suite notice?",
     "tasks": "Make a suite, with fixtures, from recorded traces.",
     "diff": "Show where two runs differ.",
     "baseline": "Name the runs that others are compared with.",

@@ -139,7 +139,7 @@ def fill_in(history: History, events: Iterable[Event], place: str) -> None:
                 ]:
                     history.repetitions[task_id] = done
                 waiting = [
-                    _answer(found.task, each, plan)
+                    recorded_answer(found.task, each, plan)
                     for each in found.repetitions
                     if each.has_answer and each.checked is None
                 ]
@@ -170,7 +170,8 @@ def _latency(completed: InvocationCompleted) -> int | None:
     return None if "latency" in (completed.unmeasured or ()) else completed.latency_ms or 0
 
 
-def _answer(task: Task, attempt: TaskAttempt, plan: Plan) -> TaskAnswer:
+def recorded_answer(task: Task, attempt: TaskAttempt, plan: Plan) -> TaskAnswer:
+    """The answer of an attempt that ended, as the checks look at it."""
     completed, decision, error = attempt.completed, attempt.decided, None
     assert completed is not None
     if completed.outcome == "failed":
