@@ -1,6 +1,8 @@
 """Sessions behind the guard, over real connections: what is connected to is what was checked."""
 
 import asyncio
+import socket
+import threading
 from collections.abc import Iterator
 
 import aiohttp
@@ -128,3 +130,44 @@ def test_a_slow_lookup_counts_against_the_time_that_a_request_has():
 
     with pytest.raises(TimeoutError):
         asyncio.run(call())
+
+
+def test_a_name_is_looked_up_anew_for_every_connection(endpoint):
+    names = Names("127.0.0.1")
+
+    async def call() -> tuple[int, int]:
+        session = Egress(PRIVATE, lookup=names).session(https_only=False, keep_alive=False)
+        async with session:
+            for _ in range(2):
+                async with session.post(f"http://agent.example.com:{endpoint.port}/") as response:
+                    await response.read()
+            return session.connector.limit, session.connector.limit_per_host
+
+    assert asyncio.run(call()) == (0, 0)  # whoever calls bounds how many there are
+    assert names.asked == ["agent.example.com"] * 2
+
+
+def test_addresses_are_handed_over_with_their_family():
+    async def found() -> list[tuple[str, str, int, int]]:
+        async with Egress(PRIVATE, lookup=Both()).session(https_only=False) as session:
+            results = await session.connector._resolver.resolve("both.example.com", 81)
+        return [(each["hostname"], each["host"], each["port"], each["family"]) for each in results]
+
+    class Both:
+        async def __call__(self, host: str, port: int) -> list[str]:
+            return ["127.0.0.1", "::1"]
+
+    name = "both.example.com"
+    families = [(name, "127.0.0.1", 81, socket.AF_INET), (name, "::1", 81, socket.AF_INET6)]
+    assert asyncio.run(found()) == families
+
+
+def test_names_are_looked_up_in_threads_of_their_own(monkeypatch):
+    def note(host: str, port: int, **kind: int) -> list[tuple[object, ...]]:
+        asked.append((host, port, kind, threading.current_thread().name.rpartition("_")[0]))
+        return [(2, 1, 6, "", (PUBLIC, port))] * 2
+
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(socket, "getaddrinfo", note)
+    assert asyncio.run(Egress().resolve("hooks.example.com", 443)) == [PUBLIC]
+    assert asked == [("hooks.example.com", 443, {"type": socket.SOCK_STREAM}, "egress-lookup")]

@@ -60,6 +60,25 @@ REFUSED = {
     "https://[64:ff9b::10.0.0.1]/": "address_forbidden",
     "https://[2002:7f00:1::]/": "address_forbidden",
 }
+IN_WORDS = {
+    "http://hooks.example.com/": "the URL scheme must be https",
+    "https:///x": "the URL has no host",
+    "https://[::1": "not a URL: Invalid IPv6 URL",
+    "https://hooks.example.com/a b": (
+        "the URL must be printable ASCII without spaces or backslashes; encode the rest"
+    ),
+    "https://hooks.example.com/#part": "the URL must not have a fragment",
+    "https://hooks.example.com/" + "x" * MAX_URL_LENGTH: ("the URL is longer than 2048 characters"),
+    "https://me:secret@hooks.example.com/": "the URL must not contain credentials",
+    "https://hooks.example.com:0/": "port 0 is not a valid port",
+    "https://hooks.example.com:22/": ("port 22 is not allowed; use 443, 80 or a port from 1024 up"),
+    "https://LOCALHOST./": "localhost is not a public host; use one with a public address",
+    "https://hooks..example.com/": (
+        "hooks..example.com is not a valid host name; write non-ASCII names as xn--…"
+    ),
+    "https://0x7f.1/": "0x7f.1 is not a valid address; write it like 192.0.2.1 or [::1]",
+    "https://[::1]/": "::1 does not resolve to a public address",
+}
 ACCEPTED = {
     "https://hooks.example.com/openwop?token=a%20b": ("hooks.example.com", 443),
     "https://HOOKS.example.com.:8443": ("hooks.example.com", 8443),
@@ -78,6 +97,17 @@ def refusal(egress: Egress, url: str, *, https_only: bool = True) -> str:
 @pytest.mark.parametrize(("url", "reason"), REFUSED.items())
 def test_a_url_that_leads_elsewhere_than_to_the_public_web_is_refused(url, reason):
     assert refusal(Egress(), url) == reason
+
+
+def test_every_refusal_of_a_url_says_what_to_write_instead():
+    def message(url: str) -> str:
+        with pytest.raises(EgressRefused) as caught:
+            Egress().check_url(url, https_only=True)
+        return str(caught.value)
+
+    assert {url: message(url) for url in IN_WORDS} == IN_WORDS
+    with pytest.raises(EgressRefused, match=r"^the URL scheme must be http or https$"):
+        Egress().check_url("ftp://hooks.example.com/", https_only=False)
 
 
 def test_a_url_beyond_ascii_is_refused():

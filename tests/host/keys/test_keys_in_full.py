@@ -1,8 +1,10 @@
 """Keys and scopes word for word: what is stored, what is told, and every refusal."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from evalwright.contracts.errors import BadInput
 from evalwright.host.access import keys
+from evalwright.host.access.key_watch import KeyWatch
 from evalwright.host.access.keys import (
     Principal,
     authenticate,
@@ -254,3 +257,49 @@ def test_a_scope_that_does_not_exist_is_answered_with_all_that_do() -> None:
 )
 def test_what_scopes_are_given(asked: list[str], given: set[str]) -> None:
     assert keys.expand_scopes(asked) == given
+
+
+def test_who_has_a_key_that_was_checked_before_is_told_once_it_has_ended(records: Records) -> None:
+    _, key = create_key(records, NOW, "acme", workspace="lab", expires_at=NOW + HOUR)
+    holder = keys.holder_of(records, key.key_id, NOW)
+    assert (holder.key_id, holder.tenant, holder.workspace) == (key.key_id, "acme", "lab")
+    for key_id, now, state in ((key.key_id, NOW + HOUR, "expired"), ("gone", NOW, "revoked")):
+        with pytest.raises(ApiError) as caught:
+            keys.holder_of(records, key_id, now)
+        assert (caught.value.status, caught.value.code) == (401, f"key_{state}")
+        assert caught.value.message == f"key {key_id} is {state}; request a new one"
+    revoke_key(records, create_key(records, NOW, "acme")[1].key_id, NOW)
+    known = [each.key_id for each in list_keys(records)]
+    states = keys.key_states(records, [*known, "gone"], NOW)
+    assert {key_id: states[key_id] for key_id in (key.key_id, "gone")} == {
+        key.key_id: "active",
+        "gone": "revoked",
+    }
+    assert sorted(states.values()) == ["active", "revoked", "revoked"]
+
+
+def test_what_goes_on_with_a_key_ends_once_with_it(tmp_path: Path) -> None:
+    """Each of its streams is told; those that have ended before, and other keys, are not."""
+    ended: list[tuple[str, str]] = []
+    times = iter([NOW, NOW + HOUR, NOW + HOUR])
+
+    async def scene(log: SqliteLog) -> None:
+        _, brief = create_key(log.records, NOW, "acme", expires_at=NOW + HOUR)
+        _, lasting = create_key(log.records, NOW, "acme")
+        watching = KeyWatch(log, times.__next__)
+        with (
+            watching.watch(brief.key_id, lambda state: ended.append(("one", state))),
+            watching.watch(brief.key_id, lambda state: ended.append(("two", state))),
+            watching.watch(lasting.key_id, lambda state: ended.append(("other", state))),
+        ):
+            with watching.watch(brief.key_id, lambda state: ended.append(("over", state))):
+                pass
+            await watching._check()
+            assert ended == []
+            for _ in range(2):
+                await watching._check()
+        assert watching._watched == {}
+
+    with closing(SqliteLog(tmp_path / "log.db")) as log:
+        asyncio.run(scene(log))
+    assert ended == [("one", "expired"), ("two", "expired")]

@@ -119,6 +119,15 @@ def test_the_change_that_keeps_a_response_expects_the_pending_request(
     }
 
 
+def test_a_response_that_was_written_with_what_it_reports_is_not_written_again(
+    store: Idempotency, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticket, response = a_ticket(store), Response(b"", 204)
+    records.write([ticket.completion(response)]).result()
+    monkeypatch.setattr(Records, "write", None)
+    asyncio.run(ticket.finish(response))
+
+
 @pytest.mark.parametrize(
     ("status", "is_kept"),
     [(200, True), (499, True), (500, False), (501, False), (400, False), (429, False)],

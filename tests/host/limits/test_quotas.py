@@ -147,6 +147,7 @@ class Sums:
         self._suites = suites
         self._seen = seen
         self._meanwhile = meanwhile
+        self.reads = 0
 
     def in_reader(self, _: str, read: Callable[[], None]) -> "Future[None]":
         """Read."""
@@ -159,6 +160,7 @@ class Sums:
 
     def sizes(self, _: str) -> list[PartitionSize]:
         """What is there."""
+        self.reads += 1
         found, self._seen = self._seen, self._suites
         meanwhile, self._meanwhile = self._meanwhile, lambda: None
         meanwhile()
@@ -208,6 +210,27 @@ def test_a_request_that_begins_and_ends_while_another_looks_is_counted() -> None
     sums._meanwhile = publish
     with pytest.raises(ApiError, match="1 of 1 are used"):
         asyncio.run(ask(quotas, "suites"))
+
+
+def test_only_answers_that_are_kept_may_go_beyond_the_quota_of_bytes_and_only_by_a_tenth() -> None:
+    sums = Sums(0, 0, lambda: None)
+    quotas = Quotas(sums, QuotaSettings(bytes=1000, runs=10))  # type: ignore[arg-type]
+
+    async def beyond(size: int, what: Quota = "bytes", count: int = 1, **kind: bool) -> str:
+        async with quotas.room("acme") as room:
+            try:
+                await room.need(size, what, count, **kind)
+            except ApiError as refusal:
+                return f"{refusal.details['quota']} {refusal.details['used']}"
+        return "let in"
+
+    assert asyncio.run(beyond(1000)) == "let in"
+    assert asyncio.run(beyond(1001)) == "bytes 0"
+    assert asyncio.run(beyond(1100, is_answer=True)) == "let in"
+    assert asyncio.run(beyond(1101, is_answer=True)) == "bytes 0"
+    assert asyncio.run(beyond(0, "runs", 10, is_answer=True)) == "let in"
+    assert asyncio.run(beyond(0, "runs", 11, is_answer=True)) == "runs 0"
+    assert sums.reads == 6, "a sum that nobody changed meanwhile is read once"
 
 
 def used_bytes(limited: Any) -> int:

@@ -109,6 +109,16 @@ def test_the_wait_of_a_bucket_to_the_nanosecond() -> None:
     assert Buckets(Rate(1e12, 3))._capacity == 3
 
 
+def test_hosts_that_share_a_rate_allow_a_part_of_it_each_and_at_least_one_request() -> None:
+    buckets = Buckets(Rate(4, 5))
+    buckets.divide(2)
+    assert (buckets._interval, buckets._capacity) == (SECOND // 2, SECOND)
+    buckets.divide(8)
+    assert (buckets._interval, buckets._capacity) == (2 * SECOND, 2 * SECOND)
+    buckets.divide(1)
+    assert (buckets._interval, buckets._capacity) == (SECOND // 4, 5 * SECOND // 4)
+
+
 def test_when_buckets_are_swept_and_what_is_left() -> None:
     buckets = Buckets(Rate(1, 5))
     for number in range(1_000):

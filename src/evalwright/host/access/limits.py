@@ -257,10 +257,9 @@ class ByteBudget:
         """The response, counted until it is sent if it is long; raises as `hold` does."""
         if type(response) is not Response or len(response.body) <= LONG:
             return response
-        with ExitStack() as held:
-            held.enter_context(self.hold(tenant, len(response.body)))
-            return _BudgetedResponse(response, held.pop_all())
-        raise AssertionError("a response is either refused or returned")
+        held = ExitStack()
+        held.enter_context(self.hold(tenant, len(response.body)))
+        return _BudgetedResponse(response, held)
 
 
 class _BudgetedResponse(Response):
