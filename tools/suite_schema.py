@@ -276,6 +276,7 @@ def _world() -> dict[str, Any]:
         "create": _text("The collection that the arguments are added to, as a row."),
         "update": _text("The collection of which one row is changed."),
         "delete": _text("The collection of which one row is removed."),
+        "replay": _text("The collection of recorded calls whose answers are given again."),
         "python": _text("Your own function: world.py:policy is `def policy(world, **args)`."),
         "by": _text("The field that tells rows apart; `id` unless it is given."),
         "description": _text("What a model is told of the tool."),

@@ -106,7 +106,7 @@ class TaskTools:
     ) -> ToolReply | LaterReply:
         given = msgspec.json.decode(arguments)
         answers = max(
-            (each for each in self._fixtures.get(tool, {}).values() if _fits(each[0], given)),
+            (each for each in self._fixtures.get(tool, {}).values() if fits(each[0], given)),
             key=lambda each: _size(each[0]),
             default=None,
         )
@@ -183,11 +183,11 @@ def _chance(seed: str) -> float:
     return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:6]) / 2**48
 
 
-def _fits(wanted: Any, given: Any) -> bool:
+def fits(wanted: Any, given: Any) -> bool:
     """Whether all that is wanted is among what is given."""
     if isinstance(wanted, dict):
         return isinstance(given, dict) and all(
-            key in given and _fits(value, given[key]) for key, value in wanted.items()
+            key in given and fits(value, given[key]) for key, value in wanted.items()
         )
     return json_equal(wanted, given)
 

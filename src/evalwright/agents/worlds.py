@@ -15,7 +15,7 @@ from evalwright.agents.python_tools import tool_failure
 from evalwright.agents.toolbox import ToolDescription, ToolFailed
 from evalwright.contracts.events import RowChange, WorldChanged
 from evalwright.contracts.jsonvalue import canonical, json_equal
-from evalwright.contracts.suite import World, WorldTool
+from evalwright.contracts.suite import ReplayChange, ReplayRow, World, WorldTool
 
 Row: TypeAlias = dict[str, Any]
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
@@ -182,6 +182,8 @@ class WorldState:
             if operation == "find":
                 table = self._table(collection)
                 return [table.rows[number] for number in table.find(arguments)]
+            if operation == "replay":
+                return self._replay(collection, arguments)
             if operation == "create":
                 return self.create(collection, arguments, by)
             if by not in arguments:
@@ -211,6 +213,34 @@ class WorldState:
                     if not json_equal(before, after):
                         changes.append(RowChange(name, number, before, after))
         return WorldChanged(self._prepared.name, changes)
+
+    def _replay(self, collection: str, arguments: Row) -> Any:
+        """The answer that was recorded for these arguments, and what the call changed then."""
+        found = self._first(collection, {"args": arguments})
+        if found is None:
+            raise ToolFailed("not_recorded", "the tool has no result for these arguments")
+        number, row = found
+        recorded = msgspec.convert(row, ReplayRow)
+        if recorded.changes is not None:  # it may write, so that it was made is part of the state
+            self._own(collection).put(number, {**row, "calls": recorded.calls + 1})
+            for change in recorded.changes:
+                self._change_replay(change)
+        if recorded.error is not None:
+            raise ToolFailed("tool_error", recorded.error)
+        return recorded.answer
+
+    def _change_replay(self, change: ReplayChange) -> None:
+        table = self._own(change.of)
+        number, row = self._first(change.of, {"args": change.args}) or (table.next_number, {})
+        kept = {name: each for name, each in row.items() if name not in ("answer", "error")}
+        after: Row = {"args": change.args, **kept}
+        if change.error is not None:
+            after["error"] = change.error
+        elif change.answer is not msgspec.UNSET:
+            after["answer"] = change.answer
+        else:
+            after["answer"] = merged(row.get("answer"), change.merge)
+        table.put(number, after)
 
     def _first(self, collection: str, where: Mapping[str, Any]) -> tuple[int, Row] | None:
         table = self._table(collection)
@@ -248,6 +278,19 @@ class WorldState:
                 return made
 
 
+def merged(value: Any, patch: Any) -> Any:
+    """A value with a JSON merge patch (RFC 7396) put over it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(value) if isinstance(value, dict) else {}
+    for name, each in patch.items():
+        if each is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), each)
+    return result
+
+
 def _copied(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
@@ -265,8 +308,10 @@ def _description(name: str, world: World, functions: Functions) -> ToolDescripti
         about = tool.description or inspect.getdoc(function) or ""
         return ToolDescription(name, about, _signature(function))
     types: dict[str, set[str]] = {}
-    for row in world.data[target][:MOST_DESCRIBED]:
-        for field, value in row.items():
+    rows = world.data[target][:MOST_DESCRIBED]
+    given = [row["args"] for row in rows] if operation == "replay" else rows
+    for each in given:
+        for field, value in each.items():
             types.setdefault(field, set()).add(_TYPES[type(value)])
     known = {
         field: {"type": next(iter(kinds)) if len(kinds) == 1 else sorted(kinds)}
@@ -279,15 +324,17 @@ def _description(name: str, world: World, functions: Functions) -> ToolDescripti
         "create": (f"Add to {target}.", known, []),
         "update": (f"Change one of {target}, named by {by}.", one | known, [by]),
         "delete": (f"Delete one of {target} by {by}.", one, [by]),
+        "replay": ("", known, [each for each in known if all(each in args for args in given)]),
     }[operation]
     parameters: dict[str, Any] = {"type": "object", "properties": fields}
     if required:
         parameters["required"] = required
     if operation in ("get", "delete"):
         parameters["additionalProperties"] = False
-    return ToolDescription(
-        name, tool.description or about, parameters, writes=operation not in _READING
-    )
+    writes = operation not in _READING
+    if operation == "replay":
+        writes = any("changes" in row for row in world.data[target])
+    return ToolDescription(name, tool.description or about, parameters, writes=writes)
 
 
 def _signature(function: Callable[..., Any]) -> dict[str, Any]:

@@ -43,6 +43,11 @@ Examples:
     is_flag=True,
     help="Only cases with an error, without an answer, that did not pass, or with a high signal.",
 )
+@click.option(
+    "--world",
+    is_flag=True,
+    help="Derive worlds that answer the tools; conversations become turns.",
+)
 @click.option("--limit", type=click.IntRange(1), help="Make at most so many tasks.")
 @click.option("--with-system", is_flag=True, help="Give the agent the recorded system prompt, too.")
 @click.option(
@@ -56,6 +61,7 @@ def command(
     *,
     source: str,
     failed_only: bool,
+    world: bool,
     limit: int | None,
     with_system: bool,
     out: Path | None,
@@ -72,6 +78,7 @@ def command(
     """
     from evalwright.comparison.recordings import Recordings  # not to complete a command
     from evalwright.engine.suites.from_traces import RecordedSuite, TaskMaker, WantedRecordings
+    from evalwright.engine.suites.recorded_worlds import RecordedWorlds
     from evalwright.store.location import open_existing_log
 
     stop_in_good_order()
@@ -80,7 +87,8 @@ def command(
         if out.exists():
             raise BadInput(f"--out {out}: already exists; name another file, or remove it first")
     recordings = Recordings(source, partial(open_existing_log, db))
-    maker = TaskMaker(masked=not show_secrets, with_system=with_system)
+    worlds = RecordedWorlds() if world else None
+    maker = TaskMaker(masked=not show_secrets, with_system=with_system, worlds=worlds)
     suite = RecordedSuite(recordings.name, maker, WantedRecordings(failed_only, limit))
     is_json = out is not None and out.name.lower().endswith(".json")
     chunks = suite.as_json(recordings) if is_json else suite.as_yaml(recordings)

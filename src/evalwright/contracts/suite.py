@@ -133,6 +133,7 @@ class WorldTool(Closed, frozen=True):
     create: str | None = None
     update: str | None = None
     delete: str | None = None
+    replay: str | None = None
     python: str | None = None
     by: str = "id"  # the field that tells rows apart
     description: str = ""
@@ -147,7 +148,27 @@ class WorldTool(Closed, frozen=True):
         return str(getattr(self, self.operation))
 
 
-WORLD_OPERATIONS = ("get", "find", "create", "update", "delete", "python")
+WORLD_OPERATIONS = ("get", "find", "create", "update", "delete", "replay", "python")
+
+
+class ReplayChange(Closed, frozen=True):
+    """What a recorded call changed: what the same tool or another one answers from then on."""
+
+    of: str  # the collection of recorded calls
+    args: dict[str, Any]
+    merge: Any = msgspec.UNSET  # into the answer, as a JSON merge patch (RFC 7396)
+    answer: Any = msgspec.UNSET
+    error: str | None = None
+
+
+class ReplayRow(Closed, frozen=True):
+    """A row of a collection that a tool replays; one with `changes` counts how often it is made."""
+
+    args: dict[str, Any]
+    answer: Any = None
+    error: str | None = None
+    changes: list[ReplayChange] | None = None
+    calls: int = 0
 
 
 class World(Closed, frozen=True):

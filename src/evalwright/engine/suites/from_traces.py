@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,14 @@ from evalwright.contracts.documents import parse_document, read_input, unfit_for
 from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.marks import MARK_START
 from evalwright.contracts.report import GRAVE
-from evalwright.contracts.suite import MAX_TASK_ID, Expected, Fixtures, Task, is_evalwright_suite
+from evalwright.contracts.suite import (
+    MAX_TASK_ID,
+    MOST_TURNS,
+    Expected,
+    Fixtures,
+    Task,
+    is_evalwright_suite,
+)
 from evalwright.contracts.yaml_writer import Noted, comment, to_yaml
 from evalwright.engine.examination import made_calls
 from evalwright.engine.findings import invocation_signals
@@ -29,6 +37,7 @@ from evalwright.engine.rescore import named_briefly
 from evalwright.engine.suites.document import load_suite, suite_from_file
 from evalwright.engine.suites.ids import Ids, digest, row_id, slug
 from evalwright.engine.suites.loader import SuiteSubject, read_subject
+from evalwright.engine.suites.recorded_worlds import RecordedWorlds, decoded, key_of
 from evalwright.engine.suites.selection import Wanted, select
 from evalwright.engine.suites.templates import BadTemplate, literal
 from evalwright.scoring.checks.base import Examined
@@ -179,7 +188,15 @@ class MadeTask(msgspec.Struct, frozen=True):
 class TaskMaker:
     """Makes tasks of recordings, each with an id of its own."""
 
-    def __init__(self, *, masked: bool = True, with_system: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        masked: bool = True,
+        with_system: bool = False,
+        worlds: RecordedWorlds | None = None,
+    ) -> None:
+        """With `worlds`, these answer the tools of the tasks, as far as they can."""
+        self.worlds = worlds
         self._masked = masked
         self._with_system = with_system
         self._ids = Ids(str)
@@ -189,33 +206,59 @@ class TaskMaker:
         found = [" ".join(each.split())[:_LONGEST_WRONG] for each in _wrong(recording)]
         return tuple(mask_text(each) if self._masked else each for each in found)
 
+    def shown(self, recording: Recording) -> Trace:
+        """What a suite may show of a recording; raises `NoTask` if nothing may be."""
+        if not self._masked:
+            return recording.trace
+        response = mask_value(recording.response)
+        if not isinstance(response, dict):
+            raise NoTask("it is nested too deeply for its secrets to be masked")
+        return decode_trace(response, recording.name, mask_text(recording.prompt))
+
     def task(self, recording: Recording, wrong: Sequence[str]) -> MadeTask:
         """The task of a recording; raises `NoTask` if there cannot be one."""
-        trace, given = recording.trace, recording.given
-        if self._masked:
-            response = mask_value(recording.response)
-            if not isinstance(response, dict):
-                raise NoTask("it is nested too deeply for its secrets to be masked")
-            trace = decode_trace(response, recording.name, mask_text(recording.prompt))
+        trace, given = self.shown(recording), recording.given
         if given is msgspec.UNSET:
             given = input_of(trace, with_system=self._with_system)
         elif self._masked:
             given = mask_value(given)
         if not given:
             raise NoTask("what the user asked was not recorded")
-        fixtures, unanswered = _fixtures(trace)
+        calls = _last_calls(trace)
+        tools = {call.tool for call in calls}
+        # Tools that were not called any more after the user's last words answer as they did before.
+        to_answer = [call for call in trace.calls if call.tool and call.tool not in tools] + calls
+        world, turns = None, None
+        if self.worlds is not None:
+            world, left = self.worlds.of(recording)
+            turns = _turns(trace)
+            if turns:
+                calls = to_answer = [call for call in trace.calls if call.tool]
+            results = pair_results(trace)
+            to_answer = [
+                call
+                for call in to_answer
+                if (key := key_of(call)) in left
+                or (call.index not in results and not world.knows(key))
+            ]
+        fixtures, unanswered = _fixtures(trace, to_answer, with_args=world is not None)
         document: dict[str, Any] = {"id": self.new_id(recording)}
         if wrong:
             more = f"; and {len(wrong) - _MOST_WRONG} more" if len(wrong) > _MOST_WRONG else ""
             what = f"What went wrong: {'; '.join(wrong[:_MOST_WRONG])}{more}"
             document |= {"description": what, "tags": [FAILED]}
-        document["input"] = literal(given)
+        if turns:
+            document["turns"] = [{"user": literal(each)} for each in turns]
+        else:
+            document["input"] = literal(given)
+        if world is not None and not world.is_empty:
+            document["world"] = world.name
         if fixtures:
-            document["fixtures"] = {"toolResponses": literal(fixtures)}
+            document["fixtures"] = {"toolResponses": fixtures}
         if trace.output is not None and trace.failure is None:
             document["expected"] = literal(trace.output.content)
         if not wrong:
-            document["checks"] = _checks(trace, recording, given)
+            document["checks"] = _checks(trace, recording, given, calls)
         else:
             if "expected" in document:
                 note = "What was answered; not what is right."
@@ -275,46 +318,41 @@ def _last_calls(trace: Trace) -> list[ToolCall]:
     return [call for call in trace.calls if call.tool and call.index > start]
 
 
-def _fixtures(trace: Trace) -> tuple[list[Any], int]:
-    """What each tool answered, in order; and how many answers were not recorded.
+def _turns(trace: Trace) -> list[str]:
+    """What the user says in a conversation; nothing if it is not one, or not of texts."""
+    said = [turn.content for turn in turns_of(trace) if turn.role == "user"]
+    are_texts = all(isinstance(each, str) and each for each in said)
+    return said if 1 < len(said) <= MOST_TURNS and are_texts else []
 
-    Tools that were not called any more after the user's last words answer what they did before.
-    """
-    results, last = pair_results(trace), _last_calls(trace)
-    tools = {call.tool for call in last}
-    calls = [call for call in trace.calls if call.tool and call.tool not in tools] + last
+
+def _fixtures(trace: Trace, calls: Sequence[ToolCall], *, with_args: bool) -> tuple[list[Any], int]:
+    """What calls were answered, in order; and how many answers were not recorded."""
+    results = pair_results(trace)
     found: list[Any] = []
     unanswered = 0
     for call in calls:
         result = results.get(call.index)
+        entry: dict[str, Any] = {"tool": call.tool}
+        if with_args and isinstance(call.args, dict):
+            entry["args"] = literal(call.args)
         if result is None:
             unanswered += 1
-            entry: Any = {"tool": call.tool, "response": None}
-            found.append(Noted(entry, ("No result was recorded.",)))
+            found.append(Noted({**entry, "response": None}, ("No result was recorded.",)))
         elif is_good(result):
-            found.append({"tool": call.tool, "response": _data(result.payload)})
+            found.append({**entry, "response": literal(decoded(result.payload))})
         else:
             said = result.payload
             said = {"error": result.error or result.status} if said is None else said
-            found.append(Noted({"tool": call.tool, "response": said}, ("Recorded as an error.",)))
+            entry["response"] = literal(said)
+            found.append(Noted(entry, ("Recorded as an error.",)))
     return found, unanswered
 
 
-def _data(payload: Any) -> Any:
-    """What a tool returned: logs of chats have its objects and lists as text."""
-    if not isinstance(payload, str) or payload.lstrip()[:1] not in ("{", "["):
-        return payload
-    try:
-        return msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return payload
-
-
-def _checks(trace: Trace, recording: Recording, given: Any) -> list[Any]:
+def _checks(trace: Trace, recording: Recording, given: Any, calls: Sequence[ToolCall]) -> list[Any]:
     assert trace.output is not None
     content = trace.output.content
-    wanted = calls_to_expect(_last_calls(trace), trace)
-    value = _data(content)
+    wanted = calls_to_expect(calls, trace)
+    value = decoded(content)
     if isinstance(value, dict):  # or the text of an object
         told = "\n".join((trace.prompt, *trace.payload_texts))
         if part := stable_part(value, told):
@@ -384,6 +422,12 @@ class RecordedSuite:
         self._remarks: Counter[str] = Counter()
 
     def tasks(self, recordings: Iterable[Recording]) -> Iterator[MadeTask]:
+        if (worlds := self._maker.worlds) is not None:
+            recordings = [each for each in recordings if each.fault is None]
+            for recording in recordings:
+                with suppress(NoTask):
+                    worlds.add(recording, self._maker.shown(recording))
+            worlds.derive()
         for recording in recordings:
             if recording.fault is not None:
                 continue  # whoever reads the recordings tells of it
@@ -431,7 +475,9 @@ class RecordedSuite:
         if key in self._seen and not is_named:
             return "the same as another one"
         self._seen.add(key)
-        suite = {"evalwright": 1, "tasks": [plain]}
+        suite: dict[str, Any] = {"evalwright": 1, "tasks": [plain]}
+        if "world" in plain:  # which is valid, as large as it may be
+            suite["worlds"] = {plain["world"]: {"data": {"a": []}, "tools": {"a": {"create": "a"}}}}
         try:
             problems = unfit_for_json(suite)
             if not problems:
@@ -442,6 +488,8 @@ class RecordedSuite:
 
     def notes(self) -> Iterator[str]:
         yield from self._told()
+        if (worlds := self._maker.worlds) is not None:
+            yield from worlds.notes()
         if count := self._remarks["calls"]:
             yield f"{_several(count, 'call')} without a recorded result: fixtures answer null"
         if count := self._remarks["retrievals"]:
@@ -464,15 +512,22 @@ class RecordedSuite:
             if self.made == 1:
                 yield _text(f"{lines}{to_yaml(head)}tasks:\n")
             yield _text(to_yaml([Noted(made.document, made.notes)], 1))
+        yield from (_text(to_yaml({"worlds": each})) for each in self._worlds())
         if self.failed:
             yield _text(to_yaml({"thresholds": Noted(_ALL, (_ALL_NOTE,))}))
 
     def as_json(self, recordings: Iterable[Recording]) -> Iterator[bytes]:
         tasks = [_plain(made.document) for made in self._at_least_one(recordings)]
         document: dict[str, Any] = {"evalwright": 1, "name": self._name, "tasks": tasks}
+        for worlds in self._worlds():
+            document["worlds"] = worlds
         if self.failed:
             document["thresholds"] = _ALL
         yield _text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+    def _worlds(self) -> Iterator[dict[str, Any]]:
+        if self._maker.worlds is not None and (worlds := self._maker.worlds.documents()):
+            yield worlds
 
     @property
     def _name(self) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument
 from evalwright.contracts.jsonvalue import child
-from evalwright.contracts.suite import Fixtures, ToolFault, World, WorldTool
+from evalwright.contracts.suite import Fixtures, ReplayRow, ToolFault, World, WorldTool
 from evalwright.engine.suites.problems import Missing
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class WorldReading:
                 }
                 for tool_name, tool in tools.items():
                     self._check_tool(tool, fields, child(f"{place}.tools", tool_name))
+                for collection in {each.replay for each in tools.values() if each.replay} & {*data}:
+                    self._check_recorded(data, collection, child(f"{place}.data", collection))
         return worlds
 
     def _data(self, given: Any, place: str) -> dict[str, Any] | None:
@@ -102,6 +104,21 @@ class WorldReading:
         elif operation in _IDENTIFIED and fields[target] and by not in fields[target]:
             message = f"no row of {target} has a field {by!r}"
             self._problems.add(f"{place}.by", message, _meant(by, fields[target]))
+
+    def _check_recorded(self, data: Mapping[str, Any], collection: str, place: str) -> None:
+        """Refuse rows of a collection that a tool replays if they are no recorded calls."""
+        remedy = "write rows such as {args: {id: A-17}, answer: {status: sent}}"
+        for number, row in enumerate(data[collection]):
+            try:
+                recorded = msgspec.convert(row, ReplayRow)
+            except msgspec.ValidationError as error:
+                self._problems.add(f"{place}[{number}]", str(error), remedy)
+                continue
+            for at, change in enumerate(recorded.changes or ()):
+                if change.of not in data:
+                    message = f"the world has no collection {change.of!r}"
+                    where = f"{place}[{number}].changes[{at}].of"
+                    self._problems.add(where, message, _meant(change.of, data))
 
 
 def check_use(
