@@ -34,6 +34,7 @@ def keep(
     version: str = "1.0.0",
     ago_s: float = 60,
     findings: dict[str, list[SafetyFinding]] | None = None,
+    commit: str = "",
     **figures: Any,
 ) -> str:
     """A run with such outcomes, and with the figures and findings in its summary."""
@@ -46,9 +47,12 @@ def keep(
         for n, each in enumerate(summary.tasks, 1)
     ]
     summary = msgspec.structs.replace(summary, tasks=results, **figures)
-    opened = entries_of(tasks, version=version)[: -len(closing(summary))]
+    (_, started), *opened = entries_of(tasks, version=version)[: -len(closing(summary))]
+    if commit:
+        told = {"provenance": {"branch": "main", "commit": commit}}
+        started = msgspec.structs.replace(started, metadata=told)
     run_id = f"{name}-{tenant.name}"
-    write(tenant.log, run_id, [*opened, *closing(summary)], ago_s)
+    write(tenant.log, run_id, [(None, started), *opened, *closing(summary)], ago_s)
     return run_id
 
 
@@ -129,6 +133,20 @@ def test_tasks_that_broke_or_are_flaky_are_named(tenant: Tenant):
     flaky = shown(tenant, "/trends?tasks=flaky", HX_Request="true")
     assert broken_in(flaky) == ["flaps"]
     assert "<html" not in flaky
+
+
+def test_what_changed_with_the_commit_is_a_change_and_not_flaky(tenant: Tenant):
+    now, other = {"a": True, "b": True}, {"a": False, "b": True}
+    keep(tenant, "r1", now, ago_s=90, commit="1111111aaa")
+    keep(tenant, "r2", other, ago_s=80, commit="2222222bbb")
+    suite = f"/suites/{SUITE}"
+    for page in ("/trends?tasks=flaky", f"{suite}?show=flaky"):
+        assert broken_in(shown(tenant, page)) == []
+    assert "passed in" not in shown(tenant, "/review?kind=flaky")
+    keep(tenant, "r3", now, ago_s=70, commit="2222222bbb")
+    for page in ("/trends?tasks=flaky", f"{suite}?show=flaky"):
+        assert broken_in(shown(tenant, page)) == ["a"]
+    assert "passed in 1 of 2 runs" in shown(tenant, "/review?kind=flaky")
 
 
 def test_another_suite_agent_or_tag_has_no_runs_here(tenant: Tenant):

@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.contracts.errors import DamagedEventLog, RunNotFound
 from evalwright.host.web.page import LIGHT, NotSoon, PageCall
-from evalwright.host.web.run_views import RunViews, views_of
+from evalwright.host.web.run_views import RunSetup, RunViews, views_of
 from evalwright.reports.run.task_list import TaskList
 from evalwright.store.protocol import RunFacts, RunFilter
 
@@ -20,6 +20,7 @@ class RecentRun(NamedTuple):
 
     facts: RunFacts
     tasks: TaskList
+    setup: RunSetup = RunSetup()
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -95,6 +96,7 @@ def refuse_slow(call: PageCall, views: RunViews, runs: Sequence[RunFacts]) -> No
 
 async def _read(call: PageCall, views: RunViews, facts: RunFacts) -> RecentRun | None:
     try:
-        return RecentRun(facts, await views.tasks(call.run_with(facts.run_id), facts))
+        run = call.run_with(facts.run_id)
+        return RecentRun(facts, await views.tasks(run, facts), await views.setup(run, facts))
     except (RunNotFound, DamagedEventLog, msgspec.MsgspecError):
         return None  # deleted a moment ago, or damaged: the others are shown

@@ -5,6 +5,7 @@ still there is asked each time. Of a run that goes on, the scores are read on fr
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -12,9 +13,11 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from evalwright.contracts.errors import DamagedEventLog
-from evalwright.contracts.events import Event
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound
+from evalwright.contracts.events import Event, RunStarted
 from evalwright.contracts.suite import Task
+from evalwright.engine.provenance import recorded_provenance
+from evalwright.engine.runs import read_agent
 from evalwright.engine.task_names import TaskNames
 from evalwright.host.http.errors import ApiError
 from evalwright.host.runs.handle import RunHandle
@@ -48,9 +51,18 @@ MOST_PLANNED = 128 * 1024 * 1024  # bytes of the plans that are kept
 MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
 MOST_STEPS = 200_000  # in all timelines that are kept
 MOST_DRAWN = 16_000_000  # characters of tables that are kept
-MOST_MODELS = 10_000  # runs whose model is known
+MOST_SETUPS = 10_000  # runs of which it is known what ran
 MOST_VERDICTS = 1000  # runs whose bars and the sentence on them are kept
 MOST_DOUBTS = 200_000  # tasks of which it is known whether judges agreed
+
+
+class RunSetup(NamedTuple):
+    """What ran: where all of it is the same, a task that comes out otherwise is flaky."""
+
+    suite: str = ""
+    agent: str = ""
+    model: str = ""  # of the agent with its version, or its class; empty where the run does not say
+    commit: str = ""
 
 
 class RunView(NamedTuple):
@@ -108,7 +120,7 @@ class RunViews:
             MOST_VERDICTS
         )
         self.doubts: SharedCache[RunKey, Doubts] = SharedCache(MOST_DOUBTS)
-        self.models: SharedCache[RunKey, str] = SharedCache(MOST_MODELS)
+        self._setups: SharedCache[RunKey, RunSetup] = SharedCache(MOST_SETUPS)
 
     async def of(self, run: RunHandle) -> RunView:
         """A run; raises `RunNotFound`, and `ApiError` 404 unless it is an evaluation."""
@@ -169,6 +181,14 @@ class RunViews:
         await run.in_reader(found.prepare)
         return len(found.rows), found, facts.ended_us is not None
 
+    async def setup(self, run: RunHandle, facts: RunFacts) -> RunSetup:
+        """What a run was of: suite, agent, model and commit."""
+
+        async def make() -> tuple[int, RunSetup, bool]:
+            return 1, await run.in_reader(partial(_read_setup, run, facts)), True
+
+        return await self._setups.get((run.partition, run.run_id), make)
+
     async def timeline(self, view: RunView, task: Task) -> TaskTimeline:
         run = view.run
         key = run.partition, run.run_id, task.task_id
@@ -204,6 +224,18 @@ async def _read_frame(run: RunHandle) -> tuple[int, RunFrame, bool]:
         frame,
         True,
     )
+
+
+def _read_setup(run: RunHandle, facts: RunFacts) -> RunSetup:
+    found = RunSetup(facts.suite or "", facts.agent or "")
+    if (agent := read_agent(run.log, run.run_id)) is not None:
+        model = agent.model or agent.model_class or ""
+        found = found._replace(model=f"{model} {agent.version or ''}".strip())
+    with suppress(RunNotFound, DamagedEventLog, msgspec.MsgspecError, StopIteration):
+        first = next(run.log.read(run.run_id, limit=1)).decode(RunStarted)
+        if (told := recorded_provenance(first.metadata)) is not None:
+            found = found._replace(commit=told.commit or "")
+    return found
 
 
 def scored_at(log: EventLog, run_id: str, task_id: str) -> int | None:

@@ -42,7 +42,7 @@ from evalwright.host.web.page import (
 from evalwright.host.web.pages.export_task import suite_of, test_name
 from evalwright.host.web.pages.run_tasks import damaged_details, drawer_part, read_details
 from evalwright.host.web.recent_runs import RecentRun, RecentRuns, recent_runs
-from evalwright.host.web.run_views import Doubts, RunView, scored_at, views_of
+from evalwright.host.web.run_views import Doubts, RunSetup, RunView, scored_at, views_of
 from evalwright.reports.formats.words import SEVERITIES, in_words
 from evalwright.reports.run.task_list import TaskRow
 from evalwright.reports.run.task_records import read_task
@@ -509,18 +509,18 @@ def _items(
     runs: Sequence[RecentRun], shown: Sequence[RecentRun], judged: dict[str, Doubts]
 ) -> list[ReviewItem]:
     """The tasks that somebody should look at, and why; failures first."""
-    # How often each task of a suite and an agent passed, and was scored at all.
-    mixed: dict[tuple[str, str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    # How often each task passed where the same ran, and was scored at all.
+    mixed: dict[tuple[RunSetup, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
     for run in runs:
         for row in run.tasks.rows:
             if row.passed is not None:
-                passes, scored = mixed[(*run.pair, row.task_id)]
-                mixed[(*run.pair, row.task_id)] = passes + row.passed, scored + 1
+                passes, scored = mixed[run.setup, row.task_id]
+                mixed[run.setup, row.task_id] = passes + row.passed, scored + 1
     items = []
     for run in shown:
         doubts = judged.get(run.facts.run_id, {})
         for row in run.tasks.rows:
-            passes, scored = mixed[(*run.pair, row.task_id)]
+            passes, scored = mixed[run.setup, row.task_id]
             reasons = {}
             if row.passed is False:
                 reasons["failed"] = _why_failed(row)

@@ -118,7 +118,7 @@ def _shows(task: TaskHistory, key: str) -> bool:
         return task.is_broken
     if key == "flaky":
         return task.is_flaky
-    return key == "" or False not in task.passed
+    return key == "" or not task.has_failed
 
 
 def _verdict(rows: Sequence[dict[str, Any]], histories: Sequence[TaskHistory]) -> dict[str, str]:
@@ -127,7 +127,7 @@ def _verdict(rows: Sequence[dict[str, Any]], histories: Sequence[TaskHistory]) -
     passed = sum(row["kind"] == "pass" for row in rows)
     broken = sum(each.is_broken for each in histories)
     flaky = sum(each.is_flaky for each in histories)
-    never = sum(False not in each.passed for each in histories)
+    never = sum(not each.has_failed for each in histories)
     kind = "pass" if rows[-1]["kind"] == "pass" else "fail"
     tasks = "task fails" if broken == 1 else "tasks fail"
     heading = "May ship" if kind == "pass" else "Do not ship"

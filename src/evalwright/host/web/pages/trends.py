@@ -1,6 +1,6 @@
 """Trends: score, pass rate, cost and p95 of a suite over versions and models, and its tasks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import ceil, floor, hypot, log10
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -16,11 +16,10 @@ from evalwright.host.web.pages.suite_trends import (
     Band,
     TaskHistory,
     TrendPoint,
-    histories,
     known_ids,
-    model_of,
     point_of,
     runs_of,
+    task_histories,
 )
 from evalwright.host.web.recent_runs import RecentRuns, refuse_slow, with_tasks
 from evalwright.host.web.run_views import add_names, views_of
@@ -106,19 +105,21 @@ async def show(call: PageCall) -> Response:
 
 async def _read(call: PageCall, asked: TrendsAsked, facts: Sequence[RunFacts]) -> dict[str, Any]:
     refuse_slow(call, views_of(call.host), facts)
-    models = {run.run_id: await model_of(call, run) for run in facts}
+    views = views_of(call.host)
+    models = {
+        run.run_id: (await views.setup(call.run_with(run.run_id), run)).model for run in facts
+    }
     wanted = [run for run in facts if asked.model in ("", models[run.run_id])]
     recent = await with_tasks(call, wanted)
-    shown = await call.in_reader(lambda: _shown(call, asked, recent, models))
+    shown = await call.in_reader(lambda: _shown(call, asked, recent))
     await add_names(call, shown["tasks"])
     return {**shown, "models": sorted(set(filter(None, models.values())))}
 
 
-def _shown(
-    call: PageCall, asked: TrendsAsked, recent: RecentRuns, models: Mapping[str, str]
-) -> dict[str, Any]:
-    points = [point_of(run, models[run.facts.run_id]) for run in reversed(recent.runs)]
-    wanted = [each for each in histories(points) if _takes(asked.tasks, each)]
+def _shown(call: PageCall, asked: TrendsAsked, recent: RecentRuns) -> dict[str, Any]:
+    points = [point_of(run) for run in reversed(recent.runs)]
+    histories = task_histories([point.run for point in points])
+    wanted = [each for each in histories if _takes(asked.tasks, each)]
     pages = max(1, -(-len(wanted) // AT_ONCE))
     number = min(max(1, int(number_of(asked.page) or 1)), pages)
     part_of = wanted[(number - 1) * AT_ONCE : number * AT_ONCE]
@@ -193,7 +194,8 @@ def _verdict(points: Sequence[TrendPoint]) -> dict[str, str]:
 
 
 def _takes(kind: str, task: TaskHistory) -> bool:
-    return {"broke": bool(task.breaks), "flaky": task.is_flaky}.get(kind, True)
+    broke = bool(task.breaks)
+    return {"broke": broke, "flaky": task.is_flaky}.get(kind, broke or task.is_flaky)
 
 
 class ChartScale(NamedTuple):
