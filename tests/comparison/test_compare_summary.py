@@ -5,7 +5,7 @@ from statistics import fmean
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalwright.comparison.summary import CaseFacts, CaseTally, Mean, SideFacts
+from evalwright.comparison.summary import CaseFacts, CaseTally, Mean, SideFacts, subject_of
 from evalwright.contracts.report import ROOT_CAUSES, SEVERITIES
 from evalwright.scoring.chance import Passes
 
@@ -64,3 +64,14 @@ def test_cases_count_the_same_alone_together_and_merged(batches: list[list[CaseF
         for facts in batch:
             alone.add([facts])
     assert merged.summary() == alone.summary()
+
+
+def test_a_report_is_titled_by_the_names_that_people_use():
+    meta = {
+        "suite": {"id": "local.evalwright.evals.support-desk", "version": "0.0.0"},
+        "started_at": 1_700_000_000_000,
+        "provenance": {"agent_ref": "agents/desk.py:answer"},
+    }
+    snapshot = {"agent": {"name": "local.desk.answer"}}
+    assert subject_of(meta, snapshot) == "support-desk, desk.py:answer, 2023-11-14"
+    assert subject_of({"suite": {"id": "acme.desk"}, "provenance": 7}, {}) == "acme.desk"

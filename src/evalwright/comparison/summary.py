@@ -26,6 +26,7 @@ from evalwright.contracts.report import (
     Significance,
     Summary,
 )
+from evalwright.contracts.short_names import agent_name, suite_name
 from evalwright.scoring.chance import ChangeTally, Passes
 from evalwright.scoring.statistics import PairedChange, paired_change
 from evalwright.trace.model import Json
@@ -413,10 +414,13 @@ def env_snapshot(baseline: dict[str, Json], new: dict[str, Json]) -> dict[str, A
 
 def subject_of(meta: dict[str, Json], snapshot: dict[str, Any]) -> str:
     """What a report is about, in a title: suite, agent and day of the new run, where known."""
-    suite, started = meta.get("suite"), meta.get("started_at")
-    parts = [
-        suite.get("id") if isinstance(suite, dict) else None,
-        snapshot.get("agent", {}).get("name"),
+    suite, started, provenance = meta.get("suite"), meta.get("started_at"), meta.get("provenance")
+    suite_id = suite.get("id") if isinstance(suite, dict) else None
+    agent = snapshot.get("agent", {}).get("name")
+    ref = provenance.get("agent_ref") if isinstance(provenance, dict) else None
+    parts: list[Json] = [
+        suite_name(suite_id) if isinstance(suite_id, str) else None,
+        agent and agent_name(agent, ref if isinstance(ref, str) else ""),
     ]
     if isinstance(started, int | float) and 0 < started < _LAST_MS:
         parts.append(datetime.fromtimestamp(started / 1000, UTC).date().isoformat())

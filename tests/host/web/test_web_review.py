@@ -274,7 +274,7 @@ def test_nothing_that_an_agent_or_a_reviewer_said_becomes_markup(tenant: Tenant)
 def test_a_task_that_failed_by_a_finding_says_so(tenant: Tenant):
     findings = [SafetyFinding("pii_in_output", "low"), SafetyFinding("leak", "critical")]
     keep(tenant, "r", {"a": False}, findings={"a": findings})
-    assert "score 0; critical leak and 1 more" in tenant.visitor.get("/review").text
+    assert "score 0; leak (critical) and 1 more" in tenant.visitor.get("/review").text
 
 
 def test_the_queue_of_large_runs_follows_the_page(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):

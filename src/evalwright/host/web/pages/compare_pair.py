@@ -332,7 +332,7 @@ def _change(compared: ComparedPair, task: PairedTask, asked: CompareAsked) -> di
             kind, severity = row.signals[0]
             more = f" and {len(row.signals) - 1} more" if len(row.signals) > 1 else ""
             tone = "fail" if severity in ("high", "critical") else "warn"
-            badges.append((f"{severity} {in_words(kind)}{more}", tone))
+            badges.append((f"{in_words(kind)} ({severity}){more}", tone))
     if task.task_id in _flaky(compared):
         badges.append(("flaky", "warn"))
     direction = {"worse": "down", "lower": "down", "better": "up"}.get(task.group, "same")

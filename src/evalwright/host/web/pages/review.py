@@ -541,7 +541,7 @@ def _why_failed(row: TaskRow) -> str:
     if not found:
         return told
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{told}; {found[0].severity} {in_words(found[0].kind)}{more}"
+    return f"{told}; {in_words(found[0].kind)} ({found[0].severity}){more}"
 
 
 async def _all_doubts(call: PageCall, runs: Sequence[RecentRun]) -> tuple[dict[str, Doubts], int]:
