@@ -14,7 +14,6 @@ from log_events import (
     a_start,
     an_event,
     asked,
-    eventually,
     numbered,
     opened,
     written,
@@ -36,6 +35,7 @@ from evalwright.store.postgres.connections import LogConnections
 from evalwright.store.postgres.log import PostgresLog
 from evalwright.store.postgres.stored_text import end_of_prefix, restored, storable
 from postgres_server import PostgresServer, in_a_loop
+from subjects.waiting import eventually
 
 
 @pytest.fixture(scope="module")
