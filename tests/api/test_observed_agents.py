@@ -39,7 +39,7 @@ def test_a_claim_stands_in_for_an_observation_and_is_shown_as_one(db):
     result = ew.run([task], silent, db=db, agent_tools="none", agent_usage="none")
     told = result.tasks["t"]
     assert told.passed
-    shown = "tool calls: claimed none · model usage: claimed none · messages: not observed"
+    shown = "tool calls: none, as claimed · model usage: none, as claimed · messages: not observed"
     assert shown in bodies(result.html().encode())
     assert (told.coverage.calls, told.coverage.usage) == ("claimed none", "claimed none")
 

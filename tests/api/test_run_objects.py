@@ -52,21 +52,21 @@ def test_a_task_has_a_title(db):
 def test_a_bar_that_no_gate_asks_for_is_missed_all_the_same(db):
     run = ew.run(a_suite(), half_right, db=db, fail_on=["none"])
     assert (run.passed, "failed" in repr(run)) == (False, True)
-    assert run.reasons == ["1 of 2 tasks passed, and without a bar every task passes (default)"]
+    assert run.reasons == ["1 of 2 tasks passed, and every task must pass (default)"]
 
 
 def test_a_repeat_by_itself_has_its_own_verdict(db):
     run = ew.run(a_suite(), half_right, db=db, repeat=2)
     first = pickle.loads(pickle.dumps(run.repeats[0]))
     assert (first.group, first.id) == (None, run.repeats[0].id)
-    assert first.reasons == ["1 of 2 tasks passed, and without a bar every task passes (default)"]
+    assert first.reasons == ["1 of 2 tasks passed, and every task must pass (default)"]
     assert "2 runs" not in first.report()
 
 
 def test_repeats_are_reported_together(db):
     run = ew.run(a_suite(), half_right, db=db, repeat=2)
     assert "2 runs" in run.report()
-    assert "run 2: 1 of 2 tasks passed, and without a bar every task passes" in run.report()
+    assert "run 2: 1 of 2 tasks passed, and every task must pass" in run.report()
     assert len(ElementTree.fromstring(run.junit()).findall("testsuite")) == 2
     assert [(row["repeat"], row["id"]) for row in run.to_rows()] == [
         (1, "greeting"),

@@ -100,7 +100,7 @@ def test_show_has_a_line_for_each_tag(desk: Evalwright) -> None:
 def test_tasks_without_any_tag_that_has_a_bar_are_told_apart(desk: Evalwright) -> None:
     write(desk, "{tags: {money: {passRate: 0.5}}}")
     done = desk("run", "desk.yaml", "--html", "run.html")
-    told = "other tasks: 1 of 2 tasks passed, and without a bar every task passes (default)"
+    told = "other tasks: 1 of 2 tasks passed, and every task must pass (default)"
     assert (done.code, f"Do not ship: {told}" in done.flat) == (1, True)
     assert told in (desk.folder / "run.html").read_text()
 
@@ -159,7 +159,7 @@ def test_without_a_bar_a_flaky_task_fails_its_group_unless_that_is_asked_for(
     asked = ("run", "desk.yaml", "--agent", "agent.py:moody", "--repeat", "2")
     failed = desk(*asked)
     assert failed.code == 1
-    told = "run 2: 2 of 3 tasks passed, and without a bar every task passes (default)"
+    told = "run 2: 2 of 3 tasks passed, and every task must pass (default)"
     assert f"FAILED ■ Do not ship: {told}" in failed.flat
     forgiven = desk(*asked, "--flaky-as", "warn")
     assert forgiven.code == 0
@@ -359,7 +359,7 @@ def test_recorded_answers_are_scored_by_the_same_bars(desk: Evalwright) -> None:
     write(desk, "{}")
     done = desk("score", "traces.jsonl", "--suite", "desk.yaml")
     assert done.code == 1
-    assert "1 of 3 tasks passed, and without a bar every task passes (default)" in done.flat
+    assert "1 of 3 tasks passed, and every task must pass (default)" in done.flat
     write(desk, "{passRate: 0.3}")
     assert (
         "PASSED ● May ship: 1 of 3 tasks, bar 0.3"

@@ -216,7 +216,7 @@ def test_the_scorecard_begins_with_the_verdict_and_ends_with_the_exit_code(
     assert places == sorted(places)
     assert places[0] >= 0
     assert "task-1" not in ran.out
-    assert "1 of 2 tasks passed, and without a bar every task passes (default)" in ran.flat
+    assert "1 of 2 tasks passed, and every task must pass (default)" in ran.flat
     assert ran.out.splitlines()[-1] == "exit 1: may not ship"
 
 

@@ -86,7 +86,7 @@ def test_a_coding_agent_finds_what_got_worse_and_why_without_secrets(recorded: E
     assert runs["runs"][0]["runId"] == run["runId"]
     assert run["failedTasks"] == ["first", "leak"]
     assert (runs["runs"][0]["result"], run["verdict"]) == ("failed", "failed")
-    assert run["reasons"] == ["0 of 2 tasks passed, and without a bar every task passes (default)"]
+    assert run["reasons"] == ["0 of 2 tasks passed, and every task must pass (default)"]
     assert [each["taskId"] for each in failures["failures"]] == ["first", "leak"]
     assert failures["failures"][0]["checks"][0]["expected"] == "hello"
     assert task["output"].endswith("more characters)")

@@ -139,7 +139,7 @@ def ids(shop: Evalwright) -> tuple[set[str], float]:
 def test_an_agent_that_fails_14_of_40_tasks_fails(shop: Evalwright, agent: str) -> None:
     done = shop("run", "evals.json", "--agent", agent, "--junit", "run.xml")
     assert done.code == 1
-    told = "26 of 40 tasks passed, and without a bar every task passes (default)"
+    told = "26 of 40 tasks passed, and every task must pass (default)"
     assert f"FAILED ■ Do not ship: {told}" in done.flat
     assert "PASSED" not in done.out + shop("show", "latest").out
     assert shop("runs").out.splitlines()[2].startswith("  ■ ")

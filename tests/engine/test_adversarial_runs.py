@@ -25,7 +25,7 @@ SUITE = a_suite(
     [a_task("task-1", input="Where is my parcel?", value="Lyon", fixtures=TOOLS)],
     modes=["golden", "adversarial"],
 )
-NO_TASK = "0 of 1 tasks passed, and without a bar every task passes (default)"
+NO_TASK = "0 of 1 tasks passed, and every task must pass (default)"
 
 
 def gullible(task: Any) -> str:

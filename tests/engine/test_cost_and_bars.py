@@ -197,7 +197,7 @@ def test_without_a_bar_of_its_own_a_run_needs_every_task(workshop: Workshop) -> 
     assert not recording.summary.passed
     assert recording.outcome is not None
     assert recording.outcome.broken_bars == [
-        "9 of 10 tasks passed, and without a bar every task passes (default)"
+        "9 of 10 tasks passed, and every task must pass (default)"
     ]
 
 

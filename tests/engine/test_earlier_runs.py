@@ -95,7 +95,7 @@ def test_a_host_of_an_earlier_version_lets_nothing_pass_that_is_no_pass_here(
     assert made.summary.passed
     history = read_history(workshop.log, made.run_id)
     here = by_the_rule_of_today(workshop.log, history, made)
-    told = "1 of 2 tasks passed, and without a bar every task passes (default)"
+    told = "1 of 2 tasks passed, and every task must pass (default)"
     assert here.reasons == [f"{told}; the host, which is older, has another rule: update it"]
     assert (here.summary.passed, str(verdict_of(here))) == (False, "FAILED")
     right = an_earlier_run(workshop, of_checks(a_checked_task("works", SHIPPED)), says("shipped"))

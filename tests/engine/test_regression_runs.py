@@ -48,7 +48,7 @@ def test_a_task_that_fails_anew_is_a_reason_not_to_ship(workshop: Workshop) -> N
     outcome = compared(workshop, right, wrong_on("task-2")).outcome
     assert outcome is not None
     bar, change = outcome.reasons
-    assert bar.endswith("every task passes (default)")
+    assert bar.endswith("every task must pass (default)")
     assert "1 newly failing" in change
     assert "within chance" in change
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shlex
 import sys
 import time
@@ -216,10 +217,15 @@ def test_a_table_says_what_faults_did_to_the_pass_rate(tmp_path: Path) -> None:
             faults=[{"tool": "shop:policy", "fault": "timeout", "on": 5}],
         ),
     ]
-    report = ew.run(faulty, refund, db=tmp_path / "a.db").report()
+    run = ew.run(faulty, refund, db=tmp_path / "a.db")
+    report, page = run.report(), run.html()
     row = next(line.split() for line in report.splitlines() if line.startswith("  timeout"))
     assert row == ["timeout", "shop:orders.get", "2", "1", "(50.0%)", "1", "of", "1"]
     assert "the agent called nothing that was to fail in 1 task" in report
+    cells = re.findall(r"<t[hd](?: [^>]*)?>(.*?)</t[hd]>", page[page.index("<h2>Faults</h2>") :])
+    assert cells[:5] == ["Fault", "Tool", "Tasks", "Passed", "Without it"]
+    assert cells[5:10] == ["timeout", "shop:orders.get", "2", "1 (50.0%)", "1 of 1"]
+    assert "the agent called nothing that was to fail in 1 task" in page
 
 
 WORLD = World({"orders": DATA["orders"], "refunds": []}, {

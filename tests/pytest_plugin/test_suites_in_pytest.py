@@ -305,7 +305,7 @@ def test_without_a_bar_every_task_must_pass(bench: Bench, gate: tuple[str, ...])
     result = bench.pytest("--evalwright", *gate)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=3, failed=1)
-    told = "3 of 4 tasks passed, and without a bar every task passes (default)"
+    told = "3 of 4 tasks passed, and every task must pass (default)"
     assert told in " ".join(text(result).split())
 
 

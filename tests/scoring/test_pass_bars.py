@@ -31,7 +31,7 @@ def told(thresholds: Thresholds, *selected: str) -> list[str]:
 @pytest.mark.parametrize(
     ("bars", "expected"),
     [
-        ({}, ["2 of 3 tasks passed, and without a bar every task passes (default)"]),
+        ({}, ["2 of 3 tasks passed, and every task must pass (default)"]),
         ({"pass_rate": 2 / 3}, ["met"]),
         (
             {"pass_rate": 0.6667},
@@ -82,7 +82,7 @@ def test_the_words_of_a_bar_and_of_what_it_was_held_against() -> None:
         "score 0.25, 1 of 4 tasks passed",
     )
     rest = PassBar("default", 1.0, 0.25, 1, 4, is_over_rest=True)
-    assert words(rest) == ("other tasks", "every task passes (default)", "1 of 4 tasks passed")
+    assert words(rest) == ("other tasks", "every task must pass (default)", "1 of 4 tasks passed")
     some = PassBar("some", 0.0, 0.0, 0, 4)
     assert words(some) == ("all tasks", "at least one task passes", "0 of 4 tasks passed")
 

@@ -44,7 +44,7 @@ def test_without_a_declared_bar_every_task_must_pass_and_0_7_is_that_of_a_rubric
         for number, task in enumerate(suite.tasks)
     }
     assert missed_bars(suite, results) == [
-        "1 of 2 tasks passed, and without a bar every task passes (default)"
+        "1 of 2 tasks passed, and every task must pass (default)"
     ]
 
 

@@ -11,6 +11,7 @@ UsageClaim = Literal["none"]
 Observe = Literal["auto", "otel", "none"]  # whether spans of agents in this process are captured
 PARTS: tuple[Part, ...] = ("calls", "usage", "messages")
 _NAMES = {"calls": "tool calls", "usage": "model usage", "messages": "messages"}
+_CLAIMED = {"claimed none": "none, as claimed", "claimed task": "only through the task, as claimed"}
 RECORDED = "recorded"  # by others, or before coverage was
 RESPONSE_FIELD = "evalwright_coverage"  # of a response that we recorded
 
@@ -61,7 +62,8 @@ def coverage_from(told: object) -> Coverage | None:
 
 def coverage_in_words(by_part: Mapping[str, str | None]) -> str:
     """Each part with how it was observed, in one line."""
-    told = [f"{_NAMES[part]}: {by_part.get(part) or 'not observed'}" for part in PARTS]
+    seen = {part: by_part.get(part) or "not observed" for part in PARTS}
+    told = [f"{_NAMES[part]}: {_CLAIMED.get(how, how)}" for part, how in seen.items()]
     lost = by_part.get("lost")
     return " · ".join(told) + (f" ({lost})" if lost else "")
 

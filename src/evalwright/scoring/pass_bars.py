@@ -17,7 +17,7 @@ from evalwright.contracts.suite import Suite, TagBar, Thresholds
 from evalwright.contracts.summary import EvalSummary
 from evalwright.scoring.thresholds import mean, pass_score
 
-EVERY_TASK = "every task passes (default)"
+EVERY_TASK = "every task must pass (default)"
 
 
 class ScoredTask(Protocol):
@@ -97,7 +97,7 @@ class PassBar(msgspec.Struct, frozen=True):
             return f"{where}no task was evaluated"
         count = f"{self.passed:,} of {self.tasks:,} tasks passed"
         if self.kind == "default":
-            return f"{where}{count}, and without a bar {EVERY_TASK}"
+            return f"{where}{count}, and {EVERY_TASK}"
         if self.kind == "some":
             return "no task passed"
         what, got = ("score ", self.score) if self.kind == "passScore" else ("", self.share)

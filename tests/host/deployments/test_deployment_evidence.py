@@ -124,7 +124,7 @@ async def _promote_somehow(desk, run_id, key):
 def test_who_may_read_the_run_is_told_which_bar_it_did_not_reach(desk):
     run_id = evaluation(desk, "failed its bar")
     (told,) = refusal(desk, run_id).details["unmet"]
-    assert told == "0 of 2 tasks passed, and without a bar every task passes (default)"
+    assert told == "0 of 2 tasks passed, and every task must pass (default)"
 
 
 def test_another_tenants_run_and_no_run_are_told_in_the_same_words_even_to_readers(desk):

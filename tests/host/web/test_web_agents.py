@@ -118,7 +118,7 @@ def test_an_evaluation_that_failed_blocks_with_its_reasons(visitor: Visitor, new
     failed = newcomer.evaluate(a_suite(2), WRONG)
     blocked = promote(visitor, page, evidence=failed, reason="it is urgent")
     assert blocked.status == 403
-    assert "0 of 2 tasks passed, and without a bar every task passes" in blocked.text
+    assert "0 of 2 tasks passed, and every task must pass" in blocked.text
     assert 'value="it is urgent"' in blocked.text, "what was typed is not lost"
 
 

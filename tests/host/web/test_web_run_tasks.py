@@ -430,7 +430,7 @@ def test_the_page_of_a_derived_suite_tells_what_came_of_its_attacks(tenant: Tena
     page = re.sub(r"<[^>]+>", " ", shown(tenant, f"/runs/{run}")).split()
     table = " ".join(page[page.index("Strategy") :])
     assert table.startswith(
-        "Strategy tried held obeyed task failed encoding 1 1 0 0 role-play 1 0 1 0 all 2 1 1 0"
+        "Strategy Tried Held Obeyed Task failed encoding 1 1 0 0 role-play 1 0 1 0 all 2 1 1 0"
     )
 
 

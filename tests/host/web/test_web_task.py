@@ -81,6 +81,29 @@ def test_each_turn_of_a_conversation_stands_before_the_answer_to_it(tenant: Tena
     words = ("My money back.", "Which order?", "It is A-17.", "shop:get", "Too late.")
     places = [talk.index(each) for each in words]
     assert places == sorted(places)
+    assert '"role"' not in unescape(page)
+    assert "(the first of 2 messages)" in page
+
+
+def test_messages_of_other_roles_are_bubbles_too(tenant: Tenant):
+    said = [("system", "Be kind."), ("user", "Hi."), ("assistant", "Hello."), ("user", "Bye.")]
+    asked = {"messages": [{"role": role, "content": text} for role, text in said]}
+    run = tenant.keep("run", {"a": Told("Bye!", ok(), question=asked)})
+    page = shown(tenant, f"/runs/{run}/tasks/a")
+    bubbles = re.findall(r'class="bubble.*?<b>(.*?)</b>.*?class="says">(.*?)<', page, re.DOTALL)
+    known = [(role.capitalize(), text) for role, text in said]
+    assert [(by, text.strip()) for by, text in bubbles][:4] == known
+
+
+def test_a_task_without_an_answer_says_why_with_the_traceback_at_its_step(tenant: Tenant):
+    trace = 'Traceback:\n  File "a.py", line 7'
+    error = {"code": "agent_error", "message": "no way in", "details": {"traceback": trace}}
+    run = tenant.keep("run", {"a": Told({"error": error}, outcome="failed")})
+    page = unescape(shown(tenant, f"/runs/{run}/tasks/a"))
+    assert re.search(r'data-verdict="unsure".*?<h1[^>]*>No answer.*?>No way in<', page, re.DOTALL)
+    (step,) = re.findall(r'<details class="call bad".*?</details>', page, re.DOTALL)
+    assert trace in step
+    assert "agent_error: no way in" in step
 
 
 def test_every_step_has_a_link_of_its_own(tenant: Tenant):

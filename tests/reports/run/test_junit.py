@@ -92,7 +92,7 @@ def test_a_bar_that_was_missed_is_a_failure_of_its_own():
     messages = {name: case[0].attrib["message"] for name, case in cases(root).items() if len(case)}
     assert messages == {
         "task-1": "expected exact yes; got no",
-        "threshold-1": "1 of 2 tasks passed, and without a bar every task passes (default)",
+        "threshold-1": "1 of 2 tasks passed, and every task must pass (default)",
         "threshold-2": "p95 latency 5 ms is above 1 ms (maxP95LatencyMs)",
     }
 

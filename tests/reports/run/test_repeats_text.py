@@ -70,3 +70,12 @@ def test_colour_marks_verdicts():
     assert "\x1b[33m◆\x1b[0m task-3" in told
     assert "\x1b[31m■\x1b[0m task-2" in told
     assert "\x1b[32m○\x1b[0m task-1" in told
+
+
+def test_a_task_that_was_never_answered_is_an_error():
+    shown = render_repeats(a_report(0, 0, 1), PLAIN, errors={"task-1", "task-3"})
+    assert [line.split()[:2] for line in shown[:3]] == [
+        ["◆", "task-3"],
+        ["▲", "task-1"],
+        ["■", "task-2"],
+    ]

@@ -25,7 +25,9 @@ class FailedCheck(msgspec.Struct, frozen=True):
 class TalkStep(msgspec.Struct, gc=False):
     """One step of a conversation, as the parts of a page show it."""
 
-    kind: Literal["user", "agent", "thought", "call", "note"]
+    kind: Literal[
+        "user", "agent", "thought", "call", "note", "error"
+    ]  # `error` is in place of an answer
     id: str
     text: Any = ""  # or markup, with the words marked that differ
     by: str = ""

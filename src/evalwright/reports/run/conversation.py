@@ -5,7 +5,7 @@ finding or a failed check, stands at the step that shows it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -15,6 +15,7 @@ from evalwright.contracts.events import (
     Checked,
     Decided,
     Event,
+    InvocationCompleted,
     InvocationStarted,
     ProviderUsage,
     Reasoned,
@@ -81,6 +82,31 @@ def readable_json(value: Any) -> str:
         return shown(value)
 
 
+def messages_of(asked: Any) -> list[tuple[str, str]]:
+    """What was said before the agent answers, as role and text; nothing unless it is messages."""
+    if isinstance(asked, dict) and list(asked) == ["messages"]:
+        asked = asked["messages"]
+    if not isinstance(asked, list):
+        return []
+    said = [
+        (each["role"], readable(each.get("content", "")))
+        for each in asked
+        if isinstance(each, dict) and isinstance(each.get("role"), str)
+    ]
+    return said if len(said) == len(asked) else []
+
+
+def opening_of(asked: Any) -> str:
+    """What a user begins with, and how many messages follow."""
+    said = messages_of(asked)
+    if not said:
+        return readable(asked)
+    first = next((text for role, text in said if role == "user"), said[0][1])
+    if len(said) == 1:
+        return first
+    return f"{first}\n(the first of {len(said):,} messages)"
+
+
 def _by_step(findings: Sequence[EvidentFinding]) -> dict[int | None, list[Remark]]:
     """Findings by the event that shows them best: the last one of their evidence."""
     found: dict[int | None, list[Remark]] = {}
@@ -108,20 +134,22 @@ class _ConversationReader:
         self._findings = findings
         self._calls: dict[str, TalkStep] = {}
         self._answer: TalkStep | None = None
+        self._decision: Any = None  # as it was recorded
         self._turns: list[str] = []  # what the user says later in a conversation
         self._answers: dict[int, TalkStep] = {}  # by the turn of a conversation
         self._started_us = 0
         self._usage: list[ProviderUsage] = []  # of models, since the last word of the agent
 
     def ask(self, asked: Any) -> None:
-        """What the user says: in a conversation, one message after the other."""
-        if isinstance(asked, list) and all(
-            isinstance(each, dict) and each.get("role") == "user" for each in asked
-        ):
-            said = [str(each.get("content", "")) for each in asked]
-            self._turns = said[1:]
-            asked = said[0] if said else asked
-        self.steps.append(TalkStep("user", "asked", readable(asked), by="User"))
+        """What is said before the agent answers: of a conversation in turns, the first message."""
+        said = messages_of(asked) or [("user", readable(asked))]
+        if isinstance(asked, list) and {role for role, _ in said} == {"user"}:
+            self._turns = [text for _, text in said[1:]]
+            said = said[:1]
+        for number, (role, text) in enumerate(said):
+            kind: Literal["user", "agent"] = "agent" if role == "assistant" else "user"
+            place = f"asked{number}" if number else "asked"
+            self.steps.append(TalkStep(kind, place, text, by=in_words(role).capitalize()))
 
     def add(self, event: Event) -> None:
         if event.type == InvocationStarted.TYPE:
@@ -147,12 +175,13 @@ class _ConversationReader:
                 self.steps.append(TalkStep("note", f"s{event.sequence}", _told_change(change)))
         elif event.type == Decided.TYPE:
             self._answered(event, event.decode(Decided))
+        elif event.type == InvocationCompleted.TYPE and self._answer is not None:
+            self._ended(self._answer, event.decode(InvocationCompleted))
         elif event.type == Checked.TYPE and self._answer is not None:
-            for each in event.decode(Checked).checks:
-                if not each.passed:
-                    step = self._answers.get(each.turn or 0, self._answer)
-                    step.failed = [*step.failed, FailedCheck(in_words(each.check), _why(each))]
-                    step.bad = True
+            for each in (each for each in event.decode(Checked).checks if not each.passed):
+                step = self._answers.get(each.turn or 0, self._answer)
+                step.failed = [*step.failed, FailedCheck(in_words(each.check), _why(each))]
+                step.bad = True
 
     def _add(self, event: Event, step: TalkStep) -> None:
         step.id = f"s{event.sequence}"
@@ -208,7 +237,7 @@ class _ConversationReader:
             if len(known) == len(costs):
                 facts.append(amounts.dollars(sum(known)))
         step.facts, self._usage = " · ".join(facts), []
-        self._answer = step
+        self._answer, self._decision = step, decided.decision
         self._add(event, step)
         step.findings = [*step.findings, *self._findings.get(None, ())]
         if decided.turn is not None:
@@ -216,6 +245,17 @@ class _ConversationReader:
             if decided.turn <= len(self._turns):
                 said = self._turns[decided.turn - 1]
                 self.steps.append(TalkStep("user", f"turn{decided.turn + 1}", said, by="User"))
+
+    def _ended(self, step: TalkStep, completed: InvocationCompleted) -> None:
+        """Of an invocation that failed, an error stands in place of the answer."""
+        error = self._decision.get("error") if isinstance(self._decision, dict) else None
+        if completed.outcome != "failed" or not isinstance(error, dict):
+            return
+        step.kind, step.name, step.badge, step.cost = "error", step.by, "No answer", step.facts
+        step.bad = step.is_open = True
+        step.error = f"{error.get('code')}: {error.get('message', '')}"
+        if details := error.get("details"):
+            step.returned, step.more = self._payload(int(step.id[1:]), readable(details))
 
     def _payload(self, sequence: int, text: str | None) -> tuple[str | None, str]:
         if text is None or len(text) <= self._longest:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -12,7 +12,10 @@ from evalwright.contracts.events import Event, ToolReturned
 from evalwright.contracts.suite import Task
 from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.markdown import inline, table
+from evalwright.reports.formats.text import shortened
 from evalwright.store.protocol import EventLog
+
+_SHORT = 240
 
 
 class FaultRow(NamedTuple):
@@ -52,6 +55,26 @@ class FaultTable(NamedTuple):
     def in_markdown(self) -> list[str]:
         notes = [line for note in self.notes() for line in ("", inline(note))]
         return [*(table(self.head, self.cells()) if self.rows else ()), *notes]
+
+
+class _Table(Protocol):
+    """What came of attacks, or of faults."""
+
+    @property
+    def head(self) -> Sequence[str]: ...
+    def cells(self) -> Iterable[Sequence[str]]: ...
+    def notes(self) -> Iterable[str]: ...
+
+
+def outcomes_told(found: _Table | None) -> dict[str, Any] | None:
+    """What a page shows of such a table: head, rows and notes, each text of a bounded length."""
+    if found is None:
+        return None
+    return {
+        "head": found.head,
+        "rows": [[shortened(cell, _SHORT) for cell in row] for row in found.cells()],
+        "notes": [shortened(note, _SHORT) for note in found.notes()],
+    }
 
 
 def fault_table(

@@ -32,6 +32,7 @@ from evalwright.reports.formats.text import clipped, display_text, shortened
 from evalwright.reports.formats.words import VERDICTS, in_words
 from evalwright.reports.run.bars import verdict_told
 from evalwright.reports.run.conversation import readable
+from evalwright.reports.run.fault_table import fault_table, outcomes_told
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedRun, ReportedSeveral
 from evalwright.reports.run.run_matrix import LEAST, MOST, MatrixRun, RunMatrix
 from evalwright.reports.run.task_details import (
@@ -139,6 +140,7 @@ def _page(run: ReportedRun | FailedRun) -> bytes:
             for name, count, address in bars[:_MOST_BARS]
         ],
         attacks=_attacks(reading),
+        faults=_faults(reading),
         facts=list(_facts(run, reading)),
         has_events=not reading.is_masked,
         total=len(tasks),
@@ -239,10 +241,20 @@ def _attacks(reading: RunReading) -> dict[str, Any] | None:
     records = [task.record for task in reading.tasks]
     names = TaskNames.of_tasks(suite.tasks)
     found = attack_table(suite.suite_id, recorded_outcomes(suite.tasks, records), names)
-    if found is None:
+    return outcomes_told(found)
+
+
+def _faults(reading: RunReading) -> dict[str, Any] | None:
+    """What came of the faults among the tools, where tasks have any."""
+    tasks = reading.planned.suite.tasks
+    if not any(task.faults for task in tasks):
         return None
-    notes = [clipped(note, _LONG) for note in found.notes()]
-    return {"head": found.head[1:], "rows": list(found.cells()), "notes": notes}
+    passed = {
+        each.record.task_id: each.record.passed
+        for each in reading.tasks
+        if each.record.passed is not None
+    }
+    return outcomes_told(fault_table(tasks, passed, reading.events))
 
 
 def _facts(run: ReportedRun | FailedRun, reading: RunReading) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from evalwright.reports.formats.figures import with_minus
 from evalwright.reports.run.bars import bars_of, tasks_of
 from evalwright.reports.run.junit import ReportedRun, ReportedSeveral
 from evalwright.reports.run.scorecard import LIVE, agreement, render_verdict, tag_lines
-from evalwright.reports.run.several_runs import render_change, render_repeats
+from evalwright.reports.run.several_runs import render_change, render_repeats, repeats_shape
 from evalwright.reports.run.stories import TaskStory, mask_stories, read_stories
 from evalwright.scoring.regression import called, compare_to_baseline
 from evalwright.scoring.repeats import summarise_repeats
@@ -130,13 +130,16 @@ def render_group(runs: Sequence[ShownRun], style: Style, *, full: bool = False) 
     verdict = verdict_on([each.outcome for each in runs])
     names = TaskNames.of_tasks(plan.suite.tasks)
     name = suite_name(f"{summary.suite_id}@{summary.suite_version}")
-    found = Counter(each.verdict for each in report.tasks)
-    shapes = style.tasks((each, found[each]) for each in ("failed", "flaky", "passed"))
+    told = [story for run in runs for story in run.stories]
+    answered = {story.task.task_id for story in told if not story.error}
+    errors = {story.task.task_id for story in told} - answered
+    found = Counter(repeats_shape(each, errors) for each in report.tasks)
+    shapes = style.tasks((each, found[each]) for each in ("failed", "error", "flaky", "passed"))
     noun = "repeats" if len(runs) > 1 else "repeat"
     lines = [f"  {shapes}  {style.bold(name)}  {len(runs)} {noun}"]
     counts = f"{passed:,} of {len(runs):,} runs passed"
     lines += render_verdict(verdict, verdict.words or counts, style)
-    lines += render_repeats(report, style, names, full=full)
+    lines += render_repeats(report, style, names, errors, full=full)
     if plan.baseline is not None:
         changes = [each.outcome.summary.regression for each in runs]
         deltas = [f"{change.score_delta:+.4g}" for change in changes if change is not None]

@@ -1,13 +1,13 @@
 """Several runs on a console: a run against its baseline, and repeats of one run."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 import msgspec
 
 from evalwright.contracts.amounts import percent, share_interval
 from evalwright.engine.task_names import NO_NAMES, TaskNames
-from evalwright.reports.formats.console import Style, columns, printable, wrapped
+from evalwright.reports.formats.console import Shape, Style, columns, printable, wrapped
 from evalwright.reports.formats.figures import points_in_words, with_minus
 from evalwright.scoring.regression import RegressionReport, TaskChange
 from evalwright.scoring.repeats import RepeatsReport, TaskRepeats
@@ -99,8 +99,18 @@ def _from_to(before: float, now: float) -> str:
     return " → ".join(shown)
 
 
+def repeats_shape(task: TaskRepeats, errors: Collection[str]) -> Shape:
+    """How a task came out over all runs; `errors` are those that were never answered."""
+    return "error" if task.verdict == "failed" and task.task_id in errors else task.verdict
+
+
 def render_repeats(
-    report: RepeatsReport, style: Style, names: TaskNames = NO_NAMES, *, full: bool = False
+    report: RepeatsReport,
+    style: Style,
+    names: TaskNames = NO_NAMES,
+    errors: Collection[str] = (),
+    *,
+    full: bool = False,
 ) -> list[str]:
     """The lines of the summary; `full` leaves no task out."""
     tasks = worst_first(report.tasks)
@@ -111,7 +121,7 @@ def render_repeats(
         between = f" ({spread.low:.4g} to {spread.high:.4g})" if spread.low < spread.high else ""
         rows.append(
             (
-                style.shape(task.verdict),
+                style.shape(repeats_shape(task, errors)),
                 called.title,
                 printable(called.name) if called.subtitle else "",
                 f"{task.passes} of {task.runs}",

@@ -15,7 +15,7 @@ from evalwright.reports.formats.text import shortened, shown
 from evalwright.reports.formats.word_diff import Marked, marked_versions
 from evalwright.reports.formats.words import in_words
 from evalwright.reports.run.conversation import LONG as SHOWN
-from evalwright.reports.run.conversation import conversation_of, readable, step_address
+from evalwright.reports.run.conversation import conversation_of, opening_of, readable, step_address
 from evalwright.reports.run.evidence import EvidentFinding
 from evalwright.reports.run.task_records import AttemptRecord, CheckRecord, ReadTask, TaskRecord
 from evalwright.scoring.rubric import agreement_of
@@ -134,9 +134,10 @@ def details_of(
         "title": record.title or record.called.subtitle or record.called.name,
         "kind": KINDS[status],
         "word": WORDS[status],
+        "error": "" if record.error is UNSET else shortened(record.error.get("message", ""), LONG),
         "cause": in_words(cause_of(failing)) if failing and status == "failed" else "",
         "address": address,
-        "input": shortened(readable(record.input), LONG),
+        "input": shortened(opening_of(record.input), LONG),
         "expected": expected,
         "answer": answer,
         "baseline": "",

@@ -238,6 +238,12 @@ class RunFrame(msgspec.Struct, frozen=True, rename="camel", dict=True):
         places = {_id_of(each): place for place, each in enumerate(self.suite.tasks)}
         return TaskNames(places, lambda task_id: self.task(task_id, places.get(task_id)))
 
+    @cached_property
+    def has_faults(self) -> bool:
+        """Whether faults strike the tools of a task."""
+        marked = (each for each in self.suite.tasks if b'"faults"' in bytes(each))
+        return any(msgspec.json.decode(each, type=Task).faults for each in marked)
+
     def raw_tasks(self) -> dict[str, msgspec.Raw]:
         """The tasks as they were recorded, by their ids."""
         return {_id_of(each): each for each in self.suite.tasks}

@@ -1,4 +1,4 @@
-"""What stands below the tasks of a run: attacks, repeats, corrections by people, and what ran."""
+"""What stands below the tasks of a run: attacks, faults, repeats, corrections, and what ran."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 from evalwright.attacks.derived import is_derived
 from evalwright.contracts import amounts
-from evalwright.contracts.events import Judged
+from evalwright.contracts.events import Judged, ToolReturned
 from evalwright.contracts.suite import Task
 from evalwright.engine.overrides import read_overrides
 from evalwright.host.web.page import PageCall
@@ -15,14 +15,13 @@ from evalwright.host.web.pages.evidence import evidence_of
 from evalwright.host.web.pages.repeated_runs import Repeats, repeats_told, runs_passed
 from evalwright.host.web.recent_runs import RecentRun
 from evalwright.host.web.run_views import RunView
-from evalwright.reports.formats.text import shortened
 from evalwright.reports.run.attack_table import TaskOutcome, attack_table, unobserved_tasks
+from evalwright.reports.run.fault_table import fault_table, outcomes_told
 from evalwright.scoring.rubric import agreement_of
 from evalwright.scoring.thresholds import mean
 
 LARGE = 20_000  # events of a run, from which on its judges are not heard
 MOST_CORRECTIONS = 20  # of scores, the latest
-_SHORT = 240
 
 
 def sections_of(call: PageCall, view: RunView, repeats: Repeats) -> dict[str, Any]:
@@ -32,6 +31,7 @@ def sections_of(call: PageCall, view: RunView, repeats: Repeats) -> dict[str, An
     judges = view.frame.panel.judges if view.frame.panel else ()
     return {
         "attacks": _attacks(view),
+        "faults": _faults(view),
         "repeats": repeats_told(repeats, passed),
         "corrections": _corrections(view),
         "facts": list(_facts(view)),
@@ -53,10 +53,21 @@ def _attacks(view: RunView) -> dict[str, Any] | None:
         if row.passed is not None
     ]
     found = attack_table(suite.suite_id, outcomes, view.names)
-    if found is None:
+    return outcomes_told(found)
+
+
+def _faults(view: RunView) -> dict[str, Any] | None:
+    """What came of the faults among the tools, where tasks have any."""
+    suite, run_id = view.frame.suite, view.run.run_id
+    if not view.frame.has_faults:
         return None
-    notes = [shortened(note, _SHORT) for note in found.notes()]
-    return {"head": found.head[1:], "rows": list(found.cells()), "notes": notes}
+    if view.facts.events > LARGE:
+        told = f"The table of a run as large as this one: evalwright show {run_id}"
+        return {"head": (), "rows": (), "notes": [told]}
+    tasks = [msgspec.json.decode(each, type=Task) for each in suite.tasks]
+    passed = {row.task_id: row.passed for row in view.tasks.rows if row.passed is not None}
+    returned = view.run.log.read(run_id, (ToolReturned.TYPE,))
+    return outcomes_told(fault_table(tasks, passed, returned))
 
 
 def _corrections(view: RunView) -> list[dict[str, Any]]:

@@ -559,7 +559,9 @@ def damaged_details(view: RunView, task: Task) -> dict[str, Any]:
         "address": task_address(view.run.run_id, called.name),
         "answer": [(False, "The events of this task cannot be read.")],
         **dict.fromkeys(("findings", "checks", "judges", "repeats", "steps"), ()),
-        **dict.fromkeys(("input", "expected", "baseline", "cause", "check_score", "observed"), ""),
+        **dict.fromkeys(
+            ("input", "expected", "baseline", "cause", "check_score", "observed", "error"), ""
+        ),
         **dict.fromkeys(
             ("checks_words", "talk_words", "repeats_words", "steps_left", "judges_words"), ""
         ),

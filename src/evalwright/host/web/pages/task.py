@@ -81,7 +81,7 @@ def _details(view: RunView, task: Task) -> dict[str, Any]:
 def _verdict(told: dict[str, Any]) -> dict[str, str]:
     kind = {"pass": "pass", "fail": "fail", "error": "unsure", "open": "open"}[told["kind"]]
     failed = [each for each in told["checks"] if each["kind"] == "fail"]
-    why = "; ".join(each["why"] or each["name"] for each in failed[:2])
+    why = told["error"] or "; ".join(each["why"] or each["name"] for each in failed[:2])
     return {
         "kind": kind,
         "heading": f"{WAIT[told['kind']]}: {told['title']}",
@@ -117,7 +117,7 @@ def _spans(
     """The requests of models and the calls of tools, those that took longest, in their order."""
     timed = [step for step in timeline.steps if step.kind in ("model", "call")]
     longest = sorted(timed, key=lambda step: -step.took_us)[:MOST_SPANS]
-    numbers = [int(step.id[1:]) for step in told["steps"] if step.kind != "user"]
+    numbers = [int(step.id[1:]) for step in told["steps"] if step.id[1:].isdecimal()]
     on_page = {step.id for step in here}
 
     def address(sequence: int) -> str:
