@@ -50,9 +50,10 @@ def test_no_price_is_shown_as_nothing(value):
 
 
 def test_time_has_a_unit_that_fits():
-    assert [span(ms) for ms in (312, 12_345, 61_000, 3_600_000)] == [
+    assert [span(ms) for ms in (312, 8400, 12_345, 61_000, 3_600_000)] == [
         "312 ms",
-        "12.35 s",
+        "8.4 s",
+        "12.3 s",
         "1 min 1 s",
         "1 h 0 min",
     ]

@@ -18,7 +18,7 @@ _END = "\x1e"  # printed after every command, before its exit code and the prese
 # What differs from run to run; `…` stands for whatever else does.
 _RUN_ID = r"run_[0-9a-z]{26}"
 _VARIABLE = [
-    r"\b(?:\d[\d,]* ms|\d+\.\d\d s|\d+ min \d+ s)\b",
+    r"\b(?:\d[\d,]* ms|\d\d?(?:\.\d\d?)? s|\d+ min \d+ s)\b",
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?Z?)?",
     r'"(?:latencyMs|durationMs)": ?\d+',
     r'time="\d+\.\d{3}"',
@@ -26,7 +26,14 @@ _VARIABLE = [
 ]
 _TIME_BAR = "[█▏▎▍▌▋▊▉·]{12}"  # a time, drawn
 _TOKEN = re.compile(
-    "|".join([f"(?P<run>{_RUN_ID})", "(?P<any>…)", f"(?P<bar>(?<= ms  ){_TIME_BAR})", *_VARIABLE])
+    "|".join(
+        [
+            f"(?P<run>{_RUN_ID})",
+            "(?P<any>…)",
+            f"(?P<bar>(?:(?<= ms  )|(?<=\\d s  )){_TIME_BAR})",
+            *_VARIABLE,
+        ]
+    )
 )
 
 

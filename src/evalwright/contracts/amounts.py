@@ -43,8 +43,10 @@ def duration(ms: float, longest: float) -> str:
 
 def span(ms: float) -> str:
     """How long something took, in units that people think in."""
-    if ms < 60_000:
+    if ms < 1000:
         return duration(ms, ms)
+    if ms < 59_950:
+        return f"{ms / 1000:.3g} s"
     minutes, seconds = divmod(round(ms / 1000), 60)
     if minutes < 60:
         return f"{minutes} min {seconds} s"

@@ -12,6 +12,7 @@ from builders import EPOCH_US, a_score, a_suite, a_task, a_usage, an_event, open
 from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import (
+    EvalScored,
     InvocationCompleted,
     InvocationStarted,
     Payload,
@@ -27,7 +28,7 @@ from host.caller import Caller
 from host.server import GATED, ServedHost
 from host.web.recorded import a_tenant, entries_of, write
 from host.web.visitor import Visitor, signed_in
-from reports.run.page_samples import Told, ok
+from reports.run.page_samples import Told, bad, ok
 from subjects.waiting import Journal, eventually
 
 WAITING = a_suite([a_task("quick", input="yes"), a_task("slow", input="wait")], pass_score=0.1)
@@ -71,7 +72,7 @@ def test_a_page_shows_how_far_a_run_is_and_links_to_each_task(
 ):
     run_id = caller.start(WAITING, GATED)
     gate.wait_for(2)
-    told = ("1 of 2 tasks", 'aria-label="slow: running"')
+    told = ("1 of 2 tasks", 'aria-label="wait: running"')
 
     def page() -> str | None:
         text = watcher.get(f"/runs/{run_id}").text
@@ -79,12 +80,9 @@ def test_a_page_shows_how_far_a_run_is_and_links_to_each_task(
 
     text = eventually(page)
     assert re.search(r'data-verdict="running".*?<h1[^>]*>Running', text, re.DOTALL)
+    assert f'href="/runs/{run_id}/tasks/quick" title="yes: passed" aria-label="yes: passed"' in text
     assert (
-        f'href="/runs/{run_id}/tasks/quick" title="quick: passed" aria-label="quick: passed"'
-        in text
-    )
-    assert (
-        f'href="/runs/{run_id}/tasks/slow" title="slow: running" aria-label="slow: running"' in text
+        f'href="/runs/{run_id}/tasks/slow" title="wait: running" aria-label="wait: running"' in text
     )
     assert f'hx-sse:connect="/runs/{run_id}/live"' in text
 
@@ -101,7 +99,7 @@ def test_the_stream_sends_each_state_and_the_end(
     gate.open_gate()
     caller.finish(run_id)
     *states, end = frames(watcher, f"/runs/{run_id}/live", 9)
-    assert 'aria-label="slow: passed"' in states[-1]
+    assert 'aria-label="wait: passed"' in states[-1]
     assert end == "event: run-over\ndata: run-over"
 
 
@@ -179,6 +177,31 @@ def test_a_damaged_event_does_not_hide_the_progress_of_the_other_tasks(lasting: 
     assert "0 of 2 tasks are scored" in answer.text
 
 
+def test_what_failed_so_far_stands_there_with_expected_and_answer(lasting: ServedHost):
+    tenant, run = a_tenant(lasting), "failing"
+    refused = {"error": {"code": "agent_error", "message": "no way in"}}
+    told = {
+        "a": Told("It is shipped.", bad(), tags=["orders"]),
+        "b": Told(refused, outcome="failed", tags=["refunds"]),
+        "c": Told("It is shipped.", ok(), tags=["orders"]),
+        "d": Told("It is shipped.", ok(), tags=["refunds"]),
+    }
+    entries = entries_of(told, is_open=True)
+    scores = [
+        (name, EvalScored(name, 0.0, name == "c", None, 1500)) for name in told if name != "d"
+    ]
+    write(tenant.log, f"{run}-{tenant.name}", [*entries, *scores], 1)
+    page = tenant.visitor.get(f"/runs/{run}-{tenant.name}").text
+    text = " ".join(re.sub(r"<[^>]+>", " ", page.partition("<main")[2]).split())
+    assert "Running: 3 of 4 2 failed so far; the bar is out of reach." in text
+    assert "orders 2 of 2" in text
+    assert "refunds 1 of 2" in text
+    latest = text[text.index("Latest failures") :]
+    assert "b Answer agent_error: no way in" in latest
+    assert "a Expected It is lost . Answer It is shipped ." in latest
+    assert "1.5 s" in latest
+
+
 def a_progress(tasks: int) -> RunProgress:
     progress = RunProgress(a_frame([f"t{n}" for n in range(tasks)]))
     started = InvocationStarted("inv-0001", "acme.agent", "run-api")
@@ -236,8 +259,9 @@ def test_the_time_that_is_left_is_told_in_words_and_counted_down(seconds: float,
     ("ms", "words"),
     [
         (0, "0 ms"),
-        (9_999, "9,999 ms"),
-        (59_999, "60.00 s"),
+        (9_999, "10 s"),
+        (59_940, "59.9 s"),
+        (59_999, "1 min 0 s"),
         (60_000, "1 min 0 s"),
         (3_599_400, "59 min 59 s"),
         (3_599_600, "1 h 0 min"),

@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ from evalwright.reports.run.task_list import RunFrame
 MOST_KEPT = 32  # runs
 MOST_CELLS = 300  # tasks that are all shown; of more, only some
 MOST_CELLS_OF_MANY = 200
+MOST_GROUPS = 12  # by tag
 MOST_LISTED = 8
 SLICE = 20_000  # events that are taken at a time
 LEAST_SCORES = 3  # before which nothing is said about the pace
@@ -62,6 +63,8 @@ class RunProgress:
         self.spent_usd = 0.0
         self.unpriced = 0  # calls without a known price
         self.latest_failures: list[str] = []
+        self.told: dict[str, dict[str, Any]] = {}  # what pages say of those failures
+        self.tags = _first_tags(frame)  # by task, where there are several
         self.slowest: list[TaskProgress] = []
         self._times_us: deque[int] = deque(maxlen=PACE_OF + 1)  # the first is a beginning
         self._run = RunState()
@@ -126,6 +129,20 @@ class RunProgress:
         self.counts[task.state] -= 1
         self.counts[state] += 1
         task.state = state
+
+
+def _first_tags(frame: RunFrame) -> dict[str, str]:
+    """The first tag of each task, where they are few enough to be shown by tag."""
+    if len(frame.suite.tasks) > MOST_CELLS:
+        return {}
+    tasks = [msgspec.json.decode(each, type=_Tagged) for each in frame.suite.tasks]
+    tags = {each.task_id: each.tags[0] for each in tasks if each.tags}
+    return tags if 1 < len(set(tags.values())) <= MOST_GROUPS else {}
+
+
+class _Tagged(msgspec.Struct, rename="camel"):
+    task_id: str
+    tags: list[str] = []
 
 
 class ProgressCache:

@@ -119,7 +119,7 @@ def details_of(
     passed = sum(each.passed for each in record.checks)
     failed = len(record.checks) - passed
     failing = next((each.check for each in record.checks if not each.passed), "")
-    expected, answer = _versus(record)
+    expected, answer = versus_of(record)
     calls = sum(each.kind == "call" for each in steps)
     facts = [f"{calls:,} {'call' if calls == 1 else 'calls'}"] if calls else []
     facts += [] if record.latency_ms is None else [amounts.span(record.latency_ms)]
@@ -169,17 +169,19 @@ def _remark(finding: EvidentFinding, address: str) -> Remark:
     return Remark(finding.severity, title, finding.notes, links)
 
 
-def _versus(record: TaskRecord) -> tuple[Marked, Marked]:
+def versus_of(record: TaskRecord, longest: int = LONG) -> tuple[Marked, Marked]:
     """What was expected beside the answer, with the words marked that differ."""
     if record.error is not UNSET:
-        error = record.error
-        return [], [(False, f"{error.get('code')}: {error.get('message', '')}")]
+        error = f"{record.error.get('code')}: {record.error.get('message', '')}"
+        return [], [(False, shortened(error, longest))]
     for check in record.checks:
         if not check.passed and isinstance(check.expected, str) and isinstance(check.actual, str):
-            return marked_versions(shown(check.expected), shown(check.actual))
-    wanted = expected_of(record)
-    answer = shortened(readable(record.output), LONG)
-    return [(False, shortened(wanted, LONG))] if wanted else [], [(False, answer)]
+            wanted, got = shown(check.expected), shown(check.actual)
+            if longest < LONG:
+                wanted, got = shortened(wanted, longest), shortened(got, longest)
+            return marked_versions(wanted, got)
+    wanted, answer = expected_of(record), shortened(readable(record.output), longest)
+    return [(False, shortened(wanted, longest))] if wanted else [], [(False, answer)]
 
 
 def check_of(check: CheckRecord) -> dict[str, Any]:

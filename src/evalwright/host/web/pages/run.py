@@ -1,7 +1,7 @@
 """A run: what it is, how far it is, and what can be done with it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -13,7 +13,7 @@ from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import RunFailure
 from evalwright.contracts.short_names import suite_name
 from evalwright.engine.runs import may_be_held
-from evalwright.engine.task_names import NO_NAMES, TaskNames
+from evalwright.engine.task_names import TaskNames
 from evalwright.host.runs.handle import ENDED
 from evalwright.host.streams.feed import Subscriber
 from evalwright.host.v1.events import KEEPALIVE_SECONDS, EventStream, following
@@ -28,9 +28,8 @@ from evalwright.host.web.page import (
     suite_address,
 )
 from evalwright.host.web.pages.run_sections import LARGE
-from evalwright.host.web.pages.run_tasks import TasksAsked, listed, read_drawer
+from evalwright.host.web.pages.run_tasks import TasksAsked, listed, read_drawer, read_near
 from evalwright.host.web.pages.runs import (
-    is_left,
     is_of_host,
     matrix_address,
     may_repeat,
@@ -42,14 +41,19 @@ from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProg
 from evalwright.host.web.run_figures import RunFigures, baselines_of, suite_id
 from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.design.markup import as_markup
-from evalwright.reports.run.bars import verdict_told
+from evalwright.reports.run.bars import RunBar, rate_bar, verdict_told
+from evalwright.reports.run.task_details import CELL, KINDS, status_of, versus_of
+from evalwright.reports.run.task_list import TaskList, TaskRow
 from evalwright.scoring.regression import change_against_baseline
+from evalwright.scoring.statistics import wilson
 from evalwright.store.protocol import RunFacts, RunFilter
 
 READY_SECONDS = 0.06  # that a page waits for the progress of a run; a long log comes later
 LOOK_SECONDS = 1.0  # after which the log is looked at: another process may execute the run
 PAUSE_SECONDS = 0.3  # between two states of a page
 STREAM_SECONDS = 60.0  # after which the browser connects again, and its session is looked at
+NO_TASKS = TaskList([], [])
+MOST_TOLD = 4  # of the latest failures
 MOST_BESIDE = 20  # runs of the same suite, whose agents and models a matrix may have
 STATES = {
     "failed": ("unsure", "Could not be evaluated"),
@@ -79,7 +83,7 @@ async def show(call: PageCall) -> Response:
     head = await call.in_reader(lambda: _head(call, waits=call.is_patient))
     values: dict[str, Any] = {"live": None, "loading": "", "list": None, "drawer": None}
     if not head["is_over"]:
-        values["live"] = as_markup(await _live_soon(call))
+        values["live"] = as_markup(await _live_soon(call, head))
     elif head["is_evaluation"]:
         facts = await views.facts(call.run)
         if facts.events > LARGE and not views.knows(call.run) and not call.is_patient:
@@ -118,14 +122,13 @@ async def _told(call: PageCall, view: RunView, head: dict[str, Any]) -> dict[str
     return await views_of(call.host).verdicts.get(key, make)
 
 
-async def _live_soon(call: PageCall) -> str:
+async def _live_soon(call: PageCall, head: dict[str, Any]) -> str:
     """The live part, unless it takes long: then it comes with the stream."""
     panel = asyncio.ensure_future(_panel(call))
     done, _ = await asyncio.wait((panel,), timeout=READY_SECONDS)
-    return panel.result().panel if done else NOT_READY
-
-
-NOT_READY = '<p class="muted" role="status">Loading the progress of this run…</p>'
+    if done:
+        return panel.result().panel
+    return render(call, "live_loading.html", kind=head["verdict"], heading=head["heading"])
 
 
 async def verdict(call: PageCall) -> Response:
@@ -312,39 +315,46 @@ def frame(number: int, content: str) -> bytes:
 
 
 async def _panel(call: PageCall) -> LiveState:
+    views = views_of(call.host)
     try:
-        names = await views_of(call.host).names(call.run)
+        frame = await views.frame(call.run)
     except DamagedEventLog:  # nothing is planned yet
-        names = NO_NAMES
+        frame = None
     run_id = call.path["runId"]
 
     def draw() -> LiveState:
+        run = call.log.facts(run_id)
+        kind, heading = STATES.get(state_of(call, run), ("running", "Running"))
         with call.host.progress.going_on(call.run) as progress:
-            if progress is None:
-                return LiveState(NOT_READY, -1, is_over=False, is_behind=False)
-            is_over = progress.is_over
-            left = not (is_over or progress.is_paused) and is_left(call, run_id)
-            values = _panel_values(run_id, progress, names, is_left=left)
-            panel = render(call, "live.html", **values)
+            if progress is None or frame is None:
+                panel = render(call, "live_loading.html", kind=kind, heading=heading)
+                return LiveState(panel, -1, is_over=False, is_behind=False)
+            is_over, left = progress.is_over, heading == STATES["interrupted"][1]
+            view = RunView(call.run, run, frame, NO_TASKS)
+            values = _panel_values(view, progress, is_left=left)
+            values["heading"] = f"{heading}: {progress.scored:,} of {len(progress.tasks):,}"
+            panel = render(call, "live.html", kind=kind, is_local=call.is_local, **values)
             return LiveState(panel, progress.last, is_over, progress.is_behind, left)
 
     return await call.in_reader(draw)
 
 
-def _panel_values(
-    run_id: str, progress: RunProgress, names: TaskNames, *, is_left: bool
-) -> dict[str, Any]:
-    count, tasks = len(progress.tasks), list(progress.tasks.values())
+def _panel_values(view: RunView, progress: RunProgress, *, is_left: bool) -> dict[str, Any]:
+    names, count, tasks = view.names, len(progress.tasks), list(progress.tasks.values())
     if count > MOST_CELLS:  # those that are running, and those that did not pass
         wanted = ("running", "failed", "error")
         tasks = [each for each in tasks if each.state in wanted][:MOST_CELLS_OF_MANY]
-    cells = []
+    groups: dict[str, list[tuple[str, str, str, str]]] = {}
     for task in tasks:
         is_waiting = is_left and task.state == "running"
+        called, tag = names.of(task.task_id), progress.tags.get(task.task_id, "")
         sign = CELLS["waiting" if is_waiting else task.state]
-        cells.append((names.name_of(task.task_id), *sign))
+        groups.setdefault(tag, []).append((called.name, called.subtitle or called.name, *sign))
+    longest = max((each.latency_ms or 0 for each in progress.slowest), default=0)
+    limit = view.frame.suite.thresholds.max_p95_latency_ms or 0
+    scale = max(longest, limit) or 1
     return {
-        "run_id": run_id,
+        "run_id": view.run.run_id,
         "tasks": count,
         "scored": progress.scored,
         "tenth": 10 * (10 * progress.scored // count) if count else 0,
@@ -352,23 +362,79 @@ def _panel_values(
         "share": {
             "passed": progress.counts["passed"] / max(1, count),
             "failed": (progress.counts["failed"] + progress.counts["error"]) / max(1, count),
+            "words": f"{progress.scored:,} of {count:,} tasks",
         },
-        "cells": cells,
+        "why": _so_far(view, progress),
+        "gauges": list(_gauges_so_far(view, progress)),
+        "groups": [
+            (tag, sum(kind in "pfw" for _, _, kind, _ in cells), cells)
+            for tag, cells in groups.items()
+        ],
         "is_left": is_left,
         "is_part": count > MOST_CELLS,
         "is_behind": progress.is_behind,
         "is_paused": progress.is_paused,
         "ends_us": None if progress.is_behind else progress.ends_us,
-        "spent": progress.spent_usd,
         "unpriced": progress.unpriced,
-        "budget": progress.budget_usd,
-        "failures": [_called(names, each) for each in progress.latest_failures],
+        "spent": progress.spent_usd,
+        "failures": _failures(view, progress),
         "slowest": [
-            (*_called(names, each.task_id), amounts.span(each.latency_ms))
+            (*_called(names, each.task_id), each.latency_ms / scale, amounts.span(each.latency_ms))
             for each in progress.slowest
             if each.latency_ms
         ],
+        "limit": limit / scale if limit else None,
+        "limit_words": amounts.span(limit) if limit else "",
     }
+
+
+def _so_far(view: RunView, progress: RunProgress) -> str:
+    """What has failed, and how much more the bar bears."""
+    count, failed = len(progress.tasks), progress.counts["failed"] + progress.counts["error"]
+    told = f"{failed:,} failed so far" if failed else "Nothing has failed so far"
+    bar = rate_bar(view.frame.suite.thresholds)
+    if bar is None or not progress.scored:
+        return f"{told}."
+    room = int(count * (1 - bar) + 1e-9) - failed
+    more = "" if room < 0 else f" with {room + 1:,} more" if failed else f" with {room + 1:,}"
+    return f"{told}; the bar is out of reach{more}."
+
+
+def _gauges_so_far(view: RunView, progress: RunProgress) -> Iterator[dict[str, Any]]:
+    passed, scored = progress.counts["passed"], progress.scored
+    if scored:
+        bar = rate_bar(view.frame.suite.thresholds)
+        aim = "" if bar is None else "every task" if bar == 1 else f"bar {100 * bar:.12g}%"
+        rate, interval = amounts.percent(passed, scored), wilson(passed, scored)
+        share = passed / scored
+        yield RunBar("Pass rate so far", rate, aim, "", None, share, bar, interval).gauge
+    spent, budget = progress.spent_usd, progress.budget_usd
+    if budget:
+        aim, most = f"of {amounts.dollars(budget)}", max(spent, budget)
+        figure = amounts.dollars(spent)
+        yield RunBar("Spent", figure, aim, "", None, spent / most, budget / most).gauge
+
+
+def _failures(view: RunView, progress: RunProgress) -> list[dict[str, Any]]:
+    """The latest failures with expected and answer, which are read once."""
+    known = progress.told
+    progress.told = {
+        task_id: known.get(task_id) or _failure(view, task_id)
+        for task_id in progress.latest_failures[:MOST_TOLD]
+    }
+    return list(progress.told.values())
+
+
+def _failure(view: RunView, task_id: str) -> dict[str, Any]:
+    name, title = _called(view.names, task_id)
+    told: dict[str, Any] = {"name": name, "title": title or name, "kind": "fail", "input": ""}
+    told |= {"expected": [], "answer": [], "baseline": ""}
+    of_it = view._replace(tasks=TaskList([TaskRow(task_id)], []))
+    if (read := read_near(of_it, task_id)) is not None:
+        expected, answer = versus_of(read.record, CELL)
+        kind = KINDS[status_of(read.record)]
+        told |= {"kind": kind, "expected": expected, "answer": answer}
+    return told
 
 
 def _called(names: TaskNames, task_id: str) -> tuple[str, str]:
