@@ -28,7 +28,7 @@ from evalwright.host.web.page import (
     suite_address,
 )
 from evalwright.host.web.pages.run_sections import LARGE
-from evalwright.host.web.pages.run_tasks import TasksAsked, listed, read_drawer, read_near
+from evalwright.host.web.pages.run_tasks import TasksAsked, listed, read_drawer, read_records
 from evalwright.host.web.pages.runs import (
     is_of_host,
     matrix_address,
@@ -417,24 +417,23 @@ def _gauges_so_far(view: RunView, progress: RunProgress) -> Iterator[dict[str, A
 
 def _failures(view: RunView, progress: RunProgress) -> list[dict[str, Any]]:
     """The latest failures with expected and answer, which are read once."""
-    known = progress.told
-    progress.told = {
-        task_id: known.get(task_id) or _failure(view, task_id)
-        for task_id in progress.latest_failures[:MOST_TOLD]
-    }
+    latest = progress.latest_failures[:MOST_TOLD]
+    told = {each: progress.told[each] for each in latest if each in progress.told}
+    missing = [each for each in latest if each not in told]
+    of_them = view._replace(tasks=TaskList([TaskRow(each) for each in missing], []))
+    for task_id, record in read_records(of_them, missing).items():
+        name, title = _called(view.names, task_id)
+        expected, answer = versus_of(record, CELL)
+        told[task_id] = {
+            "name": name,
+            "title": title or name,
+            "kind": KINDS[status_of(record)],
+            "expected": expected,
+            "answer": answer,
+            **dict.fromkeys(("input", "baseline"), ""),
+        }
+    progress.told = {each: told[each] for each in latest if each in told}
     return list(progress.told.values())
-
-
-def _failure(view: RunView, task_id: str) -> dict[str, Any]:
-    name, title = _called(view.names, task_id)
-    told: dict[str, Any] = {"name": name, "title": title or name, "kind": "fail", "input": ""}
-    told |= {"expected": [], "answer": [], "baseline": ""}
-    of_it = view._replace(tasks=TaskList([TaskRow(task_id)], []))
-    if (read := read_near(of_it, task_id)) is not None:
-        expected, answer = versus_of(read.record, CELL)
-        kind = KINDS[status_of(read.record)]
-        told |= {"kind": kind, "expected": expected, "answer": answer}
-    return told
 
 
 def _called(names: TaskNames, task_id: str) -> tuple[str, str]:
