@@ -60,6 +60,35 @@ def tools(
     return TaskTools(task, a_world() if world else None, seed)
 
 
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"more": value}
+    return value
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), deep(200)], ids=repr)
+def test_a_world_takes_nothing_that_a_log_cannot_hold(value: Any) -> None:
+    world = WorldState(a_world(), "0")
+    for write in (
+        lambda: world.create("refunds", {"amount": [value]}),
+        lambda: world.update("orders", {"id": "A-17"}, {"amount": value}),
+    ):
+        with pytest.raises(ToolFailed, match=r"not a number that JSON can carry|nested more than"):
+            write()
+    assert world.changes().changes == []
+
+
+def test_a_task_cannot_fill_the_memory_with_its_world() -> None:
+    world = WorldState(a_world(), "0")
+    for _ in range(16):
+        world.create("refunds", {"text": "x" * 1_000_000})
+    with pytest.raises(ToolFailed, match="a task can write 16 MiB to its world") as full:
+        world.create("refunds", {"text": "x" * 1_000_000})
+    assert full.value.code == "world_full"
+    assert len(world.find("refunds")) == 16
+
+
 def said(of: TaskTools, tool: str, **args: Any) -> Any:
     """What a tool answers: a value, or the code of its error."""
     reply = of.answer(tool, msgspec.Raw(msgspec.json.encode(args)))
@@ -173,6 +202,7 @@ def test_a_model_is_told_what_rows_and_signatures_say() -> None:
 
 RESPONSES = (
     ToolResponse("orders.get", "any"),
+    ToolResponse("orders.get", "empty", {"with": {}}),
     ToolResponse("orders.get", "first", {"id": "A-17"}),
     ToolResponse("orders.get", "second", {"id": "A-17"}),
     ToolResponse("orders.get", "nested", {"id": "A-17", "with": {"carrier": True}}),
@@ -185,6 +215,7 @@ RESPONSES = (
         ({"id": "A-17"}, ["first", "second", "second"]),
         ({"id": "A-17", "with": {"carrier": True, "x": 1}}, ["nested", "nested"]),
         ({"id": "A-17", "with": {"carrier": 1}}, ["first"]),
+        ({"id": "B-1", "with": {}}, ["empty"]),
         ({}, ["any", "any"]),
     ],
 )
@@ -215,6 +246,7 @@ def struck(fault: ToolFault, calls: int = 5, seed: int = 0) -> list[bool]:
         (ToolFault("error", times=2), [1, 1, 0, 0, 0]),
         (ToolFault("error", on=2, times=3), [0, 1, 1, 1, 0]),
         (ToolFault("error", tool="orders.get"), [0, 0, 0, 0, 0]),
+        (ToolFault("error", tool="*", on=3), [0, 0, 1, 0, 0]),
         (ToolFault("error", rate=0), [0, 0, 0, 0, 0]),
         (ToolFault("error", rate=1, on=4), [0, 0, 0, 1, 1]),
     ],

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,12 @@ def test_a_replay_and_new_checks_need_no_world(tmp_path: Path) -> None:
     moved = ew.world("shop", data=DATA | {"orders": []}, tools={"a": {"find": "orders"}})
     with pytest.raises(BadInput, match="no task"):
         rescored(moved, ew.state(changed=True))
+    other = ew.world("shop", data=DATA, tools={"a": {"find": "orders"}})
+    with pytest.raises(BadInput, match="no task"):
+        rescored(other, ew.state(changed=True))
+    fixed = {"toolResponses": [{"tool": "shop:orders.get", "response": {}}]}
+    with pytest.raises(BadInput, match="no task"):
+        rescored(SHOP, ew.state(changed=True), fixtures=fixed)
     with pytest.raises(BadInput, match="no task"):  # nobody saw what it does about a fault
         rescored(SHOP, ew.state(changed=True), faults=[{"fault": "error"}])
 
@@ -319,6 +326,9 @@ def test_a_function_that_raises_fails_its_call_and_one_that_hangs_its_task() -> 
         assert run.tasks["hangs"].error["code"] == "agent_timeout"
 
 
+DEEP: dict[str, Any] = {"id": 1}
+for _ in range(200):
+    DEEP = {"id": DEEP}
 BAD_WORLDS: dict[str, tuple[dict[str, Any], str]] = {
     "no such collection": (
         {"tools": {"t": {"get": "order"}}},
@@ -338,6 +348,29 @@ BAD_WORLDS: dict[str, tuple[dict[str, Any], str]] = {
     "no row": ({"data": "rows.json"}, "rows.json: orders[1] is not a row"),
     "no object": ({"data": "list.json"}, "list.json: not an object with collections"),
     "rows of nothing": ({"data": {"orders": [1]}}, "orders[0]"),
+    "too deep": (
+        {"data": {"orders": [{}, DEEP]}},
+        "orders[1]: line 1: nested more than 180 levels deep",
+    ),
+    "too deep in a file": (
+        {"data": "deep.json"},
+        "orders[0]: line 1: nested more than 180 levels deep",
+    ),
+    "a field that nothing reads": (
+        {"tools": {"t": {"find": "orders", "by": "id"}}},
+        "t.by: line 1: `find` tells rows apart by all arguments (leave it out)",
+    ),
+    "no recorded call": (
+        {"data": {"calls": [{"arg": 1}]}, "tools": {"t": {"replay": "calls"}}},
+        "(write rows such as {args: {id: A-17}, answer: {status: sent}})",
+    ),
+    "a change of nothing": (
+        {
+            "data": {"calls": [{"args": {}, "changes": [{"of": "call", "args": {}}]}]},
+            "tools": {"t": {"replay": "calls"}},
+        },
+        "changes[0].of: line 1: the world has no collection 'call' (did you mean calls?)",
+    ),
 }
 
 
@@ -350,6 +383,7 @@ def test_a_world_that_cannot_be_is_refused_with_place_and_remedy(
         ("odd", {"orders": 1}),
         ("rows", {"orders": [{}, 2]}),
         ("list", [1]),
+        ("deep", {"orders": [DEEP]}),
     ):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     given, message = BAD_WORLDS[wrong]
@@ -376,6 +410,10 @@ def test_a_world_that_cannot_be_is_refused_with_place_and_remedy(
             "no tool 'shop:orders.gt' in this task (did you mean shop:orders.get?)",
         ),
         ({"world": "shop", "faults": [{"fault": "error", "seconds": 1}]}, "only a slow tool"),
+        (
+            {"world": "shop", "faults": [{"fault": "error", "rate": 0}]},
+            "faults[0].rate: task a: a rate of 0 strikes no call (leave the fault out)",
+        ),
         (
             {"checks": [ew.state(unchanged=True)]},
             "`state` looks at the world of its task, and this one has none",
@@ -406,3 +444,44 @@ def test_responses_are_templates_of_rows(tmp_path: Path) -> None:
     run = ew.run(suite, lambda task: task.call_tool("get", {"id": task.input}))
     assert run.passed, run.report()
     assert not ew.run(suite, lambda task: task.call_tool("get", {"id": 1})).passed
+
+
+def test_a_fault_may_name_a_tool_that_rows_name() -> None:
+    entry = {
+        "rows": [{"id": "one", "tool": "orders"}, {"id": "two", "tool": "users"}],
+        "map": {"id": "id", "input": "tool"},
+        "checks": [{"equals": "tool_error"}],
+        "fixtures": {"toolResponses": [{"tool": "{{ tool }}.get", "response": 1}]},
+        "faults": [{"tool": "orders.get", "fault": "error"}],
+    }
+
+    def agent(task: Any) -> str:
+        try:
+            return str(task.call_tool(f"{task.input}.get"))
+        except ew.ToolError as error:
+            return error.code
+
+    with pytest.raises(InvalidDocument, match=r"row 2.*answers no tool 'orders.get' in this task"):
+        ew.run(ew.Suite("rows", data=[entry]), agent)
+    entry["rows"] = entry["rows"][:1]
+    assert ew.run(ew.Suite("rows", data=[entry]), agent).passed
+
+
+def test_a_slow_tool_leaves_no_thread_behind() -> None:
+    async def agent(task: Any) -> Any:
+        order = await task.call_tool("shop:orders.get", {"id": "A-17"})
+        return order["id"]
+
+    slow = ew.Task(
+        "slow",
+        input=1,
+        world=SHOP,
+        faults=[{"fault": "slow", "seconds": 60}],
+        checks=[ew.equals("A-17")],
+    )
+    quick = ew.Task("quick", input=1, world=SHOP, checks=[ew.equals("A-17")])
+    before = threading.active_count()
+    run = ew.run([slow, quick], agent, task_timeout_s=0.5)
+    assert run.tasks["quick"].passed
+    assert run.tasks["slow"].error["code"] == "agent_timeout"
+    assert threading.active_count() <= before

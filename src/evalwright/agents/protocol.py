@@ -224,9 +224,12 @@ class Invocation:
         with self._lock:
             reply = self.tools.answer(tool, arguments)
         if isinstance(reply, ToolReply):
-            return reply
-        later, self._waiting = reply, self._waiting or Threads()
-        answered: ToolReply = await self._waiting.run(lambda _: later(), None)
+            answered = reply
+        else:
+            later, self._waiting = reply, self._waiting or Threads()
+            answered = await self._waiting.run(lambda _: later(), None)
+        if answered.delay_s:
+            await asyncio.sleep(answered.delay_s)  # in no thread that would outlive the task
         return answered
 
     def record(self, payload: Payload) -> None:
@@ -478,10 +481,13 @@ class Invocation:
         """Answer a call by the tools of the task, in this thread even if that takes its time."""
         with self._lock:
             reply = self.tools.answer(call.name, call.inputs)
-        if isinstance(reply, ToolReply):
+        if isinstance(reply, ToolReply) and not reply.delay_s:
             return self._replied(call, reply)
         began = time.monotonic()
-        return self._replied(call, reply(), _milliseconds_since(began))
+        if not isinstance(reply, ToolReply):
+            reply = reply()
+        time.sleep(reply.delay_s)
+        return self._replied(call, reply, _milliseconds_since(began))
 
     def _replied(self, call: "_Call", reply: ToolReply, took: int = 0) -> Any:
         """Record a reply and give what is in it; raises `ToolError`."""

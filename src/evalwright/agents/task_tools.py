@@ -1,7 +1,6 @@
 """What answers the tools of one task: its fixtures, its world, and the faults that strike them."""
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +10,7 @@ from evalwright.agents.toolbox import ToolDescription, ToolFailed
 from evalwright.agents.worlds import PreparedWorld, WorldState
 from evalwright.contracts.events import ErrorDetail
 from evalwright.contracts.jsonvalue import NotJson, canonical, json_equal
-from evalwright.contracts.suite import FaultKind, Task, ToolFault, ToolResponse
+from evalwright.contracts.suite import EVERY_TOOL, FaultKind, Task, ToolFault, ToolResponse
 
 NO_RESULT = "the tool has no result for this call"
 SLOWER_S = 1.0  # by which a slow tool is slower, unless the fault says more
@@ -28,6 +27,7 @@ class ToolReply(NamedTuple):
     status: Status = "ok"
     for_model: str | None = None  # the error as a model may read it
     fault: FaultKind | None = None  # that the suite wants
+    delay_s: float = 0  # to wait before it is given
 
 
 LaterReply = Callable[[], ToolReply]  # for a thread that may wait: it takes its time
@@ -90,16 +90,9 @@ class TaskTools:
         if kind == "stale" and self._prepared is not None:
             world = WorldState(self._prepared, self._seed)  # what is written there is lost
         answer = self._answer(tool, arguments, world, is_stale=kind == "stale")
-        if isinstance(answer, ToolReply) and kind != "slow":
-            return _damaged(answer, kind, self._seed)
-
-        def later() -> ToolReply:
-            if kind == "slow":
-                time.sleep(SLOWER_S if fault.seconds is None else fault.seconds)
-            reply = answer if isinstance(answer, ToolReply) else answer()
-            return _damaged(reply, kind, self._seed)
-
-        return later
+        if isinstance(answer, ToolReply):
+            return _damaged(answer, fault, self._seed)
+        return lambda: _damaged(answer(), fault, self._seed)
 
     def _answer(
         self, tool: str, arguments: msgspec.Raw, world: WorldState | None, *, is_stale: bool = False
@@ -168,7 +161,7 @@ class _Striking:
     def is_due(self, tool: str) -> bool:
         """Whether to strike the next call, which is of this tool."""
         fault = self.fault
-        if fault.tool not in (None, tool):
+        if fault.tool not in (None, EVERY_TOOL, tool):
             return False
         self._calls += 1
         first = fault.on or 1
@@ -192,20 +185,25 @@ def fits(wanted: Any, given: Any) -> bool:
     return json_equal(wanted, given)
 
 
-def _size(wanted: Any) -> int:
-    """How much is wanted: how many values there are in it."""
-    if isinstance(wanted, dict):
-        return sum(map(_size, wanted.values()))
-    return 1
+def _size(wanted: Any) -> tuple[int, int]:
+    """How much is wanted: how many values, and then how many objects around them."""
+    if not isinstance(wanted, dict):
+        return 1, 0
+    inner = [_size(each) for each in wanted.values()]
+    return sum(values for values, _ in inner), 1 + sum(objects for _, objects in inner)
 
 
 def _failed(code: str, message: str) -> ToolReply:
     return ToolReply(error=ErrorDetail(code, message), status="error")
 
 
-def _damaged(reply: ToolReply, kind: FaultKind, seed: str) -> ToolReply:
+def _damaged(reply: ToolReply, fault: ToolFault, seed: str) -> ToolReply:
     """A reply as a fault leaves it; an error stays what it is."""
-    if reply.error is not None or kind in ("slow", "stale"):
+    kind = fault.fault
+    if kind == "slow":
+        delay_s = SLOWER_S if fault.seconds is None else fault.seconds
+        return reply._replace(fault=kind, delay_s=delay_s)
+    if reply.error is not None or kind == "stale":
         return reply._replace(fault=kind)
     answer = msgspec.json.decode(reply.outcome)
     text = answer if isinstance(answer, str) else bytes(reply.outcome).decode()

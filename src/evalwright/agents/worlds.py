@@ -14,12 +14,13 @@ import msgspec
 from evalwright.agents.python_tools import tool_failure
 from evalwright.agents.toolbox import ToolDescription, ToolFailed
 from evalwright.contracts.events import RowChange, WorldChanged
-from evalwright.contracts.jsonvalue import canonical, json_equal
+from evalwright.contracts.jsonvalue import canonical, json_equal, unfit
 from evalwright.contracts.suite import ReplayChange, ReplayRow, World, WorldTool
 
 Row: TypeAlias = dict[str, Any]
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
 MOST_DESCRIBED = 200  # rows whose fields a model is told of
+MOST_WRITTEN = 16 << 20  # bytes that a task may write
 _ID_DIGITS = 8
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array"}
 _TYPES |= {dict: "object", type(None): "null"}
@@ -117,6 +118,7 @@ class WorldState:
         self._tables = dict(prepared.tables)  # shared until they are changed
         self._seed = seed
         self._made = 0  # ids
+        self._written = 0  # bytes
         self._last_ids: dict[str, Any] = {}  # of collections whose ids are numbers
         self._lock = threading.RLock()
 
@@ -138,7 +140,7 @@ class WorldState:
         """Add a row and return it, with an id made for it if it has none."""
         with self._lock:
             table = self._table(collection)
-            added: Row = _copied(dict(row))
+            added = self._accepted(row)
             if by not in added:
                 added = {by: self._new_id(collection, table, by), **added}
             elif next(table.find({by: added[by]}), None) is not None:
@@ -153,10 +155,11 @@ class WorldState:
     ) -> list[Row]:
         """Change all rows that have these values, and return them as they are then."""
         with self._lock:
+            accepted = self._accepted(changes)
             table = self._own(collection)
             changed = []
             for number in [*table.find(where)]:
-                row = {**table.rows[number], **_copied(dict(changes))}
+                row = {**table.rows[number], **accepted}
                 table.put(number, row)
                 changed.append(row)
         return [_copied(row) for row in changed]
@@ -198,7 +201,7 @@ class WorldState:
             number, row = found
             if operation == "get":
                 return row
-            changed = None if operation == "delete" else {**row, **arguments}
+            changed = None if operation == "delete" else {**row, **self._accepted(arguments)}
             self._own(collection).put(number, changed)
             return row if changed is None else changed
 
@@ -213,6 +216,18 @@ class WorldState:
                     if not json_equal(before, after):
                         changes.append(RowChange(name, number, before, after))
         return WorldChanged(self._prepared.name, changes)
+
+    def _accepted(self, values: Mapping[str, Any]) -> Row:
+        """A copy of what is to be written, which a log can hold."""
+        if (reason := unfit(values)) is not None:
+            raise ToolFailed("invalid_arguments", reason)
+        data = msgspec.json.encode(values)
+        self._written += len(data)
+        if self._written > MOST_WRITTEN:
+            message = f"a task can write {MOST_WRITTEN >> 20} MiB to its world, and no more"
+            raise ToolFailed("world_full", message)
+        accepted: Row = msgspec.json.decode(data)
+        return accepted
 
     def _replay(self, collection: str, arguments: Row) -> Any:
         """The answer that was recorded for these arguments, and what the call changed then."""

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 from itertools import accumulate, islice
 from typing import Any
@@ -12,6 +12,7 @@ import msgspec
 
 JsonPath = str
 MAX_DEPTH = 200
+MAX_ROW_DEPTH = MAX_DEPTH - 20  # of what an event holds in lists of its own
 
 # The parser takes 200 times as long for numbers such as 1e308, and nothing else runs meanwhile.
 MOST_EXTREME = 10_000
@@ -249,6 +250,23 @@ def json_equal(left: Any, right: Any) -> bool:
     if isinstance(left, int | float) and isinstance(right, int | float):
         return left == right
     return type(left) is type(right) and bool(left == right)
+
+
+def unfit(value: Any, levels: int = MAX_ROW_DEPTH) -> str | None:
+    """Why a log cannot hold a dict or list, which is looked through fast."""
+    level = [value]
+    for _ in range(levels):
+        inner = []
+        for each in level:
+            for part in each.values() if isinstance(each, Mapping) else each:
+                if isinstance(part, Mapping | list | tuple):
+                    inner.append(part)
+                elif isinstance(part, float) and not math.isfinite(part):
+                    return f"{part} is not a number that JSON can carry"
+        if not inner:
+            return None
+        level = inner
+    return f"nested more than {levels} levels deep"
 
 
 def child(path: JsonPath, key: str | int) -> JsonPath:

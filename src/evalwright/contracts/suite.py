@@ -110,6 +110,9 @@ FaultKind = Literal[
 ]
 
 
+EVERY_TOOL = "*"  # or none named
+
+
 class ToolFault(Closed, frozen=True):
     """Something that goes wrong with calls of a tool, or of all tools if none is named.
 

@@ -186,7 +186,7 @@ def _fitting(
     """
     asked = {task.task_id: _asked(task) for task in before.tasks}
     worlds = {task.task_id: task.world for task in before.tasks}
-    same: dict[tuple[str, str], bool] = {}  # whether two worlds have the same data
+    same: dict[tuple[str, str], bool] = {}  # whether two worlds are the same
     repeats = {task.task_id: task.repeat for task in before.tasks}
     wanted = {task.task_id for task in suite.tasks}
     new = [task.task_id for task in suite.tasks if task.task_id not in asked]
@@ -197,10 +197,7 @@ def _fitting(
             continue
         world, world_before = task.world, worlds[task.task_id]
         if world and (world, world_before) not in same:
-            data = suite.worlds[world].data
-            same[world, world_before] = (
-                world_before in before.worlds and data == before.worlds[world_before].data
-            )
+            same[world, world_before] = suite.worlds[world] == before.worlds.get(world_before)
         if _asked(task) != asked[task.task_id] or not same.get((world, world_before), True):
             changed.append(task.task_id)
             continue
@@ -218,8 +215,8 @@ def _fitting(
 
 
 def _asked(task: Task) -> Any:
-    """What an agent met, besides its world: with other faults it might have answered otherwise."""
-    return task.input, bool(task.turns), task.faults
+    """What an agent met, besides its world: with other tools it might have answered otherwise."""
+    return task.input, bool(task.turns), task.faults, task.fixtures
 
 
 def named_briefly(names: Sequence[str]) -> str:

@@ -395,9 +395,8 @@ class AgentSlot(asyncio.Protocol):
 
     async def _call_tool(self, invocation: Invocation, asked: ToolAsked) -> None:
         if not invocation.surroundings.live:
-            self._send(
-                ToolAnswered(asked.number, *await invocation.reply(asked.name, asked.arguments))
-            )
+            reply = await invocation.reply(asked.name, asked.arguments)
+            self._send(ToolAnswered(asked.number, *reply[:5]))
             return
         tool = invocation.surroundings.toolbox.find(asked.name)
         assert tool is not None

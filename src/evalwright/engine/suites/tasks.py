@@ -144,7 +144,12 @@ class Recipe:
         self._world: str = entry.get("world", given["world"])
         faults: list[Any] = entry.get("faults", given["faults"])
         self._faults = msgspec.convert(faults, list[ToolFault])
-        check_use(self._world, self._faults, self._fixtures, shared.worlds, path, shared.problems)
+        # With names of tools that are templates, only the tasks have the tools of the faults.
+        self._is_used_late = bool(self._responses and self._faults) and any(
+            "{" in each["tool"] for each in fixtures["toolResponses"]
+        )
+        if not self._is_used_late:
+            self._check_use(self._fixtures, path)
         documents = [*self.checks.documents, *self._more.documents]
         if not self._world and any("state" in each for each in documents):
             message = "`state` looks at the world of its task, and this one has none"
@@ -157,6 +162,10 @@ class Recipe:
         self.input = self.compiled("input")
         self.expected = self.compiled("expected")
         self.title = self.compiled("title")
+
+    def _check_use(self, fixtures: Fixtures | None, path: str) -> None:
+        shared = self._shared
+        check_use(self._world, self._faults, fixtures, shared.worlds, path, shared.problems)
 
     def compiled(self, field: str) -> Render | None:
         if not self._shared.templates.may_be:
@@ -183,6 +192,8 @@ class Recipe:
             documents = _with_texts(self._responses(values), "tool", self._responses_place)
             responses = msgspec.convert(documents, list[ToolResponse])
             fixtures = msgspec.structs.replace(fixtures, tool_responses=responses)
+            if self._is_used_late:
+                self._check_use(fixtures, self.path if place is None else place(number))
         turns = (
             self._turns
             if self._render_turns is None

@@ -10,14 +10,15 @@ import msgspec
 
 from evalwright.contracts.documents import parse_document, read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument
-from evalwright.contracts.jsonvalue import child
-from evalwright.contracts.suite import Fixtures, ReplayRow, ToolFault, World, WorldTool
+from evalwright.contracts.jsonvalue import MAX_ROW_DEPTH, child, unfit
+from evalwright.contracts.suite import EVERY_TOOL, Fixtures, ReplayRow, ToolFault, World, WorldTool
 from evalwright.engine.suites.problems import Missing
 
 if TYPE_CHECKING:
     from evalwright.engine.suites.tasks import Problems
 
 _IDENTIFIED = ("get", "update", "delete")  # by a field that rows have
+_BY_NOTHING = ("find", "replay", "python")
 _MOST_NAMES = 50  # among which the one that was meant is looked for
 _LONGEST_NAME = 50
 _MOST_TOLD = 20
@@ -46,7 +47,7 @@ class WorldReading:
         for name, document in given.items():
             place = child("$.worlds", name)
             data = self._data(document["data"], f"{place}.data")
-            if data is not None:
+            if data is not None and self._is_sound(data, f"{place}.data"):
                 tools = msgspec.convert(document["tools"], dict[str, WorldTool])
                 worlds[name] = World(data, tools)
                 fields = {
@@ -54,7 +55,11 @@ class WorldReading:
                     for collection, rows in data.items()
                 }
                 for tool_name, tool in tools.items():
-                    self._check_tool(tool, fields, child(f"{place}.tools", tool_name))
+                    where = child(f"{place}.tools", tool_name)
+                    self._check_tool(tool, fields, where)
+                    if "by" in document["tools"][tool_name] and tool.operation in _BY_NOTHING:
+                        message = f"`{tool.operation}` tells rows apart by all arguments"
+                        self._problems.add(f"{where}.by", message, "leave it out")
                 for collection in {each.replay for each in tools.values() if each.replay} & {*data}:
                     self._check_recorded(data, collection, child(f"{place}.data", collection))
         return worlds
@@ -88,6 +93,16 @@ class WorldReading:
                 self._problems.add(place, f"{given}: {name}[{wrong}] is not a row", remedy)
                 return None
         return data
+
+    def _is_sound(self, data: Mapping[str, Any], place: str) -> bool:
+        for name, rows in data.items():
+            if unfit(rows, MAX_ROW_DEPTH + 1) is not None:
+                reasons = ((number, unfit(row)) for number, row in enumerate(rows))
+                number, reason = next((n, why) for n, why in reasons if why is not None)
+                where = f"{child(place, name)}[{number}]"
+                self._problems.add(where, str(reason), "write rows that a log can hold")
+                return False
+        return True
 
     def _check_tool(
         self, tool: WorldTool, fields: Mapping[str, Mapping[str, None]], place: str
@@ -141,16 +156,18 @@ def check_use(
     in_world = known.tools if known else ()
     for index, fault in enumerate(faults):
         place = f"{path}.faults[{index}]"
-        if fault.tool is not None and not (fault.tool in in_world or fault.tool in in_fixtures):
-            message = f"the suite answers no tool {fault.tool!r} in this task"
-            problems.add(
-                f"{place}.tool", message, _meant(fault.tool, chain(in_world, sorted(in_fixtures)))
-            )
+        tool = None if fault.tool == EVERY_TOOL else fault.tool
+        if tool is not None and not (tool in in_world or tool in in_fixtures):
+            message = f"the suite answers no tool {tool!r} in this task"
+            meant = _meant(tool, chain(in_world, sorted(in_fixtures)))
+            problems.add(f"{place}.tool", message, meant)
         elif not (in_world or in_fixtures):
             message = "the suite answers no tool in this task, so nothing could go wrong"
             problems.add(place, message, "name a world, or give fixtures with toolResponses")
         if fault.seconds is not None and fault.fault != "slow":
             problems.add(f"{place}.seconds", "only a slow tool takes seconds", "leave it out")
+        if fault.rate == 0:
+            problems.add(f"{place}.rate", "a rate of 0 strikes no call", "leave the fault out")
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
