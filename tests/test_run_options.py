@@ -36,7 +36,16 @@ OF_THE_HOST = "its operator decides it, or its agent does"
 NOT_BY_A_REQUEST = dict.fromkeys(
     (
         *("model_timeout_s", "known_costs_only", "read_only", "tools", "gateway", "isolate"),
-        *("otlp", "cassette", "embedding_model", "record", "scoring_s", "priority", "model"),
+        *(
+            "otlp",
+            "cassette",
+            "embedding_model",
+            "user_model",
+            "record",
+            "scoring_s",
+            "priority",
+            "model",
+        ),
         *("agent_tools", "agent_usage", "judges", "judge_samples", "allow_self_judge", "observe"),
     ),
     OF_THE_HOST,

@@ -166,6 +166,7 @@ def _task() -> dict[str, Any]:
             "maxItems": MOST_TURNS,
             "examples": [[{"user": "Where is my order?", "checks": [{"contains": "number"}]}]],
         },
+        "user": _user(),
         **_common(),
         "expected": {"description": "A reference answer, for templates and own checks."},
         "vars": _vars(),
@@ -176,7 +177,7 @@ def _task() -> dict[str, Any]:
             "examples": [True],
         },
     }
-    either = [{"required": ["input"]}, {"required": ["turns"]}]
+    either = [{"required": [name]} for name in ("input", "turns", "user")]
     return {**_closed(fields, "One task."), "anyOf": either}
 
 
@@ -190,6 +191,30 @@ def _turn() -> dict[str, Any]:
         },
     }
     return {**_closed(fields, "One turn of a conversation."), "required": ["user"]}
+
+
+def _user() -> dict[str, Any]:
+    fields = {
+        "goal": _text("What the user wants, as an instruction to who plays it."),
+        "knows": {
+            "description": "What the user tells only when it is asked for: {order: A-17}.",
+            "type": "object",
+        },
+        "style": _text("How the user talks: impatient, short sentences."),
+        "opening": _text("What the user says first, word for word."),
+        "max_turns": {
+            "description": "The conversation ends after so many answers; 10 if left out.",
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MOST_TURNS,
+        },
+        "model": _text("Who plays this user, in place of the model of the run: provider:model."),
+    }
+    return {
+        **_closed(fields, "A user whom a model plays, in place of an input."),
+        "required": ["goal"],
+        "examples": [{"goal": "Get your money back.", "knows": {"order": "A-17"}}],
+    }
 
 
 def _data() -> dict[str, Any]:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from evalwright.api.suites import Suite as Suite
     from evalwright.api.suites import Task as Task
     from evalwright.api.suites import turn as turn
+    from evalwright.api.suites import user as user
     from evalwright.api.worlds import world as world
     from evalwright.contracts.errors import EvalwrightError as EvalwrightError
 
@@ -110,6 +111,7 @@ __all__ = [
     "state",
     "tool",
     "turn",
+    "user",
     "world",
 ]
 
@@ -122,7 +124,7 @@ _HOMES = {
     "agents.toolbox": "ToolError",
     "agents.python": "AgentTask",
     "api.single_answer": "Evaluate",
-    "api.suites": "Suite Task turn",
+    "api.suites": "Suite Task turn user",
     "api.check_objects": "Check check",
     "api.expectation": "Expectation expect",
     "api.suite_run": "arun load run",

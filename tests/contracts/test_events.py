@@ -231,6 +231,7 @@ def test_the_types_of_our_own_bear_our_name():
     assert ours == [
         "evalwright.planned",
         "evalwright.worldChanged",
+        "evalwright.userSaid",
         "evalwright.judged",
         "evalwright.found",
         "evalwright.checked",

@@ -225,13 +225,13 @@ def test_what_is_no_conversation_is_refused(tmp_path: Path) -> None:
         InvalidDocument, match="is a conversation, and this agent takes single turns"
     ):
         ew.run([talk()], by_task, isolate=True)
-    with pytest.raises(BadInput, match="give it an input, or the turns of a conversation"):
+    with pytest.raises(BadInput, match="an input, or the turns or the user of a conversation"):
         ew.Task("t", input=1, turns=GOOD)
     with pytest.raises(BadInput, match="is no turn"):
         ew.Task("t", turns=["Hello"])
     for wrong, message in (
         ({"turns": [{"checks": [{"equals": 1}]}]}, '"user" is a required property'),
-        ({"checks": [{"equals": 1}]}, '"input" is a required property (or `turns`'),
+        ({"checks": [{"equals": 1}]}, '"input" is a required property (or `turns` or a `user`'),
         ({"input": 1, "turns": [{"user": "a"}], "checks": [{"equals": 1}]}, "not an input"),
         ({"turns": [{"user": "a", "checks": [{"contians": 1}]}]}, "did you mean contains?"),
         (

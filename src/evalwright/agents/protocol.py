@@ -144,6 +144,7 @@ class Invocation:
         self.messages: list[dict[str, Any]] = []  # of a conversation, so far
         self.session: dict[str, Any] = {}  # the agent's own, for a conversation
         self.usages: list[ProviderUsage] = []
+        self.usages_of_user: list[ProviderUsage] = []  # of the model that plays the user
         self.output: Any = None  # what the agent has answered
         self.allowed_tools: frozenset[str] | None = None  # none of them forbidden
         self.schema_valid: bool | None = None  # where the agent's output has a schema
@@ -155,7 +156,9 @@ class Invocation:
         self.given_latency_ms: int | None = None  # of such an answer, where that is known
         self.was_late = False  # it was ended before it had answered
         self.captured: Captured | None = None  # spans; most have none
-        self.stop_clock: Callable[[], object] = int  # the time that the agent has for its answer
+        # The time that the agent has for its answer; it is stopped when it would be over, if it is.
+        self.stop_clock: Callable[[], float | None] = lambda: None
+        self.start_clock: Callable[[float], None] = lambda _due_s: None
         self.loop = asyncio.get_running_loop()
         self._record = record
         self.called: list[SeenCall] = []  # in order
@@ -321,10 +324,18 @@ class Invocation:
         await work
         self.aside_s += time.perf_counter() - started
 
+    def record_user(self, payload: Payload) -> None:
+        """Record what the simulated user said, or what that took."""
+        if isinstance(payload, ProviderUsage):
+            payload = self._priced(payload)
+            self.usages_of_user.append(payload)
+        self.record(payload)
+
     def begin_turn(self, user: str) -> None:
         """What the user says next in a conversation."""
         self.turn += 1
         self.messages.append({"role": "user", "content": user})
+        self.took_s, self.aside_s = None, 0.0
 
     def end_turn(self, output: Any) -> None:
         """What the agent said to that."""

@@ -93,6 +93,7 @@ class Options(TaskOptions, total=False):
     judge_samples: Annotated[int, Meta(ge=1, le=MAX_JUDGE_SAMPLES)]
     allow_self_judge: bool
     embedding_model: str
+    user_model: str  # that plays the users of conversations
     baseline: str
     allow_partial: bool
     repeat: Annotated[int, Meta(ge=1, le=MAX_REPEATS)]

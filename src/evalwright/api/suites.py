@@ -50,6 +50,32 @@ def turn(user: str, *, checks: Iterable[CheckGiven] = (), stop: bool = False) ->
     return ScriptedTurn(user, checks, stop=stop)
 
 
+def user(
+    goal: str,
+    *,
+    knows: Mapping[str, Any] | None = None,
+    style: str | None = None,
+    opening: str | None = None,
+    max_turns: int | None = None,
+    model: str | None = None,
+) -> dict[str, Any]:
+    """The user of a conversation, whom a model plays: `ew.Task(…, user=ew.user("Get a refund."))`.
+
+    What it `knows` it tells only when the agent asks for it; `opening` is what it says first. It
+    ends the conversation when the goal is reached, when it gives up, or after `max_turns`. `model`
+    plays it in place of the `user_model` of the run.
+    """
+    given = {
+        "goal": goal,
+        "knows": None if knows is None else dict(knows),
+        "style": style,
+        "opening": opening,
+        "max_turns": max_turns,
+        "model": model,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def _turns(given: Any, place: str) -> list[ScriptedTurn]:
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise BadInput(f'{place}: turns are a list: turns=[ew.turn("Hello", checks=[…])]')
@@ -69,9 +95,9 @@ class Task:
     """One thing that the agent is asked to do, and what a good answer is.
 
     The fields are those of a task in a suite file. A conversation has `turns`, made by `ew.turn`,
-    in place of an input. Without an `id` the task has one that is made from its content. `checks`
-    are checks of `ew`, functions of your own, or dictionaries as suite
-    files have them. `fixtures` answer the agent's tools: `{"toolResponses": [{"tool": …,
+    or a `user`, made by `ew.user`, in place of an input. Without an `id` the task has one that is
+    made from its content. `checks` are checks of `ew`, functions of your own, or dictionaries as
+    suite files have them. `fixtures` answer the agent's tools: `{"toolResponses": [{"tool": …,
     "response": …}]}`. The tools of a `world`, made by `ew.world`, read and change its data.
     `faults` are what goes wrong with tools: `[{"tool": …, "fault": "timeout", "on": 1}]`.
     `expected` is a reference answer for templates and own checks. A task that is
@@ -85,6 +111,7 @@ class Task:
         *,
         input: Any = msgspec.UNSET,  # noqa: A002
         turns: "Iterable[ScriptedTurn | Mapping[str, Any]]" = (),
+        user: Mapping[str, Any] | None = None,
         checks: Iterable[CheckGiven] = (),
         expected: Any = None,
         fixtures: Mapping[str, Any] | None = None,
@@ -105,9 +132,11 @@ class Task:
         self.id = id
         place = "a task" if id is None else f"task {id!r}"
         self.turns = _turns(turns, place)
-        if (input is msgspec.UNSET) != bool(self.turns):
-            raise BadInput(f"{place}: give it an input, or the turns of a conversation")
-        self.input = None if self.turns else _plain(input, f"{place}, input")
+        self.user = user
+        if [input is not msgspec.UNSET, bool(self.turns), user is not None].count(True) != 1:
+            raise BadInput(f"{place}: give it an input, or the turns or the user of a conversation")
+        is_asked = input is not msgspec.UNSET
+        self.input = _plain(input, f"{place}, input") if is_asked else None
         self.checks: list[Check] = as_checks(checks, place)
         self.expected = _plain(expected, f"{place}, expected")
         self.fixtures = fixtures
@@ -126,10 +155,9 @@ class Task:
     def written(self, own: OwnFunctions) -> dict[str, Any]:
         """The task as a suite file has it."""
         fields = {name: value for name, value in vars(self).items() if value is not None}
-        fields["input"] = self.input
-        if self.turns:
-            del fields["input"]
-            fields["turns"] = [each.written(own) for each in self.turns]
+        if not self.turns and self.user is None:
+            fields["input"] = self.input
+        fields["turns"] = [each.written(own) for each in self.turns]
         fields["checks"] = [each.written(own.refer) for each in self.checks]
         if isinstance(self.world, GivenWorld):
             fields["world"] = self.world.name
@@ -389,7 +417,7 @@ def _as_task(given: Task | Mapping[str, Any]) -> Task:
         return given
     if isinstance(given, Mapping):
         unknown = [key for key in given if key not in _TASK_FIELDS]
-        if not unknown and ("input" in given or "turns" in given):
+        if not unknown and not {"input", "turns", "user"}.isdisjoint(given):
             return Task(given.get("id"), **{k: v for k, v in given.items() if k != "id"})
         wrong = f"no field {unknown[0]!r}" if unknown else "input is missing"
         raise BadInput(f"{given!r:.60}: not a task: {wrong} (there are: {', '.join(_TASK_FIELDS)})")
@@ -409,8 +437,9 @@ def _shown_task(task: contract.Task) -> Task:
         checks = [{"judge": [msgspec.to_builtins(each) for each in expected.rubric]}]
     return Task(
         task.task_id,
-        input=msgspec.UNSET if task.turns else task.input,
+        input=msgspec.UNSET if task.is_conversation else task.input,
         turns=msgspec.to_builtins(task.turns),
+        user=msgspec.to_builtins(task.user),
         checks=checks,
         expected=None if task.reference is msgspec.UNSET else task.reference,
         fixtures=None if task.fixtures is None else msgspec.to_builtins(task.fixtures),

@@ -28,7 +28,7 @@ def put(task: Task, place: Place, text: str, mark: str) -> Task | None:
     replace = msgspec.structs.replace
     if place == "input":
         path = _free_text(task.input)
-        if path is None:
+        if path is None or task.user is not None:  # whom a model plays
             return None
         changed = _changed(task.input, path, lambda said: f"{said}\n\n{text}" if said else text)
         turns = [

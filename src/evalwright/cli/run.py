@@ -194,6 +194,11 @@ Examples:
     help="A model of embeddings, for checks by meaning: provider:model.",
 )
 @click.option(
+    "--user-model",
+    metavar="NAME",
+    help="A model that plays the users of conversations: provider:model.",
+)
+@click.option(
     "--allow-self-judge", is_flag=True, help="Let the model of the agent judge its own answers."
 )
 @click.option(

@@ -391,9 +391,9 @@ class LoggedRun:
             said_last = {"type": "final_output", "ts": _ms(attempt.decision.at_us)}
             steps.append({**said_last, **response["final_output"]})
 
-        # What it cost, and the score where there is one. A judge's calls count for the task alone.
+        # What it cost, and the score where there is one. Calls of others count for the task alone.
         whole, usages = said.scored, attempt.usages  # without a score, it was perhaps repeated
-        cost = whole.cost_usd if whole and not attempt.usages_of_judges else None
+        cost = whole.cost_usd if whole and not attempt.usages_of_others else None
         took = completed.latency_ms if completed and repeated else None
         usage = {
             "duration_ms": whole.latency_ms if whole else took,

@@ -34,6 +34,7 @@ from evalwright.contracts.verdicts import CheckResult, Verdict
 T = TypeVar("T")
 
 SCHEMA_VERSION = 1
+SIMULATED_USER = "simulated-user"  # the node of calls of the model that plays the user
 TERMINAL_TYPES = ("run.completed", "run.failed", "run.cancelled")
 
 Count = Annotated[int, Meta(ge=0)]
@@ -300,6 +301,11 @@ class ProviderUsage(ClosedPayload, frozen=True):
     node_id: str | None = None
     trace_id: str | None = None
 
+    @property
+    def is_of_user(self) -> bool:
+        """Whether it is of the model that plays the user, and not of the agent."""
+        return self.node_id == SIMULATED_USER
+
 
 class Decided(Payload, frozen=True):
     """The agent's final word on a task: its output, or the error it ended with."""
@@ -309,6 +315,21 @@ class Decided(Payload, frozen=True):
     decision: Any
     confidence: Score | None = None
     turn: Annotated[int, Meta(ge=1)] | None = None  # of ours: in a conversation, the answer of many
+
+
+UserFault = Literal["left_role", "gave_away", "asked_itself", "no_reply"]
+
+
+class UserSaid(Payload, frozen=True):
+    """What a simulated user said in a turn, or how it ended the conversation."""
+
+    TYPE: ClassVar[str] = "evalwright.userSaid"
+    turn: Annotated[int, Meta(ge=1)]
+    text: str
+    ends: Literal["goal_reached", "given_up"] | None = None  # then nobody answers it
+    faults: list[UserFault] | None = None  # with one, the task is not evaluated
+    model: Text | None = None  # without one, it is the opening of the suite
+    prompt_version: Text | None = None
 
 
 class Judged(Payload, frozen=True):
@@ -363,6 +384,7 @@ PAYLOADS: dict[str, type[Payload]] = {
         ToolReturned,
         ProviderUsage,
         WorldChanged,
+        UserSaid,
         Decided,
         Judged,
         Found,

@@ -61,6 +61,7 @@ class RunSettings(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     otlp: bool = False  # the spans of an agent in another process are received
     cassette: str | None = None
     embedding_model: str | None = None  # for checks that compare meanings
+    user_model: str | None = None  # that plays the users of conversations
     record: bool = False  # calls that the cassette does not hold are made, and added to it
     fail_on: tuple[FailOn, ...] = ()
     flaky_as: Literal["fail", "warn"] | None = None

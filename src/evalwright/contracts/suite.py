@@ -189,6 +189,17 @@ class UserTurn(Closed, frozen=True):
     stop: bool = False  # the conversation ends here if one of the checks fails
 
 
+class SimulatedUser(Closed, frozen=True):
+    """The user of a conversation, whom a model plays."""
+
+    goal: str
+    knows: dict[str, Any] = {}  # told only when the agent asks for it
+    style: str = ""
+    opening: str = ""  # what the user says first, word for word
+    max_turns: int = msgspec.field(default=10, name="max_turns")
+    model: str | None = None  # in place of the one that the run names
+
+
 class Task(Closed, frozen=True):
     """One thing that the agent is asked to do; an OpenWOP suite has the first four fields."""
 
@@ -205,6 +216,12 @@ class Task(Closed, frozen=True):
     world: str = ""  # among the worlds of the suite
     faults: list[ToolFault] = []
     turns: list[UserTurn] = []  # of a conversation, whose input is what the user says in them
+    user: SimulatedUser | None = None  # of a conversation without a script
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether the agent is asked turn by turn."""
+        return bool(self.turns) or self.user is not None
 
 
 class Suite(Closed, frozen=True):

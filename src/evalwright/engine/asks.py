@@ -67,7 +67,7 @@ class CheckAsks:
     ) -> Answers:
         """What is asked for, all at once; raises `JudgeFailed`."""
         wanted = list(dict.fromkeys(asks))
-        if task.turns:
+        if task.is_conversation:
             task = msgspec.structs.replace(task, input=examined.input)
         for each in known:
             if each.subject.startswith(SUBJECT) and each not in self._said.get(each.subject, ()):

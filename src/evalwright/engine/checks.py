@@ -150,7 +150,7 @@ class SuiteChecker:
             self._asks = CheckAsks(
                 resources.panel, planned.code, resources.embedder, plan.settings.task_timeout_s
             )
-        self.looks_at_deeds = any(task.turns for task in plan.suite.tasks) or any(
+        self.looks_at_deeds = any(task.is_conversation for task in plan.suite.tasks) or any(
             not check.output_alone for checks in self.by_task.values() for check in checks
         )
         self._code = planned.code

@@ -19,6 +19,7 @@ from evalwright.contracts.events import (
     ProviderUsage,
     ToolCalled,
     ToolReturned,
+    UserSaid,
     WorldChanged,
 )
 from evalwright.contracts.suite import Task
@@ -35,7 +36,7 @@ from evalwright.engine.verdict import Outcome
 from evalwright.store.protocol import EventLog, NewEvent
 
 _DEEDS = (
-    *(ToolCalled.TYPE, ToolReturned.TYPE, WorldChanged.TYPE),
+    *(ToolCalled.TYPE, ToolReturned.TYPE, UserSaid.TYPE, WorldChanged.TYPE),
     *(Decided.TYPE, InvocationCompleted.TYPE),
 )
 _OF_ANSWERS = (*_DEEDS, InvocationStarted.TYPE, ProviderUsage.TYPE, Judged.TYPE, Checked.TYPE)
@@ -161,7 +162,7 @@ def _repetition(attempt: TaskAttempt, checked: Checked) -> Repetition:
         checked.score,
         checked.passed,
         _latency(completed),
-        [*attempt.usages, *attempt.usages_of_judges],
+        [*attempt.usages, *attempt.usages_of_others],
         completed.schema_validated,
     )
 
@@ -182,7 +183,7 @@ def recorded_answer(task: Task, attempt: TaskAttempt, plan: Plan) -> TaskAnswer:
         None if error else decision,
         error,
         _latency(completed),
-        [*own, *attempt.usages_of_judges],
+        [*own, *attempt.usages_of_others],
         completed.schema_validated,
         len(own),
         [each.decode(PAYLOADS[each.type]) for each in attempt.deeds if each.type in _DEEDS],

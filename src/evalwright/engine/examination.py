@@ -16,6 +16,7 @@ from evalwright.contracts.events import (
     ProviderUsage,
     ToolCalled,
     ToolReturned,
+    UserSaid,
     WorldChanged,
 )
 from evalwright.contracts.jsonvalue import stringify
@@ -179,7 +180,7 @@ def examined(answer: TaskAnswer, agent_id: str, told: Answers | None = None) -> 
 
         return invocation_signals(task, agent_id, deeds)
 
-    parts = turn_answers(answer) if task.turns else []
+    parts = turn_answers(answer) if task.is_conversation else []
     spent = spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured)
     return Examined(
         task_id=task.task_id,
@@ -205,12 +206,16 @@ def turn_answers(answer: TaskAnswer) -> list[TaskAnswer]:
     answers: list[TaskAnswer] = []
     said: list[dict[str, Any]] = []
     deeds: list[Payload] = []
+    user = ""
     for deed in answer.deeds:
         deeds.append(deed)
-        if isinstance(deed, Decided) and deed.turn is not None and answer.error is None:
-            user = answer.task.turns[deed.turn - 1].user
+        if isinstance(deed, UserSaid):
+            user = deed.text
+        elif isinstance(deed, Decided) and deed.turn is not None and answer.error is None:
+            if answer.task.turns:
+                user = answer.task.turns[deed.turn - 1].user
             said = [*said, {"role": "user", "content": user}]
-            task = msgspec.structs.replace(answer.task, input=said, turns=[])
+            task = msgspec.structs.replace(answer.task, input=said, turns=[], user=None)
             answers.append(
                 msgspec.structs.replace(
                     answer, task=task, output=deed.decision, deeds=deeds, world=None

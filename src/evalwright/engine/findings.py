@@ -15,6 +15,7 @@ from evalwright.contracts.events import (
     Payload,
     ToolCalled,
     ToolReturned,
+    UserSaid,
 )
 from evalwright.contracts.report import (
     SEVERITIES,
@@ -223,20 +224,25 @@ def invocation_trace(task: Task, agent_id: str, payloads: Sequence[Payload]) -> 
                     None if each.error is UNSET else each.error.message,
                 )
             )
+        elif isinstance(each, UserSaid):
+            if each.turn > 1:  # what is said first is the prompt
+                events.append(Message(index, None, "user", each.text))
         elif isinstance(each, Decided) and each.agent_id == agent_id:
             decision = plain(each.decision)
             if each.turn is not None and each is not answers[-1]:  # the user goes on
-                said = (("assistant", text_of(decision)), ("user", task.turns[each.turn].user))
-                for role, text in said:
-                    events.append(Message(len(events), None, role, text))
+                events.append(Message(index, None, "assistant", text_of(decision)))
+                if task.turns:
+                    said = task.turns[each.turn].user
+                    events.append(Message(index + 1, None, "user", said))
     output = None
     if decision is not UNSET and not failed:
         form = "text" if isinstance(decision, str) else "json"
         output = FinalOutput(len(events), None, form, decision)
         events.append(output)
+    first = next((each.text for each in payloads if isinstance(each, UserSaid)), None)
     return Trace(
         case_id=task.task_id,
-        prompt=text_of(task.input),
+        prompt=text_of(task.input) if first is None else first,
         events=tuple(events),
         output=output,
         failure=RunnerFailure("agent_error") if failed else None,

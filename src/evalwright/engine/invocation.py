@@ -5,7 +5,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -32,6 +32,9 @@ from evalwright.contracts.suite import Task, World
 from evalwright.engine.clock import Clock
 from evalwright.engine.machine import CLAIM_CONTRADICTED, error_decision
 from evalwright.engine.recorder import Recorder
+
+if TYPE_CHECKING:
+    from evalwright.engine.simulated_user import SimulatedUsers
 
 TURN_S = 0.001  # of work on answers, after which agents in the event loop have their turn
 CLEANUP_SECONDS = 1.0  # that an agent has to stop when it is cancelled
@@ -118,15 +121,17 @@ class Invoker:
         has_budget: bool = False,
         watch: WatchOverTasks | None = None,
         ends_at: Callable[[TaskAnswer, int], bool] = lambda _answer, _turn: False,
+        users: "SimulatedUsers | None" = None,
     ) -> None:
         """`ends_at` says whether a conversation ends at a turn by what was answered."""
         self._agent = agent
         self._ends_at = ends_at
+        self._users = users
         self._agent_ready: Callable[[], Awaitable[None]] | None = getattr(agent, "ready", None)
         # Agents in the event loop wait while it works; so it never does all of its work at once.
         self._turns = asyncio.Lock()
         self._turn_ends_s = 0.0
-        # When each agent at work must have answered, the first first: one timer is for all.
+        # When each agent at work must have answered: one timer is for all.
         self._due_s: dict[asyncio.Future[Any], float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._facts = facts
@@ -167,11 +172,13 @@ class Invoker:
             now_s=self._clock.monotonic_s,
         )
         invocation.allowed_tools = self._agent.allowed_tools
-        ask = partial(self._converse, deeds=deeds) if task.turns else self._agent.invoke
+        ask = self._agent.invoke
+        if task.is_conversation:
+            ask = partial(self._converse, deeds=deeds)
         if (watch := self._watch) is None:
             output, error, taken_ms = await self._ask(invocation, ask(invocation))
         else:
-            limit_s = math.inf if self._timeout_s is None else self._timeout_s
+            limit_s = math.inf if self._timeout_s is None or task.user else self._timeout_s
             due_s = asyncio.get_running_loop().time() + limit_s
             slot = watch.begin(recorder.run_id, task.task_id, due_s, limit_s)
             invocation.works_here = partial(watch.works_here, slot)
@@ -181,7 +188,7 @@ class Invoker:
             finally:
                 watch.end(slot)
         latency_ms = invocation.given_latency_ms if invocation.was_given else taken_ms
-        usages = list(invocation.usages)
+        usages = [*invocation.usages, *invocation.usages_of_user]
         coverage = invocation.coverage()
         error = error or contradiction(self._facts, invocation)
         answer = TaskAnswer(
@@ -191,7 +198,7 @@ class Invoker:
             latency_ms,
             usages,
             invocation.schema_valid,
-            len(usages),
+            len(invocation.usages),
             deeds,
             (),
             coverage.claimed(self._facts.tools, self._facts.usage),
@@ -209,7 +216,9 @@ class Invoker:
             unmeasured=["latency"] if latency_ms is None else None,
             coverage=coverage if coverage is not NOTHING_OBSERVED else None,
         )
-        end: list[Payload] = [decided, completed] if world is None else [world, decided, completed]
+        # The last answer to a simulated user is recorded before the user is asked to go on.
+        last = [] if task.user is not None and error is None else [decided]
+        end: list[Payload] = [*([] if world is None else [world]), *last, completed]
         if self._keep_deeds:
             deeds += end
         return answer, end
@@ -217,22 +226,40 @@ class Invoker:
     async def _converse(self, invocation: Invocation, deeds: Sequence[Payload]) -> Any:
         """Ask the agent turn by turn; the last answer is recorded by who asked for it."""
         task, output, took_s = invocation.task, None, 0.0
-        for number, turn in enumerate(task.turns, 1):
-            invocation.begin_turn(turn.user)
-            invocation.took_s = 0.0
+        now_s = asyncio.get_running_loop().time
+        while (says := await self._user_says(invocation)) is not None:
+            invocation.begin_turn(says)
+            began = now_s()
             output = await self._agent.invoke(invocation)
-            took_s += invocation.took_s
+            own_s = invocation.took_s
+            took_s += now_s() - began - invocation.aside_s if own_s is None else own_s
             invocation.end_turn(output)
+            number = invocation.turn
             decided = Decided(self._agent.agent_id, output, turn=number)
-            if number == len(task.turns):
-                break
-            if turn.stop:
-                so_far = TaskAnswer(task, output, None, None, [], deeds=[*deeds, decided])
-                if self._ends_at(so_far, number):
+            if task.user is None:
+                if number == len(task.turns):
                     break
+                if task.turns[number - 1].stop:
+                    so_far = TaskAnswer(task, output, None, None, [], deeds=[*deeds, decided])
+                    if self._ends_at(so_far, number):
+                        break
             invocation.record(decided)
-        invocation.took_s = took_s or None
+        invocation.took_s = took_s
         return output
+
+    async def _user_says(self, invocation: Invocation) -> str | None:
+        """What the user says next, for which no agent's time is taken; None at the end."""
+        task, turn, now_s = invocation.task, invocation.turn, asyncio.get_running_loop().time
+        if task.user is None:
+            return task.turns[turn].user
+        assert self._users is not None
+        if turn == task.user.max_turns:
+            return None
+        due_s, began = invocation.stop_clock(), now_s()
+        said = await self._users.say(task, turn + 1, invocation.messages, invocation.record_user)
+        if due_s is not None:
+            invocation.start_clock(due_s + now_s() - began)
+        return None if said.ends else said.text
 
     def started(self, task: Task, attempt_id: str) -> InvocationStarted:
         """The first event of an attempt."""
@@ -267,9 +294,9 @@ class Invoker:
             ended = loop.create_future()
             asked = loop.create_task(_ask(work, ended))
         invocation.stop_clock = lambda: self._due_s.pop(ended, None)
-        self._due_s[ended] = due_s = math.inf if timeout_s is None else started + timeout_s
-        if self._timer is None and timeout_s is not None:
-            self._timer = loop.call_at(due_s, self._end_late, loop)
+        invocation.start_clock = lambda due_s: self._end_at(ended, due_s)
+        if timeout_s is not None:
+            self._end_at(ended, started + timeout_s)
         try:
             output = await ended
         except AgentFailure as failure:
@@ -301,14 +328,21 @@ class Invoker:
             self._turn_ends_s = self._clock.monotonic_s() + TURN_S
         return (None if error else output), error, round(taken_s * 1000)
 
-    def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _end_at(self, ended: "asyncio.Future[Any]", due_s: float) -> None:
+        """End the wait for an agent, unless it has answered by then."""
+        self._due_s[ended] = due_s
+        if self._timer is None or self._timer.when() > due_s:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = ended.get_loop().call_at(due_s, self._end_late)
+
+    def _end_late(self) -> None:
         """End the wait for agents whose time is over."""
         self._timer = None
-        for ended, due_s in self._due_s.items():
-            if due_s > loop.time():
-                self._timer = loop.call_at(due_s, self._end_late, loop)
-                return
-            if not ended.done():
+        for ended, due_s in list(self._due_s.items()):
+            if due_s > ended.get_loop().time():
+                self._end_at(ended, due_s)
+            elif not ended.done():
                 ended.set_result(_LATE)
 
 

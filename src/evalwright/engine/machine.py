@@ -42,6 +42,7 @@ from evalwright.scoring.thresholds import decimal_sum, finite
 from evalwright.store.protocol import NewEvent
 
 CLAIM_CONTRADICTED = "claim_contradicted"  # the agent answered, but is not as claimed
+USER_FAILED = "user_failed"  # the simulated user, for which the agent is not to blame
 _VERDICTS = (Checked.TYPE, EvalScored.TYPE)
 
 E = TypeVar("E", Payload, NewEvent)  # events as a driver has them: still to be encoded, or not
@@ -136,7 +137,7 @@ class RunMachine(Generic[E]):
             return over
         if self.left:
             return None
-        if not self.is_answered:
+        if not self.is_answered and self._failures:
             agent, first = self._plan.agent, self.first_error or "unknown"
             times = f"all {self._failures} invocations; the first"
             if self._failures == 1:
@@ -147,8 +148,16 @@ class RunMachine(Generic[E]):
             task_id, first = next(iter(self.unjudged.items()))
             tasks = f"{len(self.unjudged)} of {len(self._plan.suite.tasks)} tasks"
             message = f"{tasks} have no verdict; the first, {task_id}: {first}"
-            return run_end("judge_failed", message, unjudged=self.unjudged)
+            return run_end(
+                code_of_unjudged(self.unjudged.values()), message, unjudged=self.unjudged
+            )
         return None
+
+
+def code_of_unjudged(reasons: Iterable[str]) -> str:
+    """The code of a run with tasks that have no verdict."""
+    is_users = all(reason.startswith("the simulated user") for reason in reasons)
+    return USER_FAILED if is_users else "judge_failed"
 
 
 class RunEnd(NamedTuple):

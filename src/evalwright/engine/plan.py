@@ -194,6 +194,8 @@ def plan_run(
     if not problems:
         problems += _unscorable_tasks(suite, modes)
         problems += _option_problems(modes, agent, options, baseline, checks, suite)
+        if not is_recorded:
+            problems += _user_problems(suite, options)
     problems += _agent_problems(agent)
     # The protocol bounds tags.
     fits = len(options.tags) <= MAX_TAGS and all(
@@ -345,7 +347,7 @@ def _option_problems(
             message = f"task {needing.task_id!r} has {what}, which this agent would not meet"
             remedy = phrase("offer it the tools with {@gateway}")
             problems.append(_of_option(phrase("{@gateway}"), message, remedy))
-    talk = next((task for task in suite.tasks if task.turns), None)
+    talk = next((task for task in suite.tasks if task.is_conversation), None)
     if talk is not None and not agent.converses:
         message = f"task {talk.task_id!r} is a conversation, and this agent takes single turns"
         remedy = phrase("leave out {@isolate}, or name another agent")
@@ -388,6 +390,15 @@ def _judge_problems(
         remedy = phrase("name another judge, or allow it with {@allow_self_judge}")
         problems.append(_of_option(phrase("{@judges}"), message, remedy))
     return problems
+
+
+def _user_problems(suite: Suite, options: RunOptions) -> list[Problem]:
+    unplayed = (task for task in suite.tasks if task.user is not None and not task.user.model)
+    if options.user_model is not None or (task := next(unplayed, None)) is None:
+        return []
+    message = f"task {task.task_id!r} has a goal of a user, and no model to play it"
+    remedy = phrase("name one with {@user_model:provider:model}, or as `model` of its `user`")
+    return [_of_option(phrase("{@user_model}"), message, remedy)]
 
 
 def _agent_problems(agent: Agent) -> list[Problem]:
@@ -450,6 +461,9 @@ def with_defaults(
     )
     if defaults.otlp and named is not None and is_outside(named):
         options = msgspec.structs.replace(options, otlp=True)
+    if any(task.user for task in suite.tasks):
+        user_model = options.user_model or defaults.user_model
+        options = msgspec.structs.replace(options, user_model=user_model)
     if defaults.judges and not options.judges and is_judged(suite, options.modes):
         options = msgspec.structs.replace(options, judges=defaults.judges)
     if defaults.fail_on and not options.fail_on:

@@ -31,6 +31,7 @@ from evalwright.contracts.events import (
     RunStarted,
     ToolCalled,
     ToolReturned,
+    UserSaid,
     WorldChanged,
     repetition_of,
 )
@@ -43,11 +44,12 @@ INVOCATION_TYPES = (
     InvocationStarted.TYPE,
     *TRACE_TYPES,
     ProviderUsage.TYPE,
+    UserSaid.TYPE,
     WorldChanged.TYPE,
     Decided.TYPE,
     InvocationCompleted.TYPE,
 )
-_MEANWHILE = frozenset((*TRACE_TYPES, ProviderUsage.TYPE, WorldChanged.TYPE))
+_MEANWHILE = frozenset((*TRACE_TYPES, ProviderUsage.TYPE, UserSaid.TYPE, WorldChanged.TYPE))
 _OF_AGENT = frozenset((*TRACE_TYPES, Decided.TYPE, InvocationCompleted.TYPE))
 _OF_STATE = frozenset(
     (
@@ -160,12 +162,23 @@ class TaskAttempt:
 
     @property
     def usages(self) -> list[ProviderUsage]:
-        return _decoded(self.deeds, ProviderUsage)
+        """What the agent used of models."""
+        return [each for each in _decoded(self.deeds, ProviderUsage) if not each.is_of_user]
+
+    @property
+    def usages_of_user(self) -> list[ProviderUsage]:
+        """What was used of models to play the user."""
+        return [each for each in _decoded(self.deeds, ProviderUsage) if each.is_of_user]
 
     @property
     def usages_of_judges(self) -> list[ProviderUsage]:
         """What was used of models after the answer."""
         return _decoded(self.said, ProviderUsage)
+
+    @property
+    def usages_of_others(self) -> list[ProviderUsage]:
+        """What users and judges used."""
+        return [*self.usages_of_user, *self.usages_of_judges]
 
     @property
     def judged(self) -> list[Judged]:

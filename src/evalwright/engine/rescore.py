@@ -216,7 +216,7 @@ def _fitting(
 
 def _asked(task: Task) -> Any:
     """What an agent met, besides its world: with other tools it might have answered otherwise."""
-    return task.input, bool(task.turns), task.faults, task.fixtures
+    return task.input, bool(task.turns), task.user, task.faults, task.fixtures
 
 
 def named_briefly(names: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ CHANGEABLE = frozenset(
         *("max_cost_usd", "task_cost_usd", "known_costs_only"),
         "max_tokens_total",
         *("read_only", "tools", "gateway", "isolate", "observe", "otlp", "cassette"),
-        *("allow_self_judge", "embedding_model"),
+        *("allow_self_judge", "embedding_model", "user_model"),
     )
 )
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from evalwright.agents.gateway import Gateway
     from evalwright.agents.span_receiver import SpanReceiver
     from evalwright.engine.rescore import Rescore
+    from evalwright.engine.simulated_user import SimulatedUsers
     from evalwright.models.cassette import Cassette
     from evalwright.models.load import Providers
     from evalwright.models.providers import ModelName
@@ -219,6 +220,9 @@ class Session:
                 model=options.model and str(self.models.name(options.model)),
                 judges=tuple(str(self.models.name(judge)) for judge in options.judges),
             )
+        if options.user_model is not None:
+            user_model = str(self.models.name(options.user_model))
+            options = msgspec.structs.replace(options, user_model=user_model)
         if (scoring_s := options.scoring_s or self.models.config.limits.scoring_s) is not None:
             options = msgspec.structs.replace(options, scoring_s=scoring_s)
         self.options = options
@@ -314,6 +318,7 @@ class Session:
         if selection is not None:
             tags = [*plan.tags, PARTIAL]
             plan = msgspec.structs.replace(plan, selection=selection, tags=tags)
+        self._users(plan)  # so that a model that is missing is told of before anything begins
         if not self.agent.reads_memory:
             from evalwright.engine.isolation import memory_warnings
 
@@ -371,6 +376,7 @@ class Session:
         )
         if self._embedder is not None:
             resources = msgspec.structs.replace(resources, embedder=self._embedder)
+        resources = msgspec.structs.replace(resources, users=self._users(plan))
         self._toolbox = resources.surroundings.toolbox
         if self.watch is not None:
             resources = msgspec.structs.replace(resources, watch=self.watch)
@@ -379,6 +385,17 @@ class Session:
         if self._receiver is not None:
             await self._receiver.start()
         return resources
+
+    def _users(self, plan: Plan) -> "SimulatedUsers | None":
+        """Who plays the users of a run; None where there are none to be played."""
+        if plan.is_recorded or not any(task.user for task in plan.suite.tasks):
+            return None
+        from evalwright.engine.simulated_user import SimulatedUsers  # with its words
+
+        def load(name: str) -> Model:
+            return self.models.load(str(self.models.name(name)))
+
+        return SimulatedUsers(plan.suite, self.options.user_model, load)
 
     async def close(self) -> None:
         """Stop everything that was started, the rest too where a part of it fails to stop."""

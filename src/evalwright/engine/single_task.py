@@ -27,6 +27,7 @@ from evalwright.engine.invocation import TaskAnswer, invocation_id
 from evalwright.engine.machine import (
     RunEnd,
     RunMachine,
+    code_of_unjudged,
     completion,
     cut_off,
     error_decision,
@@ -155,7 +156,8 @@ class SingleTasks:
                 _, is_done = await self._work.work_on(index)
                 self._history.tally.spending.is_cost_known = True
         if (reason := machine.unjudged.pop(task_id, None)) is not None:
-            failure = run_end("judge_failed", f"task {task_id} has no verdict: {reason}")
+            code = code_of_unjudged([reason])
+            failure = run_end(code, f"task {task_id} has no verdict: {reason}")
         if failure is not None:
             message = self._work.redactor.redact_text(failure.error.message)
             raise RunFailed(self._history.run_id, failure.error.code, failure.said or message)

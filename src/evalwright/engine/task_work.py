@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -23,12 +23,15 @@ from evalwright.engine.history import History
 from evalwright.engine.invocation import Invoker, TaskAnswer, WatchOverTasks, invocation_id
 from evalwright.engine.judge_prompt import SAFETY_QUESTIONS
 from evalwright.engine.judges import JudgeFailed, Panel, safety_findings
-from evalwright.engine.machine import RunMachine, is_answer
+from evalwright.engine.machine import USER_FAILED, RunMachine, is_answer
 from evalwright.engine.recorder import Recorder
 from evalwright.models.protocol import Model
 from evalwright.scoring.checks.base import Answers
 from evalwright.scoring.thresholds import pass_score
 from evalwright.store.protocol import EventSink
+
+if TYPE_CHECKING:
+    from evalwright.engine.simulated_user import SimulatedUsers
 
 
 class MayGoOn(Protocol):
@@ -44,6 +47,7 @@ class RunResources(msgspec.Struct, frozen=True):
     surroundings: Surroundings = msgspec.field(default_factory=Surroundings)
     panel: Panel | None = None
     embedder: Model | None = None  # for checks that compare meanings
+    users: "SimulatedUsers | None" = None  # of conversations
     may_go_on: MayGoOn | None = None  # waited for before each task
     watch: WatchOverTasks | None = None  # sees the tasks that are worked on
 
@@ -100,6 +104,7 @@ class TaskWork:
             has_budget=self._has_budget,
             watch=resources.watch,
             ends_at=self.checker.ends_at,
+            users=resources.users,
         )
 
     async def work_on(self, index: int) -> tuple[TaskAnswer, bool]:
@@ -124,6 +129,10 @@ class TaskWork:
                 tally.start_again(task_id)
             answer, events = await self.invoker.invoke(task, attempt_id)
             del history.open_invocations[attempt_id]
+            if answer.error is not None and answer.error.code == USER_FAILED:
+                self.recorder.record(task_id, *events)
+                machine.without_verdict(task_id, answer.error.message)
+                return answer, True
             if (error := answer.error) is None:
                 tally.add_answer(task_id, answer.coverage)
             if not machine.is_answered:

@@ -16,7 +16,7 @@ from evalwright.scoring.regression import (
     compare_to_baseline,
     verdicts_of,
 )
-from evalwright.scoring.thresholds import is_blocking
+from evalwright.scoring.thresholds import Cost, is_blocking
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -27,6 +27,7 @@ class Outcome(msgspec.Struct, frozen=True):
     summary: EvalSummary
     broken_bars: list[str]
     reasons: list[str]
+    users: Cost = Cost()  # what playing them has cost
 
     @classmethod
     def of(cls, history: History) -> "Outcome":
@@ -34,7 +35,8 @@ class Outcome(msgspec.Struct, frozen=True):
         plan, tally = history.plan, history.tally
         summary = tally.summary(history.run_id, plan.baseline)
         broken = tally.broken_bars()
-        return cls(history.run_id, plan, summary, broken, reasons_to_fail(plan, summary, broken))
+        reasons = reasons_to_fail(plan, summary, broken)
+        return cls(history.run_id, plan, summary, broken, reasons, tally.users)
 
 
 class _WithResult(Protocol):

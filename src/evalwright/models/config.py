@@ -41,7 +41,7 @@ _UNKNOWN_FIELD = re.compile(
 )
 
 _SECTIONS = dict.fromkeys(("models", "prices", "secrets", "tiers", "limits", "host", *NAMES))
-_OTHER_SPELLINGS = {"fail_on"}
+_OTHER_SPELLINGS = {"fail_on", "user_model"}
 _TIER_NUMBERS = frozenset("1234567")
 
 Positive = Annotated[float, Meta(gt=0, le=1_000_000)]

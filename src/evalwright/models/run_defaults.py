@@ -25,6 +25,7 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
     otlp: bool = False  # for agents in other processes
     suites: Texts = ()
     judges: Texts = ()
+    user_model: Annotated[str, Meta(min_length=1)] | None = None
     fail_on: tuple[Gate, ...] = ()
     concurrency: Annotated[int, Meta(ge=1, le=10_000)] | None = None
     max_tokens_total: Annotated[int, Meta(ge=1)] | None = None
@@ -36,7 +37,7 @@ class RunDefaults(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fi
     @property
     def sends(self) -> list[str]:
         """The names of those that spend money or send data: they need trust."""
-        named = [name for name in ("judges", "db") if getattr(self, name)]
+        named = [name for name in ("judges", "user_model", "db") if getattr(self, name)]
         is_elsewhere = self.agent is not None and self.agent.lower().startswith(_ADDRESSES)
         return ["agent", *named] if is_elsewhere else named
 

@@ -52,6 +52,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("judge", "judges", {"metavar": "NAME", "action": "append"}, "a model that judges answers"),
     ("judge-samples", "judge_samples", {"type": _at_least_one}, "how often each judge is asked"),
     ("embedding-model", "embedding_model", {"metavar": "NAME"}, "for checks by meaning"),
+    ("user-model", "user_model", {"metavar": "NAME"}, "a model that plays users"),
     ("allow-self-judge", "allow_self_judge", {"action": "store_true"}, "let a model judge itself"),
     ("mode", "modes", {"action": "append"}, "an eval mode"),
     ("tag", "tags", {"action": "append"}, "a tag for the runs"),

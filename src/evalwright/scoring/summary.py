@@ -38,7 +38,7 @@ class RunSpending(msgspec.Struct):
     unpriced: int = 0
     dearest: Decimal = Decimal(0)  # the most that an attempt at a task has cost
     cut_off: list[Decimal] = []  # what attempts had cost when their process was stopped
-    unpriced_verdicts: int = 0  # calls of judges without a known price
+    unpriced_verdicts: int = 0  # calls of judges and simulated users without a known price
     unpriced_before: int = 0  # calls without a price that whoever began the run knew of
     is_cost_known: bool = False  # whether a task has ended
     lost: dict[str, int] = {}  # how many attempts at a task were counted as cut off
@@ -71,7 +71,7 @@ class RunSpending(msgspec.Struct):
         elif usage.provider not in FREE:
             self.calls += 1
             self.unpriced += 1
-            self.unpriced_verdicts += is_verdict
+            self.unpriced_verdicts += is_verdict or usage.is_of_user
         self.dearest = max(self.dearest, usd)
         return AttemptSpending(usd, before.tokens + used)
 
@@ -107,6 +107,7 @@ class Tally:
         self._weights = {task.task_id: task.weight for task in suite.tasks} if weighs else None
         self._known_usd = Decimal(0)  # of all calls, those that cost nothing included
         self._calls = self._unpriced = 0
+        self.users = Cost()  # what playing users has cost of that
         self.spending = RunSpending()
         self._spent_on: dict[
             str, AttemptSpending
@@ -167,7 +168,11 @@ class Tally:
             self._unpriced += 1
         else:
             self._known_usd += Decimal(repr(usage.cost_estimate_usd))
-        if self._asks_usage and not is_verdict:
+        if usage.is_of_user:
+            price, users = usage.cost_estimate_usd, self.users
+            known_usd = float(decimal_sum((users.known_usd, price or 0.0)))
+            self.users = Cost(known_usd, users.calls + 1, users.unpriced_calls + (price is None))
+        if self._asks_usage and not (is_verdict or usage.is_of_user):
             self._used.add(task_id)
         before = self._spent_on.get(task_id, NOTHING_SPENT)
         self._spent_on[task_id] = self.spending.add(usage, before, is_verdict=is_verdict)

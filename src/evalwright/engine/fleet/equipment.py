@@ -31,6 +31,7 @@ _EQUIPPING = (
     "otlp",
     "cassette",
     "embedding_model",
+    "user_model",
     "model_timeout_s",
 )
 

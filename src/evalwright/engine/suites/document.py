@@ -52,7 +52,7 @@ _NO_TASKS = Problem(
     "there are no tasks",
     "add some to `tasks` or `data`; by `defaults` alone `evalwright score` scores recorded traces",
 )
-_NO_INPUT = '"input" is a required property', "or `turns`, for a conversation"
+_NO_INPUT = '"input" is a required property', "or `turns` or a `user`, for a conversation"
 _ONE_OPERATION = Problem(
     "$", "a tool of a world does one thing", f"write one of {', '.join(WORLD_OPERATIONS)}"
 )
@@ -311,6 +311,9 @@ class SuiteReading:
         if "agent" in document and not self._allow_code:
             self.problems.add("$.agent", "code is not run here", "leave it out")
         for index, entry in self._entries("tasks"):
+            if "user" in entry and not self._allow_code:
+                message = "users are not played here"
+                self.problems.add(f"$.tasks[{index}].user", message, "write `turns`")
             recipe = Recipe(entry, f"$.tasks[{index}]", self._shared)
             for task in tasks_of_entry(entry, document.get("vars", {}), recipe, self.problems):
                 self._claim(task.task_id, index)

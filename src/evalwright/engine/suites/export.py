@@ -55,12 +55,13 @@ def to_portable(suite: Suite) -> Portable:
             f"world: {task.world}, whose tools then do not answer" if task.world else None,
             "faults" if task.faults else None,
             f"a conversation of {len(task.turns)} turns" if task.turns else None,
+            "a conversation with a simulated user" if task.user else None,
             "toolResponses with `args`" if has_args else None,
             "title" if task.title else None,
             f"repeat: {task.repeat}" if task.repeat != 1 else None,
             f"weight: {task.weight:g}" if has_weights and task.weight != 1 else None,
         ]
-        if said.expected is None or task.turns:
+        if said.expected is None or task.is_conversation:
             lost.append("the task is left out")
         else:
             tasks.append(Task(task.task_id, task.input, said.expected, fixtures))
@@ -194,9 +195,10 @@ def _written_task(task: Task) -> dict[str, Any]:
     }
     if (fixtures := fields["fixtures"]) and "toolResponses" in fixtures:
         fields["fixtures"] = fixtures | {"toolResponses": literal(fixtures["toolResponses"])}
-    if task.turns:
+    if task.is_conversation:
         del fields["input"]
-        return {"id": task.task_id, "turns": literal(plain["turns"])} | {
+        asked = "turns" if task.turns else "user"
+        return {"id": task.task_id, asked: literal(plain[asked])} | {
             name: value for name, value in fields.items() if value
         }
     said = {name: value for name, value in fields.items() if value is not None}

@@ -13,6 +13,7 @@ from evalwright.contracts.messages import Text
 from evalwright.contracts.suite import (
     Expected,
     Fixtures,
+    SimulatedUser,
     Task,
     ToolFault,
     ToolResponse,
@@ -28,6 +29,8 @@ from evalwright.scoring.checks.table import prepare_checks
 from evalwright.trace.model import text_of
 
 _OF_ALL_TURNS = ("state", "max")
+_ASKED = ("turns", "user", "input")  # what an agent is asked by
+_A = {"input": "an input", "user": "a simulated user"}
 MOST_TITLE = 500  # characters
 MOST_COMBINED = 10_000  # tasks of one matrix
 MOST_PROBLEMS = 1000
@@ -119,10 +122,10 @@ class Recipe:
         self._more = shared.checks
         self._entry_turns: list[Any] = entry.get("turns", [])
         in_turns = any(turn.get("checks") for turn in self._entry_turns)
-        if "turns" in entry and "input" in entry:
-            shared.problems.add(
-                f"{path}.input", "a conversation has turns, not an input", "leave it out"
-            )
+        given_as = [each for each in _ASKED if each in entry]
+        if len(given_as) > 1:
+            message = f"a conversation has {given_as[0]}, not {_A[given_as[1]]}"
+            shared.problems.add(f"{path}.{given_as[1]}", message, "leave one out")
         if not self.checks.documents and not self._more.documents and not in_turns:
             remedy = "add checks here, or to defaults"
             shared.problems.add(path, "no checks, so that every answer would pass", remedy)
@@ -156,6 +159,8 @@ class Recipe:
             shared.problems.add(f"{path}.checks", message, "name one with `world`")
         self._constant: Expected | None = None
         self.columns: Mapping[str, str] = {}  # of the fields of rows
+        self._entry_user: Any = entry.get("user")
+        self._render_user = self.compiled("user")
         self._render_turns = self.compiled("turns")
         if self._render_turns is None:
             self._turns = self._made_turns(self._entry_turns)
@@ -203,6 +208,9 @@ class Recipe:
         )
         if turns:
             given, title = said_in(turns), title or turns[0].user[:MOST_TITLE]
+        user = self._user(values)
+        if user is not None:
+            given, title = {"goal": user.goal}, title or (user.opening or user.goal)[:MOST_TITLE]
         return Task(
             task_id,
             given,
@@ -217,7 +225,16 @@ class Recipe:
             self._world,
             self._faults,
             turns,
+            user,
         )
+
+    def _user(self, values: Mapping[str, Any]) -> SimulatedUser | None:
+        document = self._entry_user
+        if self._render_user is not None:
+            document = self._render_user(values)
+            for field in {"goal", "style", "opening", "model"} & document.keys():
+                (document,) = _with_texts([document], field, f"{self.path}.user")
+        return None if document is None else msgspec.convert(document, SimulatedUser)
 
     def _made_turns(self, documents: list[Any]) -> list[UserTurn]:
         for index, document in enumerate(documents):
@@ -240,7 +257,10 @@ class Recipe:
     @property
     def has_templates(self) -> bool:
         is_constant = self.checks.is_constant and self._more.is_constant
-        rendered = (self.input, self.expected, self.title, self._responses, self._render_turns)
+        rendered = (
+            *(self.input, self.expected, self.title, self._responses),
+            *(self._render_turns, self._render_user),
+        )
         return not is_constant or any(each is not None for each in rendered)
 
     def _checks(self, values: Mapping[str, Any], where: Callable[[Any], str]) -> Expected:
@@ -333,7 +353,7 @@ def tasks_of_entry(
     """The task of an entry as written, or those of its matrix; `shared` are the suite's `vars`."""
     if not recipe.has_templates and not entry.get("matrix"):
         given, reference = entry.get("input"), entry.get("expected", msgspec.UNSET)
-        asked = entry.get("turns", given)
+        asked = next((entry[name] for name in _ASKED if name in entry), None)
         task_id = entry.get("id") or content_id("task", asked, reference)
         yield recipe.task(task_id, given, reference, {}, recipe.tags, entry.get("title", ""))
         return
@@ -348,7 +368,7 @@ def tasks_of_entry(
                 values["expected"] = reference
             given = recipe.input(values) if recipe.input else entry.get("input")
             values["input"] = given
-            asked = entry.get("turns", given)
+            asked = entry.get("turns", entry.get("user", given))
             task_id = entry.get("id") or content_id("task", asked, reference)
             task_id = f"{task_id}-{suffix}" if suffix else task_id
             title = text_of(recipe.title(values)) if recipe.title else entry.get("title", "")

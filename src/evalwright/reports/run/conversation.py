@@ -22,6 +22,7 @@ from evalwright.contracts.events import (
     RowChange,
     ToolCalled,
     ToolReturned,
+    UserSaid,
     WorldChanged,
     repetition_of,
 )
@@ -139,6 +140,7 @@ class _ConversationReader:
         self._answers: dict[int, TalkStep] = {}  # by the turn of a conversation
         self._started_us = 0
         self._usage: list[ProviderUsage] = []  # of models, since the last word of the agent
+        self._usage_of_user: list[ProviderUsage] = []  # of the model that plays the user
 
     def ask(self, asked: Any) -> None:
         """What is said before the agent answers: of a conversation in turns, the first message."""
@@ -158,7 +160,10 @@ class _ConversationReader:
             if number > 1:
                 self.steps.append(TalkStep("note", f"s{event.sequence}", f"Repetition {number}"))
         elif event.type == ProviderUsage.TYPE:
-            self._usage.append(event.decode(ProviderUsage))
+            usage = event.decode(ProviderUsage)
+            (self._usage_of_user if usage.is_of_user else self._usage).append(usage)
+        elif event.type == UserSaid.TYPE:
+            self._said(event, event.decode(UserSaid))
         elif event.type == Reasoned.TYPE:
             text = event.decode(Reasoned).reasoning
             line = " ".join(text[: 2 * _LINE].split())[:_LINE]
@@ -226,17 +231,10 @@ class _ConversationReader:
     def _answered(self, event: Event, decided: Decided) -> None:
         text, more = self._payload(event.sequence, readable(decided.decision))
         step = TalkStep("agent", "", text or "", by=self._agent, more=more)
-        facts = list(dict.fromkeys(each.model for each in self._usage))
+        took = ""
         if self._started_us:
-            facts.append(amounts.span((event.at_us - self._started_us) / 1000))
-        if self._usage:
-            tokens = sum(each.input_tokens + each.output_tokens for each in self._usage)
-            facts.append(f"{tokens:,} tokens")
-            costs = [each.cost_estimate_usd for each in self._usage]
-            known = [cost for cost in costs if cost is not None]
-            if len(known) == len(costs):
-                facts.append(amounts.dollars(sum(known)))
-        step.facts, self._usage = " · ".join(facts), []
+            took = amounts.span((event.at_us - self._started_us) / 1000)
+        step.facts, self._usage = _facts(self._usage, took), []
         self._answer, self._decision = step, decided.decision
         self._add(event, step)
         step.findings = [*step.findings, *self._findings.get(None, ())]
@@ -245,6 +243,23 @@ class _ConversationReader:
             if decided.turn <= len(self._turns):
                 said = self._turns[decided.turn - 1]
                 self.steps.append(TalkStep("user", f"turn{decided.turn + 1}", said, by="User"))
+
+    def _said(self, event: Event, said: UserSaid) -> None:
+        if self.steps and self.steps[0].id == "asked":
+            goal = TalkStep("note", "goal", f"The user wants: {self.steps[0].text}")
+            self.steps[0] = goal
+        if said.text:
+            step = TalkStep("user", "", said.text, by="User, played by a model")
+            if said.model is None:
+                step.by = "User"
+            step.facts, self._usage_of_user = _facts(self._usage_of_user), []
+            self._add(event, step)
+        for fault in said.faults or ():
+            remark = f"The simulated user: {in_words(fault)}. The task is not evaluated."
+            self.steps.append(TalkStep("note", f"s{event.sequence}", remark))
+        if said.ends is not None:
+            ended = f"The user ends the conversation: {in_words(said.ends)}."
+            self.steps.append(TalkStep("note", f"s{event.sequence}", ended))
 
     def _ended(self, step: TalkStep, completed: InvocationCompleted) -> None:
         """Of an invocation that failed, an error stands in place of the answer."""
@@ -262,6 +277,19 @@ class _ConversationReader:
             return text, ""
         more = f"{self._address}/steps/{sequence}" if self._address else ""
         return shortened(text, self._longest), more
+
+
+def _facts(usages: Sequence[ProviderUsage], took: str = "") -> str:
+    """Which models were asked for a message, and what that took."""
+    facts = [*dict.fromkeys(each.model for each in usages), *filter(None, [took])]
+    if usages:
+        tokens = sum(each.input_tokens + each.output_tokens for each in usages)
+        facts.append(f"{tokens:,} tokens")
+        costs = [each.cost_estimate_usd for each in usages]
+        known = [cost for cost in costs if cost is not None]
+        if len(known) == len(costs):
+            facts.append(amounts.dollars(sum(known)))
+    return " · ".join(facts)
 
 
 def _told_change(change: RowChange) -> str:

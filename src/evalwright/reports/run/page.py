@@ -268,6 +268,8 @@ def _facts(run: ReportedRun | FailedRun, reading: RunReading) -> Iterator[tuple[
     yield "Started", iso_time(reading.started.at_us)
     if planned.panel is not None:
         yield "Judges", clipped(", ".join(planned.panel.judges), _LONG)
+    if planned.settings.user_model is not None:
+        yield "Users played by", clipped(planned.settings.user_model, _LONG)
     if planned.selection is not None:
         chosen = ", ".join(planned.selection.by)
         told = f"{len(reading.tasks):,} of {planned.selection.of:,}: {chosen}"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from evalwright.contracts.amounts import span
+from evalwright.contracts.amounts import dollars, span
 from evalwright.contracts.events import Judged
 from evalwright.contracts.report import SEVERITIES
 from evalwright.contracts.short_names import suite_name
@@ -167,6 +167,14 @@ def _details(
         told.append(f"model calls answered from {one_line(plan.settings.cassette)}, recorded")
     if plan.panel is not None:
         told += render_panel(plan.panel, agreement)
+    if outcome.users.calls:
+        users = [task.user for task in plan.suite.tasks if task.user]
+        names = {each.model or plan.settings.user_model for each in users}
+        facts = [", ".join(one_line(each) for each in sorted(filter(None, names)))]
+        facts.append(f"{outcome.users.calls:,} calls")
+        if outcome.users.total_usd is not None:
+            facts.append(dollars(outcome.users.total_usd))
+        told.append(f"users played by {' · '.join(facts)}")
     for line in filter(None, told):
         yield from wrapped(line, style.width, "  ", "    ")
     cautions = [LIVE] if plan.is_live else []

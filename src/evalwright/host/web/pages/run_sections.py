@@ -97,6 +97,8 @@ def _facts(view: RunView) -> Iterator[tuple[str, str]]:
         samples = f", {frame.panel.samples} samples each" if frame.panel.samples > 1 else ""
         yield "Judges", f"{', '.join(frame.panel.judges)}{samples}"
         yield from _agreement(view)
+    if frame.settings.user_model is not None:
+        yield "Users played by", frame.settings.user_model
     if frame.selection is not None:
         chosen = ", ".join(frame.selection.by)
         yield "Selected", f"{len(view.tasks.rows):,} of {frame.selection.of:,} tasks: {chosen}"
